@@ -14,14 +14,16 @@ import { type Owner, requestOf, samples, serviceKeyOf, startWorld } from "./acce
 const { t, base, mine, theirs, make, namesOf, headersOf, revokedKey, rowsOf } = await startWorld();
 const table: Operation[] = Object.values(operations);
 
-/** Everyone who may ask. */
+/** Every kind of caller. */
 interface Caller {
   name: string;
   headers: Record<string, string>;
   owner: Owner;
   role: KeyRole;
   scope: KeyScope;
-  /** Stops him at every operation that needs a key, or at those alone that work in a workspace. */
+  /**
+   * The error that this caller gets from every operation that needs a key, or only from those that work in a workspace.
+   */
   refusal?: ApiError;
   workspaceRefusal?: ApiError;
 }
@@ -93,21 +95,21 @@ const callers: Caller[] = [
   { ...admin, name: "other tenant's key", headers: keyOf(theirs.adminKey), owner: theirs },
 ];
 
-/** What stops this caller before anything is said about the request; undefined: he is let in. */
+/** Returns the error that rejects this caller before the request is validated; undefined for an admitted caller. */
 function barrier(caller: Caller, { role: needed, administers, errors: own }: Operation): ApiError | undefined {
   if (needed === "none") return undefined;
   if (caller.refusal?.status === 401) return caller.refusal;
-  // A data plane has no workspace: who shows another key is told which one is needed.
+  // A data plane has no workspace, so a caller with another key learns which one is required.
   if (needed === "listener") return caller.role === "listener" ? undefined : errors.roleMissing(needed);
   if (caller.refusal !== undefined) return caller.refusal;
   if (administers === null && caller.workspaceRefusal !== undefined) return caller.workspaceRefusal;
   if (!mayCall(caller.role, needed)) return errors.roleMissing(needed);
-  // What all workspaces of the organization use: here each has two.
+  // Resources shared by all workspaces of the organization, which has two of them here.
   const least = administers ?? (own.includes("scopeMissing") ? "organization" : "workspace");
   return reaches(caller.scope, least) ? undefined : errors.scopeMissing(least);
 }
 
-/** An operator administers all there is: nothing is foreign to him. */
+/** An operator administers everything, so nothing is foreign to it. */
 const reachesAll = ({ scope }: Caller, { administers }: Operation) => scope === "installation" && administers !== null;
 
 interface Answer {
@@ -116,7 +118,7 @@ interface Answer {
   text: string;
 }
 
-/** An answer that goes on is read up to its head. */
+/** Reads only the head of an endless response. */
 async function ask(caller: Caller, operation: Operation, ids: Ids, headers = {}): Promise<Answer> {
   const { path, body } = requestOf(operation, ids, caller.owner);
   const answer = await fetch(base + path, {
@@ -131,12 +133,12 @@ async function ask(caller: Caller, operation: Operation, ids: Ids, headers = {})
   return { status: answer.status, headers: rest, text: isEndless ? "" : await answer.text() };
 }
 
-/** Every id by itself replaced by another, the rest as they are. */
+/** Returns one copy per id, with that id replaced and the others unchanged. */
 function variants(ids: Ids, other: (name: string) => string): [string, Ids][] {
   return Object.keys(ids).map((name) => [name, { ...ids, [name]: other(name) }]);
 }
 
-/** The refusals of an operation that say an id is not known, as this caller would read them. */
+/** Returns the errors of an operation for unknown ids, as this caller would read them. */
 function unknownBodies({ errors: codes }: Operation, ids: Ids): unknown[] {
   const notFound = codes.filter((code) => code.endsWith("NotFound"));
   return notFound.flatMap((code) =>
@@ -144,7 +146,7 @@ function unknownBodies({ errors: codes }: Operation, ids: Ids): unknown[] {
   );
 }
 
-/** Only narrows what is found, or asks whether it is there: of what is not there, nothing is. */
+/** The id only filters results or asks whether something exists, so an unknown one finds nothing. */
 function isFilter({ path, query }: Operation, name: string): boolean {
   const { required = [] } = (query ?? {}) as { required?: string[] };
   const isNeeded = required.some((one) => one.replace(/_ids$/, "_id") === name);
@@ -155,7 +157,7 @@ for (const operation of table) {
   const label = `${operation.verb} ${operation.path} (${operation.id})`;
 
   if (operation.role === "none") {
-    test(`${label}: the same for everyone`, async () => {
+    test(`${label}: gives every caller the same response`, async () => {
       const ids = await make(operation, mine);
       const { refusal } = samples[operation.id as OperationId] ?? {};
       const expected = refusal === undefined ? operation.response.status : statusOf(refusal);
@@ -165,7 +167,7 @@ for (const operation of table) {
     continue;
   }
 
-  test(`${label}: who is not let in learns nothing but that`, async () => {
+  test(`${label}: returns the same error body to every rejected caller`, async () => {
     const sets = [await make(operation, mine), await make(operation, theirs)];
     sets.push(Object.fromEntries(Object.keys(sets[0] ?? {}).map((name) => [name, randomUUID()])));
     sets.push(Object.fromEntries(Object.keys(sets[0] ?? {}).map((name) => [name, "no-uuid"])));
@@ -180,9 +182,9 @@ for (const operation of table) {
     }
   });
 
-  test(`${label}: who is let in is served, and shown nothing of others`, async () => {
+  test(`${label}: serves admitted callers and shows them nothing of others`, async () => {
     const callersIn = callers.filter((caller) => barrier(caller, operation) === undefined);
-    assert.ok(callersIn.length > 0, "nobody may call this");
+    assert.ok(callersIn.length > 0, "no caller is admitted");
     for (const caller of callersIn) {
       const ids = await make(operation, caller.owner);
       const answer = await ask(caller, operation, ids, await headersOf(operation, caller.owner));
@@ -198,8 +200,8 @@ for (const operation of table) {
 
   if (namesOf(operation).length === 0) continue;
 
-  test(`${label}: what belongs to others and what nobody has answer alike`, async () => {
-    // What is asked for in vain stays as it is: one set of things is enough for all callers.
+  test(`${label}: answers alike for foreign and unknown ids`, async () => {
+    // Requests for missing resources change nothing, so one set of resources serves all callers.
     const things = [await make(operation, mine), await make(operation, theirs)] as const;
     for (const caller of callers.filter((one) => barrier(one, operation) === undefined)) {
       if (reachesAll(caller, operation)) continue;
@@ -215,7 +217,7 @@ for (const operation of table) {
         const renamed = absent.text.replaceAll(random[name] as string, ids[name] as string);
         assert.deepEqual({ ...absent, text: renamed }, known, `${caller.name}, ${name}`);
         if (isFilter(operation, name) && known.status === operation.response.status) continue;
-        // Refused for what the body names, before it matters whom the path names.
+        // The body is rejected before the path is checked.
         const { refusal } = samples[operation.id as OperationId] ?? {};
         if (refusal !== undefined && known.status === statusOf(refusal)) continue;
         assert.equal(known.status, 404, `${caller.name}, ${name}: ${known.text}`);
@@ -225,7 +227,7 @@ for (const operation of table) {
         );
       }
       assert.ok(before.length > 0);
-      assert.deepEqual(await rowsOf(foreign), before, `${caller.name} changed what is not his`);
+      assert.deepEqual(await rowsOf(foreign), before, `${caller.name} changed a foreign resource`);
       for (const [name, ids] of variants(own, () => "no-uuid").filter(([name]) => !namedThings.has(name))) {
         const { status, text } = await ask(caller, operation, ids, headers);
         assert.equal(status, 422, `${caller.name}, ${name}: ${text}`);
@@ -234,7 +236,7 @@ for (const operation of table) {
   });
 }
 
-test("HEAD lets in whom GET lets in, and has no body", async () => {
+test("HEAD admits the callers that GET admits, and has no body", async () => {
   for (const operation of table.filter(({ verb }) => verb === "GET")) {
     const ids = await make(operation, mine);
     for (const caller of callers) {
@@ -245,13 +247,13 @@ test("HEAD lets in whom GET lets in, and has no body", async () => {
   }
 });
 
-/** Pages for people without a key: they hold nothing of anybody. */
+/** Pages for people without a key, which contain no one's data. */
 const pages = [
   ...["/docs", "/redoc", "/", "/host/:page", "/host/:page/:id", "/assets/:name"],
   ...["", "/:id", "/:id/:part"].map((rest) => `/o/:tenant_id/host/:page${rest}`),
 ];
 
-test("every route of the server is in the matrix: it has an operation in the table", () => {
+test("every route of the server has an operation in the table, so the matrix covers it", () => {
   const known = new Set(table.map(({ verb, path }) => `${verb} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`));
   for (const [url, verbs] of routesOf(t.api.printRoutes({ commonPrefix: false }))) {
     for (const verb of verbs.filter((one) => one !== "HEAD" && !pages.includes(url))) {
@@ -263,7 +265,7 @@ test("every route of the server is in the matrix: it has an operation in the tab
   }
 });
 
-test("pages are the same for everyone, and for every id", async () => {
+test("pages are the same for every caller and every id", async () => {
   const { deployment_id: own = "" } = await make(operations.getDeployment, mine);
   for (const page of pages) {
     const ids = [own, randomUUID()];
@@ -278,7 +280,7 @@ test("pages are the same for everyone, and for every id", async () => {
   }
 });
 
-test("nothing of a secret's value stands readable in any table", async () => {
+test("no table contains a secret value in clear text", async () => {
   await make(operations.getDeployment, mine);
   const { rows: tables } = await sql<{ name: string }>`
     select table_name as name from information_schema.tables where table_schema = 'public'`.execute(t.db.kysely);
@@ -291,7 +293,7 @@ test("nothing of a secret's value stands readable in any table", async () => {
   }
 });
 
-/** Reads fastify's drawing of its routes: `├── /v2/deployments (GET, HEAD, POST)`, children indented by four. */
+/** Parses fastify's drawing of its routes: `├── /v2/deployments (GET, HEAD, POST)`, children indented by four. */
 function routesOf(drawing: string): [string, string[]][] {
   const parents: string[] = [];
   return drawing
@@ -305,7 +307,7 @@ function routesOf(drawing: string): [string, string[]][] {
     });
 }
 
-/** The status of a refusal, however many details its text takes. */
+/** Returns the status of an error, whatever number of details its text takes. */
 function statusOf(code: keyof typeof errors): number {
   return (errors[code] as (...details: string[]) => ApiError)("", "", "").status;
 }

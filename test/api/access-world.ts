@@ -24,7 +24,7 @@ import {
 import { signServiceKey } from "../support/service-key.ts";
 import { startApi, type Tenant } from "./harness.ts";
 
-/** A tenant with what it may call with and what it owns; `mark` is in every text of its own that an answer could show. */
+/** A tenant with its keys and resources; every text of its own that a response could show contains `mark`. */
 export interface Owner extends Tenant {
   mark: string;
   listenerId: string;
@@ -33,13 +33,13 @@ export interface Owner extends Tenant {
 
 const serviceSecret = "shared with a service: 32 characters";
 
-/** Of a service that speaks for nobody in particular. */
+/** Key of a service without a user. */
 export const serviceKeyOf = (tenantId: string): string => {
   const claims = { sub: "tools", exp: Date.now() / 1_000 + 3_600, tenant_id: tenantId };
   return signServiceKey(claims, { secret: serviceSecret });
 };
 
-/** A server on a socket, two organizations that know nothing of each other, and how to make each thing they can own. */
+/** Starts a server on a socket with two unrelated organizations, and a way to make every resource they can own. */
 export async function startWorld() {
   const t = await startApi({ serviceSecret }, { explain: (id) => explainDeployment(t.db, id) });
   await t.api.listen({ host: "127.0.0.1", port: 0 });
@@ -61,7 +61,7 @@ export async function startWorld() {
     return { ...tenant, mark, listenerId: listener.id, listenerKey: listener.listener_key };
   };
 
-  /** Things that every owner stands in, or that only the tables know. */
+  /** Ids that every owner has, or that only the tables contain. */
   const known: Record<string, (owner: Owner, ids: Ids) => Promise<string>> = {
     organization_id: async ({ organizationId }) => organizationId,
     workspace_id: async ({ tenantId }) => tenantId,
@@ -82,14 +82,14 @@ export async function startWorld() {
     }
     const make = thingMakers[name];
     const found = known[name]?.(owner, ids) ?? make?.({ call, mark: owner.mark, ids });
-    assert.ok(found, `${operation.id} takes ${name}: say in test/support/call-api.ts how to make what it names`);
+    assert.ok(found, `${operation.id} takes ${name}: define in test/support/call-api.ts how to make it`);
     return found;
   };
 
   const namesOf = (operation: Operation) =>
     namesIn(operation, (optional) => optional in thingMakers || optional in known);
 
-  /** Makes one of each thing that an operation names, for itself alone. */
+  /** Makes one of each resource that an operation names, for this call only. */
   const make = async (operation: Operation, owner: Owner): Promise<Ids> => {
     const ids: Ids = {};
     for (const name of namesOf(operation)) {
@@ -98,7 +98,10 @@ export async function startWorld() {
     return ids;
   };
 
-  /** Headers that the protocol of listeners needs, the epoch of a session that lives, and that say whose tokens are meant. */
+  /**
+   * Headers that the listener protocol needs, with the epoch of an open session, and that name the user whose tokens
+   * are meant.
+   */
   const headersOf = async (operation: Operation, owner: Owner): Promise<Record<string, string>> => {
     if (operation.tag === "Auth") return userHeaders(owner.mark);
     if (operation.role !== "listener") return {};
@@ -118,7 +121,7 @@ export async function startWorld() {
 
   const mine = await makeOwner(t.tenant, "mine-alone");
   const theirs = await makeOwner(t.stranger, "theirs-alone");
-  /** Every row that any of these ids names, as text. */
+  /** Returns every row that contains one of these ids, as text. */
   const rowsOf = async (ids: Ids): Promise<string[]> => {
     const { rows: tables } = await sql<{ name: string }>`
       select table_name as name from information_schema.columns
@@ -148,11 +151,11 @@ function onListener({ mark, listenerId }: Owner) {
   };
 }
 
-/** What an operation needs beside its ids to answer its owner with success, where the example of its schema is not it. */
+/** What an operation needs besides its ids to succeed for its owner, where the example of its schema is not enough. */
 interface Sample {
   body?: (owner: Owner) => unknown;
   query?: Record<string, string>;
-  /** The refusal that is the right answer to a thing fresh made: the matrix asks who gets it, not what it does. */
+  /** Error that is the correct response for a fresh resource: the matrix tests who gets it, not what it does. */
   refusal?: (typeof operations)[OperationId]["errors"][number];
 }
 
@@ -164,30 +167,30 @@ export const samples: Partial<Record<OperationId, Sample>> = {
     body: ({ tenantId }) => ({ email: `${randomUUID()}@example.org`, role: "reader", workspace_id: tenantId }),
   },
   createOAuthProvider: { body: newProvider },
-  // Nobody answers there: who may ask is told so, and nobody else is.
+  // The host does not answer. Only admitted callers get that error.
   discoverMcpProvider: {
     body: () => ({ provider_id: `mcp-${randomUUID()}`, name: "MCP", mcp_server_url: "http://127.0.0.1:1/mcp" }),
     refusal: "mcpDiscoveryFailed",
   },
-  // The key that calls is the listener's own, which is exchanged for nothing.
+  // The calling key is already the listener's own, so there is nothing to exchange.
   enrollListener: { refusal: "enrolled" },
-  // There is a provider, but not one of this name.
+  // A provider exists, but not with this name.
   authenticate: { refusal: "oauthProviderNotFound" },
   importOAuthToken: { refusal: "oauthProviderNotFound" },
   createAgentConnection: { refusal: "oauthTokenNotFound" },
-  // No sign-in is under way.
+  // No sign-in is in progress.
   finishAuthRequest: { refusal: "authRequestUnusable" },
   receiveCallback: { refusal: "authRequestUnusable" },
   receiveCallbackAlias: { refusal: "authRequestUnusable" },
   setupGithubApp: { refusal: "authRequestUnusable" },
   receiveGithubWebhook: { refusal: "webhookUnsigned" },
   receiveHostWebhook: { refusal: "webhookUnsigned" },
-  // Nobody answers there.
+  // The host does not answer.
   findAgentProjects: { query: { repo_url: "https://127.0.0.1:1/acme/bot" }, refusal: "codeHostFailed" },
   listGithubRepos: { refusal: "invalidField" },
   listForgeRepos: { refusal: "invalidField" },
   pageGithubRepositories: { refusal: "invalidField" },
-  // This server has no App.
+  // This server has no GitHub App.
   createInstallationLink: { refusal: "githubAppMissing" },
   createForgeInstallationLink: { refusal: "githubAppMissing" },
   getPickerSession: { refusal: "pickerSessionNotFound" },
@@ -195,29 +198,29 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   attachInstallation: { refusal: "githubAppMissing" },
   getGithubApp: { refusal: "githubAppMissing" },
   deleteGithubApp: { refusal: "githubAppMissing" },
-  // No link leads there.
+  // No link has this state.
   showGithubAppForm: { refusal: "authRequestUnusable" },
   finishGithubApp: { refusal: "authRequestUnusable" },
   createTag: { body: () => ({ name: randomUUID() }) },
   patchTag: { body: () => ({ name: randomUUID() }) },
   putDeploymentTags: { body: () => ({ tag_value_ids: [] }) },
-  // These are in use: what the owners of this matrix stand in.
+  // These are in use, because the owners of this matrix belong to them.
   deleteOrganization: { refusal: "organizationInUse" },
   deleteWorkspace: { refusal: "workspaceInUse" },
   createListener: { body: () => ({ compute_type: "k8s", compute_id: randomUUID(), compute_config: {} }) },
   openListenerSession: { body: () => sessionRequest },
-  // A fresh revision is still being made.
+  // A fresh revision is still in progress.
   redeployRevision: { refusal: "revisionInProgress" },
-  // No page of ours sent it.
+  // The request does not come from a page of the console.
   createSession: { refusal: "forbidden" },
-  // Nothing is set up to sign in with.
+  // No sign-in is configured.
   beginSignIn: { refusal: "authRequestUnusable" },
   finishSignIn: { refusal: "authRequestUnusable" },
-  // A URL has a signature of its own; without it nobody is let in, whoever he is.
+  // The URL carries its own signature; without it, every caller is rejected.
   putUpload: { refusal: "uploadUrlInvalid" },
 };
 
-/** The same instance opens one session after the other without waiting. */
+/** One instance opens session after session without waiting. */
 const sessionRequest = { instance_id: "matrix", version: "1", protocols: [1], compute_type: "k8s" };
 
 interface Fields {
@@ -227,7 +230,10 @@ interface Fields {
 
 const fieldsOf = (schema: TSchema | null) => (schema ?? {}) as Fields;
 
-/** Parameters of the path and the query that hold ids: all that are required, and of the others those that name things. */
+/**
+ * Returns the parameters of path and query that hold ids: all required ones, and those optional ones that name a
+ * resource.
+ */
 function namesIn({ params, query }: Operation, isThing: (name: string) => boolean): string[] {
   return [params, query].flatMap((schema) => {
     const { properties = {}, required = [] } = fieldsOf(schema);
@@ -239,7 +245,7 @@ function namesIn({ params, query }: Operation, isThing: (name: string) => boolea
   });
 }
 
-/** The request of an operation about these things. */
+/** Returns the request of an operation for these resources. */
 export function requestOf(operation: Operation, ids: Ids, owner: Owner): { path: string; body: string | null } {
   const { properties = {}, required = [] } = fieldsOf(operation.query);
   const query = new URLSearchParams();

@@ -29,7 +29,7 @@ const rowsSince = async (id: number) => {
 const lastRow = async () => (await rowsSince(0)).at(-1)?.id ?? 0;
 
 for (const { id, verb } of Object.values<Operation>(operations).filter((one) => one.id in auditedCalls)) {
-  test(`${id} writes exactly one row, with who did it`, async () => {
+  test(`${id} writes exactly one row that names the actor`, async () => {
     const [url, action, payload] = await (auditedCalls[id] as (ask: Ask) => Promise<Prepared>)(ask);
     const before = await lastRow();
     const call: InjectOptions = { method: verb as "POST", url, ...(payload !== undefined && { payload }) };
@@ -43,11 +43,11 @@ for (const { id, verb } of Object.values<Operation>(operations).filter((one) => 
     assert.match(rows[0]?.actor ?? "", /^key:[0-9a-f-]{36}$/);
     if (verb !== "PATCH" && verb !== "PUT") return;
     await t.ask({ ...call, key: operatorKey });
-    assert.equal((await rowsSince(before)).length, 1, "the same again changes nothing and writes nothing");
+    assert.equal((await rowsSince(before)).length, 1, "a repeated call changes nothing and writes nothing");
   });
 }
 
-test("a refused call writes nothing", async () => {
+test("writes nothing for a refused call", async () => {
   const before = await lastRow();
   const { id } = await newWorkspace();
   const readerKey = await t.mintKey({ role: "reader" });
@@ -59,13 +59,13 @@ test("a refused call writes nothing", async () => {
   });
   await t.ask({ method: "PATCH", url: `${admin}/workspaces/${id}`, payload: { name: " " }, key: operatorKey });
   await t.ask({ method: "DELETE", url: `${admin}/members/${randomUUID()}`, key: operatorKey });
-  assert.equal((await rowsSince(before)).length, 1, "the workspace alone");
+  assert.equal((await rowsSince(before)).length, 1, "only the row of the workspace");
 });
 
 const entriesOf = async (query: string, key = operatorKey) =>
   (await t.ask({ url: `${admin}/audit-log?${query}`, key })).body.items;
 
-test("a change shows each field before and after, secrets by name alone, and the revision that was made", async () => {
+test("records each field before and after a change, secrets only by name, and the new revision", async () => {
   const payload = {
     ...deploymentNowhere,
     name: "shown",
@@ -94,7 +94,7 @@ test("a change shows each field before and after, secrets by name alone, and the
   assert.ok(!JSON.stringify([entry, created]).includes("sk-"));
 });
 
-test("filters narrow the log, pages follow each other newest first without gap or repetition", async () => {
+test("filters narrow the log, and pages follow newest first without gaps or repetitions", async () => {
   const { id } = await newDeployment();
   for (const name of ["a", "b", "c", "d"]) await ask("PATCH", `/v2/deployments/${id}`, { display_name: name });
   const seen: string[] = [];
@@ -125,7 +125,7 @@ test("filters narrow the log, pages follow each other newest first without gap o
   assert.deepEqual([broken.status, /cursor/.test(broken.body.detail)], [400, true]);
 });
 
-test("each scope reads its own changes: another tenant's, and the organization's to a workspace, are not there", async () => {
+test("hides changes of other tenants, and those of the organization from a workspace key", async () => {
   const { id } = await newDeployment();
   await ask("POST", `${admin}/organizations`, { name: "other" });
   const organizationKey = await t.mintKey({ isOrganizational: true });
@@ -147,7 +147,7 @@ test("each scope reads its own changes: another tenant's, and the organization's
   }
 });
 
-test("a change and its row are one transaction", async () => {
+test("commits a change and its audit row in one transaction", async () => {
   const { id } = await newDeployment();
   const workspace = await newWorkspace();
   await ask("PATCH", `${admin}/workspaces/${workspace.id}`, { name: randomUUID() });

@@ -27,7 +27,7 @@ const listed = async (key: string, query = "") =>
     scope: string;
   }[];
 
-test("a key is shown in the answer that made it, works at once, and nothing of it is stored or shown again", async () => {
+test("shows a new key once, accepts it at once, and never stores or shows it again", async () => {
   const made = await create({ name: "ci", role: "deployer", expires_at: "2999-01-01T00:00:00Z" });
   assert.equal(made.status, 201);
   const { key, ...shown } = made.body;
@@ -48,7 +48,7 @@ test("a key is shown in the answer that made it, works at once, and nothing of i
   assert.ok(!(await t.ask({ url: "/v2/admin/audit-log" })).text.includes(secret));
 });
 
-test("a revoked key ends at once, stays in the list of all, and revoking it again changes nothing", async () => {
+test("a revoked key stops working at once, stays in the full list, and can be revoked again without effect", async () => {
   const { body } = await create({ role: "reader" });
   assert.ok(await works(body.key));
   assert.equal((await revoke(body.id)).status, 204);
@@ -65,7 +65,7 @@ test("a revoked key ends at once, stays in the list of all, and revoking it agai
   );
 });
 
-test("a key that is in busy use ends with the answer that revokes it, also when that answer is kept", async () => {
+test("a busy key stops working with the response that revokes it, also when that response is saved", async () => {
   for (let round = 0; round < 5; round += 1) {
     const { body } = await create({ role: "reader" });
     let isOver = false;
@@ -84,7 +84,7 @@ test("a key that is in busy use ends with the answer that revokes it, also when 
   }
 });
 
-test("no key makes one that reaches further than itself or into another tenant", async () => {
+test("no key creates a key that reaches further or into another tenant", async () => {
   const scopeMissing = (scope: string) => [403, { detail: `This call needs an admin key of the ${scope}.` }];
   const refused = async (payload: object, key: string) => {
     const { status, body } = await create(payload, key);
@@ -108,7 +108,7 @@ test("no key makes one that reaches further than itself or into another tenant",
   }
 });
 
-test("leaving something out never widens a key", async () => {
+test("omitting a field never widens a key", async () => {
   const nowhere = await create({}, organizationKey);
   assert.deepEqual([nowhere.status, /workspace_id/.test(nowhere.body.detail)], [400, true]);
   const chosen = await create({}, organizationKey, { "x-tenant-id": tenant.tenantId });
@@ -117,7 +117,7 @@ test("leaving something out never widens a key", async () => {
   assert.deepEqual([own.body.scope, own.body.workspace_id], ["workspace", tenant.tenantId]);
 });
 
-test("settings of a key that do not fit together are refused in words", async () => {
+test("explains why settings of a key contradict each other", async () => {
   const detailOf = async (payload: object) => {
     const { status, body } = await create(payload, operatorKey);
     assert.equal(status, 400, JSON.stringify(payload));
@@ -134,20 +134,20 @@ test("settings of a key that do not fit together are refused in words", async ()
   );
 });
 
-test("a listener's key belongs to a listener of the workspace, never to the built-in one", async () => {
+test("a listener key belongs to a listener of the workspace, never to the built-in one", async () => {
   const payload = { compute_type: "k8s", compute_id: "cluster", compute_config: {} };
   const listener = (await t.ask({ method: "POST", url: "/v2/listeners", payload })).body;
   const made = await create({ role: "listener", listener_id: listener.id });
   assert.deepEqual([made.status, made.body.listener_id], [201, listener.id]);
   const heartbeat = await t.ask({ method: "POST", url: "/dp/v1/heartbeat", key: made.body.key, payload: {} });
-  assert.equal(heartbeat.body.error, "stale_epoch", "it is let in, and has no session yet");
+  assert.equal(heartbeat.body.error, "stale_epoch", "admitted, but without a session yet");
   for (const listener_id of [t.deps.listenerId, randomUUID()]) {
     const answer = await create({ role: "listener", listener_id }, operatorKey);
     assert.deepEqual([answer.status, answer.body.detail], [404, `Listener ID ${listener_id} not found.`]);
   }
 });
 
-test("each scope sees its own keys: a workspace's, an organization's, an operator's all but the built-in listener's", async () => {
+test("each scope lists its own keys: a workspace's, an organization's, and an operator's all but the built-in listener's", async () => {
   await t.mintKey({ role: "listener", isOrganizational: true, listenerId: t.deps.listenerId });
   const scopes = async (key: string) => [...new Set((await listed(key)).map(({ scope }) => scope))].sort();
   assert.deepEqual(await scopes(workspaceKey), ["workspace"]);
@@ -161,7 +161,7 @@ test("each scope sees its own keys: a workspace's, an organization's, an operato
   assert.deepEqual(await listed(organizationKey, `organization_id=${stranger.organizationId}`), []);
 });
 
-test("keys out of reach answer as unknown ones, to read and to revoke", async () => {
+test("keys out of reach answer like unknown ones, to read and to revoke", async () => {
   const ids = [randomUUID(), ...(await listed(stranger.adminKey)).map(({ id }) => id)];
   const [organizational] = (await listed(organizationKey)).filter(({ scope }) => scope === "organization");
   const [operators] = (await listed(operatorKey)).filter(({ scope }) => scope === "installation");
@@ -172,7 +172,7 @@ test("keys out of reach answer as unknown ones, to read and to revoke", async ()
     }
   }
   const byOrganization = await revoke(operators?.id as string, organizationKey);
-  assert.equal(byOrganization.status, 404, "an organization cannot end an operator's key");
+  assert.equal(byOrganization.status, 404, "an organization cannot revoke an operator's key");
 });
 
 test("the last key that administers an organization, or the installation, cannot be revoked", async () => {
@@ -189,7 +189,7 @@ test("the last key that administers an organization, or the installation, cannot
   assert.deepEqual([last.status, /administers the installation/.test(last.body.detail)], [409, true]);
 });
 
-test("of two administrators that revoke each other at the same moment one stays", async () => {
+test("when two administrators revoke each other at the same moment, one stays", async () => {
   const payload = { name: "racing" };
   const organization = await t.ask({ method: "POST", url: "/v2/admin/organizations", payload, key: operatorKey });
   const organization_id = organization.body.id;
@@ -204,7 +204,7 @@ test("of two administrators that revoke each other at the same moment one stays"
   }
 });
 
-test("an operator's key acts in its home workspace, or in a named one of its organization; not in others", async () => {
+test("an operator's key acts in its home workspace or in a named one of its organization, but not in others", async () => {
   assert.ok(await works(operatorKey));
   const made = await t.ask({
     method: "POST",

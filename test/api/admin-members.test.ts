@@ -21,7 +21,7 @@ const add = (payload: object, key = tenant.adminKey) => t.ask({ method: "POST", 
 const emails = async (key: string, query = "") =>
   (await t.ask({ url: `${url}?${query}`, key })).body.resources.map(({ email }: { email: string }) => email);
 
-test("a person is added to a workspace, found by address in any case, given another role, and removed", async () => {
+test("adds a person to a workspace, finds them by address in any case, changes their role and removes them", async () => {
   const made = await add({ email: "Ada@Example.org", name: "Ada", role: "reader" });
   assert.equal(made.status, 201);
   assert.deepEqual(
@@ -36,7 +36,7 @@ test("a person is added to a workspace, found by address in any case, given anot
   assert.equal((await t.ask({ method: "DELETE", url: path })).status, 404);
 });
 
-test("nobody is twice in one place, but may be in a workspace and in all of its organization", async () => {
+test("rejects a duplicate member, but allows a workspace and its organization at once", async () => {
   const email = "grace@example.org";
   assert.equal((await add({ email, role: "reader" })).status, 201);
   const again = await add({ email: "GRACE@example.org", role: "admin" });
@@ -47,7 +47,7 @@ test("nobody is twice in one place, but may be in a workspace and in all of its 
   assert.equal((await add({ email, role: "reader" }, stranger.adminKey)).status, 201);
 });
 
-test("a workspace's key adds to its workspace alone; a place out of reach answers as an unknown one", async () => {
+test("a workspace key adds members only to its workspace; targets out of reach answer like unknown ones", async () => {
   const member = { email: "new@example.org", role: "reader" };
   const refused = await add({ ...member, organization_id: tenant.organizationId });
   assert.deepEqual([refused.status, refused.body.detail], [403, "This call needs an admin key of the organization."]);
@@ -78,7 +78,7 @@ test("members out of reach are neither listed, read, changed nor removed", async
   }
 });
 
-test("what is no address or no role is refused by field", async () => {
+test("rejects an invalid address or role and names the field", async () => {
   for (const [payload, field] of [
     [{ email: "nobody", role: "reader" }, "email"],
     [{ email: "a b@example.org", role: "reader" }, "email"],
@@ -103,7 +103,7 @@ eachDatabase(
       await rm(dataDir, { recursive: true, force: true });
     }
   },
-  // The embedded database has one connection: nobody asks while a request is done as a unit.
+  // The embedded database has one connection, so no other statement runs while a request runs as a unit.
   { kinds: ["postgres"] },
 );
 

@@ -38,7 +38,7 @@ const limit = (id: string, payload: object, key = organizationKey) =>
 const quotasOf = async (id: string, key = organizationKey) =>
   (await t.ask({ url: `/v2/admin/workspaces/${id}/quotas`, key })).body;
 
-test("without quotas everything is unlimited, and use is counted all the same", async () => {
+test("without quotas everything is unlimited, and usage is still counted", async () => {
   const id = await workspaceWith("free", {});
   await create(id, "a", 3);
   await create(id, "b");
@@ -54,7 +54,7 @@ test("without quotas everything is unlimited, and use is counted all the same", 
   assert.match(quotas.month, /^\d{4}-\d{2}$/);
 });
 
-test("null lifts a limit, an absent field leaves it, and a workspace's own key may only look", async () => {
+test("null lifts a limit, an absent field keeps it, and a workspace's own key may only read", async () => {
   const id = await workspaceWith("changed", { deployments: 2, replicas: 5 });
   assert.equal((await limit(id, { deployments: null })).body.deployments.limit, null);
   assert.equal((await quotasOf(id)).replicas.limit, 5);
@@ -64,7 +64,7 @@ test("null lifts a limit, an absent field leaves it, and a workspace's own key m
   for (const deployments of [-1, 1.5, "many"]) assert.equal((await limit(id, { deployments })).status, 422);
 });
 
-test("one deployment too many is refused, naming the quota, its value and what to do; a deleted one makes room", async () => {
+test("rejects one deployment too many with the quota, its value and what to do; deleting one makes room", async () => {
   const id = await workspaceWith("two", { deployments: 2 });
   const { body: first } = await create(id, "a");
   assert.equal((await create(id, "b")).status, 201);
@@ -87,7 +87,7 @@ test("one deployment too many is refused, naming the quota, its value and what t
   assert.equal((await create(id, "c")).status, 201);
 });
 
-test("the replicas of all deployments together are limited when one is made and when one grows, never when it shrinks", async () => {
+test("limits the replicas of all deployments together on create and growth, but never when one shrinks", async () => {
   const id = await workspaceWith("replicas", { replicas: 5 });
   const { body: a } = await create(id, "a", 2);
   const { body: b } = await create(id, "b", 2);
@@ -106,7 +106,7 @@ test("the replicas of all deployments together are limited when one is made and 
   assert.equal((await quotasOf(id)).replicas.used, 4);
 });
 
-test("the types of deployments that are built here count with the replicas they may run", async () => {
+test("counts the maximum replicas of deployment types that are built here", async () => {
   const id = await workspaceWith("types", { replicas: 10 });
   const payload = (name: string, deployment_type: string) => ({
     name,
@@ -127,7 +127,7 @@ test("the types of deployments that are built here count with the replicas they 
   assert.equal((await make("zero", "dev_zero")).status, 201);
 });
 
-test("a create that is sent again under its key is answered again, though the quota is used up by the first", async () => {
+test("replays a create under its key although the first one used up the quota", async () => {
   const id = await workspaceWith("again", { deployments: 1 });
   const send = () =>
     t.ask({
@@ -142,7 +142,7 @@ test("a create that is sent again under its key is answered again, though the qu
   assert.equal(first.text, second.text);
 });
 
-test("of many creates at the same time as many succeed as the quota has room for", async () => {
+test("of many concurrent creates exactly as many succeed as the quota allows", async () => {
   const id = await workspaceWith("race", { deployments: 3 });
   const answers = await Promise.all(Array.from({ length: 12 }, (_, index) => create(id, `a${index}`)));
   assert.deepEqual(answers.map(({ status }) => status).sort(), [...Array(3).fill(201), ...Array(9).fill(400)]);

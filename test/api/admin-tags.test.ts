@@ -34,7 +34,7 @@ const idOfValue = (tag: { values: { id: string; name: string }[] }, name: string
 const [search, billing] = [idOfValue(team, "search"), idOfValue(team, "billing")];
 const [live, trial] = [idOfValue(stage, "live"), idOfValue(stage, "trial")];
 
-test("tags are listed by name with their values, to whoever may read", async () => {
+test("lists tags by name with their values, to every reader", async () => {
   const { body } = await t.ask({ url, key: readerKey });
   assert.deepEqual(
     body.resources.map((tag: { name: string; values: { name: string }[] }) => [
@@ -49,7 +49,7 @@ test("tags are listed by name with their values, to whoever may read", async () 
   assert.equal((await t.ask({ url: `${url}/${team.id}`, key: readerKey })).body.description, "Whose it is");
 });
 
-test("deployments are found by their tags: values of one tag are alternatives, different tags must all fit", async () => {
+test("finds deployments by tag: values of one tag are alternatives, different tags must all match", async () => {
   const [a, b, c] = [await createDeployment("a"), await createDeployment("b"), await createDeployment("c")];
   assert.equal((await put(a, [search, live])).status, 200);
   await put(b, [billing, live]);
@@ -59,14 +59,14 @@ test("deployments are found by their tags: values of one tag are alternatives, d
   assert.deepEqual(await found([search, billing]), ["a", "b", "c"]);
   assert.deepEqual(await found([search, billing, live]), ["a", "b"]);
   assert.deepEqual(await found([billing, trial]), []);
-  assert.deepEqual(await found([search, randomUUID()]), [], "an unknown value fits nothing");
+  assert.deepEqual(await found([search, randomUUID()]), [], "an unknown value matches nothing");
   const both = await t.ask({ url: `/v2/deployments?name=c&tag_value_ids=${search}`, key: readerKey });
   assert.equal(both.body.resources.length, 1);
   const broken = await t.ask({ url: `/v2/deployments?tag_value_ids=${search},x` });
   assert.deepEqual([broken.status, broken.body.detail[0].loc], [422, ["query", "tag_value_ids"]]);
 });
 
-test("tags of a deployment are replaced as a whole; readers see them, and cannot", async () => {
+test("replaces the tags of a deployment as a whole; readers see them but cannot change them", async () => {
   const id = await createDeployment("replaced");
   await put(id, [search, live]);
   const after = await put(id, [billing, billing]);
@@ -77,7 +77,7 @@ test("tags of a deployment are replaced as a whole; readers see them, and cannot
   assert.deepEqual((await put(id, [])).body.tags, []);
 });
 
-test("a deleted value and a deleted tag are off every deployment", async () => {
+test("deleting a value or a tag removes it from every deployment", async () => {
   const tag = (await create({ name: "doomed", values: ["one", "two"] })).body;
   const id = await createDeployment("tagged");
   const names = async () =>
@@ -90,7 +90,7 @@ test("a deleted value and a deleted tag are off every deployment", async () => {
   assert.deepEqual(await names(), ["search"]);
 });
 
-test("names are unique, among the tags and among the values of one tag", async () => {
+test("names are unique among tags and among the values of one tag", async () => {
   assert.deepEqual((await create({ name: "team" })).body.detail, "'team' already exists.");
   assert.equal((await create({ name: "owner", values: ["x", "x"] })).body.values.length, 1);
   const again = await t.ask({ method: "POST", url: `${url}/${team.id}/values`, payload: { name: "search" } });
@@ -103,10 +103,10 @@ test("names are unique, among the tags and among the values of one tag", async (
     payload: { name: "trial" },
   });
   assert.equal(value.status, 409);
-  assert.equal((await create({ name: "team" }, stranger.adminKey)).status, 201, "another workspace has its own");
+  assert.equal((await create({ name: "team" }, stranger.adminKey)).status, 201, "another workspace has its own names");
 });
 
-test("only admins make and change tags", async () => {
+test("only admins create and change tags", async () => {
   for (const key of [readerKey, deployerKey]) {
     assert.equal((await create({ name: "x" }, key)).status, 403);
     for (const method of ["PATCH", "DELETE"] as const) {
@@ -115,7 +115,7 @@ test("only admins make and change tags", async () => {
   }
 });
 
-test("another workspace's tags and values answer as unknown ones, and go on no deployment", async () => {
+test("tags and values of another workspace answer like unknown ones and cannot be set on a deployment", async () => {
   const theirs = (await create({ name: "theirs", values: ["x"] }, stranger.adminKey)).body;
   const id = await createDeployment("own");
   for (const tagId of [theirs.id, randomUUID()]) {
@@ -145,7 +145,7 @@ test("another workspace's tags and values answer as unknown ones, and go on no d
   assert.deepEqual((await t.ask({ url: `/v2/admin/deployments/${id}/tags` })).body.tags, [], "all or nothing");
 });
 
-test("there is an end to tags, to values, and to what a deployment carries", async () => {
+test("limits the tags, their values, and what a deployment carries", async () => {
   const refused = async (payload: object, key: string) => (await create(payload, key)).body.detail as string;
   const values = Array.from({ length: tagValuesMax + 1 }, (_, index) => `v${index}`);
   assert.match(await refused({ name: "long", values }, stranger.adminKey), /at most 200 values/);

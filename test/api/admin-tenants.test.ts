@@ -22,7 +22,7 @@ const deployIn = (tenantId: string, name: string) =>
     payload: { name, source: "internal_docker", source_config: {}, source_revision_config: {} },
   });
 
-test("each scope sees its own organization and workspaces, an operator all of them", async () => {
+test("each scope sees its own organization and workspaces, and an operator sees all of them", async () => {
   const names = async (path: string, key: string) =>
     (await admin("GET", path, key)).body.resources.map(({ name }: { name: string }) => name);
   await createWorkspace("zoo");
@@ -37,7 +37,7 @@ test("each scope sees its own organization and workspaces, an operator all of th
   assert.deepEqual([page.resources.length, page.offset], [2, 3]);
 });
 
-test("organizations and workspaces out of reach answer exactly as unknown ones", async () => {
+test("organizations and workspaces out of reach answer exactly like unknown ones", async () => {
   const cases: [string, string, string][] = [
     ["organizations", stranger.organizationId, "Organization"],
     ["workspaces", stranger.tenantId, "Workspace"],
@@ -57,7 +57,7 @@ test("organizations and workspaces out of reach answer exactly as unknown ones",
   assert.equal(quotas.status, 404);
 });
 
-test("what needs the organization or an operator is refused to keys that reach less far, naming what is needed", async () => {
+test("names the required scope when a key does not reach far enough", async () => {
   const refusals: [string, Parameters<typeof admin>, string][] = [
     ["create workspace", ["POST", "/workspaces", tenant.adminKey, { name: "x" }], "organization"],
     ["delete workspace", ["DELETE", `/workspaces/${tenant.tenantId}`, tenant.adminKey], "organization"],
@@ -82,7 +82,7 @@ test("what needs the organization or an operator is refused to keys that reach l
   }
 });
 
-test("an organization is made with the plan of the mode, renamed, given another plan, and deleted when it is empty", async () => {
+test("creates an organization with the plan of the mode, renames it, changes its plan, and deletes it when it is empty", async () => {
   const made = await admin("POST", "/organizations", operatorKey, { name: "customer" });
   assert.deepEqual([made.status, made.body.plan], [201, "self_hosted_enterprise"]);
   const path = `/organizations/${made.body.id}`;
@@ -102,7 +102,7 @@ test("an organization is made with the plan of the mode, renamed, given another 
   assert.match(own.body.detail, /1 key of operators/);
 });
 
-test("two workspaces of an organization cannot have one name, those of two organizations can", async () => {
+test("workspace names are unique within an organization, not across organizations", async () => {
   const name = "same";
   const { id } = await createWorkspace(name);
   const again = await admin("POST", "/workspaces", organizationKey, { name });
@@ -117,14 +117,14 @@ test("two workspaces of an organization cannot have one name, those of two organ
   assert.equal((await admin("PATCH", `/workspaces/${id}`, organizationKey, { name: "renamed" })).body.name, "renamed");
 });
 
-test("a name is one line without outer blanks; anything else is told apart by field", async () => {
+test("a name is one line without surrounding whitespace; anything else is rejected by field", async () => {
   for (const name of ["", " x", "x ", "a\nb", "a\u0000b", "\u001b[31m", "x".repeat(129), 5, null]) {
     const { status, body } = await admin("POST", "/workspaces", organizationKey, { name } as object);
     assert.deepEqual([status, body.detail[0].loc], [422, ["body", "name"]], JSON.stringify(name));
   }
 });
 
-test("a switched-off workspace refuses deployments at once and in the words that clients look for, and comes back", async () => {
+test("a disabled workspace refuses deployments at once with the text that clients match on, and can be enabled again", async () => {
   const { id } = await createWorkspace("switched");
   assert.equal((await deployIn(id, "before")).status, 201);
   const path = `/workspaces/${id}`;
@@ -138,7 +138,7 @@ test("a switched-off workspace refuses deployments at once and in the words that
   assert.equal((await deployIn(id, "after")).status, 201);
 });
 
-test("a workspace with deployments is not deleted; an empty one goes with its keys, members, tags and quotas", async () => {
+test("refuses to delete a workspace with deployments; an empty one goes with its keys, members, tags and quotas", async () => {
   const { id } = await createWorkspace("doomed");
   const inside: Tenant = { ...tenant, tenantId: id };
   const key = await t.mintKey({ tenant: inside });
@@ -158,10 +158,10 @@ test("a workspace with deployments is not deleted; an empty one goes with its ke
   assert.equal((await deployIn(id, "bot")).status, 403);
   const history = await admin("GET", `/audit-log?workspace_id=${id}`, organizationKey);
   assert.equal(history.body.items[0].action, "workspace.delete");
-  assert.ok(history.body.items.length > 4, "what happened there is still told");
+  assert.ok(history.body.items.length > 4, "its history is still readable");
 });
 
-test("an operator outlives the workspace that its key acted in", async () => {
+test("an operator's key outlives the workspace that it acted in", async () => {
   const { id } = await createWorkspace("home");
   const key = await t.mintKey({ isOperator: true, tenant: { ...tenant, tenantId: id } });
   assert.equal((await admin("DELETE", `/workspaces/${id}`, key)).status, 204);
@@ -174,7 +174,7 @@ test("an operator outlives the workspace that its key acted in", async () => {
   assert.equal((await t.ask({ url: "/v2/deployments", key, headers: { "x-tenant-id": tenant.tenantId } })).status, 200);
 });
 
-test("deployments that are created while their workspace is deleted are made in time or refused, never left behind", async () => {
+test("deployments created while their workspace is deleted are created in time or refused, never left behind", async () => {
   for (let round = 0; round < 8; round += 1) {
     const { id } = await createWorkspace(`racing-${round}`);
     const [made, deleted] = await Promise.all([

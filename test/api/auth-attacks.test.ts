@@ -6,7 +6,7 @@ import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
 const w = await startAuthWorld();
 const { t, as } = w;
 
-/** What an attacker has to work with: his own sign-in, and one of somebody else. */
+/** What an attacker has: their own sign-in, and another user's. */
 interface Scene {
   provider: string;
   state: string;
@@ -23,12 +23,12 @@ interface Attack {
   provider?: object;
   /** Fields of authenticate. */
   asked?: object;
-  /** Done after the sign-in has begun, before the answer comes. */
+  /** Runs after the sign-in has started and before its answer arrives. */
   before?: (scene: Scene) => unknown;
   query: (scene: Scene) => Query;
-  /** Comes to the address of this provider instead. */
+  /** Sends the answer to this provider's address instead. */
   at?: (scene: Scene) => string;
-  /** The state is spent afterwards: the honest answer is refused too. */
+  /** Whether the state is spent afterwards, so that the honest answer is rejected too. */
   isSpent?: boolean;
 }
 
@@ -36,7 +36,7 @@ const code = `${canary}-code`;
 const issuer = as.url;
 const knownIssuer = { issuer };
 
-/** Answers to a redirect URI that are not the provider's answer to this sign-in. */
+/** Requests to a redirect URI that are not the provider's answer to this sign-in. */
 const attacks: Attack[] = [
   { name: "nothing at all", query: () => "" },
   { name: "a code without a state", query: () => ({ code }) },
@@ -214,10 +214,10 @@ const attacks: Attack[] = [
 const patchProvider = (provider: string, payload: object) =>
   t.ask({ method: "PATCH", url: `/v2/auth/providers/${provider}`, payload });
 
-test("there are enough attacks", () => assert.ok(attacks.length >= 40));
+test("covers at least 40 attacks", () => assert.ok(attacks.length >= 40));
 
 for (const attack of attacks) {
-  test(`refused, and no code sent on: ${attack.name}`, async () => {
+  test(`rejects and forwards no code: ${attack.name}`, async () => {
     const provider = await w.addProvider(attack.provider);
     const elsewhere = await w.addProvider();
     const other = { provider: elsewhere, ...(await w.begin(elsewhere)) };
@@ -226,7 +226,7 @@ for (const attack of attacks) {
     const [callsBefore, tokensBefore] = [as.calls.length, await w.countTokens(provider)];
     assertPlainRefusal(await w.comeBack(attack.at?.(scene) ?? provider, attack.query(scene)));
     assert.deepEqual([as.calls.length, await w.countTokens(provider)], [callsBefore, tokensBefore]);
-    // Who guesses wrong does not spoil the sign-in of somebody else; what was really its answer spends it.
+    // A wrong guess must not spoil the victim's sign-in; only its real answer spends it.
     const isOwn = attack.asked === undefined;
     const honest = await w.comeBack(provider, {
       code,
@@ -237,7 +237,7 @@ for (const attack of attacks) {
   });
 }
 
-test("an answer that no address can hold is refused without being repeated", async () => {
+test("rejects an oversized answer without repeating it", async () => {
   const provider = await w.addProvider();
   const { state } = await w.begin(provider);
   const answer = await w.comeBack(provider, `code=${code}%00&state=${state}%00`);
@@ -245,7 +245,7 @@ test("an answer that no address can hold is refused without being repeated", asy
   assert.ok(!answer.text.includes(state) && !answer.text.includes(canary), answer.text);
 });
 
-test("an attack that fails ends the wait of whoever it was aimed at", async () => {
+test("a failed attack ends the victim's wait", async () => {
   const provider = await w.addProvider();
   const { state, authId } = await w.begin(provider);
   const waiting = w.wait(authId, 30);
@@ -258,7 +258,7 @@ test("an attack that fails ends the wait of whoever it was aimed at", async () =
   assert.deepEqual([body[0].event_type, body[0].reason], ["flow_failed", "issuer_mismatch"]);
 });
 
-test("of many that bring the same answer at once, one is served and the code is sent on once", async () => {
+test("of many identical answers at once, one is accepted and the code is forwarded once", async () => {
   const provider = await w.addProvider();
   const { state } = await w.begin(provider);
   const pages = await Promise.all(Array.from({ length: 20 }, () => w.comeBack(provider, { code, state })));
@@ -266,7 +266,7 @@ test("of many that bring the same answer at once, one is served and the code is 
   assert.equal(as.calls.length, 1);
 });
 
-test("a program that only looks whether the page is there spends no code", async () => {
+test("a HEAD request spends no code", async () => {
   const provider = await w.addProvider();
   const { state } = await w.begin(provider);
   const query = new URLSearchParams({ code, state });
@@ -275,7 +275,7 @@ test("a program that only looks whether the page is there spends no code", async
   assert.equal((await w.comeBack(provider, { code, state })).status, 200);
 });
 
-/** Addresses that are not the one that is allowed. */
+/** Addresses that differ from the allowed one. */
 const allowed = "https://app.example.com/cb";
 const redirects: Record<string, string> = {
   "a longer path": `${allowed}/evil`,
@@ -307,7 +307,7 @@ const redirects: Record<string, string> = {
   "this server under another name": "http://localhost:8124/v2/auth/callback/p",
 };
 
-test("a redirect URI other than the allowed one is refused, whatever it looks like", async () => {
+test("rejects a redirect URI other than the allowed one, whatever it looks like", async () => {
   const provider = await w.addProvider({ allowed_redirect_uris: [allowed] });
   assert.equal((await w.authenticate(provider, { redirect_uri: allowed })).status, 200);
   for (const [name, redirect_uri] of Object.entries(redirects)) {
@@ -317,7 +317,7 @@ test("a redirect URI other than the allowed one is refused, whatever it looks li
   }
 });
 
-test("the address of this server is the configured one, whatever host a caller says it called", async () => {
+test("uses the configured address of this server, whatever host the caller claims", async () => {
   const provider = await w.addProvider();
   for (const headers of [
     { host: "evil.example" },
@@ -330,7 +330,7 @@ test("the address of this server is the configured one, whatever host a caller s
   }
 });
 
-test("a code that came to an application is taken from whoever started, and from nobody else", async () => {
+test("accepts a code that came to an application only from the user who started the sign-in", async () => {
   const redirect_uri = allowed;
   const provider = await w.addProvider({ allowed_redirect_uris: [allowed] });
   const url = `/v2/auth/callback/${provider}`;
@@ -366,7 +366,7 @@ test("a code that came to an application is taken from whoever started, and from
   assert.match(again.body.detail, /has already been used/);
 });
 
-test("a sign-in whose code comes to an application is given again only to the key that may hand the code in", async () => {
+test("returns a pending sign-in whose code goes to an application only to the key that may submit the code", async () => {
   const redirect_uri = allowed;
   const provider = await w.addProvider({ allowed_redirect_uris: [allowed] });
   const url = `/v2/auth/callback/${provider}`;
@@ -384,7 +384,10 @@ test("a sign-in whose code comes to an application is given again only to the ke
     ];
     return one.authId === other.authId;
   };
-  assert.ok(await isShared({ user_id: "bob" }), "our own page asks nobody for a key");
-  assert.ok(await isShared({ redirect_uri, user_id: null, agent_id: "cron" }), "an agent's own is of the workspace");
+  assert.ok(await isShared({ user_id: "bob" }), "our own page asks no one for a key");
+  assert.ok(
+    await isShared({ redirect_uri, user_id: null, agent_id: "cron" }),
+    "an agent's own sign-in belongs to the workspace",
+  );
   assert.ok(!(await isShared({ redirect_uri, user_id: "bob" })));
 });

@@ -15,7 +15,7 @@ import { startApiOn } from "./harness.ts";
 
 const asUser = (user: string) => ({ headers: { "x-user-id": user } });
 
-/** What a backup holds: `pg_dump` of a server; of the embedded database every row as text. */
+/** Returns what a backup contains: `pg_dump` of a server; every row as text for the embedded database. */
 async function backupOf(db: Db, databaseUrl: string | undefined): Promise<string> {
   if (databaseUrl !== undefined) {
     const dump = spawnSync(path.join(findBinaries() ?? "", "pg_dump"), [databaseUrl], { encoding: "utf8" });
@@ -30,7 +30,7 @@ async function backupOf(db: Db, databaseUrl: string | undefined): Promise<string
   return (await Promise.all(dumps)).flatMap(({ rows }) => rows.map(({ row }) => row)).join("\n");
 }
 
-/** All that can happen to tokens, with a canary in all that is secret. @returns everything anybody was told of it. */
+/** Runs everything that can happen to tokens, with a canary in every secret. @returns all responses and logs. */
 async function live({ t, as, ...w }: AuthWorld): Promise<{ told: string[]; secrets: string[] }> {
   const told: string[] = [];
   const note = ({ text, headers }: { text: string; headers: object }) => void told.push(text, JSON.stringify(headers));

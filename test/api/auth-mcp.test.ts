@@ -9,7 +9,7 @@ import { canary, startAuthWorld } from "./auth-world.ts";
 const w = await startAuthWorld();
 const { t, as } = w;
 
-/** What an MCP server and its authorization server answer, by path; the rest is 404. */
+/** Responses of an MCP server and its authorization server by path; anything else is 404. */
 type Answers = Record<string, ProviderAnswer>;
 
 const resource = `${as.url}/mcp`;
@@ -47,7 +47,7 @@ const answering = (answers: Answers) => {
   as.answer = ({ path }) => answers[path] ?? { status: 404, text: "" };
 };
 
-test("an MCP server's address is enough: its provider is found, registered at and used with its resource", async () => {
+test("discovers the provider from an MCP server's address, registers there and uses its resource", async () => {
   answering(honest);
   const { status, body, text } = await discover();
   assert.equal(status, 200, text);
@@ -120,7 +120,7 @@ const variants: [string, Answers][] = [
 ];
 
 for (const [what, answers] of variants) {
-  test(`found as well: ${what}`, async () => {
+  test(`also discovers: ${what}`, async () => {
     answering(answers);
     const { status, body, text } = await discover();
     assert.equal(status, 200, text);
@@ -138,7 +138,7 @@ const withResource = (fields: object): Answers => ({
   "/.well-known/oauth-protected-resource/mcp": { json: { resource, authorization_servers: [as.url], ...fields } },
 });
 
-/** Lies and faults on the way; in none is anything registered that is used afterwards. */
+/** Lies and faults during discovery. None of them may register a client that is used afterwards. */
 const refused: [string, Answers, RegExp][] = [
   ["a resource of another server", withResource({ resource: "https://evil.example/mcp" }), /about another resource/],
   ["a resource beside it", withResource({ resource: `${as.url}/mcp2` }), /about another resource/],
@@ -244,7 +244,7 @@ const refused: [string, Answers, RegExp][] = [
 ];
 
 for (const [what, answers, because] of refused) {
-  test(`not found, with a plain reason: ${what}`, async () => {
+  test(`fails with a plain reason: ${what}`, async () => {
     answering(answers);
     const { status, body, text } = await discover();
     assert.equal(status, 400, text);
@@ -260,7 +260,7 @@ for (const [what, answers, because] of refused) {
   });
 }
 
-test("an address inside is not called, wherever it is written", async () => {
+test("does not call an internal address, wherever it appears", async () => {
   const closed = await startAuthWorld({ allowPrivateNetwork: false });
   const inside = [
     "http://127.0.0.1:1/mcp",
@@ -285,7 +285,7 @@ test("an address inside is not called, wherever it is written", async () => {
   assert.equal(closed.as.calls.length, 0);
 });
 
-test("a public MCP server whose metadata points inside leads nowhere", async () => {
+test("a public MCP server whose metadata points to an internal address leads nowhere", async () => {
   const outside = "https://mcp.example";
   const guarded = createProviderFetch({ allowPrivateNetwork: false });
   for (const inside of [
@@ -312,7 +312,7 @@ test("a public MCP server whose metadata points inside leads nowhere", async () 
       revocation_endpoint: { server: { ...server, revocation_endpoint: `${inside}/v` } },
     };
     for (const [pointer, lie] of Object.entries(pointers)) {
-      // What stands for a server on the internet; everything else meets the guard.
+      // Stands in for a server on the internet; every other address goes through the guard.
       const fetch: ProviderFetch = async (url, options) => {
         if (!url.startsWith(`${outside}/`)) return guarded(url, options);
         const { pathname } = new URL(url);

@@ -19,7 +19,7 @@ const example = {
 const create = (body: object, more: object = {}) =>
   t.ask({ method: "POST", url, payload: { ...example, ...body }, ...more });
 
-test("a provider is made, read, listed, changed and deleted, and its secret is never shown", async () => {
+test("creates, reads, lists, changes and deletes a provider without ever showing its secret", async () => {
   const made = await create({ provider_id: "life" });
   assert.equal(made.status, 200);
   const { id, created_at, updated_at, ...rest } = made.body;
@@ -64,7 +64,7 @@ test("a provider is made, read, listed, changed and deleted, and its secret is n
   assert.deepEqual([gone.status, gone.body], [404, { detail: "OAuth provider 'life' not found" }]);
 });
 
-test("each name is there once in an organization, and another organization neither sees it nor minds", async () => {
+test("provider names are unique within an organization and invisible to others", async () => {
   assert.equal((await create({ provider_id: "mine" })).status, 200);
   const again = await create({ provider_id: "mine" });
   assert.deepEqual([again.status, again.body.detail], [409, "OAuth provider 'mine' already exists."]);
@@ -80,7 +80,7 @@ test("each name is there once in an organization, and another organization neith
   assert.equal((await create({ provider_id: "mine" }, { key })).status, 200);
 });
 
-test("a preset fills in what a common provider needs", async () => {
+test("a preset fills in the settings of a common provider", async () => {
   const { body: presets } = await t.ask({ url: "/v2/auth/provider-presets" });
   assert.deepEqual(
     presets.map(({ id }: { id: string }) => id),
@@ -107,7 +107,7 @@ test("a preset fills in what a common provider needs", async () => {
   );
 });
 
-/** Field and value of a provider that must not be made, one fault each. */
+/** Field and value of an invalid provider, one fault each. */
 const refused: [string, object][] = [
   ["token_url in clear text", { token_url: "http://id.example.com/token" }],
   ["token_url on loopback", { token_url: "https://127.0.0.1/token" }],
@@ -143,7 +143,7 @@ const refused: [string, object][] = [
 ];
 
 for (const [what, fault] of refused) {
-  test(`a provider with ${what} is refused with a sentence`, async () => {
+  test(`rejects a provider with ${what} and explains why`, async () => {
     const answer = await create({ provider_id: "bad", ...fault });
     assert.equal(answer.status, 400, answer.text);
     assert.match(answer.body.detail, /^OAuth provider error: '\w+' .+\.$|^OAuth provider error: '\w+' .+/);
@@ -151,7 +151,7 @@ for (const [what, fault] of refused) {
   });
 }
 
-test("PKCE has one method, and a name has no slashes", async () => {
+test("allows one PKCE method, and no slashes in a name", async () => {
   for (const fault of [{ code_challenge_method: "plain" }, { provider_id: "a/b" }, { provider_id: "" }]) {
     const answer = await create(fault);
     assert.equal(answer.status, 422);
@@ -159,12 +159,12 @@ test("PKCE has one method, and a name has no slashes", async () => {
   }
 });
 
-test("a client without a secret is a public one, with PKCE", async () => {
+test("treats a client without a secret as public, with PKCE", async () => {
   const { body } = await create({ provider_id: "public", client_secret: null });
   assert.deepEqual([body.token_endpoint_auth_method, body.uses_pkce], ["none", true]);
 });
 
-test("a secret does not go to a host that it was not given for", async () => {
+test("does not send a secret to a host that it was not given for", async () => {
   await create({ provider_id: "moving" });
   const patch = (payload: object) => t.ask({ method: "PATCH", url: `${url}/moving`, payload });
   const token_url = "https://evil.example.com/token";
@@ -181,14 +181,14 @@ test("a secret does not go to a host that it was not given for", async () => {
   assert.equal(open.status, 200, "a public client has no secret");
 });
 
-test("making a provider again under its key answers as the first time", async () => {
+test("replays the create of a provider under its idempotency key", async () => {
   const headers = { "idempotency-key": "provider-once" };
   const first = await create({ provider_id: "once" }, { headers });
   const second = await create({ provider_id: "once" }, { headers });
   assert.deepEqual([second.status, second.text], [200, first.text]);
 });
 
-test("only admins change providers, and agents read none", async () => {
+test("only admins change providers, and agents cannot read them", async () => {
   for (const [role, statuses] of [
     ["reader", [200, 403]],
     ["deployer", [200, 403]],
@@ -204,7 +204,7 @@ test("only admins change providers, and agents read none", async () => {
   }
 });
 
-test("where an organization has several workspaces, only its own keys change or delete what all of them sign in with", async () => {
+test("with several workspaces, only keys of the organization change or delete its providers", async () => {
   const here = await authWorldOf(await startApi());
   const { t: api, as } = here;
   const ofOrganization = await api.mintKey({ isOrganizational: true });

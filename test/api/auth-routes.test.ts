@@ -12,7 +12,7 @@ const asUser = (user: string) => ({ headers: { "x-user-id": user } });
 const listTokens = async (user: string, provider = "") =>
   (await t.ask({ url: `/v2/auth/tokens?provider_id=${provider}`, ...asUser(user) })).body;
 
-test("a user who consents gives the agent a token: pending, the page, completed", async () => {
+test("a user's consent gives the agent a token: pending, the page, completed", async () => {
   const provider = await w.addProvider({ uses_pkce: true });
   const { status, body } = await w.authenticate(provider);
   assert.deepEqual([status, body.status, body.token, body.user_id], [200, "pending", null, "alice"]);
@@ -59,7 +59,7 @@ test("a user who consents gives the agent a token: pending, the page, completed"
   assert.equal(as.calls.length, 1);
 });
 
-test("who asks twice gets one sign-in, and another one when he wants", async () => {
+test("a second request joins the open sign-in, unless it asks for a new one", async () => {
   const provider = await w.addProvider();
   const [first, second] = [await w.authenticate(provider), await w.authenticate(provider)];
   assert.deepEqual(second.body, first.body);
@@ -76,7 +76,7 @@ test("who asks twice gets one sign-in, and another one when he wants", async () 
   }
 });
 
-test("more scopes than were granted are asked for together with those", async () => {
+test("asks for additional scopes together with those already granted", async () => {
   const provider = await w.addProvider();
   const id = await w.connect(provider, { scopes: ["read"] });
   assert.equal((await w.authenticate(provider, { scopes: [] })).body.status, "completed");
@@ -88,7 +88,7 @@ test("more scopes than were granted are asked for together with those", async ()
   assert.deepEqual([metadata.scopes, metadata.token_id], [["read", "write"], id]);
 });
 
-test("what the provider grants counts, not what was asked for", async () => {
+test("counts the scopes that the provider grants, not those that were requested", async () => {
   const provider = await w.addProvider();
   as.answer = () => ({ json: { access_token: "a", token_type: "bearer", scope: "read" } });
   const { state, authId } = await w.begin(provider, { scopes: ["read", "write"] });
@@ -98,7 +98,7 @@ test("what the provider grants counts, not what was asked for", async () => {
   assert.equal((await w.authenticate(provider, { scopes: ["write"] })).body.status, "pending");
 });
 
-test("a look starts nothing", async () => {
+test("a check without sign-in starts nothing", async () => {
   const provider = await w.addProvider();
   const { body } = await w.authenticate(provider, { check_only: true });
   assert.deepEqual([body.status, body.url, body.auth_id], ["connection_required", null, null]);
@@ -107,7 +107,7 @@ test("a look starts nothing", async () => {
   assert.equal(rows.length, 0);
 });
 
-test("a user with two accounts has a default one, and may name the other", async () => {
+test("a user with two accounts has a default one and may name the other", async () => {
   const provider = await w.addProvider();
   const first = await w.connect(provider);
   const second = await w.connect(provider, { force_new: true });
@@ -116,7 +116,7 @@ test("a user with two accounts has a default one, and may name the other", async
   assert.equal(tokens.length, 2);
   const [other] = tokens.filter(({ id }: { id: string }) => id !== first);
   assert.ok(second === first || second === other.id);
-  assert.equal(await chosen(), other.id, "the newest consent is the default one");
+  assert.equal(await chosen(), other.id, "the newest consent is the default");
   assert.equal(await chosen({ token_id: first }), first);
   const patch = (payload: object) =>
     t.ask({ method: "PATCH", url: `/v2/auth/tokens/${first}/metadata`, payload, ...asUser("alice") });
@@ -133,7 +133,7 @@ test("a user with two accounts has a default one, and may name the other", async
   assert.equal((await t.ask({ method: "PATCH", url: `/v2/auth/tokens/${first}/metadata`, payload: {} })).status, 404);
 });
 
-test("tokens are listed and deleted by their user, and revoked at the provider first", async () => {
+test("users list and delete their tokens, which are first revoked at the provider", async () => {
   const provider = await w.addProvider({ revocation_url: `${as.url}/revoke` });
   const id = await w.connect(provider);
   const [listed] = await listTokens("alice", provider);
@@ -159,7 +159,7 @@ test("tokens are listed and deleted by their user, and revoked at the provider f
   assert.equal((await t.ask({ method: "DELETE", url: `/v2/auth/tokens/${id}`, ...asUser("alice") })).status, 404);
 });
 
-test("a provider that is away keeps nobody from deleting, one token or all", async () => {
+test("an unreachable provider does not prevent deleting one token or all of them", async () => {
   const provider = await w.addProvider({ revocation_url: "http://127.0.0.1:1/revoke" });
   await w.connect(provider);
   await w.connect(provider, { force_new: true });
@@ -171,7 +171,7 @@ test("a provider that is away keeps nobody from deleting, one token or all", asy
   assert.equal((await t.ask({ method: "DELETE", url: "/v2/auth/tokens" })).status, 422);
 });
 
-test("a provider that is deleted takes its tokens with it, revoked", async () => {
+test("deleting a provider deletes and revokes its tokens", async () => {
   const provider = await w.addProvider({ revocation_url: `${as.url}/revoke` });
   await w.connect(provider);
   as.calls.length = 0;
@@ -185,7 +185,7 @@ test("a provider that is deleted takes its tokens with it, revoked", async () =>
   assert.deepEqual([as.calls.length, await w.countTokens(provider)], [2, 0]);
 });
 
-test("a provider that is deleted with many tokens is asked to revoke all of them, some at a time", async () => {
+test("deleting a provider with many tokens revokes all of them, a few at a time", async () => {
   const provider = await w.addProvider({ revocation_url: `${as.url}/revoke` });
   const count = 300;
   for (let number = 0; number < count; number += 1) {
@@ -205,7 +205,7 @@ test("a provider that is deleted with many tokens is asked to revoke all of them
   assert.ok(most <= 256, `${most} at once`);
 });
 
-test("a token obtained elsewhere is given out like one of ours", async () => {
+test("an imported token is given out like one of ours", async () => {
   const provider = await w.addProvider();
   const made = await w.post(
     "/v2/auth/tokens/import",
@@ -228,7 +228,7 @@ test("a token obtained elsewhere is given out like one of ours", async () => {
   assert.match((await w.authenticate(provider)).body.token, /^access-/, "it is refreshed too");
 });
 
-test("a token that is kept for one user under an Idempotency-Key is no answer to another user's request", async () => {
+test("an imported token under an Idempotency-Key is not replayed to another user", async () => {
   const provider = await w.addProvider();
   const under = (user: string, key = t.tenant.adminKey) => ({
     headers: { "idempotency-key": "one for all", ...(user !== "" && { "x-user-id": user }) },
@@ -250,7 +250,7 @@ test("a token that is kept for one user under an Idempotency-Key is no answer to
   assert.equal((await connect("bob")).status, 409);
 });
 
-test("a token connected to an agent serves its owner there, and the agent when it asks for nobody", async () => {
+test("a token connected to an agent serves its owner there, and the agent when it asks without a user", async () => {
   const provider = await w.addProvider();
   const id = await w.connect(provider, { user_id: "alice" });
   const url = `/v2/auth/agents/${encodeURIComponent("my agent/1")}/connections`;
@@ -262,7 +262,11 @@ test("a token connected to an agent serves its owner there, and the agent when i
     (await w.authenticate(provider, { user_id, agent_id, check_only: true })).body.status;
   assert.equal(await askAs(null, "my agent/1"), "completed");
   assert.equal(await askAs("alice", "my agent/1"), "completed");
-  assert.equal(await askAs("bob", "my agent/1"), "connection_required", "nobody gets another user's token as himself");
+  assert.equal(
+    await askAs("bob", "my agent/1"),
+    "connection_required",
+    "no user gets another user's token as their own",
+  );
   assert.equal(await askAs(null, "other"), "connection_required");
   const gone = await t.ask({ method: "DELETE", url: `${url}/${made.body.id}` });
   assert.equal(gone.status, 204);
@@ -270,7 +274,7 @@ test("a token connected to an agent serves its owner there, and the agent when i
   assert.equal((await t.ask({ method: "DELETE", url: `${url}/${made.body.id}` })).status, 404);
 });
 
-test("an agent's own token replaces the one before, which goes when nothing refers to it", async () => {
+test("an agent's new token replaces the previous one, which is deleted when nothing refers to it", async () => {
   const provider = await w.addProvider();
   const url = `/v2/auth/agents/bot/providers/${provider}/tokens`;
   const first = await w.post(url, { access_token: "one", scopes: ["read"] });
@@ -284,7 +288,7 @@ test("an agent's own token replaces the one before, which goes when nothing refe
   }
 });
 
-test("an agent that asks for itself is told to be connected, and is when somebody consents", async () => {
+test("an agent that asks for itself gets connection_required until someone gives consent", async () => {
   const provider = await w.addProvider();
   const { body } = await w.authenticate(provider, { user_id: null, agent_id: "cron" });
   assert.deepEqual([body.status, body.user_id], ["connection_required", null]);
@@ -295,7 +299,7 @@ test("an agent that asks for itself is told to be connected, and is when somebod
   assert.equal((await t.ask({ url: "/v2/auth/agents/cron/connections" })).body.data.length, 1);
 });
 
-test("names that people choose are text in the page, whatever they hold", async () => {
+test("escapes names that people choose in the page", async () => {
   const provider = await w.addProvider({ name: "<img src=x onerror=alert(1)>" });
   const { state } = await w.begin(provider, { user_id: `"><script>alert(1)</script>`, agent_id: "a\u202egnp" });
   const page = await w.comeBack(provider, { code: "c", state });
@@ -304,7 +308,7 @@ test("names that people choose are text in the page, whatever they hold", async 
   assert.ok(page.text.includes("agnp"));
 });
 
-test("who speaks for a user by header means the same user as who names him in the body", async () => {
+test("the user header means the same as the user in the body", async () => {
   const provider = await w.addProvider();
   await w.connect(provider, { user_id: "alice" });
   const bodies = [{ user_id: null }, { ls_user_id: "bob", user_id: "alice" }, { user_id: null, ls_user_id: "alice" }];
@@ -316,7 +320,7 @@ test("who speaks for a user by header means the same user as who names him in th
   assert.equal(long.status, 422);
 });
 
-test("a service that signs its own keys speaks for the user in them, and for no other", async () => {
+test("a service that signs its own keys acts for the user in them and for no other", async () => {
   const provider = await w.addProvider();
   await w.connect(provider, { user_id: "alice" });
   const secret = "shared with a service: 32 characters";
@@ -349,10 +353,14 @@ test("a service that signs its own keys speaks for the user in them, and for no 
     assert.equal((await served.authenticate(there, { ...look, ...fields }, asService({}))).body.status, "completed");
   }
   const elsewhere = { "x-service-key": keyOf({ user_id: "alice" }) };
-  assert.equal((await w.authenticate(provider, look, { key: null, headers: elsewhere })).status, 401, "none are taken");
+  assert.equal(
+    (await w.authenticate(provider, look, { key: null, headers: elsewhere })).status,
+    401,
+    "service keys are not accepted",
+  );
 });
 
-test("providers of the shared organization are found by those who ask for them", async () => {
+test("every organization finds the providers of the shared organization", async () => {
   const provider = await w.addProvider({}, { key: t.stranger.adminKey });
   const ask = (fields: object) => w.authenticate(provider, fields);
   assert.equal((await ask({ use_agent_builder_public_oauth: true })).status, 404);
@@ -373,7 +381,7 @@ test("providers of the shared organization are found by those who ask for them",
   assert.equal(theirs.body.status, "connection_required", "the token stays in the workspace that got it");
 });
 
-test("a GitHub App that was set up or changed ends on a page, with or without a sign-in", async () => {
+test("setting up or changing a GitHub App ends on a page, with or without a sign-in", async () => {
   const provider = await w.addProvider();
   const setup = (query: Record<string, string>) =>
     t.ask({ url: `/v2/auth/setup/${provider}?${new URLSearchParams(query)}`, key: null });
@@ -387,7 +395,7 @@ test("a GitHub App that was set up or changed ends on a page, with or without a 
   assert.equal((await setup({ setup_action: "install", code: "c", state })).status, 400);
 });
 
-test("the console's address of the redirect URI does the same", async () => {
+test("the console's alias of the redirect URI works the same", async () => {
   const provider = await w.addProvider();
   const { state } = await w.begin(provider);
   const url = `/host-oauth-callback/${provider}?${new URLSearchParams({ code: "c", state })}`;

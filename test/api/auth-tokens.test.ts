@@ -16,7 +16,7 @@ const token = (fields: object = {}) => ({
   json: { access_token: "a", refresh_token: "r", token_type: "Bearer", expires_in: 3600, ...fields },
 });
 
-test("of 50 that ask for an expired token at once, one refreshes it and all get the new one", async () => {
+test("of 50 concurrent requests for an expired token, one refreshes it and all get the new one", async () => {
   const provider = await w.addProvider();
   await w.connect(provider);
   await w.expireTokens(provider);
@@ -33,10 +33,14 @@ test("of 50 that ask for an expired token at once, one refreshes it and all get 
   assert.equal((await w.authenticate(provider)).body.token, "after-rotated");
   await w.expireTokens(provider);
   as.calls.length = 0;
-  assert.equal((await w.authenticate(provider)).body.token, "after-rotated", "one that is not rotated stays good");
+  assert.equal(
+    (await w.authenticate(provider)).body.token,
+    "after-rotated",
+    "a refresh token that is not rotated stays valid",
+  );
 });
 
-test("a caller that leaves does not keep the others from the token", async () => {
+test("a caller that disconnects does not keep the others from the token", async () => {
   const provider = await w.addProvider();
   await w.connect(provider);
   await w.expireTokens(provider);
@@ -57,7 +61,7 @@ test("a caller that leaves does not keep the others from the token", async () =>
   assert.equal(as.calls.filter(({ form }) => form["grant_type"] === "refresh_token").length, 1);
 });
 
-test("a refresh that is refused ends the token: the user is asked again, and the connection outlives it", async () => {
+test("a rejected refresh ends the token: the user is asked again, and the connection survives", async () => {
   const provider = await w.addProvider();
   const id = await w.connect(provider);
   await w.expireTokens(provider);
@@ -79,7 +83,7 @@ test("a refresh that is refused ends the token: the user is asked again, and the
   assert.equal(await w.countTokens(provider), 1);
 });
 
-test("a provider that is away for a while costs no token", async () => {
+test("a temporary outage of the provider loses no token", async () => {
   const provider = await w.addProvider();
   await w.connect(provider);
   await w.expireTokens(provider);
@@ -100,7 +104,7 @@ test("a provider that is away for a while costs no token", async () => {
   assert.match((await w.authenticate(provider)).body.token, /^after-refresh-\d+$/);
 });
 
-test("a token that is still good for some seconds is given out while the provider is away", async () => {
+test("gives out a token that is still valid for some seconds while the provider is unreachable", async () => {
   const provider = await w.addProvider();
   await w.connect(provider);
   await sql`update oauth_tokens t set expires_at = now() + interval '40 seconds' from oauth_providers p
@@ -109,14 +113,16 @@ test("a token that is still good for some seconds is given out while the provide
   assert.equal((await w.authenticate(provider)).body.status, "completed");
 });
 
-/** The database's clock follows that of its machine once a second, and takes deadlines along; here it has done so. */
+/**
+ * The database's clock follows the clock of its machine once a second and moves deadlines with it; here it has done so.
+ */
 const followed = () =>
   eventually(
     () => t.db.now().getTime() - Date.now(),
     (aheadMs) => Math.abs(aheadMs) < 2_000,
   );
 
-test("a clock that is set back makes no token good that is over", async () => {
+test("setting the clock back does not make an expired token valid again", async () => {
   const provider = await w.addProvider();
   t.db.engine?.clock.add(3_600_000);
   await w.connect(provider);
@@ -136,7 +142,7 @@ for (const [name, skewMs] of [
   ["an hour behind", -3_600_000],
   ["an hour ahead", 3_600_000],
 ] as const) {
-  test(`a clock of this server or of the provider that is ${name} costs nobody a token`, async () => {
+  test(`no token is lost when a clock of this server or of the provider is ${name}`, async () => {
     const provider = await w.addProvider();
     mock.timers.enable({ apis: ["Date"], now: Date.now() + skewMs });
     try {
@@ -147,7 +153,7 @@ for (const [name, skewMs] of [
       await w.connect(provider);
       const { body: tokens } = await t.ask({ url: `/v2/auth/tokens?provider_id=${provider}`, ...asUser("alice") });
       assert.equal(tokens[0].provider_account_label, "alice@example.org");
-      assert.equal(as.calls.length, 1, "nothing is refreshed that is good");
+      assert.equal(as.calls.length, 1, "valid tokens are not refreshed");
       await w.expireTokens(provider);
       as.answer = () => token({ access_token: "fresh" });
       for (const _ of [1, 2]) assert.equal((await w.authenticate(provider)).body.token, "fresh");
@@ -159,7 +165,7 @@ for (const [name, skewMs] of [
   });
 }
 
-test("a refresh token goes to nobody but the one who gave it", async () => {
+test("sends a refresh token only to the provider that issued it", async () => {
   const provider = await w.addProvider();
   await w.connect(provider);
   await w.expireTokens(provider);
@@ -171,7 +177,7 @@ test("a refresh token goes to nobody but the one who gave it", async () => {
   }
 });
 
-/** What a token endpoint can answer to a code instead of a token. */
+/** What a token endpoint can return for a code instead of a token. */
 const lies: Record<string, (call: ProviderCall) => ProviderAnswer> = {
   "a fault": () => ({ status: 500, text: canary }),
   "a gateway's page": () => ({ status: 502, text: `<html>${canary}</html>` }),
@@ -217,7 +223,7 @@ const lies: Record<string, (call: ProviderCall) => ProviderAnswer> = {
 };
 
 for (const [name, answer] of Object.entries(lies)) {
-  test(`a provider that gives ${name} for a code connects nobody, and the page says so plainly`, async () => {
+  test(`a provider that returns ${name} for a code connects no one, and the page explains it`, async () => {
     const provider = await w.addProvider();
     const { state, authId } = await w.begin(provider);
     as.answer = answer;
@@ -229,7 +235,7 @@ for (const [name, answer] of Object.entries(lies)) {
   });
 }
 
-test("a provider that does not answer is left after ten seconds", async () => {
+test("gives up on a silent provider after ten seconds", async () => {
   const provider = await w.addProvider();
   const { state } = await w.begin(provider);
   as.answer = () => ({ raw: () => {} });
@@ -238,7 +244,7 @@ test("a provider that does not answer is left after ten seconds", async () => {
   assert.match(page.text, /took longer than 10000 ms/);
 });
 
-test("a token belongs to its workspace, its user and its agent, and to nobody else", async () => {
+test("a token is usable only in its workspace, by its user and its agent", async () => {
   const provider = await w.addProvider();
   const mine = await w.connect(provider, { user_id: "alice", agent_id: "helper" });
   const others: [string, object, object][] = [
@@ -260,7 +266,7 @@ test("a token belongs to its workspace, its user and its agent, and to nobody el
   assert.equal(own.body.status, "completed");
 });
 
-test("another workspace of the organization knows the provider and none of the tokens", async () => {
+test("another workspace of the organization sees the provider but none of the tokens", async () => {
   const provider = await w.addProvider();
   const id = await w.connect(provider);
   const { body: workspace } = await t.ask({
@@ -276,7 +282,7 @@ test("another workspace of the organization knows the provider and none of the t
   assert.deepEqual((await t.ask({ url: "/v2/auth/tokens", key, ...asUser("alice") })).body, []);
 });
 
-test("another organization's provider, tokens and sign-ins answer as those that are not there", async () => {
+test("providers, tokens and sign-ins of another organization answer like unknown ones", async () => {
   const provider = await w.addProvider();
   const id = await w.connect(provider);
   const { authId } = await w.begin(provider, { user_id: "carol" });
@@ -295,7 +301,7 @@ test("another organization's provider, tokens and sign-ins answer as those that 
   assert.equal((await w.authenticate(provider)).body.status, "completed");
 });
 
-test("another user waits in vain for a sign-in, and so does who guesses", async () => {
+test("another user, or a guesser, waits in vain for a sign-in", async () => {
   const provider = await w.addProvider();
   const { authId } = await w.begin(provider);
   for (const [id, more] of [
@@ -310,7 +316,7 @@ test("another user waits in vain for a sign-in, and so does who guesses", async 
   assert.equal((await w.wait(authId, 0.2)).body.status, "timeout");
 });
 
-test("a token whose provider was deleted in the meantime is refused as one of an unknown provider", async () => {
+test("rejects a token whose provider was deleted meanwhile, like one of an unknown provider", async () => {
   const gone = { id: randomUUID(), provider_id: "gone", token_url: "https://id.invalid/token", client_id: "c" };
   const issued = { accessToken: "a", refreshToken: null, lifeMs: null, scopes: [], metadata: {}, accountLabel: null };
   const subject = { tenantId: t.tenant.tenantId, userId: "alice", agentId: null };
@@ -319,7 +325,7 @@ test("a token whose provider was deleted in the meantime is refused as one of an
   await assert.rejects(keeping, { code: "oauthProviderNotFound", message: "OAuth provider 'gone' not found" });
 });
 
-test("a sign-in whose provider or token was deleted in the meantime is refused, or replaces nothing", async () => {
+test("a sign-in whose provider or token was deleted meanwhile is rejected, or replaces nothing", async () => {
   const provider_id = await w.addProvider();
   const { rows } = await sql<{ id: string; token_url: string; client_id: string }>`
     select id, token_url, client_id from oauth_providers where provider_id = ${provider_id}`.execute(t.db.kysely);
@@ -338,7 +344,7 @@ test("a sign-in whose provider or token was deleted in the meantime is refused, 
   await assert.rejects(begin(randomUUID(), { ...found, id: randomUUID() }), { code: "oauthProviderNotFound" });
 });
 
-test("a token that is deleted while it is connected to an agent is refused as an unknown one", async (context) => {
+test("rejects a token that is deleted while it is connected to an agent, like an unknown one", async (context) => {
   const id = await w.connect(await w.addProvider());
   const url = "/v2/auth/agents/bot/connections";
   const transaction = t.db.transaction.bind(t.db);
@@ -351,7 +357,7 @@ test("a token that is deleted while it is connected to an agent is refused as an
   assert.equal(afterLook.mock.callCount(), 1);
 });
 
-test("a key that has ended gets no token that it still waited for", async () => {
+test("an expired or revoked key gets no token that it still waited for", async () => {
   const provider = await w.addProvider();
   const { state, authId } = await w.begin(provider);
   const made = await t.ask({ method: "POST", url: "/v2/admin/api-keys", payload: { name: "waiting", role: "agent" } });
@@ -363,10 +369,10 @@ test("a key that has ended gets no token that it still waited for", async () => 
   assert.equal((await w.comeBack(provider, { code: "code", state })).status, 200);
   const answer = await waiting;
   assert.equal(answer.status, 401, answer.text);
-  assert.equal((await w.wait(authId)).body.status, "completed", "others of the workspace get it");
+  assert.equal((await w.wait(authId)).body.status, "completed", "other callers of the workspace get it");
 });
 
-test("the tokens of a workspace that is deleted are revoked, those of one that stays are not", async () => {
+test("deleting a workspace revokes its tokens, but not those of other workspaces", async () => {
   const key = await t.mintKey({ isOrganizational: true });
   const provider = await w.addProvider({ revocation_url: `${as.url}/revoke` });
   const made = await w.post("/v2/admin/workspaces", { name: "doomed" }, { key });
@@ -386,5 +392,5 @@ test("the tokens of a workspace that is deleted are revoked, those of one that s
   assert.equal((await t.ask({ method: "DELETE", url, key })).status, 204);
   await eventually(revoked, ({ length }) => length === 2);
   const { body } = await w.authenticate(provider);
-  assert.ok(body.status === "completed" && !revoked().includes(body.token), "the other workspace's");
+  assert.ok(body.status === "completed" && !revoked().includes(body.token), "the other workspace's token");
 });

@@ -5,7 +5,7 @@ import { sql } from "kysely";
 import { startOAuthServer } from "../support/oauth-server.ts";
 import { type Answer, startApi, type TestApi } from "./harness.ts";
 
-/** In every secret that is exchanged here; nothing that is shown, told or logged may hold it. */
+/** Part of every secret that is exchanged here; no response, page or log may contain it. */
 export const canary = "canary";
 
 /** An API, a provider at the other end of the wire, and the steps of a sign-in. */
@@ -16,7 +16,7 @@ export async function startAuthWorld(
   return authWorldOf(await startApi(settings, replaced));
 }
 
-/** The same on an API that was started. */
+/** Returns the same on an API that is already running. */
 export async function authWorldOf(t: TestApi) {
   const as = await startOAuthServer();
   after(() => as[Symbol.asyncDispose]());
@@ -29,7 +29,7 @@ export async function authWorldOf(t: TestApi) {
   type More = Parameters<typeof t.ask>[0];
   const post = (url: string, payload: object, more: More = {}) => t.ask({ method: "POST", url, payload, ...more });
 
-  /** A provider of its own for each test. */
+  /** Creates a separate provider for each test. */
   const addProvider = async (fields: object = {}, more: More = {}): Promise<string> => {
     const provider_id = `p-${randomUUID()}`;
     const endpoints = { auth_url: `${as.url}/authorize`, token_url: `${as.url}/token` };
@@ -65,7 +65,7 @@ export async function authWorldOf(t: TestApi) {
   const wait = (authId: string, timeout = 0, more: More = {}) =>
     t.ask({ url: `/v2/auth/wait/${authId}?timeout=${timeout}`, ...more });
 
-  /** From nothing to a token of the user's; gives back its id. */
+  /** Signs a user in and returns the id of the token. */
   const connect = async (provider: string, fields: object = {}, more: More = {}): Promise<string> => {
     const { state } = await begin(provider, fields, more);
     const page = await comeBack(provider, { code: `${canary}-code`, state });
@@ -75,7 +75,7 @@ export async function authWorldOf(t: TestApi) {
     return body.metadata.token_id;
   };
 
-  /** As if the time of all its tokens were over. */
+  /** Makes all its tokens look expired. */
   const expireTokens = (provider: string) =>
     sql`update oauth_tokens t set expires_at = now() - interval '1 second' from oauth_providers p
          where p.id = t.provider_row_id and p.provider_id = ${provider}`.execute(t.db.kysely);
@@ -92,7 +92,7 @@ export async function authWorldOf(t: TestApi) {
 
 export type AuthWorld = Awaited<ReturnType<typeof authWorldOf>>;
 
-/** A page that says in plain words that nothing was connected, and gives nothing away. */
+/** Asserts that a page says plainly that nothing was connected, and reveals nothing. */
 export function assertPlainRefusal(answer: Answer): void {
   assert.equal(answer.status, 400, answer.text);
   assert.match(answer.text, /<h1>Not connected<\/h1>\s*<p>[A-Z][^<]{10,200}\.<\/p>/);

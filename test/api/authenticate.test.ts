@@ -23,7 +23,7 @@ const workspaceRequired = [
   },
 ];
 
-test("key and workspace header decide together, as the table of the contract says", async () => {
+test("key and workspace header together decide the workspace, as in the contract's table", async () => {
   const own = { "x-api-key": tenant.adminKey };
   const org = { "x-api-key": organizationKey };
   const rows: [string, Record<string, string>, unknown[]][] = [
@@ -56,7 +56,7 @@ test("key and workspace header decide together, as the table of the contract say
   }
 });
 
-test("401 comes before anything is said about the request", async () => {
+test("answers 401 before it validates the request", async () => {
   const answer = await t.ask({
     method: "POST",
     url: "/v2/deployments",
@@ -88,7 +88,7 @@ test("each role may do what it is for", async () => {
   assert.ok(listen !== 401 && listen !== 403);
 });
 
-test("a missing role is named", async () => {
+test("names the missing role", async () => {
   const answer = await t.ask({
     method: "POST",
     url: "/v2/deployments",
@@ -98,7 +98,7 @@ test("a missing role is named", async () => {
   assert.deepEqual([answer.status, answer.body], [403, { detail: "This call needs a key with the role 'deployer'." }]);
 });
 
-test("an expired key is unknown from its moment on, a revoked one soon after", async () => {
+test("an expired key is rejected from its expiry on, and a revoked one soon after", async () => {
   const expired = await t.mintKey({ expiresAt: new Date(Date.now() - 1) });
   assert.equal((await list({ "x-api-key": expired })).status, 401);
   const revoked = await t.mintKey();
@@ -113,7 +113,7 @@ test("an expired key is unknown from its moment on, a revoked one soon after", a
   await until(async () => (await list({ "x-api-key": revoked })).status === 401);
 });
 
-test("the use of a key is noted", async () => {
+test("records when a key was last used", async () => {
   const key = await t.mintKey();
   await list({ "x-api-key": key });
   await until(async () => {
@@ -125,7 +125,7 @@ test("the use of a key is noted", async () => {
   });
 });
 
-test("a workspace whose deployments are switched off says so in the words that clients look for", async () => {
+test("a workspace with disabled deployments answers with the text that clients match on", async () => {
   const tenantId = await createWorkspace(t.db, { organizationId: tenant.organizationId, name: "off" });
   const everywhere = { organizationId: null, workspaceId: null };
   await changeWorkspace(t.db, everywhere, tenantId, { deploymentsEnabled: false, actor: "test" });
@@ -136,7 +136,7 @@ test("a workspace whose deployments are switched off says so in the words that c
   }
 });
 
-test("no key is needed to ask for health and documents", async () => {
+test("health and documents need no key", async () => {
   for (const url of ["/ok", "/health", "/ready", "/info", "/openapi.json", "/docs", "/redoc"]) {
     assert.equal((await t.ask({ url, key: null })).status, 200, url);
   }

@@ -25,7 +25,7 @@ const statusOf = async (id: string) => (await t.ask({ url: `${url}/${id}` })).bo
 const repeated = (ids: string[]) => ids.map((id) => `deployment_ids=${id}`).join("&");
 const missing = (id: string) => ({ deployment_id: id, status_code: 404, detail: `Deployment ID ${id} not found.` });
 
-test("several deployments are deleted by one call, named one by one or in one list", async () => {
+test("deletes several deployments in one call, as separate parameters or one list", async () => {
   const ids = [await create(), await create(), await create()];
   const one = await deleteAll(`${repeated(ids.slice(0, 1))}&deployment_ids=${ids.slice(1).join(",")}`);
   assert.deepEqual([one.status, one.body], [200, { deleted: ids, failed: [] }]);
@@ -34,7 +34,7 @@ test("several deployments are deleted by one call, named one by one or in one li
   assert.deepEqual([again.status, again.body.deleted], [200, ids]);
 });
 
-test("when some fail the answer is 207 and says which and why; when all are unknown it is 404 for the first", async () => {
+test("answers 207 with the reasons when some fail, and 404 for the first when all are unknown", async () => {
   const [id, unknown, another] = [await create(), randomUUID(), randomUUID()];
   const some = await deleteAll(repeated([unknown, id]));
   assert.deepEqual([some.status, some.body], [207, { deleted: [id], failed: [missing(unknown)] }]);
@@ -42,7 +42,7 @@ test("when some fail the answer is 207 and says which and why; when all are unkn
   assert.deepEqual([none.status, none.body], [404, { detail: `Deployment ID ${unknown} not found.` }]);
 });
 
-test("another workspace's deployment is as unknown as one that never was", async () => {
+test("a deployment of another workspace is as unknown as one that never existed", async () => {
   const [own, foreign] = [await create("dev", { key: t.stranger.adminKey }), await create()];
   const answer = await deleteAll(repeated([own, foreign]), { key: t.stranger.adminKey });
   assert.deepEqual([answer.status, answer.body], [207, { deleted: [own], failed: [missing(foreign)] }]);
@@ -50,7 +50,7 @@ test("another workspace's deployment is as unknown as one that never was", async
   assert.equal(await statusOf(foreign), "AWAITING_DATABASE");
 });
 
-test("force needs a delete before it, for each of them", async () => {
+test("force requires an earlier delete of each deployment", async () => {
   const [fresh, dying] = [await create(), await create()];
   await deleteAll(repeated([dying]));
   const some = await deleteAll(`${repeated([fresh, dying])}&force=true`);
@@ -60,7 +60,7 @@ test("force needs a delete before it, for each of them", async () => {
   assert.equal(await statusOf(fresh), "AWAITING_DATABASE");
 });
 
-test("no id, a broken id and more than a hundred answer 422 and delete nothing", async () => {
+test("rejects no id, an invalid id and more than a hundred with 422 and deletes nothing", async () => {
   const id = await create();
   const refusal = async (query: string) => {
     const { status, body } = await deleteAll(query);
@@ -76,7 +76,7 @@ test("no id, a broken id and more than a hundred answer 422 and delete nothing",
   assert.equal(await statusOf(id), "AWAITING_DATABASE");
 });
 
-test("a deployment's previews are deleted with it", async () => {
+test("deletes a deployment's previews with it", async () => {
   const [parent, preview, other] = [await create(), await create(), await create()];
   await sql`update deployments set parent_deployment_id = ${parent}, is_preview = true where id = ${preview}`.execute(
     t.db.kysely,
@@ -89,7 +89,7 @@ test("a deployment's previews are deleted with it", async () => {
   ]);
 });
 
-test("free deployments are counted over the whole organization, until they are deleted", async () => {
+test("counts free deployments of the whole organization until they are deleted", async () => {
   const count = async () => (await t.ask({ url: `${url}/free-count` })).body;
   assert.deepEqual(await count(), { count: 0 });
   const id = await create("dev_free");

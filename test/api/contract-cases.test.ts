@@ -9,7 +9,7 @@ import { listTemplates, templatesDirectory } from "../../src/builds/sources/temp
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { startApi } from "./harness.ts";
 
-/** One line of test/contract-cases/*.jsonl; its README says what the keys mean. */
+/** One line of test/contract-cases/*.jsonl; its README explains the keys. */
 interface Case {
   rule: string;
   server?: string;
@@ -73,7 +73,7 @@ await repository.commit({ "langgraph.json": "{}" });
 
 const templates = (await listTemplates()).map(({ id }) => id).join(", ");
 
-/** The case with every placeholder replaced by what it means this time. */
+/** Replaces every placeholder of a case by its value in this run. */
 async function fill(one: Case): Promise<Case> {
   const made = one.on === undefined ? undefined : await makeFixture(one.on);
   const names = {
@@ -126,4 +126,4 @@ for (const file of readdirSync(directory).filter((name) => name.endsWith(".jsonl
   });
 }
 
-test("there are at least 300 cases", () => assert.ok(count >= 300, String(count)));
+test("runs at least 300 cases", () => assert.ok(count >= 300, String(count)));

@@ -31,7 +31,7 @@ const patch = (id: string, payload: object) => t.ask({ method: "PATCH", url: `/v
 const names = async (query: string) =>
   (await t.ask({ url: `/v2/deployments?${query}` })).body.resources.map((one: { name: string }) => one.name);
 
-test("a deployment is created with its first revision, unless image or archive are still to come", async () => {
+test("creates a deployment with its first revision, unless its image or archive comes later", async () => {
   for (const source of Object.keys(shapes) as (keyof typeof shapes)[]) {
     const { status, body } = await create(bodyOf(source, `first-${source.replace("_", "-")}`));
     assert.equal(status, 201, JSON.stringify(body));
@@ -45,7 +45,7 @@ test("a deployment is created with its first revision, unless image or archive a
   }
 });
 
-test("an image's own address can be taken away again, and reading it does not make one", async () => {
+test("an image's own address can be removed again, and reading it does not create one", async () => {
   const { body: made } = await create(bodyOf("external_docker", "addressed"));
   const read = async () => (await t.ask({ url: `/v2/deployments/${made.id}` })).body;
   const stored = async () => {
@@ -65,7 +65,7 @@ test("an image's own address can be taken away again, and reading it does not ma
   assert.equal(cleared.body.latest_revision_id, made.latest_revision_id, "no revision");
 });
 
-test("answers have every key of the contract, defaults filled in", async () => {
+test("responses have every key of the contract, with defaults", async () => {
   const { body } = await create(bodyOf("external_docker", "whole", { secrets: [{ name: "A", value: "1" }] }));
   assert.equal(body.source_config.deployment_type, "prod");
   assert.equal(body.source_config.resource_spec.cpu_limit, 2);
@@ -79,7 +79,7 @@ test("answers have every key of the contract, defaults filled in", async () => {
   assert.equal(github.body.source_revision_config.framework_config_path, "langgraph.json");
 });
 
-test("a taken name answers 409, also when eight ask for it at once", async () => {
+test("answers 409 for a taken name, also for eight concurrent requests", async () => {
   const answers = await Promise.all(Array.from({ length: 8 }, () => create(bodyOf("internal_docker", "race"))));
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, ...Array(7).fill(409)]);
   const late = await create(bodyOf("internal_docker", "race"));
@@ -87,7 +87,7 @@ test("a taken name answers 409, also when eight ask for it at once", async () =>
   assert.equal((await create(bodyOf("internal_docker", "race"), { key: stranger })).status, 201);
 });
 
-test("a create that is sent again under its idempotency key answers with what it made", async () => {
+test("replays a create under its idempotency key", async () => {
   const send = (name: string) => create(bodyOf("internal_docker", name), { headers: { "idempotency-key": "k-1" } });
   const answers = await Promise.all([send("again"), send("again"), send("again")]);
   answers.push(await send("again"));
@@ -100,7 +100,7 @@ test("a create that is sent again under its idempotency key answers with what it
   assert.deepEqual([other.status, other.body.detail], [409, "This Idempotency-Key was used for a different request."]);
 });
 
-test("in agent mode there is one deployment for an agent and an environment", async () => {
+test("in agent mode an agent has one deployment per environment", async () => {
   const agent = { agent_id: randomUUID(), environment: "staging" };
   const made = await create({ ...bodyOf("internal_docker", "x"), name: null, agent });
   assert.equal(made.status, 201);
@@ -113,7 +113,7 @@ test("in agent mode there is one deployment for an agent and an environment", as
   assert.deepEqual(await names(`agent_id=${agent.agent_id}&agent_environment=staging`), [made.body.name]);
 });
 
-test("rules answer 400 in one sentence", async () => {
+test("broken rules answer 400 with one sentence", async () => {
   const missing = await create({ ...bodyOf("github", "no-repo"), source_config: { build_on_push: false } });
   assert.deepEqual(
     [missing.status, missing.body],
@@ -126,7 +126,7 @@ test("rules answer 400 in one sentence", async () => {
   assert.match(reserved.body.detail, /REDIS_URI/);
 });
 
-test("lists are pages, newest first, an exact name first of all", async () => {
+test("lists are paged, newest first, with an exact name before all others", async () => {
   for (const name of ["page", "page-1", "my-page", "PAGE-2"]) await create(bodyOf("internal_docker", name));
   assert.deepEqual(await names("name_contains=page"), ["page", "PAGE-2", "my-page", "page-1"]);
   assert.deepEqual(await names("name_contains=page&limit=2&offset=1"), ["PAGE-2", "my-page"]);
@@ -137,7 +137,7 @@ test("lists are pages, newest first, an exact name first of all", async () => {
   assert.ok((await names("name_contains=&name=&limit=100")).length > 4);
 });
 
-test("a list is over behind its end, however far, whatever it is filtered by", async () => {
+test("a page behind the end of a list is empty, whatever the offset and filter", async () => {
   for (const filter of ["", "name=page-1", "name_contains=page", "name_contains==", "is_remote=true", "status=READY"]) {
     for (const offset of [1_000, 2 ** 31 - 1, Number.MAX_SAFE_INTEGER]) {
       assert.deepEqual(await names(`${filter}&limit=5&offset=${offset}`), [], `${filter} from ${offset}`);
@@ -145,7 +145,7 @@ test("a list is over behind its end, however far, whatever it is filtered by", a
   }
 });
 
-test("lists come in the order that is asked for, each the reverse of its other way, page by page", async () => {
+test("sorts lists as requested, each order the reverse of the other, page by page", async () => {
   for (const name of ["order-b", "order-c", "order-a"]) await create(bodyOf("github", name));
   const { body } = await t.ask({ url: "/v2/deployments?name=order-c" });
   await patch(body.resources[0].id, { display_name: "changed last" });
@@ -163,7 +163,7 @@ test("lists come in the order that is asked for, each the reverse of its other w
     assert.deepEqual(await names(`name_contains=order-&sort_by=${by}&limit=1&offset=1`), wanted.slice(1, 2), by);
   }
   await create(bodyOf("internal_docker", "order-"));
-  assert.equal((await names("name_contains=order-&sort_order=asc"))[0], "order-b", "the oldest, not the exact hit");
+  assert.equal((await names("name_contains=order-&sort_order=asc"))[0], "order-b", "the oldest, not the exact match");
   const bad = await t.ask({ url: "/v2/deployments?sort_by=color&sort_order=up" });
   assert.deepEqual(
     [bad.status, bad.body.detail.map(({ loc, type }: { loc: string[]; type: string }) => [loc[1], type])],
@@ -177,7 +177,7 @@ test("lists come in the order that is asked for, each the reverse of its other w
   );
 });
 
-test("each filter of the list counts", async () => {
+test("every filter of the list has an effect", async () => {
   const { body } = await create(bodyOf("github", "filtered"));
   const one = async (query: string) =>
     assert.deepEqual(await names(`name_contains=filtered&${query}`), ["filtered"], query);
@@ -203,7 +203,7 @@ test("each filter of the list counts", async () => {
   );
 });
 
-test("a deployment shows the commit of its latest revision as soon as that is resolved", async () => {
+test("shows the commit of the latest revision as soon as it is resolved", async () => {
   const { body } = await create(bodyOf("github", "committed"));
   const commitOf = async () => (await t.ask({ url: `/v2/deployments/${body.id}` })).body.source_revision_config;
   assert.equal((await commitOf()).repo_commit_sha, null);
@@ -219,7 +219,7 @@ test("a deployment shows the commit of its latest revision as soon as that is re
   assert.equal(next.body.source_revision_config.repo_commit_sha, null);
 });
 
-test("readers see names of secrets, not values", async () => {
+test("readers see the names of secrets, not their values", async () => {
   const value = "sk-very-secret";
   const { body } = await create(bodyOf("internal_docker", "sealed", { secrets: [{ name: "KEY", value }] }));
   const reader = await t.mintKey({ role: "reader" });
@@ -230,7 +230,7 @@ test("readers see names of secrets, not values", async () => {
   }
 });
 
-test("a patch makes a revision or not, as its fields say", async () => {
+test("a patch creates a revision or not, depending on its fields", async () => {
   const { body } = await create(bodyOf("github", "patched", { secrets: [{ name: "A", value: "1" }] }));
   const first = body.latest_revision_id;
   for (const payload of [{}, { secrets: [] }, { source_config: {}, source_revision_config: {} }, { unknown: 1 }]) {
@@ -251,7 +251,7 @@ test("a patch makes a revision or not, as its fields say", async () => {
   assert.notEqual(secret.body.latest_revision_id, loud.body.latest_revision_id);
 });
 
-test("what a client read it may send back whole", async () => {
+test("accepts a deployment sent back exactly as it was read", async () => {
   const { body } = await create(bodyOf("external_docker", "read-modify-write"));
   const { source_config, source_revision_config, name, source } = body;
   const answer = await patch(body.id, { name, source, source_config, source_revision_config, secret_references: null });
@@ -259,7 +259,7 @@ test("what a client read it may send back whole", async () => {
   assert.equal((await patch(body.id, { source_config: { listener_id: randomUUID() } })).status, 400);
 });
 
-test("eight patches at once lose nothing: each makes its revision", async () => {
+test("eight concurrent patches lose nothing: each creates its revision", async () => {
   const { body } = await create(bodyOf("github", "patched-at-once"));
   const refs = Array.from({ length: 8 }, (_, index) => `branch-${index}`);
   const answers = await Promise.all(refs.map((repo_ref) => patch(body.id, { source_revision_config: { repo_ref } })));
@@ -269,7 +269,7 @@ test("eight patches at once lose nothing: each makes its revision", async () => 
   assert.equal(resources.length, 9);
 });
 
-test("a deleted deployment leaves lists at once, stays readable, and takes no more changes", async () => {
+test("a deleted deployment leaves lists at once, stays readable, and rejects changes", async () => {
   const { body } = await create(bodyOf("github", "deleted"));
   const url = `/v2/deployments/${body.id}`;
   const early = await t.ask({ method: "DELETE", url: `${url}?force=true` });

@@ -12,7 +12,7 @@ import {
 const secret = "sk-do-not-repeat";
 const validate = compileValidator(CreateDeployment, "body");
 
-test("no answer repeats a secret value, wherever the problem is", () => {
+test("no response repeats a secret value, wherever the problem is", () => {
   const bodies = [
     { secrets: [{ name: "A", value: secret }] },
     { secrets: [{ name: "A", value: { deep: secret } }] },
@@ -33,7 +33,7 @@ test("no answer repeats a secret value, wherever the problem is", () => {
   }
 });
 
-test("keys of code hosts and webhooks are repeated no more than tokens are", () => {
+test("keys of code hosts and webhooks are masked like tokens", () => {
   const integration = { name: "n", url: "https://git.example.org/a", ssh_known_hosts: "git.example.org ssh-ed25519 A" };
   const refused = [
     [CreateIntegration, { ...integration, ssh_key: secret }],
@@ -50,13 +50,13 @@ test("keys of code hosts and webhooks are repeated no more than tokens are", () 
   }
 });
 
-test("names of secrets are repeated: they say which one is meant", () => {
+test("repeats the names of secrets, so that the user knows which one is meant", () => {
   assert.deepEqual(echo([{ name: "A", value: secret }], ["body", "secrets"]), [{ name: "A", value: "**********" }]);
   assert.equal(echo(5, ["body", "secrets", 0, "name"]), 5);
   assert.equal(echo("x", ["body", "secrets", 0, "value"]), "**********");
 });
 
-test("a large or deep value is cut off", () => {
+test("cuts off large and deep values", () => {
   const large = Object.fromEntries(Array.from({ length: 100_000 }, (_, index) => [`key${index}`, "x".repeat(50)]));
   assert.ok(JSON.stringify(echo(large, ["body"])).length < 20_000);
   assert.ok(JSON.stringify(echo("x".repeat(1_000_000), ["body"])).length < 20_000);
@@ -65,7 +65,7 @@ test("a large or deep value is cut off", () => {
   assert.ok(JSON.stringify(echo(deep, ["body"])).length < 1_000);
 });
 
-test("a request tells at most 100 problems, and their answer stays small", () => {
+test("reports at most 100 problems per request, in a small response", () => {
   const secrets = Array.from({ length: 5_000 }, () => ({ value: "x".repeat(100) }));
   const { problems } = validate({ name: "a".repeat(1_000_000), secrets });
   assert.equal(problems.length, 100);

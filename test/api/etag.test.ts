@@ -27,7 +27,7 @@ const patch = (api: TestApi, at: string, ifMatch: string, payload: object = { di
 
 const tagAt = async (api: TestApi, url: string) => String((await api.ask({ url })).headers["etag"]);
 
-test("a deployment and a revision have an ETag that stands still while they do, and moves when they do", async () => {
+test("the ETag of a deployment and of a revision changes exactly when they change", async () => {
   const { at, revisionAt, id } = await make();
   for (const url of [at, revisionAt]) {
     const tag = await tagAt(t, url);
@@ -43,7 +43,7 @@ test("a deployment and a revision have an ETag that stands still while they do, 
   assert.equal(changed.headers["etag"], await tagAt(t, at));
 });
 
-test("a GET with the ETag of the answer before is answered 304 without a body, and in full once it changed", async () => {
+test("a GET with the current ETag answers 304 without a body, and in full after a change", async () => {
   const { at, revisionAt } = await make();
   for (const url of [at, revisionAt]) {
     const tag = await tagAt(t, url);
@@ -58,7 +58,7 @@ test("a GET with the ETag of the answer before is answered 304 without a body, a
   assert.equal((await t.ask({ url: at, headers: { "if-none-match": tag } })).body.display_name, "renamed");
 });
 
-test("a change made for another state is refused with 412, whichever operation makes it, and changes nothing", async () => {
+test("rejects a change that was made for an older state with 412, for every operation, and changes nothing", async () => {
   for (const [method, under] of [
     ["PATCH", ""],
     ["POST", "/revisions"],
@@ -82,12 +82,12 @@ test("a change made for another state is refused with 412, whichever operation m
   }
 });
 
-test("a weak ETag names no state to change", async () => {
+test("a weak ETag does not match a change", async () => {
   const { at } = await make();
   assert.equal((await patch(t, at, `W/${await tagAt(t, at)}`)).status, 412);
 });
 
-test("of another workspace's deployment no ETag tells anything", async () => {
+test("ETags reveal nothing about deployments of other workspaces", async () => {
   const { at, id } = await make();
   const refused = await t.ask({
     method: "PATCH",

@@ -23,7 +23,7 @@ after(async () => {
   server.close();
 });
 
-/** Once it is answered; a stream, once it has said where it begins. */
+/** Resolves when the response has arrived; for a stream, when its first cursor has. */
 async function watch(
   path: string,
   headers: Record<string, string> = {},
@@ -58,7 +58,7 @@ const rename = ({ id }: Made) =>
 const types = (messages: { event: string }[]) => messages.map(({ event }) => event);
 const count = (wanted: number) => (messages: unknown[]) => messages.length >= wanted;
 
-test("a watcher of the workspace is told what happens, in the shape and words of the document", async () => {
+test("a client of the workspace receives events in the documented shape", async () => {
   const stream = await watch("/v2/events");
   assert.equal(stream.status, 200);
   assert.match(String(stream.headers["content-type"]), /^text\/event-stream/);
@@ -88,7 +88,7 @@ test("a watcher of the workspace is told what happens, in the shape and words of
   stream.close();
 });
 
-test("another workspace's watcher, and one of another deployment, are told nothing of it", async () => {
+test("clients of another workspace or another deployment do not receive it", async () => {
   const [made, other] = [await make(), await make()];
   const stranger = await watch("/v2/events", {}, t.stranger.adminKey);
   const beside = await watch(`/v2/deployments/${other.id}/events`);
@@ -111,7 +111,7 @@ test("another workspace's watcher, and one of another deployment, are told nothi
   for (const stream of [stranger, beside, named]) stream.close();
 });
 
-test("only the types that were asked for come", async () => {
+test("sends only the requested types", async () => {
   const made = await make();
   const stream = await watch(`/v2/events?types=revision.status&deployment_ids=${made.id}`);
   await rename(made);
@@ -122,7 +122,7 @@ test("only the types that were asked for come", async () => {
   stream.close();
 });
 
-test("a stream that was lost goes on behind the last event seen, by header or by query, without one missing or twice", async () => {
+test("a reconnected stream continues after the last event seen, by header or query, without gaps or duplicates", async () => {
   const made = await make();
   const path = `/v2/deployments/${made.id}/events`;
   const whole = await watch(path);
@@ -156,7 +156,7 @@ test("a stream that was lost goes on behind the last event seen, by header or by
   last.close();
 });
 
-test("a place before what is kept is told by a reset, after which the stream goes on; a page of it answers 410", async () => {
+test("a cursor older than the stored events causes a reset on a stream and 410 on a page", async () => {
   const made = await make();
   const { rows } = await sql<{ id: number }>`select max(id) as id from events`.execute(t.db.kysely);
   const newest = rows[0]?.id ?? 0;
@@ -177,7 +177,7 @@ test("a place before what is kept is told by a reset, after which the stream goe
   all.close();
 });
 
-test("a place that no answer gave is refused", async () => {
+test("rejects a cursor that no response contained", async () => {
   for (const place of ["x", "-1", "1.2.3.4", "9".repeat(16)]) {
     const stream = await watch("/v2/events", { "last-event-id": place });
     assert.equal(stream.status, 422, place);
@@ -186,7 +186,7 @@ test("a place that no answer gave is refused", async () => {
   }
 });
 
-test("lines of build and replicas come along when they are asked for, also over a lost stream", async () => {
+test("includes build and replica lines on request, also across a reconnect", async () => {
   const made = await make();
   const line = (kind: "build" | "deploy", message: string) =>
     appendLogEntries(t.db, [
@@ -226,7 +226,7 @@ test("lines of build and replicas come along when they are asked for, also over 
   after.close();
   assert.deepEqual(types(silent.messages), ["revision.status"]);
   silent.close();
-  // The database is an older copy of what was seen: numbers below those come again.
+  // The database was restored from an older backup, so ids below those seen are assigned again.
   const ahead = again.lastId.split(".").map((place) => Number(place) + 1_000_000);
   const older = await watch(path, { "last-event-id": ahead.join(".") });
   await line("build", "line 1301");
@@ -235,7 +235,7 @@ test("lines of build and replicas come along when they are asked for, also over 
   older.close();
 });
 
-test("a reader that does not read is served at its own pace, and misses nothing", async () => {
+test("a slow client is served at its own pace and misses nothing", async () => {
   const made = await make();
   const path = `/v2/deployments/${made.id}/events`;
   const slow = await watch(path);
@@ -260,7 +260,7 @@ test("a reader that does not read is served at its own pace, and misses nothing"
   for (const stream of [slow, fast]) stream.close();
 });
 
-test("an idle stream shows that it is there, moves its reader's place on, and ends with the right to watch", async () => {
+test("an idle stream sends heartbeats, advances the client's cursor, and ends when the permission ends", async () => {
   const made = await make();
   const other = await make();
   const key = await t.mintKey({ role: "reader" });
@@ -278,7 +278,7 @@ test("an idle stream shows that it is there, moves its reader's place on, and en
   assert.equal((await watch("/v2/events", {}, key)).status, 401);
 });
 
-test("a stream ends when its deployment is gone", async () => {
+test("a stream ends when its deployment is deleted", async () => {
   const made = await make();
   const stream = await watch(`/v2/deployments/${made.id}/events?types=deployment.deleted`);
   await sql`delete from deployments where id = ${made.id}`.execute(t.db.kysely);
@@ -291,7 +291,7 @@ test("a stream ends when its deployment is gone", async () => {
   assert.equal((await watch(`/v2/deployments/${made.id}/events`)).status, 404);
 });
 
-test("what is kept can be read in pages, upwards and downwards", async () => {
+test("stored events can be read in pages, in both directions", async () => {
   const made = await make();
   for (let i = 0; i < 5; i += 1) await rename(made);
   const url = `/v2/deployments/${made.id}/events`;
@@ -309,7 +309,7 @@ test("what is kept can be read in pages, upwards and downwards", async () => {
   assert.equal((await eventually(read, count(1)))[0]?.type, "deployment.changed");
 });
 
-test("a watcher that leaves before its stream begins is not held", async (context) => {
+test("a client that disconnects before its stream starts is not retained", async (context) => {
   const [asked, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let isEnded = false;
   const subscribe = t.deps.events.subscribe.bind(t.deps.events);
@@ -337,7 +337,7 @@ test("a watcher that leaves before its stream begins is not held", async (contex
   await eventually(() => isEnded, Boolean, { timeoutMs: 10_000, what: "the end of the stream" });
 });
 
-test("a server opens no more streams than it holds, however many ask at once", async (context) => {
+test("a server limits its open streams, however many clients connect at once", async (context) => {
   const released = Promise.withResolvers<void>();
   const subscribe = context.mock.method(t.deps.events, "subscribe", async () => {
     await released.promise;
@@ -359,6 +359,6 @@ test("a server opens no more streams than it holds, however many ask at once", a
   assert.equal(refused, tooMany);
   subscribe.mock.restore();
   const stream = await watch("/v2/events");
-  assert.equal(stream.status, 200, "those that were not opened take no place");
+  assert.equal(stream.status, 200, "streams that did not open do not count");
   stream.close();
 });

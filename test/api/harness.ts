@@ -40,10 +40,13 @@ export interface TestApi {
   deps: ApiDeps;
   dataDir: string;
   tenant: Tenant;
-  /** Another organization with a workspace of its own. */
+  /** Another organization with its own workspace. */
   stranger: Tenant;
   mintKey(options?: KeyOptions & { tenant?: Tenant }): Promise<string>;
-  /** One request in process, as the admin of `tenant` unless headers say otherwise; an absent body has no content type. */
+  /**
+   * Sends one request in process, as the admin of `tenant` unless headers differ; without a body it has no content
+   * type.
+   */
   ask(options: InjectOptions & { key?: string | null }): Promise<Answer>;
 }
 
@@ -55,12 +58,12 @@ export interface Answer {
   body: any;
 }
 
-/** The GitHub App as one that stands in the configuration. */
+/** The GitHub App of this server, as if it were configured. */
 type Replaced<More extends keyof ApiDeps> = Partial<
   Pick<ApiDeps, "logger" | "explain" | "readiness" | "registry" | More> & { github: GithubApp }
 >;
 
-/** One API on an embedded database per test file; closed when its tests are over. */
+/** Starts one API on an embedded database per test file; closes it after the tests. */
 export async function startApi(
   settings: Partial<ApiSettings> = {},
   replaced: Replaced<"tracing"> = {},
@@ -82,7 +85,7 @@ export async function startApi(
   return made;
 }
 
-/** An API on a migrated database that its caller closes, after `api.close()`. */
+/** Starts an API on a migrated database, which the caller closes after `api.close()`. */
 export async function startApiOn(
   db: Db,
   settings: Partial<ApiSettings> & Pick<ApiSettings, "dataDir">,

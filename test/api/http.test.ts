@@ -21,7 +21,7 @@ const post = (payload: string, contentType?: string) =>
     headers: contentType === undefined ? {} : { "content-type": contentType },
   });
 
-test("every prefix and alias leads to the same routes, with and without a slash at the end, and nobody is redirected", async () => {
+test("every prefix and alias leads to the same routes, with and without a trailing slash, and never redirects", async () => {
   for (const base of ["", "/api-host", "/pier", "/pier/api-host", "/api", "/api/v1", "/api-host/api/v1"]) {
     for (const end of ["", "/", "//", "?limit=5", "/?limit=5"]) {
       const answer = await t.ask({ url: `${base}/v2/deployments${end}` });
@@ -33,7 +33,7 @@ test("every prefix and alias leads to the same routes, with and without a slash 
   assert.equal((await t.ask({ url: "/api-host-else/v2/deployments" })).status, 404);
 });
 
-test("a path as long as a request may have it is routed at once", () => {
+test("routes a path of maximum length at once", () => {
   const routed = createRewrite([]);
   const request = { url: `/${"/".repeat(16_000)}x` } as IncomingMessage;
   const began = performance.now();
@@ -41,7 +41,7 @@ test("a path as long as a request may have it is routed at once", () => {
   assert.ok(performance.now() - began < 500, `${performance.now() - began} ms`);
 });
 
-test("an unknown path answers 404, a known one under another verb 405 with the verbs it has", async () => {
+test("answers 404 for an unknown path, and 405 with the allowed verbs for a known one", async () => {
   const unknown = await t.ask({ url: "/v2/nothing", key: null });
   assert.deepEqual([unknown.status, unknown.body], [404, { detail: "Not Found" }]);
   const wrong = await t.ask({ url: "/v2/deployments", method: "PUT", key: null, payload: "x".repeat(100) });
@@ -52,12 +52,12 @@ test("an unknown path answers 404, a known one under another verb 405 with the v
   assert.equal((await t.ask({ url: "/ok", method: "OPTIONS", key: null })).status, 405);
 });
 
-test("HEAD answers as GET does, without the body", async () => {
+test("HEAD answers like GET, without the body", async () => {
   const answer = await t.ask({ url: "/v2/deployments", method: "HEAD" });
   assert.deepEqual([answer.status, answer.text], [200, ""]);
 });
 
-test("a path with stray escapes reaches its route", async () => {
+test("a path with stray percent signs reaches its route", async () => {
   for (const [path, found] of [
     ["%", "`%` at 1"],
     ["%zz", "`%` at 1"],
@@ -71,7 +71,7 @@ test("a path with stray escapes reaches its route", async () => {
   assert.equal((await t.ask({ url: `/v2/deployments/${"a".repeat(2_000)}` })).status, 422);
 });
 
-test("a refusal carries its code in a header", async () => {
+test("an error carries its code in a header", async () => {
   const asked: [Parameters<typeof t.ask>[0], string][] = [
     [{ url: "/nope" }, "routeNotFound"],
     [{ method: "PUT", url: "/v2/deployments" }, "methodNotAllowed"],
@@ -82,7 +82,7 @@ test("a refusal carries its code in a header", async () => {
   for (const [request, code] of asked) assert.equal((await t.ask(request)).headers["x-pierhead-error"], code);
 });
 
-test("every answer carries the id of its request; one that was sent is kept", async () => {
+test("every response carries the id of its request, and a client's id is kept", async () => {
   const own = await t.ask({ url: "/v2/nothing" });
   assert.match(String(own.headers["x-request-id"]), /^[0-9a-f-]{36}$/);
   const sent = await t.ask({ url: "/ok", headers: { "x-request-id": "trace-7" } });
@@ -91,7 +91,7 @@ test("every answer carries the id of its request; one that was sent is kept", as
   assert.notEqual(odd.headers["x-request-id"], "a b<script>");
 });
 
-test("a bug answers 500 without details; the log has the chain of causes under the request's id", async () => {
+test("a bug answers 500 without details; the log has the chain of causes under the request id", async () => {
   const made = await post(JSON.stringify(body("bug")), "application/json");
   const answer = await t.ask({ url: `/debug/v1/deployments/${made.body.id}`, headers: { "x-request-id": "bug-1" } });
   assert.deepEqual([answer.status, answer.body], [500, { detail: "Internal Server Error" }]);
@@ -101,7 +101,7 @@ test("a bug answers 500 without details; the log has the chain of causes under t
   assert.equal(failed?.["error"], "explain deployment: write data: no space left on device");
 });
 
-test("a database that is away answers 503 with the time to try again", async () => {
+test("an unreachable database answers 503 with the time to retry", async () => {
   const made = await post(JSON.stringify(body("away")), "application/json");
   for (const away of [
     Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:5432"), { code: "ECONNREFUSED" }),
@@ -120,7 +120,7 @@ test("a database that is away answers 503 with the time to try again", async () 
   }
 });
 
-test("a request is one log line, and its query is in none", async () => {
+test("logs one line per request, never its query", async () => {
   lines.length = 0;
   await t.ask({ url: "/v2/deployments?name=hush-hush", headers: { "x-request-id": "line-1" } });
   const own = lines.filter((line) => line["request_id"] === "line-1");
@@ -132,7 +132,7 @@ test("a request is one log line, and its query is in none", async () => {
   assert.ok(!JSON.stringify(lines).includes("hush-hush"));
 });
 
-test("routes without a body take none, whatever the headers say", async () => {
+test("routes without a body ignore one, whatever the headers say", async () => {
   const id = (await post(JSON.stringify(body("no-body")), "application/json")).body.id;
   const url = `/v2/deployments/${id}/upload-url`;
   for (const headers of [{}, { "content-type": "application/json" }, { "content-type": "" }]) {
@@ -150,7 +150,7 @@ test("routes without a body take none, whatever the headers say", async () => {
   assert.equal((await t.ask({ method: "DELETE", url: `/v2/deployments/${id}`, headers })).status, 204);
 });
 
-test("a body that is missing, null or no object is told as such", async () => {
+test("reports a body that is missing, null or not an object", async () => {
   const missing = { type: "missing", loc: ["body"], msg: "Field required", input: null };
   assert.deepEqual((await post("", "application/json")).body.detail, [missing]);
   assert.deepEqual((await post("null", "application/json")).body.detail, [missing]);
@@ -165,7 +165,7 @@ test("a body that is missing, null or no object is told as such", async () => {
   ]);
 });
 
-test("JSON is read whatever it is called; other text is no object and is not repeated", async () => {
+test("parses JSON whatever its media type; other text is not an object and is not echoed", async () => {
   for (const type of [
     "application/json; charset=utf-8",
     "application/vnd.x+json",
@@ -184,7 +184,7 @@ test("JSON is read whatever it is called; other text is no object and is not rep
   assert.ok(!form.text.includes("sk-hidden"));
 });
 
-test("a body can reach no prototype, and of two equal keys the last counts", async () => {
+test("a body cannot reach a prototype, and the last of duplicate keys wins", async () => {
   const evil = `{"__proto__": {"polluted": 1}, "constructor": {"prototype": {"polluted": 1}}, ${JSON.stringify(body("proto")).slice(1)}`;
   assert.equal((await post(evil, "application/json")).status, 201);
   assert.equal(({} as Record<string, unknown>)["polluted"], undefined);
@@ -192,12 +192,12 @@ test("a body can reach no prototype, and of two equal keys the last counts", asy
   assert.equal(twice.body.name, "second");
 });
 
-test("a body over 8 MiB answers 413", async () => {
+test("answers 413 for a body over 8 MiB", async () => {
   const answer = await post(`{"name": "${"x".repeat(8 * 1024 * 1024)}"}`, "application/json");
   assert.deepEqual([answer.status, answer.body], [413, { detail: "The request body is larger than 8388608 bytes." }]);
 });
 
-test("over a socket: chunked bodies, bodies that stop short, and clients that leave", async () => {
+test("over a socket: handles chunked bodies, truncated bodies and clients that disconnect", async () => {
   const server = createServer((request, response) => t.api.routing(request, response));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;

@@ -15,7 +15,7 @@ import { type Answer, startApi, startApiOn, type TestApi } from "./harness.ts";
 
 const t = await startApi();
 
-/** Pairs of equal requests on each database: `PIERHEAD_TEST_PAIRS=5000` is what CI asks for, about two minutes. */
+/** Pairs of equal requests on each database. CI sets `PIERHEAD_TEST_PAIRS=5000`, which takes about two minutes. */
 const pairs = Number(process.env["PIERHEAD_TEST_PAIRS"] ?? 240);
 
 const image = (name: string, tag = "1") => ({
@@ -33,7 +33,7 @@ function send(api: TestApi, { method = "POST", url, payload, under }: Sent): Pro
   return api.ask({ method, url, headers, ...(payload && { payload }) });
 }
 
-/** Of the workspace: what a request that was done twice would leave twice. */
+/** Counts of the workspace's rows, which a request that ran twice would leave twice. */
 async function effects(api: TestApi): Promise<Record<string, number>> {
   const { rows } = await sql<Record<string, number>>`
     select (select count(*) from deployments) as deployments, (select count(*) from revisions) as revisions,
@@ -44,7 +44,7 @@ async function effects(api: TestApi): Promise<Record<string, number>> {
 
 const shown = ({ status, text }: Answer) => [status, text];
 
-test("every operation that changes something can be sent again under its key, and changes it once", async () => {
+test("every changing operation can be retried under its key and changes once", async () => {
   const { body: made } = await send(t, { url: "/v2/deployments", payload: image("operations") });
   const at = `/v2/deployments/${made.id}`;
   const archive = await send(t, { url: "/v2/deployments", payload: { ...internal, name: "operations-archive" } });
@@ -80,7 +80,7 @@ test("every operation that changes something can be sent again under its key, an
 
 const internal = { source: "internal_source", source_config: {}, source_revision_config: {} };
 
-test("the document promises the header for everything that changes something, and for nothing else", async () => {
+test("the document promises the header for every changing operation and for no other", async () => {
   const { body: document } = await t.ask({ url: "/openapi.json" });
   for (const operation of Object.values(operations).filter(({ audience }) => audience === "public")) {
     const { parameters = [], responses } = document.paths[operation.path][operation.verb.toLowerCase()];
@@ -98,7 +98,7 @@ test("a key belongs to its workspace", async () => {
   assert.notEqual(ours.body.id, theirs.body.id);
 });
 
-test("the order of keys, blanks and unknown keys do not make another request", async () => {
+test("key order, whitespace and unknown keys do not make a different request", async () => {
   const under = randomUUID();
   const { name, source, ...rest } = image("spelling");
   const first = await send(t, { url: "/v2/deployments", payload: { name, source, ...rest }, under });
@@ -106,7 +106,7 @@ test("the order of keys, blanks and unknown keys do not make another request", a
   assert.deepEqual(shown(second), shown(first));
 });
 
-test("a refusal is not kept: the same request is answered anew once its cause is gone", async () => {
+test("a refusal is not saved: the same request runs again once its cause is gone", async () => {
   const under = randomUUID();
   const { body: made } = await send(t, { url: "/v2/deployments", payload: image("taken") });
   const refused = await send(t, { url: "/v2/deployments", payload: image("taken"), under });
@@ -115,7 +115,7 @@ test("a refusal is not kept: the same request is answered anew once its cause is
   assert.equal((await send(t, { url: "/v2/deployments", payload: image("taken"), under })).status, 201);
 });
 
-test("a key that is empty or longer than 255 characters is refused in words that say so", async () => {
+test("rejects an empty key and one longer than 255 characters with a clear text", async () => {
   for (const [under, type] of [
     ["", "string_too_short"],
     ["k".repeat(256), "string_too_long"],
@@ -126,7 +126,7 @@ test("a key that is empty or longer than 255 characters is refused in words that
   assert.equal((await send(t, { url: "/v2/deployments", payload: image("k255"), under: "k".repeat(255) })).status, 201);
 });
 
-test("what is kept shows no secret, and is forgotten after a day", async () => {
+test("a saved response is encrypted and deleted after a day", async () => {
   const under = "kept";
   const first = await send(t, { url: "/v2/deployments", payload: image("kept"), under });
   assert.match(first.text, /sk-canary/);
@@ -159,7 +159,7 @@ eachDatabase(
   },
 );
 
-/** One deployment to eleven changes of it, as in life; every third pair one after the other. */
+/** One create and eleven changes of it, a realistic mix; every third pair runs in sequence. */
 async function sendPairs(api: TestApi): Promise<void> {
   const expected = await effects(api);
   const deployments: string[] = [];
@@ -205,7 +205,7 @@ async function sendTwice(api: TestApi, number: number, call: Sent): Promise<Answ
   return first;
 }
 
-test("what others read at the same time holds up no request that is done as a unit", async () => {
+test("concurrent reads do not block a request that runs as a unit", async () => {
   const keyring = createKeyring(t.db, t.deps.logger);
   const entered = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();

@@ -55,7 +55,7 @@ const assign = ({ id, tenant_id }: { id: string; tenant_id: string }, listenerId
     ...{ target: null, serving: null, idle_after_ms: null },
   });
 
-test("an inventory names what is no longer the listener's, and says when something is missing or old", async () => {
+test("an inventory reports deployments that no longer belong to the listener, and whether items are missing or old", async () => {
   const [own, other] = [await openListener(), await openListener()];
   const [first, second, foreign] = [await deploy(own.id), await deploy(own.id), await deploy(other.id)];
   await assign(first, own.id);
@@ -67,7 +67,7 @@ test("an inventory names what is no longer the listener's, and says when somethi
   assert.deepEqual(await compare([held(first, 1)]), { unknown: [], is_behind: true });
   assert.deepEqual(await compare([]), { unknown: [], is_behind: true });
   const ahead = await own.call("POST", "/dp/v1/inventory", { items: [held(first, 3)] });
-  assert.equal(ahead.status, 410, "one that was not given yet: the database is an older copy");
+  assert.equal(ahead.status, 410, "a version that was not issued yet: the database is an older backup");
   const gone = randomUUID();
   const answer = (await compare([held(first, 2), held(foreign, 1), held(second, 1), held({ id: gone }, 4)])) as {
     unknown: string[];
@@ -75,7 +75,7 @@ test("an inventory names what is no longer the listener's, and says when somethi
   assert.deepEqual(answer.unknown.toSorted(), [foreign.id, second.id, gone].toSorted());
 });
 
-test("an inventory of more deployments than a listener was ever measured with is compared, too", async () => {
+test("compares an inventory larger than any measured listener", async () => {
   const { call } = await openListener();
   const items = Array.from({ length: 100_000 }, () => ({ deployment_id: randomUUID(), generation: 123_456 }));
   const { status, body } = await call("POST", "/dp/v1/inventory", { items });
@@ -83,7 +83,7 @@ test("an inventory of more deployments than a listener was ever measured with is
   assert.equal((body as { unknown: string[] }).unknown.length, items.length);
 });
 
-test("a cursor that is ahead of everything is gone, not silence for ever", async () => {
+test("a cursor ahead of everything answers 410 instead of silence", async () => {
   const { id, call } = await openListener();
   await assign(await deploy(id), id);
   const page = (await call("GET", "/dp/v1/desired?after=0")).body as { rv: number; items: unknown[] };
@@ -92,7 +92,7 @@ test("a cursor that is ahead of everything is gone, not silence for ever", async
   assert.equal((await call("GET", `/dp/v1/desired?after=${page.rv + 1}`)).status, 410);
 });
 
-test("deployments answer where their data plane says, at once and in lists by address", async () => {
+test("deployments get the address that their data plane reports, at once and in lists by address", async () => {
   const { id } = await openListener({ agents_url: "https://{slug}.agents.example.com", capabilities: ["later"] });
   const made = await deploy(id);
   assert.match(made.url, /^https:\/\/d-[0-9a-f-]+\.agents\.example\.com$/);
@@ -105,7 +105,7 @@ test("deployments answer where their data plane says, at once and in lists by ad
   );
 });
 
-test("inside a cluster deployments answer in the namespace that they were made for, else in the listener's first one", async () => {
+test("inside a cluster deployments use their own namespace, or the listener's first one", async () => {
   const { id } = await openListener({ agents_url: "http://{slug}.{namespace:agents}.svc:8000" });
   for (const [namespace, place] of [
     [undefined, "agents"],
@@ -121,7 +121,7 @@ test("inside a cluster deployments answer in the namespace that they were made f
   }
 });
 
-test("a heartbeat says when the key that is used ends, once there is a newer one", async () => {
+test("a heartbeat reports when the current key ends once there is a newer one", async () => {
   const { id, key, epoch } = await openListener();
   const beat = async (shown: string) =>
     (await t.ask({ method: "POST", url: "/dp/v1/heartbeat", key: shown, headers: { [epochHeader]: epoch } })).body;
@@ -132,10 +132,10 @@ test("a heartbeat says when the key that is used ends, once there is a newer one
     (heartbeat) => heartbeat.key_ends_at !== null,
   );
   assert.ok(Math.abs(Date.parse(key_ends_at ?? "") - Date.now() - 3_600_000) < 60_000, key_ends_at ?? "");
-  assert.equal((await beat(listener_key)).key_ends_at, null, "the session goes on under the new key");
+  assert.equal((await beat(listener_key)).key_ends_at, null, "the session continues under the new key");
 });
 
-test("a heartbeat tells to drain and to log more; no session is opened until the first is taken back", async () => {
+test("a heartbeat carries drain and log level; a draining listener opens no session until that is taken back", async () => {
   const { id, key, epoch } = await openListener();
   const headers = { [epochHeader]: epoch };
   const beat = async () => (await t.ask({ method: "POST", url: "/dp/v1/heartbeat", key, headers })).body;
@@ -153,7 +153,7 @@ test("a heartbeat tells to drain and to log more; no session is opened until the
   assert.equal((await open()).status, 201);
 });
 
-test("a listener of a later version is understood: unknown fields are ignored, an unknown protocol is refused", async () => {
+test("accepts a newer listener: ignores unknown fields and rejects an unknown protocol", async () => {
   await openListener({ colour: "green" });
   const { id } = (
     await t.ask({
@@ -171,7 +171,7 @@ test("a listener of a later version is understood: unknown fields are ignored, a
   assert.match(JSON.stringify(refused.body), /This server speaks 1/);
 });
 
-/** An open stream of a listener's assignments, with what came of it. */
+/** An open stream of a listener's assignments, with the text received so far. */
 async function follow({ key, epoch }: Opened) {
   const base = await listening();
   const ending = new AbortController();
@@ -200,7 +200,7 @@ function listening(): Promise<string> {
   return base;
 }
 
-test("assignments follow as server-sent events, each with the place to go on from", async () => {
+test("sends assignments as server-sent events, each with its cursor", async () => {
   const opened = await openListener();
   const { id } = opened;
   const first = await deploy(id);
@@ -220,7 +220,7 @@ test("assignments follow as server-sent events, each with the place to go on fro
   stream.close();
 });
 
-test("a key that has ended is told of no more assignments where it waited for them, and keeps no session alive", async () => {
+test("an expired or revoked key receives no more assignments and renews no session", async () => {
   const [told, idle, asking] = [await openListener(), await openListener(), await openListener()];
   const streams = [await follow(told), await follow(idle)] as const;
   for (const stream of streams) await stream.readUntil(/^: assignments follow\n/);
@@ -235,7 +235,7 @@ test("a key that has ended is told of no more assignments where it waited for th
   await streams[0].readToEnd(/event: desired/);
   const answer = await polled;
   assert.equal(answer.status, 401, answer.text);
-  // It ends where it would have renewed its session, every 10 s; once it may have done so before.
+  // The stream ends at its next session renewal, every 10 s; one renewal may have happened before.
   await streams[1].readToEnd(/: ping\n\n: ping/);
 });
 

@@ -34,7 +34,7 @@ const deploy = (name: string, listenerId: string | null, namespace: string | nul
     },
   });
 
-test("a listener is registered, read, listed, changed and deleted", async () => {
+test("registers, reads, lists, changes and deletes a listener", async () => {
   const made = await create(k8s("cluster-1", ["agents", "more", "agents"], { version: "1.2.3" }));
   assert.equal(made.status, 201, made.text);
   const { listener_key: key, ...listener } = made.body;
@@ -76,7 +76,7 @@ test("a listener is registered, read, listed, changed and deleted", async () => 
   assert.deepEqual([(await remove(listener.id)).status, (await remove(listener.id)).status], [204, 404]);
 });
 
-test("a cluster is registered once in a workspace; another workspace may have one of that name", async () => {
+test("a cluster is registered once per workspace; another workspace may use the same name", async () => {
   const answers = await Promise.all(Array.from({ length: 4 }, () => create(k8s("twice"))));
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 409, 409, 409]);
   const refused = answers.find(({ status }) => status === 409);
@@ -86,7 +86,7 @@ test("a cluster is registered once in a workspace; another workspace may have on
   assert.equal((await create(k8s("twice"), t.stranger.adminKey)).status, 201);
 });
 
-test("an unknown, a foreign and the built-in listener answer alike", async () => {
+test("unknown, foreign and built-in listeners answer alike", async () => {
   const foreign = (await create(k8s("foreign"), t.stranger.adminKey)).body.id;
   for (const id of [foreign, randomUUID(), t.deps.listenerId]) {
     const missing = [404, { detail: `Listener ID ${id} not found.` }];
@@ -103,7 +103,7 @@ test("an unknown, a foreign and the built-in listener answer alike", async () =>
   assert.deepEqual([broken.status, broken.body.detail[0].type], [422, "uuid_parsing"]);
 });
 
-test("what is no listener is refused: shape with 422, namespaces no cluster can have with 400", async () => {
+test("rejects invalid listeners: 422 for the shape, 400 for impossible namespaces", async () => {
   const wrong = await create({ compute_type: "vm", compute_id: 5 });
   assert.equal(wrong.status, 422);
   assert.deepEqual(
@@ -122,7 +122,7 @@ test("what is no listener is refused: shape with 422, namespaces no cluster can 
   assert.equal((await create(k8s("free", null))).status, 201);
 });
 
-test("only an organization with a self-hosted enterprise plan has listeners, wherever plans decide", async () => {
+test("only organizations with a self-hosted enterprise plan have listeners, where plans decide", async () => {
   for (const mode of ["cloud", "self_hosted"] as const) {
     const other = await startApi({ mode });
     const { organizationId, tenantId } = other.tenant;
@@ -147,7 +147,7 @@ test("only an organization with a self-hosted enterprise plan has listeners, whe
   }
 });
 
-test("the key a listener is given opens its session, and only that; a new one ends all but the one before", async () => {
+test("a listener's key opens only its session; a new key ends all but the previous one", async () => {
   const { body } = await create(k8s("keyed"));
   const session = await openSession(body.listener_key);
   assert.deepEqual([session.status, session.body.listener_id], [201, body.id], session.text);
@@ -173,19 +173,19 @@ test("the key a listener is given opens its session, and only that; a new one en
   assert.equal(keys.length, 0);
 });
 
-test("a listener's keys end at once, also for a program that called with them a moment ago", async () => {
+test("a listener's keys end at once, also for a program that just used them", async () => {
   const { body } = await create(k8s("ended"));
   const replace = () => t.ask({ method: "POST", url: `${url}/${body.id}/key` });
   const second = (await replace()).body.listener_key;
   for (const key of [body.listener_key, second]) assert.equal((await openSession(key)).status, 201);
   const third = (await replace()).body.listener_key;
-  assert.equal((await openSession(body.listener_key)).status, 401, "the one before the last");
+  assert.equal((await openSession(body.listener_key)).status, 401, "the key before the previous one");
   for (const key of [second, third]) assert.equal((await openSession(key)).status, 201);
   assert.equal((await remove(body.id)).status, 204);
   for (const key of [second, third]) assert.equal((await openSession(key)).status, 401);
 });
 
-test("an enrollment token is exchanged for the listener's key, once, within a day, and is good for nothing else", async () => {
+test("an enrollment token is exchanged for the listener's key once, within a day, and is useless otherwise", async () => {
   const { body } = await create(k8s("enrolled"));
   const ask = async () => (await t.ask({ method: "POST", url: `${url}/${body.id}/enrollment` })).body;
   const enroll = (key: string) => t.ask({ method: "POST", url: "/dp/v1/enroll", key });
@@ -197,7 +197,11 @@ test("an enrollment token is exchanged for the listener's key, once, within a da
   assert.equal((await enroll(body.listener_key)).status, 409);
 
   const answers = await Promise.all([enroll(token), enroll(token)]);
-  assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 401], "of two at once one gets it");
+  assert.deepEqual(
+    answers.map(({ status }) => status).toSorted(),
+    [201, 401],
+    "of two concurrent exchanges one succeeds",
+  );
   const won = answers.find(({ status }) => status === 201)?.body;
   assert.equal(won.listener_id, body.id);
   for (const key of [won.listener_key, body.listener_key]) assert.equal((await openSession(key)).status, 201);
@@ -209,12 +213,12 @@ test("an enrollment token is exchanged for the listener's key, once, within a da
   );
   assert.equal((await enroll(late)).status, 401);
   const { enrollment_token: open } = await ask();
-  assert.equal((await openSession(won.listener_key)).status, 201, "a token that is asked for ends no key");
+  assert.equal((await openSession(won.listener_key)).status, 201, "creating a token ends no key");
   await remove(body.id);
-  assert.equal((await enroll(open)).status, 401, "nor outlives its listener");
+  assert.equal((await enroll(open)).status, 401, "nor does it outlive its listener");
 });
 
-test("the audit log has no key, and every change", async () => {
+test("the audit log has every change, and no key", async () => {
   const { body } = await create(k8s("audited"));
   await patch(body.id, { compute_config: { k8s_namespaces: ["b", "c"] } });
   await t.ask({ method: "POST", url: `${url}/${body.id}/key` });
@@ -228,7 +232,7 @@ test("the audit log has no key, and every change", async () => {
   assert.ok(!rows.some(({ row }) => row.includes(body.listener_key)));
 });
 
-test("a deployment goes to the listener it names, in one of its namespaces, and keeps both of them", async () => {
+test("a deployment goes to the listener and namespace that it names, and keeps both", async () => {
   const one = (await create(k8s("one", ["only"]))).body.id;
   const two = (await create(k8s("two", ["a", "b"]))).body.id;
   const placed = await deploy("placed", one);
@@ -255,7 +259,7 @@ test("a deployment goes to the listener it names, in one of its namespaces, and 
   assert.equal((await patch(one, { compute_config: { k8s_namespaces: ["only", "other"] } })).status, 200);
 });
 
-test("without a built-in data plane a deployment has to name one of the workspace's listeners", async () => {
+test("without a built-in data plane a deployment must name a listener of the workspace", async () => {
   const other = await startApi({ hasBuiltinDataPlane: false });
   const made = [];
   for (const name of ["x", "y"]) made.push(await other.ask({ method: "POST", url, payload: k8s(name) }));

@@ -44,7 +44,7 @@ const build = (payload: object) =>
   t.ask({ method: "POST", url: `${project}/revisions/${revisionId}/build_logs`, payload });
 const messages = (answer: { body: { logs: { message: string }[] } }) => answer.body.logs.map(({ message }) => message);
 
-test("a build is followed by offset to its end: no line twice, none missing, null at the end alone", async () => {
+test("follows a build by offset to its end: no duplicate, no gap, and null only at the end", async () => {
   await settle("BUILDING");
   const empty = await build({ limit: 50, order: "asc" });
   assert.deepEqual([empty.status, empty.body], [200, { logs: [], next_offset: "0" }]);
@@ -62,14 +62,14 @@ test("a build is followed by offset to its end: no line twice, none missing, nul
   assert.deepEqual([messages(last), last.body.next_offset], [["four"], null]);
 });
 
-test("the tail of a build is read backwards", async () => {
+test("reads the tail of a build backwards", async () => {
   const tail = await build({ order: "desc", limit: 3 });
   assert.deepEqual(messages(tail), ["four", "three", "two"]);
   const rest = await build({ order: "desc", limit: 3, offset: tail.body.next_offset });
   assert.deepEqual([messages(rest), rest.body.next_offset], [["one"], null]);
 });
 
-test("entries have stable ids and say where they come from", async () => {
+test("entries have stable ids and name their origin", async () => {
   const [first, again] = [await build({ limit: 1 }), await build({ limit: 1 })];
   assert.deepEqual(first.body, again.body);
   const [entry] = first.body.logs;
@@ -90,7 +90,7 @@ test("entries have stable ids and say where they come from", async () => {
   );
 });
 
-test("replica logs are filtered by level, text, run and time; the start counts, the end does not", async () => {
+test("filters replica logs by level, text, run and time; the start is inclusive, the end exclusive", async () => {
   await settle("DEPLOYED");
   await append("deploy", [
     ["Starting", "DEBUG", "2026-11-20T11:00:00Z"],
@@ -110,7 +110,7 @@ test("replica logs are filtered by level, text, run and time; the start counts, 
   assert.deepEqual(messages(run), ["Run abc failed"]);
 });
 
-test("a running revision's log always has a place to read on, also with nothing new", async () => {
+test("the log of a running revision always has a next offset, even without new lines", async () => {
   const url = `${revisionUrl}?type=deploy&limit=1000`;
   const { body } = await t.ask({ url });
   assert.equal(body.logs.length, 4);
@@ -122,7 +122,7 @@ test("a running revision's log always has a place to read on, also with nothing 
   assert.equal((await t.ask({ url })).body.next_offset, null);
 });
 
-test("the same lines are found under every address", async () => {
+test("returns the same lines under every address", async () => {
   const expected = ["Starting", "Run abc failed", "run ABC again", "fell over"];
   assert.deepEqual(messages(await t.ask({ url: `${revisionUrl}?type=deploy` })), expected);
   assert.deepEqual(messages(await t.ask({ url: `/v2/deployments/${deploymentId}/logs?type=deploy` })), expected);
@@ -146,7 +146,7 @@ test("the same lines are found under every address", async () => {
   assert.deepEqual(build.body.items[0].message, "four");
 });
 
-test("who follows by the time of the last line it was given, as public clients do, gets all, also of what was written at once", async () => {
+test("clients that follow by the time of their last line, as public clients do, get every line, also simultaneous ones", async () => {
   const many = (count: number, name: string, at: string) =>
     append(
       "deploy",
@@ -198,7 +198,7 @@ test("pages from a time on have each line once", async () => {
   }
 });
 
-test("the type of log is required, and an offset that was never given out is refused", async () => {
+test("requires the type of log and rejects an offset that no response contained", async () => {
   const missing = await t.ask({ url: revisionUrl });
   assert.deepEqual(missing.body.detail, [
     { type: "missing", loc: ["query", "type"], msg: "Field required", input: null },

@@ -19,7 +19,7 @@ async function make() {
   return { id: body.id as string, url: `/v2/deployments/${body.id}/metrics` };
 }
 
-test("charts have a point for each step, from what listeners sent", async () => {
+test("charts have one point per step from the samples of listeners", async () => {
   const { id, url } = await make();
   const latency_counts = [4, ...new Array(latencyBoundsMs.length).fill(0)];
   const sample = { deployment_id: id, interval_ms: 60_000, restarts: 0, requests: 4, errors: 0, latency_counts };
@@ -63,10 +63,10 @@ test("charts have a point for each step, from what listeners sent", async () => 
       },
     ],
   });
-  assert.equal((await t.ask({ url })).body.points.length > 59, true, "the last hour, without any query");
+  assert.equal((await t.ask({ url })).body.points.length > 59, true, "the last hour, without a query");
 });
 
-test("a range that is no range, or has too many points, is refused with what to change", async () => {
+test("rejects an invalid range, or one with too many points, and says what to change", async () => {
   const { url } = await make();
   const asked = async (query: string) => {
     const { status, body } = await t.ask({ url: `${url}?${query}` });

@@ -39,7 +39,7 @@ async function finish(cookie: string, parameters: URLSearchParams) {
   };
 }
 
-/** All of it, as whom the provider says. */
+/** Runs a whole sign-in as the user that the provider reports. */
 async function signIn(told: Told) {
   provider.told = told;
   const { location, pair } = await begin();
@@ -57,7 +57,7 @@ const askAs = (cookie: string, url: string, headers: Record<string, string> = {}
 const verified = (email: string): Told => ({ email, email_verified: true });
 const tokenCalls = () => provider.server.calls.filter(({ path }) => path === "/token").length;
 
-test("a member signs in with a code, PKCE, state and nonce, and has the role of the membership from then on", async () => {
+test("a member signs in with a code, PKCE, state and nonce, and then has the role of the membership", async () => {
   const id = await addMember("ada@example.org", "deployer", { name: "Ada" });
   const { location, cookie, pair } = await begin();
   const asked = Object.fromEntries(new URL(location).searchParams);
@@ -102,7 +102,7 @@ test("a member signs in with a code, PKCE, state and nonce, and has the role of 
   assert.equal(items[0]?.actor, log.body.items[0].actor);
 });
 
-test("another page, and another origin, cannot use a member's session", async () => {
+test("other pages and other origins cannot use a member's session", async () => {
   await addMember("cas@example.org", "reader");
   const { session } = await signIn(verified("cas@example.org"));
   const plain = await t.ask({ url: "/v2/deployments", key: null, headers: { cookie: session } });
@@ -110,14 +110,14 @@ test("another page, and another origin, cannot use a member's session", async ()
   assert.equal((await askAs(session, "/v2/deployments", { "sec-fetch-site": "same-site" })).status, 401);
 });
 
-test("who is no member is told so, and is nobody here", async () => {
+test("rejects a user who is not a member, and creates nothing for them", async () => {
   const answer = await signIn(verified("eve<b>@example.org"));
   assert.equal(answer.status, 400);
   assert.match(answer.text, /eve&#60;b&#62;@example.org is not a member of this server/);
   assert.equal(answer.session, "");
 });
 
-test("an address is one in any case, and another one with a letter that only looks the same in lower case", async () => {
+test("compares addresses case-insensitively, but distinguishes letters that only look the same in lower case", async () => {
   await addMember("Kate@example.org", "admin");
   assert.equal((await signIn(verified("KATE@Example.org"))).status, 303);
   const answer = await signIn(verified("\u212aate@example.org"));
@@ -128,7 +128,7 @@ test("an address is one in any case, and another one with a letter that only loo
   assert.equal((await askAs(session, "/v2/session")).body.role, "reader");
 });
 
-test("an address counts only where the provider has verified it, unless the operator trusts the provider", async () => {
+test("accepts an address only if the provider has verified it, unless the operator trusts the provider", async () => {
   await addMember("grace@example.org", "admin");
   for (const told of [{ email: "grace@example.org" }, { email: "grace@example.org", email_verified: false }]) {
     const answer = await signIn(told);
@@ -137,7 +137,7 @@ test("an address counts only where the provider has verified it, unless the oper
   }
   assert.match((await signIn({})).text, /did not say what your e-mail address is/);
   const inUserinfo = await signIn({ ...verified("grace@example.org"), isInUserinfo: true });
-  assert.equal(inUserinfo.status, 303, "some tell it only to who asks with the token");
+  assert.equal(inUserinfo.status, 303, "some providers report it only at the userinfo endpoint");
   const { oidc } = t.deps.settings;
   assert.ok(oidc);
   oidc.trustsEmail = true;
@@ -145,7 +145,7 @@ test("an address counts only where the provider has verified it, unless the oper
   oidc.trustsEmail = false;
 });
 
-test("a sign-in ends once, in the browser that began it, and in time", async () => {
+test("a sign-in ends once, in the browser that started it, and in time", async () => {
   await addMember("heidi@example.org", "reader");
   provider.told = verified("heidi@example.org");
   const [mine, other] = [await begin(), await begin()];
@@ -177,7 +177,7 @@ test("a sign-in ends once, in the browser that began it, and in time", async () 
   assert.equal((await finish("pierhead_sign_in=phs_invented", forged)).status, 400);
 });
 
-test("of two answers to one sign-in at the same moment one counts", async () => {
+test("of two concurrent answers to one sign-in one is accepted", async () => {
   provider.told = verified("heidi@example.org");
   const { location, pair } = await begin();
   const { parameters } = provider.signIn(location);
@@ -195,14 +195,14 @@ for (const [what, lie] of [
   ["that somebody else has signed", { isForged: true }],
   ["that nobody has signed", { isUnsigned: true }],
 ] as const) {
-  test(`a token ${what} signs nobody in`, async () => {
+  test(`a token ${what} signs no one in`, async () => {
     const answer = await signIn({ ...verified("heidi@example.org"), ...lie });
     assert.deepEqual([answer.status, answer.session], [400, ""], answer.text);
     assert.match(answer.text, /Not signed in/);
   });
 }
 
-test("an answer of another issuer, and a refusal of the provider, are told for what they are", async () => {
+test("explains an answer of another issuer and a refusal of the provider", async () => {
   const one = await begin();
   const { parameters } = provider.signIn(one.location);
   parameters.set("iss", "https://elsewhere.example");
@@ -215,7 +215,7 @@ test("an answer of another issuer, and a refusal of the provider, are told for w
   assert.match(denied.text, /has denied the access/);
 });
 
-test("who is a member in several places has in each the strongest role that reaches it, and reaches no other", async () => {
+test("a member of several workspaces has the strongest role in each, and reaches no other", async () => {
   const { organizationId, tenantId } = t.tenant;
   const second = await createWorkspace(t.db, { organizationId, name: "second" });
   const operator = await t.mintKey({ isOrganizational: true });
@@ -238,10 +238,10 @@ test("who is a member in several places has in each the strongest role that reac
   assert.equal(await statusIn(t.stranger.tenantId, "/v2/deployments"), 403);
   const keys = await askAs(session, "/v2/admin/audit-log", { "x-tenant-id": second });
   const places = new Set(keys.body.items.map(({ workspace_id }: Record<string, string>) => workspace_id));
-  assert.deepEqual([...places], [second], "an admin of one workspace sees that one");
+  assert.deepEqual([...places], [second], "an admin of one workspace sees only that one");
 });
 
-test("a membership that is changed or ended holds so at once, and a session without one is over", async () => {
+test("changing or ending a membership takes effect at once and ends sessions without one", async () => {
   const id = await addMember("judy@example.org", "reader");
   const { session } = await signIn(verified("judy@example.org"));
   assert.equal((await askAs(session, "/v2/admin/api-keys")).status, 403);
@@ -252,7 +252,7 @@ test("a membership that is changed or ended holds so at once, and a session with
   assert.equal((await askAs(session, "/v2/session")).status, 401);
 });
 
-test("what is stored of a sign-in and a session lets nobody in", async () => {
+test("stored sign-ins and sessions cannot be used to sign in", async () => {
   const { pair } = await begin();
   const { session } = await signIn(verified("ada@example.org"));
   const { rows } = await sql<{ row: string }>`
@@ -262,7 +262,7 @@ test("what is stored of a sign-in and a session lets nobody in", async () => {
   for (const { row } of rows) assert.ok(!secrets.some((secret) => row.includes(secret)));
 });
 
-test("a link that is only looked at begins and spends nothing", async () => {
+test("a HEAD request on a link starts and spends nothing", async () => {
   const { location, pair } = await begin();
   const { parameters } = provider.signIn(location);
   provider.told = verified("ada@example.org");
@@ -272,7 +272,7 @@ test("a link that is only looked at begins and spends nothing", async () => {
   assert.equal((await finish(pair, parameters)).status, 303);
 });
 
-test("everybody may know where people sign in; where nothing is set up, that is said", async () => {
+test("shows everyone where to sign in, and says so when nothing is configured", async () => {
   const info = await t.ask({ url: "/info", key: null });
   assert.deepEqual(info.body.sign_in, { name: "Example ID", url: `${ownUrl}/v2/session/oidc` });
   assert.ok(!info.text.includes("canary"));
@@ -285,7 +285,7 @@ test("everybody may know where people sign in; where nothing is set up, that is 
   }
 });
 
-test("a provider that does not answer is said to be so, and works again when it does", async () => {
+test("reports a provider that does not answer, and works again when it does", async () => {
   await using other = await startIdentityProvider();
   const fetch = createProviderFetch({ allowPrivateNetwork: true });
   const oidc = new Oidc({ ...settings, issuer: other.issuer, trustsEmail: false }, fetch);
@@ -297,7 +297,7 @@ test("a provider that does not answer is said to be so, and works again when it 
   await assert.rejects(gone.begin("secret", ownUrl), { reason: "provider_unreachable" });
 });
 
-test("sign-ins that one address begins are bounded", async () => {
+test("limits the sign-ins started from one address", async () => {
   const statuses = new Set<number>();
   for (let count = 0; count < 5_000 && !statuses.has(429); count += 1) {
     statuses.add((await t.ask({ method: "HEAD", url: "/v2/session/oidc", key: null })).status);

@@ -6,7 +6,7 @@ import { Ajv2020, type AnySchema } from "ajv/dist/2020.js";
 import { openapiDocument } from "../../src/api/documents/openapi.ts";
 import { operations } from "../../src/contract/operations.ts";
 
-/** The OpenAPI Initiative's own description of 3.1 documents (spec.openapis.org/oas/3.1/schema, Apache-2.0). */
+/** The OpenAPI Initiative's own schema of 3.1 documents (spec.openapis.org/oas/3.1/schema, Apache-2.0). */
 const standard = JSON.parse(
   readFileSync(path.join(import.meta.dirname, "openapi-3.1.schema.json"), "utf8"),
 ) as AnySchema;
@@ -14,14 +14,14 @@ const standard = JSON.parse(
 // biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into.
 const document = openapiDocument(Object.values(operations)) as any;
 
-test("the document is one of OpenAPI 3.1, says the standard's own schema", () => {
+test("the document is valid according to the OpenAPI 3.1 schema", () => {
   const validate = new Ajv2020({ strict: false, validateFormats: false }).compile(standard);
   validate(document);
   assert.deepEqual(validate.errors, null);
-  assert.equal(validate({ ...document, paths: { "no slash": {} } }), false, "the check finds what is wrong");
+  assert.equal(validate({ ...document, paths: { "no slash": {} } }), false, "the check finds mistakes");
 });
 
-test("every schema of the document is one of JSON Schema 2020-12, and takes the examples that stand beside it", () => {
+test("every schema of the document is valid JSON Schema 2020-12 and accepts the examples beside it", () => {
   const ajv = new Ajv2020({ strict: true, allowUnionTypes: true, validateFormats: false, keywords: formKeywords });
   ajv.addSchema({ $id: "doc:", components: { schemas: document.components.schemas } });
   let checked = 0;
@@ -36,7 +36,7 @@ test("every schema of the document is one of JSON Schema 2020-12, and takes the 
   assert.ok(checked > 100, String(checked));
 });
 
-/** Places where schemas stand in the document: `components` is no keyword of JSON Schema. */
+/** Paths of the schemas in the document: `components` is not a JSON Schema keyword. */
 const formKeywords = ["components"];
 
 interface Media {
@@ -45,7 +45,7 @@ interface Media {
   examples?: Record<string, { $ref?: string; value?: unknown }>;
 }
 
-/** Every media type with its place. */
+/** Every media type with its path. */
 function* mediaIn(node: unknown, place: string): Generator<[string, Media]> {
   if (typeof node !== "object" || node === null) return;
   for (const [key, child] of Object.entries(node)) {

@@ -18,7 +18,7 @@ const isPublic = ({ audience }: Operation) => audience === "public";
 const shown: Operation[] = Object.values(operations).filter(isPublic);
 const t = await startApi();
 
-test("docs/reference/openapi.json is what the code makes (npm run generate)", () => {
+test("docs/reference/openapi.json matches the code (npm run generate)", () => {
   const isEqual = readFileSync("docs/reference/openapi.json", "utf8") === `${JSON.stringify(document, null, 2)}\n`;
   assert.ok(isEqual, "run: npm run generate");
 });
@@ -30,13 +30,13 @@ test("every operation of the table has a route", () => {
   }
 });
 
-test("the document has every public operation and no other, under a name of its own", () => {
+test("the document has every public operation and no other, each under a unique name", () => {
   assert.deepEqual(documented.toSorted(), shown.map(({ verb, path }) => `${verb} ${path}`).toSorted());
   const names = shown.map(({ operationId }) => operationId);
   assert.equal(new Set(names).size, names.length);
 });
 
-test("every reference in the document leads somewhere, and no word of ours is left in a schema", () => {
+test("every reference in the document resolves, and no internal keyword is left in a schema", () => {
   const text = JSON.stringify(document);
   for (const [, kind, name] of text.matchAll(/"\$ref":"#\/components\/(\w+)\/(\w+)"/g)) {
     assert.ok(document.components[kind as string][name as string], name);
@@ -47,14 +47,14 @@ test("every reference in the document leads somewhere, and no word of ours is le
   }
 });
 
-test("names of operations are made as existing clients know them: name, path and verb", () => {
+test("operation names follow the scheme of existing clients: name, path and verb", () => {
   for (const { operationId, path, verb } of shown.filter((operation) => /^\/v\d/.test(operation.path))) {
     const ending = `${path.replaceAll(/\W/g, "_")}_${verb.toLowerCase()}`;
     assert.ok(operationId.endsWith(ending), `${operationId} should end with ${ending}`);
   }
 });
 
-test("every body and every answer has an example that its schema takes", () => {
+test("every body and every response has an example that matches its schema", () => {
   for (const { id, body, response } of shown) {
     for (const schema of [body, response.schema].filter((one) => one !== null)) {
       const example = exampleOf(schema);
@@ -76,7 +76,7 @@ test("every parameter is described", () => {
   }
 });
 
-test("every refusal an operation can give stands under its status, with its body", () => {
+test("every error of an operation is listed under its status with its body", () => {
   const pages = readFileSync("docs/reference/errors.md", "utf8");
   const statusOf = (code: string) => new RegExp(`^## ${code}\n\n(\\d{3})`, "m").exec(pages)?.[1] ?? "";
   for (const operation of shown) {
@@ -92,7 +92,7 @@ test("every refusal an operation can give stands under its status, with its body
   }
 });
 
-test("the document says where it was asked for, and its version is the API's", async () => {
+test("the document names the address that it was requested at, and its version is the API's", async () => {
   for (const [url, server] of [
     ["/openapi.json", "/"],
     ["/api-host/openapi.json", "/api-host"],
@@ -104,14 +104,14 @@ test("the document says where it was asked for, and its version is the API's", a
   }
 });
 
-test("the page for people shows every operation", async () => {
+test("the reference page shows every operation", async () => {
   for (const url of ["/docs", "/redoc", "/api-host/docs"]) {
     const { text } = await t.ask({ url, key: null });
     for (const { operationId } of shown) assert.ok(text.includes(`id="${operationId}"`), operationId);
   }
 });
 
-test("the addresses that clients print lead to a page without a key, and it tells nothing of any deployment", async () => {
+test("addresses that clients print lead to a page without a key that reveals nothing of deployments", async () => {
   const pages = ["/", "/host/deployments", `/o/${t.tenant.tenantId}/host/deployments/${randomUUID()}`, "/o/x/host/<b>"];
   const texts = await Promise.all(pages.map(async (url) => (await t.ask({ url, key: null })).text));
   for (const text of texts) assert.match(text, /npx pierhead list/);
@@ -131,7 +131,7 @@ test("no page runs a script or loads anything", async () => {
   }
 });
 
-test("pages for browsers are described as pages, whether they went well or not", () => {
+test("browser pages are described as pages, for success and failure", () => {
   const { responses } = document.paths["/v2/auth/callback/{provider_id}"].get;
   for (const status of ["200", "400"]) assert.deepEqual(Object.keys(responses[status].content), ["text/html"]);
 });

@@ -20,7 +20,7 @@ const fieldNames = Object.keys(PatchDeployment.properties).concat(
   "__proto__",
 );
 
-/** Bodies whose keys are often ours, so that the walk gets deep. */
+/** Bodies whose keys are often ours, so that the walk goes deep. */
 const { body } = fc.letrec((tie) => ({
   body: fc.oneof({ maxDepth: 6 }, fc.jsonValue(), tie("list"), tie("object")),
   list: fc.array(tie("body"), { maxLength: 4 }),
@@ -39,7 +39,7 @@ function assertWellFormed({ problems }: Validated, part: string): void {
   }
 }
 
-test("whatever a body holds, the validator ends with well-formed problems or a value", () => {
+test("for any body, the validator ends with well-formed problems or a value", () => {
   fc.assert(
     fc.property(body, (value) => {
       for (const validate of validators) assertWellFormed(validate(value), "body");
@@ -48,7 +48,7 @@ test("whatever a body holds, the validator ends with well-formed problems or a v
   );
 });
 
-test("whatever a query says, the validator ends with well-formed problems or a value", () => {
+test("for any query, the validator ends with well-formed problems or a value", () => {
   const pair = fc.tuple(
     fc.constantFrom("limit", "offset", "deployment_type", "agent_id", "remote_reconciled"),
     fc.string(),
@@ -62,7 +62,7 @@ test("whatever a query says, the validator ends with well-formed problems or a v
   );
 });
 
-test("a value that was accepted is accepted again, unchanged", () => {
+test("accepts an accepted value again, unchanged", () => {
   fc.assert(
     fc.property(body, (sent) => {
       for (const validate of validators) {
@@ -74,7 +74,7 @@ test("a value that was accepted is accepted again, unchanged", () => {
   );
 });
 
-test("what the JSON parser refuses has a fault, at a place inside the text or at its end", () => {
+test("finds a fault for every text that the JSON parser rejects, inside the text or at its end", () => {
   const text = fc.oneof(
     fc.string(),
     fc.json().chain((json) => fc.nat(json.length).map((at) => json.slice(0, at))),
@@ -91,7 +91,7 @@ test("what the JSON parser refuses has a fault, at a place inside the text or at
   );
 });
 
-test("every form of a uuid reads as the same one", () => {
+test("parses every form of a UUID to the same one", () => {
   fc.assert(
     fc.property(fc.uuid(), (uuid) => {
       for (const form of [uuid, uuid.toUpperCase(), `{${uuid}}`, `urn:uuid:${uuid}`, uuid.replaceAll("-", "")]) {
@@ -101,7 +101,7 @@ test("every form of a uuid reads as the same one", () => {
   );
 });
 
-test("a timestamp that was read reads as itself, and every text ends with a moment or a reason", () => {
+test("a parsed timestamp parses to itself, and every text ends with a timestamp or a reason", () => {
   fc.assert(
     fc.property(
       fc.oneof(
@@ -118,7 +118,7 @@ test("a timestamp that was read reads as itself, and every text ends with a mome
   );
 });
 
-test("no query takes a number that a database does not", () => {
+test("no query accepts a number that the database does not", () => {
   const queries = Object.values(operations).flatMap(({ id, query }) => (query === null ? [] : [{ id, query }]));
   assert.ok(queries.length > 10);
   for (const { id, query } of queries) {

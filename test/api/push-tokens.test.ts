@@ -13,7 +13,7 @@ const make = async (api: typeof t, source: "internal_docker" | "internal_source"
 };
 const askToken = (id: string, api = t) => api.ask({ method: "POST", url: `/v2/deployments/${id}/push-token` });
 
-test("a push token is for its deployment's images, for an hour, and cannot be changed", async () => {
+test("a push token is valid for its deployment's images, for an hour, and cannot be altered", async () => {
   const id = await make(t, "internal_docker");
   const { status, body } = await askToken(id);
   assert.equal(status, 200);
@@ -32,13 +32,13 @@ test("a push token is for its deployment's images, for an hour, and cannot be ch
   }
 });
 
-test("only internal_docker deployments have push tokens, in the words that clients know", async () => {
+test("only internal_docker deployments have push tokens; others get the text that clients know", async () => {
   const { status, body } = await askToken(await make(t, "internal_source"));
   assert.equal(status, 400);
   assert.equal(body.detail, "Push tokens are only available for 'internal_docker' source deployments.");
 });
 
-test("a deployment that is being deleted has none, and neither has a server without a registry, which says why", async () => {
+test("refuses a push token for a deployment in deletion, and explains it on a server without a registry", async () => {
   const id = await make(t, "internal_docker");
   const refused = await askToken(await make(bare, "internal_docker"), bare);
   assert.equal(refused.status, 503);

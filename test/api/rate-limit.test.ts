@@ -5,11 +5,11 @@ import { mintApiKey } from "../../src/auth/api-key.ts";
 import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
 
-/** One in 10 s: none comes back while a test runs on a machine that is busy, unless it waits for it. */
+/** One token per 10 s, so that none returns during a test on a busy machine unless the test waits for it. */
 const t = await startApi({ rateLimit: { perS: 0.1, burst: 6 } });
 const list = (key: string) => t.ask({ url: "/v2/deployments", key });
 
-test("a key that asked for too much is told when to come again, and then may; no other key notices", async () => {
+test("tells a key over its limit when to retry, admits it then, and does not affect other keys", async () => {
   const [greedy, modest] = [await t.mintKey(), await t.mintKey()];
   const answers = [];
   for (let i = 0; i < 8; i += 1) answers.push(await list(greedy));
@@ -28,7 +28,7 @@ test("a key that asked for too much is told when to come again, and then may; no
   );
 });
 
-test("the listener protocol and what needs no key are not limited", async () => {
+test("does not limit the listener protocol and operations without a key", async () => {
   const listenerKey = await t.mintKey({ role: "listener", isOrganizational: true, listenerId: t.deps.listenerId });
   for (let i = 0; i < 20; i += 1) {
     assert.equal((await t.ask({ url: "/ok", key: null })).status, 200);
@@ -37,14 +37,14 @@ test("the listener protocol and what needs no key are not limited", async () => 
   }
 });
 
-test("an address with many wrong keys is refused before they are looked up, while keys in use go through", async () => {
+test("rejects an address with many wrong keys before lookup, but admits keys in use", async () => {
   const inUse = await t.mintKey();
   const from = (remoteAddress: string, key: string) => t.ask({ url: "/v2/deployments", key, remoteAddress });
   assert.equal((await from("192.0.2.1", inUse)).status, 200);
   assert.equal((await from("192.0.2.1", mintApiKey().key)).status, 401);
   let unknownHere: string;
   let refused: Awaited<ReturnType<typeof from>>;
-  // A slow machine lets one more in now and then.
+  // A slow machine admits one more now and then.
   for (let tries = 0; ; tries += 1) {
     for (let i = 0; i < 2_000 && (await from("192.0.2.1", mintApiKey().key)).status !== 429; ) i += 1;
     unknownHere = await t.mintKey();
@@ -57,7 +57,7 @@ test("an address with many wrong keys is refused before they are looked up, whil
   assert.equal((await from("192.0.2.1", unknownHere)).status, 200);
 });
 
-test("of IPv6 the network is one address", async () => {
+test("counts an IPv6 network as one address", async () => {
   const from = (remoteAddress: string, key: string) => t.ask({ url: "/v2/deployments", key, remoteAddress });
   const statuses: number[] = [];
   for (let i = 0; i < 2_000 && statuses.at(-1) !== 429; i += 1) {
@@ -67,7 +67,7 @@ test("of IPv6 the network is one address", async () => {
   assert.equal((await from("2001:db8:0:2::1", mintApiKey().key)).status, 401);
 });
 
-test("a limiter remembers no more names than it may, and forgets the oldest", () => {
+test("a limiter remembers a bounded number of names and forgets the oldest", () => {
   const limiter = new RateLimiter({ perS: 0.001, burst: 2 }, 100);
   for (let i = 0; i < 1_000; i += 1) assert.equal(limiter.take(`name-${i}`), 0);
   assert.equal(limiter.take("name-999"), 0);

@@ -35,7 +35,7 @@ const patch = (url: string, payload: object, headers: Record<string, string> = {
 const moveTo = (repo_url: string, more: object = {}) => ({ source_config: { repo_url }, ...more });
 const shown = async (url: string) => (await t.ask({ url })).text;
 
-/** Real git over HTTP that answers only when it may. */
+/** Real git over HTTP that answers only when the test lets it. */
 async function heldRepository(directory: string) {
   const asked = Promise.withResolvers<null>();
   const released = Promise.withResolvers<null>();
@@ -60,7 +60,7 @@ async function heldRepository(directory: string) {
   };
 }
 
-test("a deployment goes to another repository that can be read and has the config file, without a revision", async () => {
+test("moves a deployment to another readable repository with the config file, without a revision", async () => {
   const at = await create();
   const { body: before } = await t.ask({ url: at });
   const moved = await patch(at, moveTo(other.url));
@@ -69,7 +69,7 @@ test("a deployment goes to another repository that can be read and has the confi
   assert.equal(moved.body.latest_revision_id, before.latest_revision_id);
 });
 
-test("one that cannot be built from is refused in words that name the field, and changes nothing", async () => {
+test("rejects a repository that cannot be built, names the field, and changes nothing", async () => {
   const at = await create();
   const before = await shown(at);
   const sentPath = { source_revision_config: { langgraph_config_path: "agents/bot/pierhead.json" } };
@@ -101,7 +101,7 @@ test("one that cannot be built from is refused in words that name the field, and
   }
 });
 
-test("ref and config file are looked for as they are after the change, also where it makes a revision", async () => {
+test("checks ref and config file as they are after the change, also when it creates a revision", async () => {
   const at = await create();
   const sentPath = { source_revision_config: { langgraph_config_path: "agents/bot/pierhead.json" } };
   const post = (payload: object) => t.ask({ method: "POST", url: `${at}/revisions`, payload });
@@ -114,7 +114,7 @@ test("ref and config file are looked for as they are after the change, also wher
   assert.match(await shown(at), new RegExp(first.url));
 });
 
-test("a repository that stays is not read: a change is taken while it is away", async () => {
+test("does not read an unchanged repository, so a change succeeds while it is unreachable", async () => {
   const repository = await createAgentRepository();
   const at = await create({ repo_url: repository.url });
   await repository[Symbol.asyncDispose]();
@@ -123,7 +123,7 @@ test("a repository that stays is not read: a change is taken while it is away", 
   assert.equal((await t.ask({ method: "POST", url: `${at}/revisions`, payload: moveTo(repository.url) })).status, 201);
 });
 
-test("a config file behind a link of the repository is there; beside a link it is not", async () => {
+test("finds a config file behind a symbolic link inside the repository, but not one beside it", async () => {
   const files = nodeAgent("linked");
   await using repository = await createAgentRepository(
     Object.fromEntries(Object.entries(files).map(([name, text]) => [`versions/2/${name}`, text])),
@@ -146,7 +146,7 @@ test("a config file behind a link of the repository is there; beside a link it i
   }
 });
 
-test("it is read with the deployment's integration", async () => {
+test("reads the repository with the deployment's integration", async () => {
   const root = await mkdtemp(path.join(tmpdir(), "pierhead-host-"));
   after(() => rm(root, { recursive: true, force: true }));
   await symlink(other.directory, path.join(root, "bot.git"));
@@ -171,15 +171,15 @@ test("it is read with the deployment's integration", async () => {
   }
 });
 
-test("git runs while no transaction is open, and what others change meanwhile stays", async () => {
+test("runs git outside a transaction and keeps concurrent changes of others", async () => {
   await using held = await heldRepository(other.directory);
   const at = await create();
   const key = { "idempotency-key": randomUUID() };
   const moving = patch(at, moveTo(held.url), key);
   await held.asked;
-  // The embedded database has one connection: each of these would wait for git.
+  // The embedded database has one connection, so each of these would wait for git.
   assert.equal((await patch(at, { display_name: "Meanwhile" }, { "idempotency-key": randomUUID() })).status, 200);
-  assert.match(await shown(at), new RegExp(first.url), "nothing is changed before it was read");
+  assert.match(await shown(at), new RegExp(first.url), "nothing changes before the repository was read");
   held.release();
   const moved = await moving;
   assert.equal(moved.status, 200, moved.text);
@@ -188,14 +188,14 @@ test("git runs while no transaction is open, and what others change meanwhile st
   const asked = held.count();
   const again = await patch(at, moveTo(held.url), key);
   assert.deepEqual([again.text, again.headers["idempotency-replayed"]], [moved.text, "true"]);
-  assert.equal(held.count(), asked, "a request sent again asks no host");
+  assert.equal(held.count(), asked, "a retry asks no host");
   assert.equal((await patch(at, moveTo(other.url))).status, 200);
   const later = await patch(at, moveTo(held.url), key);
   assert.deepEqual([later.text, later.headers["idempotency-replayed"]], [moved.text, "true"]);
   assert.match(await shown(at), new RegExp(other.url), "and changes nothing");
 });
 
-test("equal requests at the same time under one key are one change", async () => {
+test("equal concurrent requests under one key are one change", async () => {
   await using held = await heldRepository(other.directory);
   const at = await create();
   const key = { "idempotency-key": randomUUID() };
@@ -209,7 +209,7 @@ test("equal requests at the same time under one key are one change", async () =>
   assert.equal((await t.ask({ url: `${at}/revisions` })).body.resources.length, 2);
 });
 
-test("If-Match holds over the time that reading takes", async () => {
+test("If-Match holds while the repository is read", async () => {
   await using held = await heldRepository(other.directory);
   const at = await create();
   const moving = patch(at, moveTo(held.url), { "if-match": String((await t.ask({ url: at })).headers["etag"]) });
@@ -226,7 +226,7 @@ test("If-Match holds over the time that reading takes", async () => {
   );
 });
 
-test("a branch that is set while the repository is read is looked at, too", async () => {
+test("also checks a branch that is set while the repository is read", async () => {
   await using held = await heldRepository(other.directory);
   const at = await create();
   const moving = patch(at, moveTo(held.url));
@@ -239,7 +239,7 @@ test("a branch that is set while the repository is read is looked at, too", asyn
   assert.match(await shown(at), new RegExp(first.url));
 });
 
-test("a host that does not answer is given up while the client still waits", { timeout: 30_000 }, async () => {
+test("gives up on a silent host while the client still waits", { timeout: 30_000 }, async () => {
   await using held = await heldRepository(other.directory);
   const at = await create();
   const before = await shown(at);

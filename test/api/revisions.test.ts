@@ -18,13 +18,13 @@ async function createGithub(name: string) {
   return { id: body.id as string, first: body.latest_revision_id as string, url: `/v2/deployments/${body.id}` };
 }
 
-/** As the reconciler would, so that a later step can be asked for. */
+/** Moves a revision as the reconciler would, so that a later status can be tested. */
 const settle = (revisionId: string, status: string) =>
   sql`update revisions set status = ${status} where id = ${revisionId}`.execute(t.db.kysely);
 
 const post = (url: string, payload?: object) => t.ask({ method: "POST", url, ...(payload && { payload }) });
 
-test("revisions are listed newest first, in pages, by status", async () => {
+test("lists revisions newest first, in pages, by status", async () => {
   const { url, first } = await createGithub("listed");
   const second = (await post(`${url}/revisions`)).body.id;
   const third = (await post(`${url}/revisions`, {})).body.id;
@@ -40,7 +40,7 @@ test("revisions are listed newest first, in pages, by status", async () => {
   assert.deepEqual(await ids("remote_reconciled=false&limit=1"), [third]);
 });
 
-test("a posted revision carries settings over and answers 201", async () => {
+test("a posted revision inherits settings and answers 201", async () => {
   const { url } = await createGithub("posted");
   const answer = await post(`${url}/revisions`, { source_revision_config: { repo_ref: "refs/tags/v1" } });
   assert.equal(answer.status, 201);
@@ -56,7 +56,7 @@ test("a posted revision carries settings over and answers 201", async () => {
   assert.equal(immutable.status, 400);
 });
 
-test("who reads the resources, sets a few and sends them back whole, as Terraform does, may raise a request above the limit that was filled in", async () => {
+test("a client that reads the resources, sets a few and sends them back, as Terraform does, may raise a request above the default limit", async () => {
   const source_revision_config = { image_uri: "registry.example.org/bot:1" };
   const made = await post("/v2/deployments", {
     ...{ name: "resized", source: "external_docker", source_revision_config },
@@ -72,11 +72,11 @@ test("who reads the resources, sets a few and sends them back whole, as Terrafor
   };
   const before = await specOf();
   assert.deepEqual([before.cpu_limit, before.memory_limit_mb, before.max_scale], [2, 4096, 1]);
-  assert.deepEqual(await set({ cpu: 1 }), before, "an image alone");
+  assert.deepEqual(await set({ cpu: 1 }), before, "only an image");
   const raised = await set({ cpu: 4, memory_mb: 6_000, min_scale: 3 });
   assert.deepEqual([raised.cpu_limit, raised.memory_limit_mb, raised.max_scale], [8, 12_000, 3]);
   assert.deepEqual(raised.labels, { team: "a" });
-  assert.deepEqual([raised.queue_cpu, raised.queue_memory_mb], [1, 2048], "what was not set stays");
+  assert.deepEqual([raised.queue_cpu, raised.queue_memory_mb], [1, 2048], "unset values stay");
   const limited = await set({ cpu: 4, cpu_limit: 5 });
   assert.equal(limited.cpu_limit, 5);
   const contradiction = { ...limited, cpu: 6 };
@@ -86,7 +86,7 @@ test("who reads the resources, sets a few and sends them back whole, as Terrafor
   assert.equal(partial.status, 400);
 });
 
-test("an unknown revision is told apart from an unknown deployment", async () => {
+test("distinguishes an unknown revision from an unknown deployment", async () => {
   const { url } = await createGithub("unknown");
   const other = await createGithub("unknown-other");
   const unknown = randomUUID();
@@ -106,7 +106,7 @@ test("an unknown revision is told apart from an unknown deployment", async () =>
   assert.deepEqual(bad.body.detail[0].loc, ["path", "revision_id"]);
 });
 
-test("a redeploy runs the named revision's code with today's settings", async () => {
+test("a redeploy runs the named revision's code with the current settings", async () => {
   const { id, url, first } = await createGithub("redeployed");
   const early = await post(`${url}/revisions/${first}/redeploy`);
   assert.equal(early.status, 400);
@@ -135,7 +135,7 @@ test("a redeploy runs the named revision's code with today's settings", async ()
   assert.equal(revision.source_revision_config.repo_ref, "main");
 });
 
-test("an interrupt stops what has not ended, is repeatable, and refuses what has ended", async () => {
+test("an interrupt stops unfinished revisions, is repeatable, and refuses finished ones", async () => {
   for (const word of ["interrupt", "interruption"]) {
     const { url, first } = await createGithub(`stopped-${word}`);
     for (let time = 0; time < 2; time += 1) {

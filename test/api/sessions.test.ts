@@ -23,7 +23,7 @@ async function signIn(key: string, headers: Record<string, string> = fromConsole
 const askAs = (cookie: string, headers: Record<string, string> = fromConsole) =>
   t.ask({ url: "/v2/deployments", key: null, headers: { cookie, ...headers } });
 
-test("a key signs a browser in: the cookie is for servers only, and stands for the key from then on", async () => {
+test("a key signs a browser in: the cookie is for the server only and then stands for the key", async () => {
   const { status, body, cookie, pair } = await signIn(t.tenant.adminKey);
   assert.equal(status, 200);
   assert.match(cookie, /^pierhead_session=phs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Expires=[^;]+$/);
@@ -35,12 +35,12 @@ test("a key signs a browser in: the cookie is for servers only, and stands for t
   assert.deepEqual(me.body, body);
 });
 
-test("over https the cookie is never sent in the clear", async () => {
+test("over https the cookie is never sent in clear text", async () => {
   const { cookie } = await signIn(t.tenant.adminKey, { ...fromConsole, "x-forwarded-proto": "https" });
   assert.match(cookie, /; Secure$/);
 });
 
-test("another page cannot use the session: without the console's header, or by Fetch Metadata, it counts for nothing", async () => {
+test("other pages cannot use the session: without the console's header, or by Fetch Metadata, it is ignored", async () => {
   const { pair } = await signIn(t.tenant.adminKey);
   const sites = ["cross-site", "same-site", "none"].map((site) => ({ ...fromConsole, "sec-fetch-site": site }));
   for (const headers of [{}, ...sites]) {
@@ -69,7 +69,7 @@ test("signing out ends the session itself, not only the cookie", async () => {
   assert.deepEqual([items[0].workspace_id, items[0].actor], [t.tenant.tenantId, `key:${items[0].subject_id}`]);
 });
 
-test("a session ends with its key, and at its own end", async () => {
+test("a session ends with its key and at its own expiry", async () => {
   const key = await t.mintKey({ role: "reader" });
   const [first, second] = [await signIn(key), await signIn(t.tenant.adminKey)];
   assert.equal((await askAs(first.pair)).status, 200);
@@ -87,7 +87,7 @@ test("a session ends with its key, and at its own end", async () => {
   for (const { pair } of [first, second]) assert.equal((await askAs(pair)).status, 401);
 });
 
-test("a session is no wider than its key: role, workspace and organization hold as they do for the key", async () => {
+test("a session has the same role, workspace and organization as its key", async () => {
   const reader = await signIn(await t.mintKey({ role: "reader" }));
   const headers = { cookie: reader.pair, ...fromConsole };
   const post = await t.ask({ method: "POST", url: "/v2/listeners", key: null, headers, payload: {} });
@@ -100,7 +100,7 @@ test("a session is no wider than its key: role, workspace and organization hold 
   assert.equal((await askAs(whole.pair, { ...fromConsole, "x-tenant-id": t.tenant.tenantId })).status, 200);
 });
 
-test("only a digest of the token is stored, and the sign-in stands in the audit log", async () => {
+test("stores only a digest of the token and records the sign-in in the audit log", async () => {
   const { pair, body } = await signIn(t.tenant.adminKey);
   const token = pair.split("=")[1] ?? "";
   const { rows } = await sql<{ row: string }>`select s::text as row from sessions s`.execute(t.db.kysely);
@@ -109,7 +109,7 @@ test("only a digest of the token is stored, and the sign-in stands in the audit 
   assert.equal(log.body.items[0].subject_id, body.api_key_id);
 });
 
-test("guesses at keys by way of signing in are slowed down like all others", async () => {
+test("slows down guesses of keys at sign-in like all others", async () => {
   assert.equal((await signIn("ph_0")).status, 401);
   const guess = async () => {
     await Promise.all(Array.from({ length: 200 }, (_, index) => signIn(`ph_${index}`)));
@@ -117,10 +117,10 @@ test("guesses at keys by way of signing in are slowed down like all others", asy
   };
   await eventually(guess, (status) => status === 429);
   const known = await signIn(t.tenant.adminKey);
-  assert.equal(known.status, 200, "a key in use is let through all the same");
+  assert.equal(known.status, 200, "a key in use is still admitted");
 });
 
-test("the console is served at every address of it, with a policy that runs and calls nothing else", async () => {
+test("serves the console at all of its addresses, with a policy that allows nothing else", async () => {
   assert.match((await t.ask({ url: "/", key: null })).text, /not built/);
   await mkdir(path.join(consoleDir, "assets"));
   await writeFile(
@@ -146,7 +146,7 @@ test("the console is served at every address of it, with a policy that runs and 
   }
 });
 
-test("built files may be kept for ever, are sent compressed, and nothing else lies there", async () => {
+test("built files are cacheable without limit and compressed, and no other file is served", async () => {
   const found = await t.ask({ url: "/assets/a-1.js", key: null, headers: { "accept-encoding": "gzip, br" } });
   assert.deepEqual(
     [found.headers["content-type"], found.headers["cache-control"], found.headers["content-encoding"]],

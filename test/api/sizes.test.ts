@@ -32,7 +32,7 @@ test("a new deployment has the smallest size of its kind; development types have
   assert.equal(await shown("dev"), null);
 });
 
-test("another size makes a revision of the same commit, triggered by the tier; the same size makes none", async () => {
+test("another size creates a revision of the same commit, triggered by the tier; the same size creates none", async () => {
   const made = await create("resized", "prod");
   const sha = "0123456789abcdef0123456789abcdef01234567";
   await sql`update revisions set status = 'DEPLOYED',
@@ -56,7 +56,7 @@ test("another size makes a revision of the same commit, triggered by the tier; t
   assert.equal(patched.body.deployment_tier, "DEDICATED_L");
 });
 
-test("runtime and database are sized apart, by letter or by tier", async () => {
+test("sizes runtime and database separately, by letter or by tier", async () => {
   const made = await create("parts", "prod");
   const { status, body } = await resizeParts(made.id, { compute_tier: "L", database_tier: "DEDICATED_M" });
   assert.deepEqual(
@@ -69,13 +69,13 @@ test("runtime and database are sized apart, by letter or by tier", async () => {
   assert.deepEqual([whole.body.compute_tier, whole.body.database_tier], [null, null]);
 });
 
-test("before the first build a size is only kept", async () => {
+test("before the first build a size is only stored", async () => {
   const made = await create("unbuilt", "dev_zero", "internal_source");
   const { status, body } = await resize(made.id, { deployment_tier: "SERVERLESS_M" });
   assert.deepEqual([status, body.deployment_tier, body.latest_revision_id], [200, "SERVERLESS_M", null]);
 });
 
-test("a size of another kind, or of a type that has none, answers 400; an unknown one 422", async () => {
+test("answers 400 for a size of another kind or of a type without sizes, and 422 for an unknown one", async () => {
   const [prod, dev, zero] = [
     await create("kind-prod", "prod"),
     await create("kind-dev", "dev"),
@@ -100,7 +100,7 @@ test("a size of another kind, or of a type that has none, answers 400; an unknow
   assert.equal((await resizeParts(prod.id, { compute_tier: "XL" })).status, 422);
 });
 
-test("what is deleted, unknown or another workspace's is not resized", async () => {
+test("does not resize deleted, unknown or foreign deployments", async () => {
   const made = await create("gone", "prod");
   await t.ask({ method: "DELETE", url: `${url}/${made.id}` });
   const deleted = await resize(made.id, { deployment_tier: "DEDICATED_M" });

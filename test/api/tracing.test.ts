@@ -22,7 +22,7 @@ const taken = (name: string) => ({
     `There already exists a project in LangSmith named: ${name}.`,
 });
 
-test("two workspaces may use one name: their projects in the back end have different ones, and nobody is told", async () => {
+test("two workspaces may use one name: their tracing projects get different names, and neither learns of the other", async () => {
   const first = await create("shared", { key: t.stranger.adminKey });
   tracing.projects.set(first.body.tracer_session_id, "shared");
   const second = await create("shared");
@@ -34,13 +34,13 @@ test("two workspaces may use one name: their projects in the back end have diffe
   assert.match(rows[1]?.project ?? "", /^shared-[0-9a-f]{8}$/);
 });
 
-test("workspaces that take one name in the same moment all get it", async () => {
+test("workspaces that take one name at the same moment all succeed", async () => {
   const keys = [t.tenant.adminKey, t.stranger.adminKey, t.tenant.adminKey, t.stranger.adminKey];
   const answers = await Promise.all(keys.map((key) => create("at-once", { key })));
   assert.deepEqual(answers.map(({ status }) => status).toSorted(), [201, 201, 409, 409]);
 });
 
-test("a project of that name is a reason to refuse; a back end that cannot be asked is none, unless we left it one", async () => {
+test("refuses an existing project; an unreachable backend is no reason, unless we left that project", async () => {
   tracing.projects.set(crypto.randomUUID(), "foreign");
   const refused = await create("foreign");
   assert.deepEqual([refused.status, refused.body], [409, taken("foreign")]);
@@ -51,17 +51,17 @@ test("a project of that name is a reason to refuse; a back end that cannot be as
   const left = await create("unasked");
   assert.deepEqual([left.status, left.body], [409, taken("unasked")]);
   tracing.state = "up";
-  assert.equal((await create("unasked")).status, 201, "it was never made there");
+  assert.equal((await create("unasked")).status, 201, "it was never created there");
 });
 
-test("rules and taken names come before the back end is asked", async () => {
+test("checks rules and taken names before it asks the backend", async () => {
   const before = tracing.calls.length;
   assert.equal((await create("-bad-")).status, 400);
   assert.deepEqual((await create("shared")).body, { detail: "A deployment named 'shared' already exists." });
   assert.equal(tracing.calls.length, before);
 });
 
-test("a create that is sent again is answered as the first time, though its project is there by now", async () => {
+test("replays a create although its project exists by now", async () => {
   const headers = { "idempotency-key": "tracing-1" };
   const first = await create("repeated", { headers });
   tracing.projects.set(first.body.tracer_session_id, "repeated");

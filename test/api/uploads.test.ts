@@ -51,7 +51,7 @@ const put = (url: string, body: RequestInit["body"], headers: Record<string, str
     duplex: "half",
   } as RequestInit);
 
-test("an archive is uploaded without a key, stored for our user alone, and named by a patch", async () => {
+test("uploads an archive without a key, stores it for our user only, and a patch names it", async () => {
   const id = await createDeployment("uploaded");
   for (const prefix of ["", "/api-host"]) {
     const { upload_url, object_path } = await uploadUrl(id, prefix);
@@ -79,7 +79,7 @@ test("an archive is uploaded without a key, stored for our user alone, and named
   );
 });
 
-test("a body of unknown length is taken as well", async () => {
+test("accepts a body of unknown length", async () => {
   const { upload_url } = await uploadUrl(await createDeployment("chunked"));
   const parts = Array.from({ length: 10 }, (_, index) => archive.subarray(index * 31_000, (index + 1) * 31_000));
   const answer = await put(upload_url, Readable.toWeb(Readable.from(parts)) as RequestInit["body"]);
@@ -88,7 +88,7 @@ test("a body of unknown length is taken as well", async () => {
   assert.equal(receipt.sha256, createHash("sha256").update(Buffer.concat(parts)).digest("hex"));
 });
 
-test("an upload is replaced until a revision was made of it; the same archive may come again at any time", async () => {
+test("an upload is replaceable until a revision uses it; the same archive is always accepted", async () => {
   const id = await createDeployment("replaced");
   const { upload_url, object_path } = await uploadUrl(id);
   assert.equal((await put(upload_url, gzipSync("old"))).status, 200);
@@ -103,7 +103,7 @@ test("an upload is replaced until a revision was made of it; the same archive ma
   assert.deepEqual(await readFile(path.join(t.dataDir, object_path)), archive);
 });
 
-test("a URL that was changed or has expired is refused, and the client hears why after sending everything", async () => {
+test("rejects an altered or expired URL, and the client reads why after sending everything", async () => {
   const { upload_url } = await uploadUrl(await createDeployment("signed"));
   const other = await uploadUrl(await createDeployment("signed-other"));
   const changed = (change: (url: URL) => void) => {
@@ -134,10 +134,10 @@ test("a URL that was changed or has expired is refused, and the client hears why
   assert.deepEqual([unsigned.status, detail.map(({ loc }) => loc[1])], [422, ["expires_at", "signature"]]);
 });
 
-test("a deployment that is deleted takes no archive, not even one that was on its way, and no file stays", async () => {
+test("a deleted deployment accepts no archive, not even one in transit, and leaves no file", async () => {
   const deleting = (id: string) => t.ask({ method: "DELETE", url: `/v2/deployments/${id}` });
   const refused = [403, { detail: "This upload URL is not valid or has expired." }];
-  // What the reconciler does between the request to delete and the end, and after it.
+  // What the reconciler does between the delete request and the end, and after it.
   const ends: Record<string, (id: string) => Promise<unknown>> = {
     asked: deleting,
     finalized: async (id) => {
@@ -173,7 +173,7 @@ test("a deployment that is deleted takes no archive, not even one that was on it
   }
 });
 
-test("what is no archive is refused and leaves nothing behind", async () => {
+test("rejects a file that is not an archive and leaves nothing behind", async () => {
   const { upload_url, object_path } = await uploadUrl(await createDeployment("broken"));
   for (const [body, because] of [
     ["PK\u0003\u0004 zip", "it is not a gzip archive."],
@@ -191,7 +191,7 @@ test("what is no archive is refused and leaves nothing behind", async () => {
   assert.deepEqual([path404.status, path404.body], [400, { detail: "Invalid source_tarball_path." }]);
 });
 
-test("an archive of another deployment is no archive of this one", async () => {
+test("an archive of another deployment is not usable", async () => {
   const [id, other] = [await createDeployment("own"), await createDeployment("foreign")];
   const { upload_url, object_path } = await uploadUrl(other);
   await put(upload_url, archive);
@@ -236,7 +236,7 @@ test("a stream over the limit, or one that breaks off, leaves no file", async ()
   }
 });
 
-test("an announced size over 200 MiB is refused", async () => {
+test("rejects an announced size over 200 MiB", async () => {
   const { upload_url } = await uploadUrl(await createDeployment("announced"));
   const url = new URL(upload_url);
   const answer = await t.ask({

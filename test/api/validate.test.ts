@@ -16,7 +16,7 @@ import type { ValidationItem } from "../../src/contract/error.ts";
 import { DeploymentLogsQuery, ReadLogsBody } from "../../src/contract/logs/log.ts";
 import { CreateRevision } from "../../src/contract/revisions/revision.ts";
 
-/** Measured with pydantic 2.13.4 and the JSON decoder of CPython 3.11, which the original API answers with. */
+/** Measured with pydantic 2.13.4 and the JSON decoder of CPython 3.11, which the original API uses. */
 const vectors = readFileSync(path.join(import.meta.dirname, "pydantic-vectors.jsonl"), "utf8")
   .trimEnd()
   .split("\n")
@@ -28,14 +28,14 @@ const problemsOf = (schema: Parameters<typeof compileValidator>[0], body: unknow
   compileValidator(schema, "body")(body).problems;
 const withoutInput = ({ input: _input, ...rest }: ValidationItem) => rest;
 
-test("a text of any length that is no number and no time is refused at once", () => {
+test("rejects a text that is neither a number nor a time quickly, whatever its length", () => {
   const text = `${"1".repeat(1_000_000)}x`;
   const began = performance.now();
   for (const form of ["integer", "number", "date-time"]) assert.equal(problemsOf(formOf(form), text).length, 1, form);
   assert.ok(performance.now() - began < 1_000, `${performance.now() - began} ms`);
 });
 
-test("single values are coerced or refused as pydantic does, in its words", () => {
+test("coerces or rejects single values as pydantic does, with its texts", () => {
   const scalars = vectors.filter((vector) => "form" in vector);
   assert.ok(scalars.length > 150);
   for (const { form, input, value, type, msg } of scalars) {
@@ -46,7 +46,7 @@ test("single values are coerced or refused as pydantic does, in its words", () =
   }
 });
 
-test("bodies with many problems tell all of them in pydantic's order", () => {
+test("reports all problems of a body in pydantic's order", () => {
   const schemas = {
     CreateDeployment,
     PatchDeployment,
@@ -63,7 +63,7 @@ test("bodies with many problems tell all of them in pydantic's order", () => {
   }
 });
 
-test("what is no JSON is told with Python's words and the offset in characters", () => {
+test("reports invalid JSON with Python's texts and the offset in characters", () => {
   const texts = vectors.filter((vector) => "text" in vector);
   assert.ok(texts.length > 30);
   for (const { text, error, offset } of texts) {
@@ -97,7 +97,7 @@ test("the contract's first example: two problems of a query", () => {
   ]);
 });
 
-test("the contract's second example: a path parameter that is no uuid", () => {
+test("the contract's second example: a path parameter that is not a UUID", () => {
   const error = "invalid character: found `p` at 3";
   assert.deepEqual(compileValidator(DeploymentPath, "path")({ deployment_id: ["dep-1"] }).problems, [
     {
@@ -133,7 +133,7 @@ test("the contract's third example: five problems of a body", () => {
   ]);
 });
 
-test("a name is required unless an agent is given, and null is no name", () => {
+test("a name is required unless an agent is given, and null is not a name", () => {
   const rest = { source: "github", source_config: {}, source_revision_config: {} };
   const agent = { agent_id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11", environment: "staging" };
   const types = (body: object) =>
@@ -146,7 +146,7 @@ test("a name is required unless an agent is given, and null is no name", () => {
   assert.deepEqual(types({ name: 5, agent }), [["string_type", "name"]]);
 });
 
-test("the value is normalised: defaults, uuids, timestamps, known fields alone", () => {
+test("normalizes the value: defaults, UUIDs, timestamps, only known fields", () => {
   const query = parseQuery(
     "deployment_id=%7B6B1F0F64-5f0e-4a0e-9a35-0d5b6c1f7a11%7D&start_time=1700000000&x=1&page_size=+5",
   );
@@ -162,7 +162,7 @@ test("the value is normalised: defaults, uuids, timestamps, known fields alone",
   });
 });
 
-test("of a repeated parameter the last value counts, and a list takes all of them, split at commas", () => {
+test("the last value of a repeated parameter wins; a list takes all of them, split at commas", () => {
   const schema = Type.Object({ limit: Type.Integer(), ids: Type.Array(Type.Integer(), { maxItems: 3 }) });
   const read = (query: string) => compileValidator(schema, "query")(parseQuery(query));
   assert.deepEqual(read("limit=1&limit=2&ids=1&ids=2,3").value, { limit: 2, ids: [1, 2, 3] });
@@ -180,7 +180,7 @@ test("of a repeated parameter the last value counts, and a list takes all of the
   });
 });
 
-test("lists, maps and lengths have pydantic's words for one and for many", () => {
+test("lists, maps and lengths use pydantic's singular and plural texts", () => {
   const schema = Type.Object({
     list: Type.Array(Type.Integer(), { minItems: 1, maxItems: 2 }),
     map: Type.Unsafe({ type: "object", additionalProperties: Type.String({ maxLength: 1 }) }),
@@ -202,7 +202,7 @@ test("lists, maps and lengths have pydantic's words for one and for many", () =>
   assert.deepEqual(problemsOf(schema, { ...body, list: [1, "x", 3] })[0]?.type, "too_long");
 });
 
-test("bounds are printed as short as they are: 8, not 8.0", () => {
+test("prints bounds as short as possible: 8, not 8.0", () => {
   const source = { name: "a", source: "external_docker", source_revision_config: {} };
   const body = { ...source, source_config: { resource_spec: { cpu: 9, cpu_limit: 0.04 } } };
   assert.deepEqual(
@@ -214,7 +214,7 @@ test("bounds are printed as short as they are: 8, not 8.0", () => {
   );
 });
 
-test("what PostgreSQL cannot hold is refused where it stands", () => {
+test("rejects what PostgreSQL cannot store, with its path", () => {
   const types = (body: unknown) => problemsOf(PatchDeployment, body).map(({ type, loc }) => [type, ...loc.slice(1)]);
   assert.deepEqual(types({ display_name: "a\u0000b" }), [["value_error", "display_name"]]);
   assert.deepEqual(types({ display_name: "\ud800" }), [["string_unicode", "display_name"]]);
@@ -224,7 +224,7 @@ test("what PostgreSQL cannot hold is refused where it stands", () => {
   ]);
 });
 
-test("a schema form that the validator does not know is refused when it is compiled", () => {
+test("rejects an unknown schema form when it is compiled", () => {
   assert.throws(() => compileValidator(Type.Unsafe({ type: "tuple" }), "body"), RangeError);
   const objects = Type.Union([Type.Object({}), Type.Object({ a: Type.String() })]);
   assert.throws(() => compileValidator(objects, "body"), RangeError);

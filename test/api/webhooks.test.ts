@@ -15,7 +15,7 @@ async function newDeployment(key = t.tenant.adminKey): Promise<string> {
   return (await t.ask({ method: "POST", url: "/v2/deployments", payload, key })).body.id;
 }
 
-test("a webhook is made, read, listed, changed and deleted; its secret is shown once and in no table", async () => {
+test("creates, reads, lists, changes and deletes a webhook; its secret is shown once and in no table", async () => {
   const deployment = await newDeployment();
   const made = await create({ url, description: "CI", types: ["revision.status"], deployment_ids: [deployment] });
   assert.equal(made.status, 201);
@@ -47,7 +47,7 @@ test("a webhook is made, read, listed, changed and deleted; its secret is shown 
   assert.deepEqual((await t.ask({ url: at })).body, { detail: `Webhook ID ${webhook.id} not found.` });
 });
 
-test("addresses that can never be called are refused in words that say why", async () => {
+test("explains why an address can never be called", async () => {
   for (const [bad, words] of [
     ["ftp://example.org/", /http or https/],
     ["not a url", /http or https/],
@@ -65,7 +65,7 @@ test("addresses that can never be called are refused in words that say why", asy
   assert.equal((await create({ url, types: ["no.such"] })).status, 422);
 });
 
-test("another workspace's webhook and deployment answer as unknown ones do", async () => {
+test("webhooks and deployments of another workspace answer like unknown ones", async () => {
   const { body: webhook } = await create({ url });
   const stranger = t.stranger.adminKey;
   const foreign = await newDeployment(stranger);
@@ -93,7 +93,7 @@ test("another workspace's webhook and deployment answer as unknown ones do", asy
   assert.deepEqual((await t.ask({ url: "/v2/webhooks", key: stranger })).body.resources, []);
 });
 
-test("a test message and one that is sent again stand in the log; a disabled webhook sends neither", async () => {
+test("the log shows test messages and redeliveries; a disabled webhook sends neither", async () => {
   const { body: webhook } = await create({ url });
   const at = `/v2/webhooks/${webhook.id}`;
   const ids: string[] = [];
@@ -127,7 +127,7 @@ test("a test message and one that is sent again stand in the log; a disabled web
   }
 });
 
-test("a workspace has at most 50 webhooks, also when many are made at once", async () => {
+test("a workspace has at most 50 webhooks, also when many are created at once", async () => {
   const key = t.stranger.adminKey;
   const answers = await Promise.all(Array.from({ length: 55 }, () => create({ url }, { key })));
   assert.equal(answers.filter(({ status }) => status === 201).length, 50);
