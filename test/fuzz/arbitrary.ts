@@ -1,6 +1,6 @@
 import fc from "fast-check";
 
-/** JSON Schema in the forms of `contract/schema.ts`. */
+/** JSON Schema in the forms that `contract/schema.ts` makes. */
 export interface Schema {
   type?: string;
   format?: string;
@@ -22,8 +22,10 @@ export interface Schema {
 }
 
 /**
- * Values of a schema: what it allows, with fields left out, nulls where they may be, and texts of any script.
- * @param name Of the field: some texts have to look like what they name, or the rules behind the shape are never reached.
+ * Returns an arbitrary of a schema's values: what it allows, with fields left out, nulls where allowed, and texts of
+ * any script.
+ * @param name Name of the field: some texts must look like what they name, or the rules behind the shape are never
+ *   reached.
  */
 export function arbitraryOf(schema: Schema, name = ""): fc.Arbitrary<unknown> {
   const plain = plainArbitrary(schema, name);
@@ -32,7 +34,7 @@ export function arbitraryOf(schema: Schema, name = ""): fc.Arbitrary<unknown> {
   return fc.oneof({ weight: 2, arbitrary: fc.constantFrom(...examples.map(ofNowhere)) }, plain);
 }
 
-/** Examples name hosts that there may be: no request may make the server ask them. */
+/** Replaces hosts of examples, which may exist: no request may make the server call them. */
 function ofNowhere(example: unknown): unknown {
   return JSON.parse(JSON.stringify(example).replaceAll(/https?:\/\/[\w.-]+|git@[\w.-]+/g, "https://host.invalid"));
 }
@@ -70,7 +72,7 @@ function objectArbitrary({ properties, required = [], additionalProperties = {} 
   if (properties === undefined) {
     return fc.dictionary(fc.string({ maxLength: 12 }), arbitraryOf(additionalProperties), { maxKeys: 3 });
   }
-  // Most fields are left out: a request with all of them breaks some rule at once.
+  // Most fields are left out: a request with all of them always breaks some rule.
   const fields = Object.entries(properties).map(([name, schema]) => {
     const value = arbitraryOf(schema, name);
     return [name, required.includes(name) ? value : fc.option(value, { freq: 1, nil: absent })] as const;
@@ -87,7 +89,7 @@ function sparse(value: fc.Arbitrary<unknown>, isRequired: boolean): fc.Arbitrary
   return isRequired ? value : fc.oneof({ weight: 3, arbitrary: fc.constant<unknown>(absent) }, value);
 }
 
-/** Texts that get past the rules. Hosts are on this machine, or nowhere. */
+/** Texts that pass the rules. Their hosts are on this machine or do not exist. */
 const likely: Record<string, readonly string[]> = {
   repo_url: ["https://code.invalid/acme/bot", "git@127.0.0.1:acme/bot.git", "http://127.0.0.1:1/a"],
   custom_url: ["https://agents.invalid/bot"],

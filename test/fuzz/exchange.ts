@@ -6,18 +6,18 @@ export interface Answer {
   status: number;
   headers: Record<string, string>;
   body: Buffer;
-  /** It goes on for as long as one listens: only its head was read. */
+  /** Whether the response is endless: only its head was read. */
   isEndless: boolean;
 }
 
-/** An answer that has not come by then never will: the server's longest wait is 30 s. */
+/** Time after which a missing response counts as a failure: the server's longest wait is 30 s. */
 const answerTimeoutMs = 60_000;
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 
 /**
- * Sends a request as it is wanted; once more when the connection was kept from another request and ended as this one went
- * out, which the protocol allows (RFC 9112, section 9.3.1). @returns undefined when there was no answer: the server hung up,
- * or we did.
+ * Sends a request. Retries once when a kept-alive connection closed while this request was sent, which the protocol
+ * allows (RFC 9112, section 9.3.1).
+ * @returns undefined without a response, because the server or the request closed the connection.
  */
 export async function exchange(origin: URL, wanted: Wanted, isAgain = false): Promise<Answer | undefined> {
   const isPlain = /^[\x21-\x7e]+$/.test(wanted.path) && plainVerbs.has(wanted.verb);
@@ -35,7 +35,7 @@ export async function exchange(origin: URL, wanted: Wanted, isAgain = false): Pr
     });
     sent.once("error", (error) => {
       clearTimeout(late);
-      // Whoever breaks off, or sends more than is read, is hung up on.
+      // The server closes the connection of a client that breaks off, or that sends more than the server reads.
       const isBroken = transport === "cut" || transport === "lying";
       if (isBroken || (body?.length ?? 0) > 1_000_000) resolve(undefined);
       else if (sent.reusedSocket && !isAgain) exchange(origin, wanted, true).then(resolve, reject);
@@ -64,7 +64,7 @@ function write(sent: ReturnType<typeof httpRequest>, body: Buffer | null, transp
     case "cut":
     case "lying":
       sent.write(body.subarray(0, transport === "cut" ? half : body.length));
-      // Unref'ed: what was broken off holds nothing up.
+      // Unref'ed, so that an aborted request does not delay the end of the run.
       setTimeout(() => sent.destroy(), 20).unref();
       return;
     default:
@@ -84,7 +84,7 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
   return { ...head, body: Buffer.concat(pieces), isEndless: false };
 }
 
-/** Byte for byte, on a connection of its own: what a client library would mend or refuse to send. */
+/** Sends the bytes as they are on a separate connection: a client library would correct or refuse them. */
 function rawExchange(origin: URL, { verb, path, headers, body }: Wanted): Promise<Answer | undefined> {
   const sent = body === null ? {} : { "content-length": String(Buffer.byteLength(body)) };
   const lines = Object.entries({ host: origin.host, ...headers, ...sent, connection: "close" });

@@ -11,11 +11,11 @@ import { checkTables } from "./tables.ts";
 import { startWorld, type World } from "./world.ts";
 
 /**
- * npm run fuzz [-- --requests N] [--seed N] [--lanes N] [--replay INDEX]: sends requests made from the operations table to a
- * server of its own: good ones, and ones that are wrong in shape, text, size, path, headers or framing. No answer may be a
- * 500, every answer has to be one that its operation promises, and in the end the server lives and its tables are sound.
- * What a request is follows from the seed and its number: `--replay` sends that one alone and shows what comes back. Ends
- * with the line `N passed, N failed`.
+ * npm run fuzz [-- --requests N] [--seed N] [--lanes N] [--replay INDEX]: sends requests that are generated from the
+ * operations table to a server of its own. Some are valid, others are wrong in shape, text, size, path, headers or framing.
+ * No response may be a 500, and each must be one that its operation documents. At the end the server must be alive and its
+ * tables consistent. A request follows from the seed and its number: `--replay` sends only that one and shows the response.
+ * Ends with the line `N passed, N failed`.
  */
 const { values: options } = parseArgs({
   options: {
@@ -28,7 +28,7 @@ const { values: options } = parseArgs({
 const seed = options.seed === undefined ? randomInt(2 ** 31) : Number(options.seed);
 const total = Number(options.requests);
 
-/** Failures of one kind that are shown; the others are counted. */
+/** Failures of one kind to print; the others are counted. */
 const shownMax = 3;
 const failures = new Map<string, number>();
 const counts = { passed: 0, failed: 0 };
@@ -92,9 +92,9 @@ async function attempt(one: World, index: number): Promise<void> {
   }
 }
 
-/** What the server wrote down about a request: the log knows why it answered 500. */
+/** Returns the server's log lines about a request, which explain a 500. */
 async function logOf({ server }: World, requestId = "none"): Promise<string> {
-  // The line comes by another way than the answer.
+  // The log line arrives on another channel than the response.
   await setTimeout(100);
   const lines = server
     .logged()
@@ -111,7 +111,7 @@ async function send(one: World, wanted: Wanted): Promise<{ sent: Wanted; answer:
   return { sent, answer };
 }
 
-/** What the world has to know of an answer. */
+/** Records what later requests and checks need from a response. */
 function note(one: World, wanted: Wanted, answer: Answer | undefined): void {
   const status = answer?.status ?? 0;
   const byStatus = statuses.get(wanted.kind) ?? new Map<number, number>();
@@ -150,7 +150,7 @@ async function replay(one: World, index: number): Promise<void> {
   else fail(problem);
 }
 
-/** The server answers, in the same process as before, and no change was lost on the way. */
+/** Checks that the server answers in the same process as before and lost no change. */
 async function checkAlive({ server }: World): Promise<void> {
   const ready = await fetch(`${server.url}/ready`).catch(() => undefined);
   check("the server is alive", ready?.status === 200 && server.child.exitCode === null);
@@ -162,7 +162,7 @@ async function checkAlive({ server }: World): Promise<void> {
 
 async function finish({ server, dataDir }: World): Promise<void> {
   const { code, signal } = await server.ended;
-  check(`the server ends when it is asked to (${signal ?? code})`, code === 0);
+  check(`the server stops on request (${signal ?? code})`, code === 0);
   const { checked, broken } = await checkTables(dataDir, accepted);
   counts.passed += checked - broken.length;
   for (const rule of broken) fail(rule);
@@ -172,7 +172,7 @@ async function finish({ server, dataDir }: World): Promise<void> {
 
 function check(name: string, holds: boolean): void {
   if (holds) counts.passed += 1;
-  else fail(`${name}: not so`);
+  else fail(`failed: ${name}`);
 }
 
 function memoryMib(pid: number): number {

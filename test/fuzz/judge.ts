@@ -6,12 +6,13 @@ import { refusalsOf } from "../../src/contract/operations.ts";
 import type { Answer } from "./exchange.ts";
 import type { Wanted } from "./requests.ts";
 
-/** What is wrong with an answer; undefined: nothing. */
+/** Returns what is wrong with a response; undefined when nothing is. */
 export function judge(wanted: Wanted, answer: Answer | undefined): string | undefined {
   if (answer === undefined) return mayHangUp(wanted) ? undefined : "no answer";
-  // That another server failed may be promised, and is judged as any refusal.
+  // A documented failure of another server (502, 504) is checked like any other error.
   if (answer.status === 500) return "status 500";
-  // What Node refuses before it is a request: no route, no id, and no connection any more.
+  // Node rejects malformed bytes before they become a request: such a response has no route and no id, and closes the
+  // connection.
   if (isUnparsed(answer)) return mayBeUnparsed(wanted) ? undefined : `status ${answer.status} from the parser`;
   const text = answer.body.toString();
   return (
@@ -28,11 +29,11 @@ const mayHangUp = ({ transport, body }: Wanted) =>
 const isUnparsed = ({ status, headers }: Answer) =>
   headers["x-request-id"] === undefined && [400, 408, 413, 414, 431].includes(status);
 
-/** Headers that no request may have, and verbs that are none. */
+/** Invalid headers and unknown verbs. */
 const mayBeUnparsed = ({ kind, transport }: Wanted) =>
   kind === "odd headers" || kind === "odd path" || transport !== "whole";
 
-/** Every answer of the API names its request, and is for whoever asked alone. */
+/** Every response of the API carries a request id, and is not cacheable by others. */
 function problemOfHeaders({ verb }: Wanted, { status, headers, body }: Answer): string | undefined {
   if (headers["x-request-id"] === undefined) return "no x-request-id";
   if (headers["x-content-type-options"] !== "nosniff") return "no x-content-type-options: nosniff";
@@ -46,7 +47,7 @@ function problemOfHeaders({ verb }: Wanted, { status, headers, body }: Answer): 
   return undefined;
 }
 
-/** Addresses of deployments: their answers are those of agents. */
+/** Addresses of deployments, where agents answer. */
 const isOfGateway = ({ path }: Wanted) => /^\/d(?:\/|$)/.test(path);
 
 interface Exchange {
@@ -88,7 +89,7 @@ function problemOfRefusal({ operation, refusals }: Expected, { wanted, answer, t
   if (typeof detail !== "string") return "refusal without detail";
   const refusal = refusals.get(answer.headers[errorHeader] ?? "");
   if (refusal?.status === answer.status && refusal.text.test(detail)) return undefined;
-  // Framing that is broken says so in words of its own.
+  // Broken framing has error texts of its own.
   if (wanted.kind === "odd transport" && [400, 413, 415].includes(answer.status)) return undefined;
   const code = answer.headers[errorHeader] ?? "no code";
   return `${operation.id} does not promise ${code}, ${answer.status} "${detail.slice(0, 200)}"`;
@@ -113,7 +114,9 @@ function problemOfItems(detail: unknown): string | undefined {
   return undefined;
 }
 
-/** A request that was made for no operation may meet one: what it answers is JSON or nothing, a page or a file. */
+/**
+ * Checks the response to a request that was made for no operation but may match one: JSON or nothing, a page or a file.
+ */
 function problemOfAny({ verb }: Wanted, { status, headers }: Answer, text: string): string | undefined {
   if (text === "" || verb === "HEAD" || /^text\/|^application\/gzip$/.test(headers["content-type"] ?? ""))
     return undefined;
@@ -139,7 +142,7 @@ function expectedOf(operation: Operation): Expected {
   return expected;
 }
 
-/** The dots of an example stand for any text, and the part of the request it is about for any part. */
+/** The dots of an example stand for any text, and the request part that it names for any part. */
 function patternOf(message: string): RegExp {
   const literal = message.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&");
   const anyPart = literal.replace(/^Deployment error/, "[A-Z][a-z ]+ error");

@@ -3,7 +3,7 @@ import fc from "fast-check";
 const words = (text: string) => text.split(" ");
 const encoded = (text: string) => encodeURIComponent(text.toWellFormed());
 
-/** Names of query parameters: some that many operations know, some that none does. */
+/** Names of query parameters: some are known to many operations, some to none. */
 export const parameter = fc.constantFrom(
   ...words(
     "limit offset page_size cursor type order level status name name_contains deployment_ids force url agent_id",
@@ -12,7 +12,7 @@ export const parameter = fc.constantFrom(
   "",
 );
 
-/** Values of them, as they stand in the query. */
+/** Their values, encoded for a query. */
 export const oddValue = fc.oneof(
   fc.string({ unit: "binary" }).map(encoded),
   fc.constantFrom(
@@ -26,7 +26,7 @@ export const oddValue = fc.oneof(
   ),
 );
 
-/** Pieces of a path between two slashes. */
+/** Path segments. */
 export const segment = fc.oneof(
   fc.constantFrom(
     ...words(". .. %2e%2e %2F %5C %00 % %zz %ff * :id {id} __proto__ constructor v2 deployments revisions"),
@@ -48,7 +48,7 @@ export const headerName = fc.constantFrom(
   ...words("x-pierhead-epoch last-event-id content-encoding"),
 );
 
-/** What may stand in a header: Latin-1 without control characters. */
+/** Removes what a header cannot contain: everything but Latin-1 without control characters. */
 export const headerText = (text: string) => text.replaceAll(/[^\t\x20-\x7e\x80-\xff]/g, "").trim();
 
 export const headerValue = fc.oneof(

@@ -8,10 +8,10 @@ import { arbitraryOf, type Schema } from "./arbitrary.ts";
 import { headerName, headerText, headerValue, oddValue, parameter, segment } from "./odd-parts.ts";
 import { brokenText, spoiled, textOf } from "./spoil.ts";
 
-/** One request, before its places for ids are filled in: `<deployment_id:3>` is the fourth deployment of the world. */
+/** One request with placeholders for ids: `<deployment_id:3>` is the fourth deployment that the target made. */
 export interface Wanted {
   kind: Kind;
-  /** null: it was not made for one. */
+  /** Null when the request was made for no operation. */
   operation: Operation | null;
   verb: string;
   path: string;
@@ -30,17 +30,20 @@ export type Kind =
   | "odd headers"
   | "odd transport";
 export type KeyName = "admin" | "deployer" | "reader" | "listener" | "none" | "bad" | "bearer";
-/** `whole`: with its length. `chunked`: in pieces. `cut`: half of it, then gone. `lying`: shorter than it says. */
+/**
+ * `whole`: with its length. `chunked`: in pieces. `cut`: half of it, then disconnects. `lying`: shorter than its
+ * Content-Length. `raw`: bytes as they are.
+ */
 export type Transport = "whole" | "chunked" | "cut" | "lying" | "raw";
 
 const all: Operation[] = Object.values(operations);
 
-/** Things of one kind that requests are about at a time. */
+/** Number of resources of one kind in use at a time. */
 export const slotsMax = 6;
 
 /**
- * Every request of a run follows from its number, so that any of them can be sent again. Whatever address it names is
- * nowhere: the server may ask there.
+ * Returns one request of a run. It follows from the seed and its number, so that it can be sent again. No address that
+ * it names may exist, because the server may call it.
  */
 export function requestNumber(seed: number, index: number): Wanted {
   const [wanted] = fc.sample(anyRequest, {
@@ -57,7 +60,7 @@ function validBody(operation: Operation): fc.Arbitrary<unknown> {
   return fc.oneof({ weight: 2, arbitrary: known }, { weight: 5, arbitrary: made });
 }
 
-/** Bodies that pass the rules behind the shape, under names of their own. */
+/** Bodies that pass the rules behind the shape, with unique names. */
 const name = fc.stringMatching(/^[a-z][a-z0-9 ._-]{0,20}[a-z0-9]{4}$/);
 const secrets = fc.array(
   fc.record({ name: fc.stringMatching(/^[A-Z_]{1,8}$/), value: fc.string({ unit: "grapheme" }) }),
@@ -79,11 +82,11 @@ const knownBodies: Record<string, fc.Arbitrary<unknown>> = {
   ),
 };
 
-/** Long waits are the answers to some questions; nobody waits for them here. */
+/** Long polls may wait as long as they are asked to, so these parameters are kept small. */
 const waitMax: Record<string, number> = { wait: 0.05, timeout: 0.05, timeout_s: 0.05 };
 
 function pathOf({ id, path, params }: Operation): fc.Arbitrary<string> {
-  // Whoever has the URL may send: it is signed.
+  // The signed URL itself authorizes the upload.
   if (id === "putUpload")
     return fc.nat(slotsMax * 2).map((slot) => (slot < slotsMax ? `<upload_path:${slot}>` : "/uploads/<upload_id:0>"));
   const { properties = {} } = (params ?? {}) as Schema;
@@ -115,7 +118,7 @@ function queryOf(schema: TSchema | null): fc.Arbitrary<string> {
   });
 }
 
-/** Ids are mostly those of things there are. */
+/** Most ids are those of existing resources. */
 function parameterText(key: string, value: unknown, slot: number): string {
   if (key in waitMax) return String(Math.min(Number(value), waitMax[key] as number));
   const isOfThing = /^(?:deployment|revision|listener)_ids?$/.test(key) && slot > 0;
@@ -131,7 +134,7 @@ function headersOf(operation: Operation): fc.Arbitrary<Record<string, string>> {
   });
 }
 
-/** Most requests are let in: what happens behind the door is what is looked for. */
+/** Most requests use a valid key, because the code behind authentication is what the run tests. */
 const keyOf = ({ role }: Operation): fc.Arbitrary<KeyName> =>
   fc.oneof(
     { weight: 20, arbitrary: fc.constant(role === "listener" ? "listener" : "admin") },
@@ -231,7 +234,7 @@ const oddTransport = fc
     fc.nat(200),
   )
   .map(([request, transport, dice]): Wanted => {
-    // One in two hundred is larger than any body may be.
+    // One in two hundred is larger than any allowed body.
     const body = dice === 0 ? `"${"x".repeat(9 * 1024 * 1024)}"` : (request.body ?? "{}");
     return {
       ...request,

@@ -1,6 +1,8 @@
 import fc from "fast-check";
 
-/** Values that no field expects. Those with a `raw` text are put into the JSON as it stands: JavaScript cannot say them. */
+/**
+ * Values that no field expects. A `raw` text is inserted into the JSON as it is, because JavaScript has no such value.
+ */
 const strange: readonly fc.Arbitrary<unknown>[] = [
   fc.constantFrom<unknown>(
     null,
@@ -70,7 +72,7 @@ const strangeKey = fc.oneof(
   fc.string({ unit: "binary" }),
 );
 
-/** A body in which one or a few places are not as the schema has them: another value, one more key, one less. */
+/** Returns bodies in which one to three values differ from the schema: another value, an extra key or a missing one. */
 export function spoiled(body: fc.Arbitrary<unknown>): fc.Arbitrary<string> {
   const blow = fc.tuple(fc.nat(), fc.constantFrom("replace", "replace", "add", "remove"), strangeKey, strangeValue);
   return fc
@@ -87,7 +89,7 @@ interface Blow {
   odd: unknown;
 }
 
-/** Walks down to a place that the number chooses, and changes it there. */
+/** Descends to a position that the number selects, and changes the value there. */
 function strike(value: unknown, { place, kind, key, odd }: Blow): unknown {
   if (typeof value !== "object" || value === null) return odd;
   const keys = Object.keys(value);
@@ -107,7 +109,7 @@ export function textOf(value: unknown): string {
   return (JSON.stringify(value) ?? "null").replaceAll(/\{"\\u0001raw":"([^"]*)"\}/g, "$1");
 }
 
-/** Bytes that are no JSON, or JSON that a parser should not like. */
+/** Texts that are not JSON, or JSON that strains a parser. */
 export const brokenText: fc.Arbitrary<string> = fc.oneof(
   fc.json().chain((json) => fc.nat(json.length).map((at) => json.slice(0, at))),
   fc.string({ unit: "binary" }),

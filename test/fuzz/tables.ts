@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { openDatabase } from "../../src/store/engine/database.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
-/** What must never be found in the tables, whatever was sent. Each finds the rows that break it. */
+/** Invariants of the tables. Each statement finds the rows that violate it. */
 const rules: Record<string, string> = {
   "a revision belongs to a deployment of its workspace": `
     select r.id from revisions r left join deployments d on d.id = r.deployment_id and d.tenant_id = r.tenant_id where d.id is null`,
@@ -12,7 +12,7 @@ const rules: Record<string, string> = {
   "the active revision is one of the deployment's, and was deployed": `
     select d.id from deployments d left join revisions r on r.id = d.active_revision_id and r.deployment_id = d.id
      where d.active_revision_id is not null and r.status is distinct from 'DEPLOYED'`,
-  "secrets that a deployment or revision names are its own": `
+  "a deployment or revision refers only to its own secrets": `
     select d.id from deployments d left join secret_sets s on s.id = d.secret_set_id and s.deployment_id = d.id
      where d.secret_set_id is not null and s.id is null
     union all
@@ -20,7 +20,7 @@ const rules: Record<string, string> = {
      where r.secret_set_id is not null and s.id is null`,
   "a deployment runs on a listener of its workspace, or on the built-in one": `
     select d.id from deployments d join listeners l on l.id = d.listener_id where not l.builtin and l.tenant_id <> d.tenant_id`,
-  "every deployment has an audit row that says who made it": `
+  "every deployment has an audit row that names its creator": `
     select d.id from deployments d where not exists
       (select from audit_log a where a.deployment_id = d.id and a.action = 'deployment.create')`,
   "uploads, log lines and tags belong to deployments of their workspace": `
@@ -28,21 +28,21 @@ const rules: Record<string, string> = {
     union all
     select t.deployment_id from deployment_tags t join tag_values v on v.id = t.tag_value_id join tag_keys k on k.id = v.tag_key_id
       join deployments d on d.id = t.deployment_id where d.tenant_id <> k.tenant_id`,
-  "keys and members are of workspaces of their organization": `
+  "keys and members belong to workspaces of their organization": `
     select k.id from api_keys k join workspaces w on w.id = k.workspace_id where w.organization_id <> k.organization_id
     union all
     select m.id from members m join workspaces w on w.id = m.workspace_id where w.organization_id <> m.organization_id`,
   "names are unique in a workspace": `
     select min(id::text)::uuid from deployments group by tenant_id, name having count(*) > 1`,
-  "somebody may still administer the installation": `
+  "an operator key with the role admin is left": `
     select gen_random_uuid() where not exists
       (select from api_keys where is_operator and role = 'admin' and revoked_at is null)`,
 };
 
 /**
- * Looks into the tables of a server that has ended.
- * @param accepted Deployments whose creation was answered with 201: each is there, or its delete is on record.
- * @returns one line for each rule that is broken.
+ * Checks the tables of a server that has ended.
+ * @param accepted Deployments whose creation was answered with 201: each must exist or have a recorded delete.
+ * @returns one line per violated invariant.
  */
 export async function checkTables(
   dataDir: string,
@@ -53,7 +53,7 @@ export async function checkTables(
     const broken: string[] = [];
     for (const [name, query] of Object.entries(rules)) {
       const { rows } = await sql<{ id: string }>`${sql.raw(query)}`.execute(db.kysely);
-      if (rows.length > 0) broken.push(`${name}: not so for ${rows.length}, such as ${rows[0]?.id}`);
+      if (rows.length > 0) broken.push(`${name}: violated by ${rows.length} rows, such as ${rows[0]?.id}`);
     }
     const { rows: lost } = await sql<{ id: string }>`
       select id from unnest(${[...accepted]}::uuid[]) as made (id)

@@ -8,7 +8,7 @@ import { type ServerProcess, startServerProcess } from "../storm/server-process.
 import { type Call, makeListener, thingMakers } from "../support/call-api.ts";
 import type { KeyName, Wanted } from "./requests.ts";
 
-/** A server to send anything to: on a directory of its own, with agents that only seem to run, and nothing it could reach outside. */
+/** Starts a server for the requests, on a directory of its own, with simulated agents and no access to the outside. */
 export async function startWorld() {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-fuzz-"));
   const [dataDir, templatesDir] = [path.join(directory, "data"), path.join(directory, "templates")];
@@ -24,7 +24,7 @@ export async function startWorld() {
     PIERHEAD_ALLOW_LOCAL_SOURCES: "false",
     PIERHEAD_ALLOW_PRIVATE_NETWORK: "false",
     PIERHEAD_RATE_LIMIT: "0",
-    // Whatever a request names: no program of the server finds a way to another host.
+    // No program that the server starts can reach another host, whatever a request names.
     ...Object.fromEntries(["http_proxy", "https_proxy", "all_proxy"].map((name) => [name, "http://127.0.0.1:1"])),
   })) as ServerProcess;
   const callAs = callsOf(server.url);
@@ -37,7 +37,7 @@ export async function startWorld() {
     dataDir,
     origin: new URL(server.url),
     things: new Things(call),
-    /** The headers that say who asks. */
+    /** The authentication headers. */
     identify: ({ key, operation }: Wanted): Record<string, string> => {
       if (key === "none") return {};
       if (key === "bearer") return { authorization: `Bearer ${server.apiKey}` };
@@ -45,7 +45,7 @@ export async function startWorld() {
       const session = operation?.role === "listener" ? { [epochHeader]: String(epoch.now) } : {};
       return { "x-api-key": listener.listener_key, ...session };
     },
-    /** Told of every session that was opened: the older ones are stale. */
+    /** Records each opened session, because it makes the earlier ones stale. */
     opened: (newest: number) => {
       epoch.now = Math.max(epoch.now, newest);
     },
@@ -79,7 +79,7 @@ async function makeKeys(
   };
 }
 
-/** What requests are about: a few of each kind, made when they are first asked for and made anew when they were deleted. */
+/** Resources that requests use: a few of each kind, created on first use and again after they were deleted. */
 class Things {
   readonly #call: Call;
   readonly #slots = new Map<string, Promise<string>>();
@@ -88,7 +88,7 @@ class Things {
     this.#call = call;
   }
 
-  /** Puts ids into the places of a path: `<deployment_id:3>`. */
+  /** Puts ids into the placeholders of a path: `<deployment_id:3>`. */
   async fill(target: string): Promise<string> {
     const ids: Record<string, string> = {};
     for (const [, name = "", slot = ""] of target.matchAll(/<(\w+):(\d+)>/g))
@@ -96,7 +96,7 @@ class Things {
     return target.replaceAll(/<(\w+):\d+>/g, (_, name: string) => ids[name] ?? "");
   }
 
-  /** What was there is gone, and what belonged to it. */
+  /** Forgets a deleted resource and what belonged to it. */
   forget(target: string): void {
     for (const [, , slot] of target.matchAll(/<(\w+):(\d+)>/g)) {
       for (const key of this.#slots.keys()) if (key.endsWith(`:${slot}`)) this.#slots.delete(key);
@@ -112,7 +112,7 @@ class Things {
 
   async #make(name: string, ids: Record<string, string>): Promise<string> {
     if (name === "organization_id") return (await this.#call("POST", "/v2/admin/organizations", { name: "fuzz" })).id;
-    // Never the one that all this happens in: it may be switched off or deleted.
+    // Never use the workspace that the run works in, because a request may disable or delete it.
     if (name === "workspace_id") return (await this.#call("POST", "/v2/admin/workspaces", { name: randomUUID() })).id;
     if (name === "upload_path") {
       const { upload_url } = await this.#call("POST", `/v2/deployments/${await this.#source()}/upload-url`);
@@ -120,7 +120,7 @@ class Things {
       return pathname + search;
     }
     const make = thingMakers[name];
-    if (make === undefined) throw new RangeError(`say in test/support/call-api.ts how to make what ${name} names`);
+    if (make === undefined) throw new RangeError(`define in test/support/call-api.ts how to make what ${name} names`);
     return make({ call: this.#call, mark: "fuzz", ids });
   }
 
