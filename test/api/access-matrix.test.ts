@@ -9,9 +9,9 @@ import type { Operation } from "../../src/contract/operation.ts";
 import { type OperationId, operations } from "../../src/contract/operations.ts";
 import type { KeyRole } from "../../src/store/tenants/api-keys.ts";
 import { type Ids, namedThings, secretText } from "../support/call-api.ts";
-import { type Owner, requestOf, samples, serviceKeyOf, startWorld } from "./access-world.ts";
+import { type Owner, requestOf, samples, serviceKeyOf, startAccessFixture } from "./access-fixture.ts";
 
-const { t, base, mine, theirs, make, namesOf, headersOf, revokedKey, rowsOf } = await startWorld();
+const { t, base, mine, theirs, make, namesOf, headersOf, revokedKey, rowsOf } = await startAccessFixture();
 const table: Operation[] = Object.values(operations);
 
 /** Every kind of caller. */
@@ -190,7 +190,7 @@ for (const operation of table) {
       const answer = await ask(caller, operation, ids, await headersOf(operation, caller.owner));
       const { refusal } = samples[operation.id as OperationId] ?? {};
       const expected = refusal === undefined ? operation.response.status : statusOf(refusal);
-      const hint = `${caller.name}: ${answer.text}\nIf the request is not a good one, add it to samples in test/api/access-world.ts.`;
+      const hint = `${caller.name}: ${answer.text}\nIf the request is not a good one, add it to samples in test/api/access-fixture.ts.`;
       assert.equal(answer.status, expected, hint);
       const other = caller.owner === mine ? theirs : mine;
       assert.ok(reachesAll(caller, operation) || !answer.text.includes(other.mark), caller.name);

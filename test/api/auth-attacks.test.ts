@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
+import { assertPlainRefusal, canary, startAuthFixture } from "./auth-fixture.ts";
 
-const w = await startAuthWorld();
+const w = await startAuthFixture();
 const { t, as } = w;
 
 /** What an attacker has: their own sign-in, and another user's. */

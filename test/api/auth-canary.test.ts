@@ -10,7 +10,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { disguises } from "../support/canary.ts";
 import { eachDatabase } from "../support/database.ts";
 import { findBinaries } from "../support/postgres-server.ts";
-import { type AuthWorld, authWorldOf, canary } from "./auth-world.ts";
+import { type AuthFixture, authFixtureOf, canary } from "./auth-fixture.ts";
 import { startApiOn } from "./harness.ts";
 
 const asUser = (user: string) => ({ headers: { "x-user-id": user } });
@@ -31,7 +31,7 @@ async function backupOf(db: Db, databaseUrl: string | undefined): Promise<string
 }
 
 /** Runs everything that can happen to tokens, with a canary in every secret. @returns all responses and logs. */
-async function live({ t, as, ...w }: AuthWorld): Promise<{ told: string[]; secrets: string[] }> {
+async function live({ t, as, ...w }: AuthFixture): Promise<{ told: string[]; secrets: string[] }> {
   const told: string[] = [];
   const note = ({ text, headers }: { text: string; headers: object }) => void told.push(text, JSON.stringify(headers));
   const token = (what: string) => ({
@@ -82,7 +82,7 @@ eachDatabase(
     const lines: string[] = [];
     const logger = pino({ level: "trace" }, { write: (line: string) => void lines.push(line) });
     const t = await startApiOn(db, { dataDir }, { logger });
-    const { told, secrets } = await live(await authWorldOf(t));
+    const { told, secrets } = await live(await authFixtureOf(t));
     const backup = await backupOf(db, databaseUrl);
     await t.api.close();
     await rm(dataDir, { recursive: true });
@@ -104,7 +104,7 @@ eachDatabase(
     const other = await openDatabase({ databaseUrl, dataDir: tmpdir(), poolMax: 10, logger: createLogger("silent") });
     const t = await startApiOn(db, { dataDir });
     const second = await startApiOn(other, { dataDir, owner: "test:2" }, { sealer: t.deps.sealer });
-    const w = await authWorldOf(t);
+    const w = await authFixtureOf(t);
     const provider = await w.addProvider();
     await w.connect(provider);
     for (const round of [1, 2]) {

@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { discoverMcpProvider } from "../../src/auth/oauth/discover-mcp.ts";
 import { createProviderFetch, type ProviderFetch } from "../../src/auth/oauth/outbound.ts";
 import type { ProviderAnswer } from "../support/oauth-server.ts";
-import { canary, startAuthWorld } from "./auth-world.ts";
+import { canary, startAuthFixture } from "./auth-fixture.ts";
 
-const w = await startAuthWorld();
+const w = await startAuthFixture();
 const { t, as } = w;
 
 /** Responses of an MCP server and its authorization server by path; anything else is 404. */
@@ -261,7 +261,7 @@ for (const [what, answers, because] of refused) {
 }
 
 test("does not call an internal address, wherever it appears", async () => {
-  const closed = await startAuthWorld({ allowPrivateNetwork: false });
+  const closed = await startAuthFixture({ allowPrivateNetwork: false });
   const inside = [
     "http://127.0.0.1:1/mcp",
     "https://127.0.0.1/mcp",

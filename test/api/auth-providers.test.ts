@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sql } from "kysely";
-import { authWorldOf } from "./auth-world.ts";
+import { authFixtureOf } from "./auth-fixture.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi({ allowPrivateNetwork: false });
@@ -205,7 +205,7 @@ test("only admins change providers, and agents cannot read them", async () => {
 });
 
 test("with several workspaces, only keys of the organization change or delete its providers", async () => {
-  const here = await authWorldOf(await startApi());
+  const here = await authFixtureOf(await startApi());
   const { t: api, as } = here;
   const ofOrganization = await api.mintKey({ isOrganizational: true });
   const provider = await here.addProvider({ client_secret: null, uses_pkce: true });

@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { sql } from "kysely";
 import { signServiceKey } from "../support/service-key.ts";
-import { startAuthWorld } from "./auth-world.ts";
+import { startAuthFixture } from "./auth-fixture.ts";
 
-const w = await startAuthWorld();
+const w = await startAuthFixture();
 const { t, as } = w;
 const asUser = (user: string) => ({ headers: { "x-user-id": user } });
 const listTokens = async (user: string, provider = "") =>
@@ -324,7 +324,7 @@ test("a service that signs its own keys acts for the user in them and for no oth
   const provider = await w.addProvider();
   await w.connect(provider, { user_id: "alice" });
   const secret = "shared with a service: 32 characters";
-  const served = await startAuthWorld({ serviceSecret: secret });
+  const served = await startAuthFixture({ serviceSecret: secret });
   const there = await served.addProvider();
   await served.connect(there, { user_id: "alice" });
   const keyOf = (claims: object) =>

@@ -7,9 +7,9 @@ import { insertAuthRequest } from "../../src/store/oauth/oauth-requests.ts";
 import { saveToken } from "../../src/store/oauth/oauth-tokens.ts";
 import { eventually } from "../support/eventually.ts";
 import type { ProviderAnswer, ProviderCall } from "../support/oauth-server.ts";
-import { assertPlainRefusal, canary, startAuthWorld } from "./auth-world.ts";
+import { assertPlainRefusal, canary, startAuthFixture } from "./auth-fixture.ts";
 
-const w = await startAuthWorld();
+const w = await startAuthFixture();
 const { t, as } = w;
 const asUser = (user: string) => ({ headers: { "x-user-id": user } });
 const token = (fields: object = {}) => ({

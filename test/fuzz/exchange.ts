@@ -1,6 +1,6 @@
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import { connect } from "node:net";
-import type { Wanted } from "./requests.ts";
+import type { FuzzRequest } from "./requests.ts";
 
 export interface Answer {
   status: number;
@@ -19,7 +19,7 @@ const agent = new Agent({ keepAlive: true, maxSockets: 64 });
  * allows (RFC 9112, section 9.3.1).
  * @returns undefined without a response, because the server or the request closed the connection.
  */
-export async function exchange(origin: URL, wanted: Wanted, isAgain = false): Promise<Answer | undefined> {
+export async function exchange(origin: URL, wanted: FuzzRequest, isAgain = false): Promise<Answer | undefined> {
   const isPlain = /^[\x21-\x7e]+$/.test(wanted.path) && plainVerbs.has(wanted.verb);
   if (!isPlain || wanted.transport === "raw") return rawExchange(origin, wanted);
   return new Promise((resolve, reject) => {
@@ -47,14 +47,14 @@ export async function exchange(origin: URL, wanted: Wanted, isAgain = false): Pr
 
 const plainVerbs: ReadonlySet<string> = new Set(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"]);
 
-function framing(body: Buffer | null, transport: Wanted["transport"]): Record<string, string> {
+function framing(body: Buffer | null, transport: FuzzRequest["transport"]): Record<string, string> {
   if (transport === "chunked") return { "transfer-encoding": "chunked" };
   const length = body?.length ?? 0;
   if (body === null) return {};
   return { "content-length": String(transport === "lying" ? length + 10 : length) };
 }
 
-function write(sent: ReturnType<typeof httpRequest>, body: Buffer | null, transport: Wanted["transport"]): void {
+function write(sent: ReturnType<typeof httpRequest>, body: Buffer | null, transport: FuzzRequest["transport"]): void {
   if (body === null) return void sent.end();
   const half = Math.floor(body.length / 2);
   switch (transport) {
@@ -85,7 +85,7 @@ async function readAnswer(response: IncomingMessage): Promise<Answer> {
 }
 
 /** Sends the bytes as they are on a separate connection: a client library would correct or refuse them. */
-function rawExchange(origin: URL, { verb, path, headers, body }: Wanted): Promise<Answer | undefined> {
+function rawExchange(origin: URL, { verb, path, headers, body }: FuzzRequest): Promise<Answer | undefined> {
   const sent = body === null ? {} : { "content-length": String(Buffer.byteLength(body)) };
   const lines = Object.entries({ host: origin.host, ...headers, ...sent, connection: "close" });
   const head = `${verb} ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join("")}\r\n`;

@@ -4,11 +4,11 @@ import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { errorHeader } from "../../src/contract/error.ts";
 import { operations } from "../../src/contract/operations.ts";
+import { checkResponse } from "./check-response.ts";
 import { type Answer, exchange } from "./exchange.ts";
-import { judge } from "./judge.ts";
-import { requestNumber, type Wanted } from "./requests.ts";
+import { type FuzzRequest, requestNumber } from "./requests.ts";
 import { checkTables } from "./tables.ts";
-import { startWorld, type World } from "./world.ts";
+import { startTarget, type Target } from "./target.ts";
 
 /**
  * npm run fuzz [-- --requests N] [--seed N] [--lanes N] [--replay INDEX]: sends requests that are generated from the
@@ -37,17 +37,17 @@ const codes = new Set<string>();
 const accepted = new Set<string>();
 const served = new Set<string>();
 
-const world = await startWorld();
+const target = await startTarget();
 try {
-  if (options.replay === undefined) await run(world);
-  else await replay(world, Number(options.replay));
+  if (options.replay === undefined) await run(target);
+  else await replay(target, Number(options.replay));
 } finally {
-  await world.server.stop();
-  await finish(world);
-  await world.remove();
+  await target.server.stop();
+  await finish(target);
+  await target.remove();
 }
 
-async function run(one: World): Promise<void> {
+async function run(one: Target): Promise<void> {
   console.log(`seed ${seed}, ${total} requests`);
   const began = performance.now();
   let next = 0;
@@ -79,10 +79,10 @@ async function run(one: World): Promise<void> {
   await checkAlive(one);
 }
 
-async function attempt(one: World, index: number): Promise<void> {
+async function attempt(one: Target, index: number): Promise<void> {
   const wanted = requestNumber(seed, index);
   const { sent, answer, problem } = await send(one, wanted).then(
-    (done) => ({ ...done, problem: judge(done.sent, done.answer) }),
+    (done) => ({ ...done, problem: checkResponse(done.sent, done.answer) }),
     (error: unknown) => ({ sent: wanted, answer: undefined, problem: String(error) }),
   );
   if (problem === undefined) counts.passed += 1;
@@ -93,7 +93,7 @@ async function attempt(one: World, index: number): Promise<void> {
 }
 
 /** Returns the server's log lines about a request, which explain a 500. */
-async function logOf({ server }: World, requestId = "none"): Promise<string> {
+async function logOf({ server }: Target, requestId = "none"): Promise<string> {
   // The log line arrives on another channel than the response.
   await setTimeout(100);
   const lines = server
@@ -103,16 +103,16 @@ async function logOf({ server }: World, requestId = "none"): Promise<string> {
   return lines.map((line) => `\n  log: ${line.slice(0, 1_000)}`).join("");
 }
 
-async function send(one: World, wanted: Wanted): Promise<{ sent: Wanted; answer: Answer | undefined }> {
+async function send(one: Target, wanted: FuzzRequest): Promise<{ sent: FuzzRequest; answer: Answer | undefined }> {
   const headers = { ...one.identify(wanted), ...wanted.headers };
   const sent = { ...wanted, path: await one.things.fill(wanted.path), headers };
   const answer = await exchange(one.origin, sent);
-  note(one, wanted, answer);
+  record(one, wanted, answer);
   return { sent, answer };
 }
 
 /** Records what later requests and checks need from a response. */
-function note(one: World, wanted: Wanted, answer: Answer | undefined): void {
+function record(one: Target, wanted: FuzzRequest, answer: Answer | undefined): void {
   const status = answer?.status ?? 0;
   const byStatus = statuses.get(wanted.kind) ?? new Map<number, number>();
   statuses.set(wanted.kind, byStatus.set(status, (byStatus.get(status) ?? 0) + 1));
@@ -134,7 +134,7 @@ function fail(problem: string, how = ""): void {
   if (count <= shownMax) console.log(`FAIL ${problem.slice(0, 500)} ${how}`);
 }
 
-function shown({ verb, path, headers, body, transport }: Wanted, answer: Answer | undefined): string {
+function shown({ verb, path, headers, body, transport }: FuzzRequest, answer: Answer | undefined): string {
   const { "x-api-key": _key, authorization: _bearer, ...rest } = headers;
   const lines = [`  ${verb} ${path.slice(0, 500)} (${transport})`, `  ${JSON.stringify(rest).slice(0, 500)}`];
   if (body !== null) lines.push(`  ${JSON.stringify(body.slice(0, 1_000))}`);
@@ -142,16 +142,16 @@ function shown({ verb, path, headers, body, transport }: Wanted, answer: Answer 
   return lines.join("\n");
 }
 
-async function replay(one: World, index: number): Promise<void> {
+async function replay(one: Target, index: number): Promise<void> {
   const { sent, answer } = await send(one, requestNumber(seed, index));
   console.log(shown(sent, answer));
-  const problem = judge(sent, answer);
+  const problem = checkResponse(sent, answer);
   if (problem === undefined) counts.passed += 1;
   else fail(problem);
 }
 
 /** Checks that the server answers in the same process as before and lost no change. */
-async function checkAlive({ server }: World): Promise<void> {
+async function checkAlive({ server }: Target): Promise<void> {
   const ready = await fetch(`${server.url}/ready`).catch(() => undefined);
   check("the server is alive", ready?.status === 200 && server.child.exitCode === null);
   const metrics = await fetch(`${server.url}/metrics`).then((answer) => answer.text());
@@ -160,7 +160,7 @@ async function checkAlive({ server }: World): Promise<void> {
   console.log(`  memory of the server: ${memoryMib(server.child.pid as number)} MiB`);
 }
 
-async function finish({ server, dataDir }: World): Promise<void> {
+async function finish({ server, dataDir }: Target): Promise<void> {
   const { code, signal } = await server.ended;
   check(`the server stops on request (${signal ?? code})`, code === 0);
   const { checked, broken } = await checkTables(dataDir, accepted);

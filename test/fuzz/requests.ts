@@ -5,11 +5,11 @@ import { requestHeadersOf } from "../../src/contract/headers.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
 import { arbitraryOf, type Schema } from "./arbitrary.ts";
+import { invalidJson, mutatedBody, textOf } from "./mutate-body.ts";
 import { headerName, headerText, headerValue, oddValue, parameter, segment } from "./odd-parts.ts";
-import { brokenText, spoiled, textOf } from "./spoil.ts";
 
 /** One request with placeholders for ids: `<deployment_id:3>` is the fourth deployment that the target made. */
-export interface Wanted {
+export interface FuzzRequest {
   kind: Kind;
   /** Null when the request was made for no operation. */
   operation: Operation | null;
@@ -45,12 +45,12 @@ export const slotsMax = 6;
  * Returns one request of a run. It follows from the seed and its number, so that it can be sent again. No address that
  * it names may exist, because the server may call it.
  */
-export function requestNumber(seed: number, index: number): Wanted {
+export function requestNumber(seed: number, index: number): FuzzRequest {
   const [wanted] = fc.sample(anyRequest, {
     seed: (Math.imul(seed, 0x9e3779b1) + Math.imul(index, 0x85ebca6b)) | 0,
     numRuns: 1,
   });
-  const { body, ...rest } = wanted as Wanted;
+  const { body, ...rest } = wanted as FuzzRequest;
   return { ...rest, body: body === null ? null : body.replaceAll(/(https?:\/\/)[a-z0-9.-]+/gi, "$1nowhere.invalid") };
 }
 
@@ -141,7 +141,7 @@ const keyOf = ({ role }: Operation): fc.Arbitrary<KeyName> =>
     { weight: 5, arbitrary: fc.constantFrom("admin", "bearer", "deployer", "reader", "bad", "none", "listener") },
   );
 
-function validRequest(operation: Operation): fc.Arbitrary<Wanted> {
+function validRequest(operation: Operation): fc.Arbitrary<FuzzRequest> {
   const body =
     operation.stream !== null
       ? fc.string({ unit: "binary" })
@@ -174,11 +174,11 @@ const withBody = fc.oneof(
     .filter(({ body }) => body !== null)
     .map((operation) =>
       fc
-        .tuple(validRequest(operation), spoiled(validBody(operation)))
-        .map(([request, body]): Wanted => ({ ...request, kind: "spoiled body", body })),
+        .tuple(validRequest(operation), mutatedBody(validBody(operation)))
+        .map(([request, body]): FuzzRequest => ({ ...request, kind: "spoiled body", body })),
     ),
 );
-const broken = fc.tuple(valid, brokenText).map(([request, body]): Wanted => {
+const broken = fc.tuple(valid, invalidJson).map(([request, body]): FuzzRequest => {
   const headers = { ...request.headers, "content-type": "application/json" };
   const changed = { ...request, kind: "broken body" as const, body, headers };
   return request.verb === "GET" ? { ...changed, verb: "POST", operation: null } : changed;
@@ -186,7 +186,7 @@ const broken = fc.tuple(valid, brokenText).map(([request, body]): Wanted => {
 
 const oddQuery = fc
   .tuple(valid, fc.array(fc.tuple(parameter, oddValue, fc.constantFrom("=", "", "==")), { minLength: 1, maxLength: 8 }))
-  .map(([request, pairs]): Wanted => {
+  .map(([request, pairs]): FuzzRequest => {
     const added = pairs
       .map(([key, value, sign]) => `${encodeURIComponent(key)}${sign}${sign === "" ? "" : value}`)
       .join("&");
@@ -196,7 +196,7 @@ const oddQuery = fc
 const verb = fc.constantFrom("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "PROPFIND");
 const oddPath = fc.oneof(
   fc.tuple(valid, verb, fc.array(segment, { minLength: 1, maxLength: 7 })).map(
-    ([request, other, parts]): Wanted => ({
+    ([request, other, parts]): FuzzRequest => ({
       ...request,
       operation: null,
       kind: "odd path",
@@ -204,23 +204,26 @@ const oddPath = fc.oneof(
       path: `/${parts.join("/")}`,
     }),
   ),
-  fc.tuple(valid, segment, fc.nat()).map(([request, part, place]): Wanted => {
+  fc.tuple(valid, segment, fc.nat()).map(([request, part, place]): FuzzRequest => {
     const parts = (request.path.split("?")[0] ?? "").split("/");
     parts[1 + (place % (parts.length - 1))] = part;
     return { ...request, operation: null, kind: "odd path", path: parts.join("/") };
   }),
   fc
     .tuple(valid, verb)
-    .map(([request, other]): Wanted => ({ ...request, operation: null, kind: "odd path", verb: other })),
-  fc
-    .tuple(valid, fc.constantFrom("/api-host", "/api", "/api/v1", "/api-host/api-host", "//", "/."))
-    .map(
-      ([request, prefix]): Wanted => ({ ...request, operation: null, kind: "odd path", path: prefix + request.path }),
-    ),
+    .map(([request, other]): FuzzRequest => ({ ...request, operation: null, kind: "odd path", verb: other })),
+  fc.tuple(valid, fc.constantFrom("/api-host", "/api", "/api/v1", "/api-host/api-host", "//", "/.")).map(
+    ([request, prefix]): FuzzRequest => ({
+      ...request,
+      operation: null,
+      kind: "odd path",
+      path: prefix + request.path,
+    }),
+  ),
 );
 
 const oddHeaders = fc.tuple(valid, fc.array(fc.tuple(headerName, headerValue), { minLength: 1, maxLength: 4 })).map(
-  ([request, pairs]): Wanted => ({
+  ([request, pairs]): FuzzRequest => ({
     ...request,
     kind: "odd headers",
     headers: { ...request.headers, ...Object.fromEntries(pairs) },
@@ -233,7 +236,7 @@ const oddTransport = fc
     fc.constantFrom<Transport>("chunked", "chunked", "cut", "lying", "raw"),
     fc.nat(200),
   )
-  .map(([request, transport, dice]): Wanted => {
+  .map(([request, transport, dice]): FuzzRequest => {
     // One in two hundred is larger than any allowed body.
     const body = dice === 0 ? `"${"x".repeat(9 * 1024 * 1024)}"` : (request.body ?? "{}");
     return {
@@ -244,7 +247,7 @@ const oddTransport = fc
     };
   });
 
-const anyRequest: fc.Arbitrary<Wanted> = fc.oneof(
+const anyRequest: fc.Arbitrary<FuzzRequest> = fc.oneof(
   { weight: 40, arbitrary: valid },
   { weight: 25, arbitrary: withBody },
   { weight: 5, arbitrary: broken },

@@ -9,15 +9,15 @@ import { type Answer, startApi, type TestApi } from "./harness.ts";
 export const canary = "canary";
 
 /** An API, a provider at the other end of the wire, and the steps of a sign-in. */
-export async function startAuthWorld(
+export async function startAuthFixture(
   settings: Parameters<typeof startApi>[0] = {},
   replaced: Parameters<typeof startApi>[1] = {},
 ) {
-  return authWorldOf(await startApi(settings, replaced));
+  return authFixtureOf(await startApi(settings, replaced));
 }
 
 /** Returns the same on an API that is already running. */
-export async function authWorldOf(t: TestApi) {
+export async function authFixtureOf(t: TestApi) {
   const as = await startOAuthServer();
   after(() => as[Symbol.asyncDispose]());
   const honest = as.answer;
@@ -90,7 +90,7 @@ export async function authWorldOf(t: TestApi) {
   return { t, as, post, addProvider, authenticate, begin, comeBack, wait, connect, expireTokens, countTokens };
 }
 
-export type AuthWorld = Awaited<ReturnType<typeof authWorldOf>>;
+export type AuthFixture = Awaited<ReturnType<typeof authFixtureOf>>;
 
 /** Asserts that a page says plainly that nothing was connected, and reveals nothing. */
 export function assertPlainRefusal(answer: Answer): void {

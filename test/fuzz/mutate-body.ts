@@ -73,16 +73,16 @@ const strangeKey = fc.oneof(
 );
 
 /** Returns bodies in which one to three values differ from the schema: another value, an extra key or a missing one. */
-export function spoiled(body: fc.Arbitrary<unknown>): fc.Arbitrary<string> {
-  const blow = fc.tuple(fc.nat(), fc.constantFrom("replace", "replace", "add", "remove"), strangeKey, strangeValue);
+export function mutatedBody(body: fc.Arbitrary<unknown>): fc.Arbitrary<string> {
+  const mutation = fc.tuple(fc.nat(), fc.constantFrom("replace", "replace", "add", "remove"), strangeKey, strangeValue);
   return fc
-    .tuple(body, fc.array(blow, { minLength: 1, maxLength: 3 }))
-    .map(([value, blows]) =>
-      textOf(blows.reduce((at, [place, kind, key, odd]) => strike(at, { place, kind, key, odd }), value)),
+    .tuple(body, fc.array(mutation, { minLength: 1, maxLength: 3 }))
+    .map(([value, mutations]) =>
+      textOf(mutations.reduce((at, [place, kind, key, odd]) => mutateAt(at, { place, kind, key, odd }), value)),
     );
 }
 
-interface Blow {
+interface Mutation {
   place: number;
   kind: string;
   key: string;
@@ -90,14 +90,14 @@ interface Blow {
 }
 
 /** Descends to a position that the number selects, and changes the value there. */
-function strike(value: unknown, { place, kind, key, odd }: Blow): unknown {
+function mutateAt(value: unknown, { place, kind, key, odd }: Mutation): unknown {
   if (typeof value !== "object" || value === null) return odd;
   const keys = Object.keys(value);
   const chosen = keys[place % Math.max(1, keys.length)];
   if (kind === "add" || chosen === undefined) return Array.isArray(value) ? [...value, odd] : { ...value, [key]: odd };
   const inner = (value as Record<string, unknown>)[chosen];
   const isDeeper = typeof inner === "object" && inner !== null && place % 3 !== 0;
-  const next = isDeeper ? strike(inner, { place: Math.floor(place / keys.length), kind, key, odd }) : odd;
+  const next = isDeeper ? mutateAt(inner, { place: Math.floor(place / keys.length), kind, key, odd }) : odd;
   const entries = Object.entries(value).flatMap(([name, one]): [string, unknown][] => {
     if (name !== chosen) return [[name, one]];
     return kind === "remove" && !isDeeper ? [] : [[name, next]];
@@ -110,7 +110,7 @@ export function textOf(value: unknown): string {
 }
 
 /** Texts that are not JSON, or JSON that strains a parser. */
-export const brokenText: fc.Arbitrary<string> = fc.oneof(
+export const invalidJson: fc.Arbitrary<string> = fc.oneof(
   fc.json().chain((json) => fc.nat(json.length).map((at) => json.slice(0, at))),
   fc.string({ unit: "binary" }),
   fc.constantFrom("", " ", "null", "[]", '"text"', "5", "NaN", "{'a':1}", "{a:1}", "\u0000", "\ufeff{}", "{}{}", "{,}"),

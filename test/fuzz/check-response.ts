@@ -4,10 +4,10 @@ import { errorHeader } from "../../src/contract/error.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { refusalsOf } from "../../src/contract/operations.ts";
 import type { Answer } from "./exchange.ts";
-import type { Wanted } from "./requests.ts";
+import type { FuzzRequest } from "./requests.ts";
 
 /** Returns what is wrong with a response; undefined when nothing is. */
-export function judge(wanted: Wanted, answer: Answer | undefined): string | undefined {
+export function checkResponse(wanted: FuzzRequest, answer: Answer | undefined): string | undefined {
   if (answer === undefined) return mayHangUp(wanted) ? undefined : "no answer";
   // A documented failure of another server (502, 504) is checked like any other error.
   if (answer.status === 500) return "status 500";
@@ -23,18 +23,18 @@ export function judge(wanted: Wanted, answer: Answer | undefined): string | unde
   );
 }
 
-const mayHangUp = ({ transport, body }: Wanted) =>
+const mayHangUp = ({ transport, body }: FuzzRequest) =>
   transport === "cut" || transport === "lying" || (body?.length ?? 0) > 1_000_000;
 
 const isUnparsed = ({ status, headers }: Answer) =>
   headers["x-request-id"] === undefined && [400, 408, 413, 414, 431].includes(status);
 
 /** Invalid headers and unknown verbs. */
-const mayBeUnparsed = ({ kind, transport }: Wanted) =>
+const mayBeUnparsed = ({ kind, transport }: FuzzRequest) =>
   kind === "odd headers" || kind === "odd path" || transport !== "whole";
 
 /** Every response of the API carries a request id, and is not cacheable by others. */
-function problemOfHeaders({ verb }: Wanted, { status, headers, body }: Answer): string | undefined {
+function problemOfHeaders({ verb }: FuzzRequest, { status, headers, body }: Answer): string | undefined {
   if (headers["x-request-id"] === undefined) return "no x-request-id";
   if (headers["x-content-type-options"] !== "nosniff") return "no x-content-type-options: nosniff";
   if (headers["cache-control"] === undefined) return "no cache-control";
@@ -48,10 +48,10 @@ function problemOfHeaders({ verb }: Wanted, { status, headers, body }: Answer): 
 }
 
 /** Addresses of deployments, where agents answer. */
-const isOfGateway = ({ path }: Wanted) => /^\/d(?:\/|$)/.test(path);
+const isOfGateway = ({ path }: FuzzRequest) => /^\/d(?:\/|$)/.test(path);
 
 interface Exchange {
-  wanted: Wanted;
+  wanted: FuzzRequest;
   answer: Answer;
   text: string;
 }
@@ -117,7 +117,7 @@ function problemOfItems(detail: unknown): string | undefined {
 /**
  * Checks the response to a request that was made for no operation but may match one: JSON or nothing, a page or a file.
  */
-function problemOfAny({ verb }: Wanted, { status, headers }: Answer, text: string): string | undefined {
+function problemOfAny({ verb }: FuzzRequest, { status, headers }: Answer, text: string): string | undefined {
   if (text === "" || verb === "HEAD" || /^text\/|^application\/gzip$/.test(headers["content-type"] ?? ""))
     return undefined;
   const body = parse(text);

@@ -6,10 +6,10 @@ import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import { ensureTemplate } from "../../src/store/engine/embedded/prepare-directory.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
 import { type Call, makeListener, thingMakers } from "../support/call-api.ts";
-import type { KeyName, Wanted } from "./requests.ts";
+import type { FuzzRequest, KeyName } from "./requests.ts";
 
 /** Starts a server for the requests, on a directory of its own, with simulated agents and no access to the outside. */
-export async function startWorld() {
+export async function startTarget() {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-fuzz-"));
   const [dataDir, templatesDir] = [path.join(directory, "data"), path.join(directory, "templates")];
   await mkdir(templatesDir);
@@ -36,9 +36,9 @@ export async function startWorld() {
     server,
     dataDir,
     origin: new URL(server.url),
-    things: new Things(call),
+    things: new ResourcePool(call),
     /** The authentication headers. */
-    identify: ({ key, operation }: Wanted): Record<string, string> => {
+    identify: ({ key, operation }: FuzzRequest): Record<string, string> => {
       if (key === "none") return {};
       if (key === "bearer") return { authorization: `Bearer ${server.apiKey}` };
       if (key !== "listener") return { "x-api-key": keys[key] };
@@ -53,7 +53,7 @@ export async function startWorld() {
   };
 }
 
-export type World = Awaited<ReturnType<typeof startWorld>>;
+export type Target = Awaited<ReturnType<typeof startTarget>>;
 
 function callsOf(url: string) {
   return (key: string): Call =>
@@ -80,7 +80,7 @@ async function makeKeys(
 }
 
 /** Resources that requests use: a few of each kind, created on first use and again after they were deleted. */
-class Things {
+class ResourcePool {
   readonly #call: Call;
   readonly #slots = new Map<string, Promise<string>>();
 

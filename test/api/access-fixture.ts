@@ -40,7 +40,7 @@ export const serviceKeyOf = (tenantId: string): string => {
 };
 
 /** Starts a server on a socket with two unrelated organizations, and a way to make every resource they can own. */
-export async function startWorld() {
+export async function startAccessFixture() {
   const t = await startApi({ serviceSecret }, { explain: (id) => explainDeployment(t.db, id) });
   await t.api.listen({ host: "127.0.0.1", port: 0 });
   const base = `http://127.0.0.1:${(t.api.server.address() as AddressInfo).port}`;
