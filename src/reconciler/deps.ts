@@ -1,48 +1,60 @@
 import type { BuildTarget } from "../builds/build.ts";
 import type { Mode } from "../domain/mode.ts";
-import type { DeploymentSizes } from "../domain/sizes.ts";
 import type { GithubApps } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/langsmith-projects.ts";
 import type { Db } from "../store/engine/database.ts";
-import type { Sealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
 import type { BuildRunner } from "./builds/build-runner.ts";
-import type { Places } from "./slots.ts";
-import type { DatabaseServers } from "./steps/databases.ts";
+import type { DeploymentState } from "./plan/state.ts";
+import type { Slots } from "./slots.ts";
+import type { DatabaseServers } from "./steps/database-servers.ts";
+import type { Performed } from "./steps/performed.ts";
+import type { ReconcilerStore } from "./store.ts";
 
-/** What the reconciler is handed; it reads no environment and no global. */
-export interface ReconcilerDeps {
-  db: Db;
+/** What the steps of a pass work with. They read no environment and no global. */
+export interface StepDeps {
+  store: ReconcilerStore;
   logger: Logger;
-  /** null: nobody collects them. */
+  /** null: traces are not collected. */
   traces: Traces | null;
   builds: BuildRunner;
-  /** For calls to other servers: code hosts, databases of agents, the tracing back end. */
-  outward: Places;
+  /** Bounds calls to other servers: code hosts, databases of agents, the tracing back end. */
+  outward: Slots;
   settings: ReconcilerSettings;
-  sealer: Sealer;
   github: GithubApps;
-  /** Where deployments get databases of their own; null: nowhere, the agent server keeps its state itself. */
+  codeHosts: CodeHostSteps;
+  /** null: no database server is configured, so agent servers keep their state themselves. */
   databases: DatabaseServers | null;
-  /** Projects of the tracing back end; null: there is none, or it has no projects. */
+  /** Projects of the tracing back end; null: there is no back end, or it has no projects. */
   tracing: TracingProjects | null;
-  /** The exact image behind a name, as the built-in listener will run it; null: it is left to the listener. */
+  /** Resolves an image name to the exact image that the built-in listener will run; null: the listener resolves it. */
   images: {
     resolve(
       uri: string,
       tenantId: string,
     ): Promise<{ ok: true; uri: string; digest: string; keepsState: boolean } | { ok: false; message: string }>;
   } | null;
-  /** Deletes what deployments left outside the database. Paths are relative to the data directory. */
   files: DeploymentFiles;
+}
+
+/** What the reconciler loop works with. */
+export interface ReconcilerDeps extends StepDeps {
+  db: Db;
+}
+
+/** The steps of a deployment that follows a repository. */
+export interface CodeHostSteps {
+  inspectBranch(state: DeploymentState, signal: AbortSignal): Promise<Performed>;
+  unfollowBranch(state: DeploymentState): Promise<Performed>;
+  reportToHost(state: DeploymentState, signal: AbortSignal): Promise<Performed>;
 }
 
 export interface ReconcilerSettings {
   mode: Mode;
-  /** Compute of the built-in listener: tells whether an image or a working directory can run there. */
+  /** Compute of the built-in listener: decides whether an image or a working directory can run there. */
   computeType: string;
-  /** What builds make, so that it can run there. */
+  /** What builds produce for that compute. */
   buildTarget: BuildTarget;
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
@@ -50,25 +62,24 @@ export interface ReconcilerSettings {
   dataDir: string;
   /** Package caches and toolchains, shared by all builds. */
   cacheDir: string;
-  /** Address agent servers reach this control plane under. */
+  /** Base URL under which agent servers reach this control plane. */
   controlPlaneUrl: string;
-  /** Agents let in callers of their workspace only. */
+  /** Agents accept only callers of their own workspace. */
   hasEndpointAuth: boolean;
   readonly deploymentsUrl: string;
   deployTimeoutMs: number;
   buildTimeoutMs: number;
   drainTimeoutMs: number;
   idleAfterMs: number;
-  /** How often a followed branch is looked at when no host told of a push. */
+  /** How often a followed branch is polled when its host sends no webhook. */
   branchPollMs: number;
-  /** Agents are told where to send their traces, with their secrets. */
+  /** Agents get the address of the tracing back end with their secrets. */
   hasTracing: boolean;
 }
 
+/** Deletes what deployments left outside of the database. */
 export interface DeploymentFiles {
   removeUploads(deploymentId: string): Promise<void>;
-  /** Of an artifact that was built here. @returns whether it is gone. */
+  /** Removes an artifact that was built here, and returns whether it is gone. */
   removeArtifact(key: string): Promise<boolean>;
 }
-
-export type { DeploymentSizes };

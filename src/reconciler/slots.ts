@@ -1,34 +1,34 @@
-/** Who finds no place asks again no sooner than this. */
-const askAgainMs = 500;
+/** A caller that finds no free slot retries no sooner than this. */
+const retryMinMs = 500;
 
-/** However many wait, one of them asks in this time: a place that became free is taken within it. */
-const askApartMs = 5;
+/** However many callers wait, one of them retries within this time, so a freed slot is soon taken. */
+const retryGapMs = 5;
 
-/** When those who found no place ask again: the more there are, the longer each stays away. */
+/** Spreads the retries of callers that found no free slot: the more of them wait, the longer each one waits. */
 export class Stagger {
   #nextMs = 0;
 
   nextInMs(nowMs = performance.now()): number {
-    this.#nextMs = Math.max(nowMs + askAgainMs, this.#nextMs + askApartMs);
+    this.#nextMs = Math.max(nowMs + retryMinMs, this.#nextMs + retryGapMs);
     return Math.ceil(this.#nextMs - nowMs);
   }
 }
 
-/** There is no free place now; ask again then. */
-export class NoPlace extends Error {
-  override readonly name = "NoPlace";
+/** Error: all slots are taken now. Retry after `retryInMs`. */
+export class NoFreeSlot extends Error {
+  override readonly name = "NoFreeSlot";
   readonly retryInMs: number;
   constructor(retryInMs: number) {
-    super("no free place");
+    super("no free slot");
     this.retryInMs = retryInMs;
   }
 }
 
 /**
- * Places for work that is heavier than waiting for our database. Nobody waits in line: that would hold the pass, and with
- * it other deployments.
+ * Slots for work that is heavier than waiting for our database, such as calls to other servers. There is no waiting line,
+ * because a waiting caller would hold its pass and with it other deployments.
  */
-export class Places {
+export class Slots {
   readonly #max: number;
   readonly #stagger = new Stagger();
   #taken = 0;
@@ -37,9 +37,9 @@ export class Places {
     this.#max = max;
   }
 
-  /** Runs `act` in a place. @throws NoPlace, and what `act` throws. */
+  /** Runs `act` in a slot. @throws NoFreeSlot, and what `act` throws. */
   async hold<T>(act: () => Promise<T>): Promise<T> {
-    if (this.#taken >= this.#max) throw new NoPlace(this.#stagger.nextInMs());
+    if (this.#taken >= this.#max) throw new NoFreeSlot(this.#stagger.nextInMs());
     this.#taken += 1;
     try {
       return await act();

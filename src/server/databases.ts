@@ -2,8 +2,7 @@ import { Services } from "../compute/docker/services/services.ts";
 import { containerPostgres, containerRedis } from "../provision/container-databases.ts";
 import { sharedPostgres } from "../provision/shared-postgres.ts";
 import { sharedRedis } from "../provision/shared-redis.ts";
-import type { DatabaseServers } from "../reconciler/steps/databases.ts";
-import type { Sealer } from "../store/secrets/seal.ts";
+import type { DatabaseServers } from "../reconciler/steps/database-servers.ts";
 import type { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";
 import type { ImageNames } from "./registry.ts";
@@ -11,12 +10,11 @@ import type { ImageNames } from "./registry.ts";
 /** Where the databases of deployments are, as far as the operator has them. What is no longer wanted serves those who have it. */
 export function databaseServers(
   config: Config,
-  parts: { sealer: Sealer; installationId: string; imageNames: ImageNames; closing: Closing },
+  parts: { installationId: string; imageNames: ImageNames; closing: Closing },
 ): DatabaseServers | null {
   const { agentPostgresUrl, agentPostgresAddress, agentRedisUrl, agentRedisAddress, compute } = config;
   if (agentPostgresUrl === undefined && agentRedisUrl === undefined && compute !== "docker") return null;
   return {
-    sealer: parts.sealer,
     shared: {
       postgres: agentPostgresUrl ? sharedPostgres({ adminUrl: agentPostgresUrl, address: agentPostgresAddress }) : null,
       redis: agentRedisUrl ? sharedRedis({ adminUrl: agentRedisUrl, address: agentRedisAddress }) : null,

@@ -11,12 +11,15 @@ import { buildLeaseMs, outboundCallsMax, streamHeartbeatMs } from "../domain/lim
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { type GithubApps, githubAddress } from "../integrations/github-app.ts";
 import { BuildRunner } from "../reconciler/builds/build-runner.ts";
+import { processWorkers } from "../reconciler/builds/build-workers.ts";
+import { createCodeHostSteps } from "../reconciler/code-hosts/code-host-steps.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
 import { Housekeeping } from "../reconciler/loop/housekeeping.ts";
 import { ReconcilerLoop } from "../reconciler/loop/loop.ts";
 import { explainDeployment } from "../reconciler/plan/explain.ts";
-import { Places } from "../reconciler/slots.ts";
-import { type DatabaseServers, databaseEnvironment } from "../reconciler/steps/databases.ts";
+import { createBuildStore, createReconcilerStore } from "../reconciler/postgres-store.ts";
+import { Slots } from "../reconciler/slots.ts";
+import { type DatabaseServers, databaseEnvironment } from "../reconciler/steps/database-servers.ts";
 import type { Registry } from "../registry/registry.ts";
 import { findLiveBuilds } from "../store/builds/builds.ts";
 import { type Db, openDatabase } from "../store/engine/database.ts";
@@ -197,7 +200,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
     sealer,
     registry,
     imageNames,
-    databases: databaseServers(config, { sealer, installationId, imageNames, closing }),
+    databases: databaseServers(config, { installationId, imageNames, closing }),
     tracing: openTracing(config),
     traces,
     github: await openGithubApps(config, { db, sealer }),
@@ -228,6 +231,7 @@ async function readMetrics(
 async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
   const { config, db, sealer, registry, databases, tracing, traces, github, logger, metrics, events } = ground;
   const { installed, waitingFor } = ground;
+  const store = createReconcilerStore(db, sealer);
   const api = await createApi({
     db,
     sealer,
@@ -240,7 +244,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
     readiness: () => [...waitingFor],
     tracing: tracing.projects,
     github,
-    databaseEnvironment: (deployment, secrets) => databaseEnvironment(db, databases, deployment, secrets),
+    databaseEnvironment: (deployment, secrets) => databaseEnvironment(store, databases, deployment, secrets),
     registry: typeof registry === "string" ? registry : { signer: registry.signer, host: config.registryHost ?? null },
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
   });
@@ -254,22 +258,29 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
   const { address, installationId, owner } = ground;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), () => findLiveBuilds(db));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
-  const builds = new BuildRunner({ db, logger, ended: metrics.builds }, settings);
+  const buildDeps = { store: createBuildStore(db), workers: processWorkers, logger, ended: metrics.builds };
+  const builds = new BuildRunner(buildDeps, settings);
   const uploads = path.join(config.dataDir, "uploads");
   const buildTarget = buildTargetOf(config, installationId);
   const files = {
     removeUploads: (deploymentId: string) => removeInside(uploads, path.join(uploads, deploymentId)),
     removeArtifact: (key: string) => dropArtifact(path.join(config.dataDir, "artifacts", key), buildTarget),
   };
-  const deps: ReconcilerDeps = {
-    db,
+  const shared = {
+    store: createReconcilerStore(db, sealer),
     logger,
-    builds,
-    outward: new Places(outboundCallsMax),
+    traces,
+    github,
+    outward: new Slots(outboundCallsMax),
     settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
-    ...{ sealer, github, traces },
-    databases,
     tracing: tracing.projects,
+  };
+  const deps: ReconcilerDeps = {
+    ...shared,
+    db,
+    builds,
+    codeHosts: createCodeHostSteps({ ...shared, db, sealer }),
+    databases,
     images: config.compute === "docker" ? imageNames : null,
     files,
   };

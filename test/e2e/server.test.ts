@@ -53,7 +53,7 @@ test("a build under way when Pierhead stops begins again with the next one, and 
   const revision = await pierhead.client.waitForRevision(ids);
   assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
   assert.equal(await said("waiting"), 2);
-  assert.equal(await said("This server stops: the build begins again on the next one."), 1);
+  assert.equal(await said("This server is stopping. The build starts again on the next one."), 1);
   assert.deepEqual(
     (await log()).filter(({ level }) => level === "ERROR"),
     [],

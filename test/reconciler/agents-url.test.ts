@@ -14,43 +14,51 @@ import { eachDatabase } from "../support/database.ts";
 import { passDeps } from "./pass-deps.ts";
 
 const settings = {
-  ...{ deploymentsUrl: "http://127.0.0.1:8124/d/", controlPlaneUrl: "http://127.0.0.1:8124", deployTimeoutMs: 60_000 },
-  ...{ hasEndpointAuth: false, hasTracing: false, idleAfterMs: 1, drainTimeoutMs: 1 },
+  deploymentsUrl: "http://127.0.0.1:8124/d/",
+  controlPlaneUrl: "http://127.0.0.1:8124",
+  deployTimeoutMs: 60_000,
+  hasEndpointAuth: false,
+  hasTracing: false,
+  idleAfterMs: 1,
+  drainTimeoutMs: 1,
 } as unknown as ReconcilerDeps["settings"];
 
 eachDatabase(
-  "where a listener says that agents answer, they are told so: also those it was given before it said so",
+  "agents get the address that their listener announces, also when it announces it after their assignment",
   async (db) => {
     const site = await deployingSite(db);
-    await site.passWhatIsDue();
-    assert.equal(await site.toldUrl(), `${settings.deploymentsUrl}${site.slug}`);
+    await site.passDue();
+    assert.equal(await site.agentUrl(), `${settings.deploymentsUrl}${site.slug}`);
     await site.connect("https://{slug}.agents.example.com");
-    await site.passWhatIsDue();
-    assert.equal(await site.toldUrl(), `https://${site.slug}.agents.example.com`);
+    await site.passDue();
+    assert.equal(await site.agentUrl(), `https://${site.slug}.agents.example.com`);
     await site.becomesReady();
-    await site.passWhatIsDue();
+    await site.passDue();
     await site.connect("https://{slug}.moved.example.com");
-    await site.passWhatIsDue();
-    assert.equal(await site.toldUrl(), `https://${site.slug}.moved.example.com`);
+    await site.passDue();
+    assert.equal(await site.agentUrl(), `https://${site.slug}.moved.example.com`);
     const { generation } = await site.desired();
     await site.connect("https://{slug}.moved.example.com");
-    await site.passWhatIsDue();
-    assert.equal((await site.desired()).generation, generation, "nothing new is nothing to write");
+    await site.passDue();
+    assert.equal((await site.desired()).generation, generation, "an unchanged address leads to no new assignment");
   },
 );
 
-eachDatabase("a listener that is to delete a deployment is told the namespace that it was made for", async (db) => {
-  const site = await deployingSite(db);
-  await site.passWhatIsDue();
-  assert.equal("namespace" in (await site.desired()), false);
-  await site.wasMadeFor("staging");
-  await site.deleteIt();
-  await site.passWhatIsDue();
-  const { op, namespace } = await site.desired();
-  assert.deepEqual([op, namespace], ["delete", "staging"]);
-});
+eachDatabase(
+  "a listener that deletes a deployment gets the namespace that the deployment was created for",
+  async (db) => {
+    const site = await deployingSite(db);
+    await site.passDue();
+    assert.equal("namespace" in (await site.desired()), false);
+    await site.setNamespace("staging");
+    await site.deleteIt();
+    await site.passDue();
+    const { op, namespace } = await site.desired();
+    assert.deepEqual([op, namespace], ["delete", "staging"]);
+  },
+);
 
-/** A revision with its artifact, to be handed to a listener that has never connected. */
+/** Creates a revision with an artifact in AWAITING_DEPLOY, for a listener that has never connected. */
 async function deployingSite(db: Db) {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
@@ -69,7 +77,7 @@ async function deployingSite(db: Db) {
   return {
     slug: `agent-${id.slice(0, 8)}`,
     desired,
-    toldUrl: async () => (await desired()).target?.env["LANGGRAPH_API_URL"],
+    agentUrl: async () => (await desired()).target?.env["LANGGRAPH_API_URL"],
     async connect(agents_url: string) {
       const request = { instanceId: "one", version: "1", facts: { agents_url }, leaseMs: 30_000 };
       ({ epoch } = await openListenerSession(db, world.listenerId, request));
@@ -77,17 +85,25 @@ async function deployingSite(db: Db) {
     async becomesReady() {
       const { generation } = await desired();
       const report = {
-        ...{ deployment_id: id, generation, seq: 1, target_revision_id: revisionId, target_phase: "ready" as const },
-        ...{ serving_revision_id: revisionId, asleep: false, deleted: false, server_version: null, cause: null },
+        deployment_id: id,
+        generation,
+        seq: 1,
+        target_revision_id: revisionId,
+        target_phase: "ready" as const,
+        serving_revision_id: revisionId,
+        asleep: false,
+        deleted: false,
+        server_version: null,
+        cause: null,
         replicas: [],
       };
       await storeReports(db, { listenerId: world.listenerId, epoch }, [report]);
     },
-    wasMadeFor: (namespace: string) =>
+    setNamespace: (namespace: string) =>
       sql`update deployments set source_config = source_config || ${JSON.stringify({ listener_config: { k8s_namespace: namespace } })}::jsonb
            where id = ${id}`.execute(db.kysely),
     deleteIt: () => requestDelete(db, world.tenantId, id, { deleteTracingProject: false, force: false, actor: "test" }),
-    async passWhatIsDue() {
+    async passDue() {
       const claimed = await claim(db, { owner: "test", limit: 100, leaseMs: 30_000 });
       for (const { deploymentId, generation } of claimed) {
         const { because } = await reconcileDeployment(
@@ -96,7 +112,10 @@ async function deployingSite(db: Db) {
           AbortSignal.timeout(30_000),
         );
         await settlePass(db, {
-          ...{ deploymentId, generation, owner: "test", retryAt: null },
+          deploymentId,
+          generation,
+          owner: "test",
+          retryAt: null,
           outcome: { kind: "waiting", because, durationMs: 1 },
         });
       }

@@ -3,6 +3,8 @@ import path from "node:path";
 import { sql } from "kysely";
 import { workDirOf } from "../../src/builds/worker/start-build.ts";
 import { BuildRunner } from "../../src/reconciler/builds/build-runner.ts";
+import { processWorkers } from "../../src/reconciler/builds/build-workers.ts";
+import { createBuildStore } from "../../src/reconciler/postgres-store.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { interruptRevision, moveRevision } from "../../src/store/revisions/revisions.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -12,7 +14,7 @@ import { makeDeployment, makeWorld } from "../store/fixtures.ts";
 import { eachDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
 
-/** A revision that is to be built, and the request that runs its only file. */
+/** Creates a revision that waits for its build, and a build request that runs its only file. */
 async function makeBuild(db: Db, directory: string, files: Record<string, string>) {
   const world = await makeWorld(db);
   const { id: deploymentId, revisionId: id } = await makeDeployment(db, world);
@@ -28,20 +30,34 @@ async function makeBuild(db: Db, directory: string, files: Record<string, string
       ...files,
     }),
     target: { kind: "directory" as const },
-    ...{ configPath: null, installCommand: null, buildCommand: null },
-    ...{ artifactsDir: path.join(directory, "artifacts"), key: id, workDir: workDirOf(directory, id) },
-    ...{ cacheDir: path.join(directory, "cache"), timeoutMs: 120_000, diskBytesMax: 1e8 },
+    configPath: null,
+    installCommand: null,
+    buildCommand: null,
+    artifactsDir: path.join(directory, "artifacts"),
+    key: id,
+    workDir: workDirOf(directory, id),
+    cacheDir: path.join(directory, "cache"),
+    timeoutMs: 120_000,
+    diskBytesMax: 1e8,
   };
   return { at, request, mark };
 }
 
+/** A build runner on real processes. */
+const depsFor = (db: Db) => ({
+  store: createBuildStore(db),
+  workers: processWorkers,
+  logger: createLogger("silent"),
+  ended: createMetrics().builds,
+});
+
 eachDatabase(
-  "a build nobody wants any more ends, although each pass over its deployment runs on another server",
+  "ends a build that is no longer needed when passes over its deployment run on another server",
   async (db) => {
     await using place = await scratch();
     const { at, request, mark } = await makeBuild(db, place.dir, { "hang.js": "setInterval(() => {}, 1000)" });
     const { id } = at;
-    const deps = { db, logger: createLogger("silent"), ended: createMetrics().builds };
+    const deps = depsFor(db);
     const [own, other] = ["own", "other"].map(
       (owner) => new BuildRunner(deps, { owner, concurrencyMax: 1, leaseMs: 3_000 }),
     ) as [BuildRunner, BuildRunner];
@@ -62,8 +78,11 @@ eachDatabase(
       );
       await interruptRevision(db, { ...at, actor: "test" });
       await sql`update reconcile_queue set run_at = null`.execute(db.kysely);
-      assert.equal(await other.cancel(id), false, "its owner is alive");
-      await eventually(read, (build) => build?.status === "cancelled", { what: "its end", timeoutMs: 10_000 });
+      assert.equal(await other.cancel(id), false, "the owner of the build is alive");
+      await eventually(read, (build) => build?.status === "cancelled", {
+        what: "the end of the build",
+        timeoutMs: 10_000,
+      });
       assert.deepEqual(await processesWith(mark), []);
       assert.deepEqual(await read(), { status: "cancelled", owner: "own", is_due: true });
     } finally {
@@ -75,7 +94,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a build goes on whose connection to the database ends as its process is to be written down",
+  "continues a build when its database connection ends while its process is recorded",
   async (db) => {
     await using place = await scratch();
     const { at, request } = await makeBuild(db, place.dir, { "build.js": "" });
@@ -89,7 +108,7 @@ eachDatabase(
       end $$;
       create trigger dies before update of pid on builds for each row when (new.pid is not null) execute function die_once()`)
       .execute(db.kysely);
-    const deps = { db, logger: createLogger("silent"), ended: createMetrics().builds };
+    const deps = depsFor(db);
     const builds = new BuildRunner(deps, { owner: "own", concurrencyMax: 1, leaseMs: 30_000 });
     const read = async () => {
       const { rows } = await sql<{ status: string; result: unknown; deaths: number }>`

@@ -5,12 +5,12 @@ import { type DatabaseServer, DatabaseServerError, databaseNameOf } from "../../
 import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
 import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
-import type { DatabaseServers } from "../../src/reconciler/steps/databases.ts";
+import type { DatabaseServers } from "../../src/reconciler/steps/database-servers.ts";
 import { finalizeDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
 import { planDeploymentDatabase } from "../../src/store/deployments/deployment-databases.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { readRevision } from "../../src/store/revisions/revisions.ts";
-import { openSealer } from "../../src/store/secrets/seal.ts";
+import { openSealer, type Sealer } from "../../src/store/secrets/seal.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
 import { eachDatabase } from "../support/database.ts";
 import { passDeps } from "./pass-deps.ts";
@@ -20,10 +20,18 @@ const never = new AbortController().signal;
 const refuse = async () => {
   throw new DatabaseServerError("PostgreSQL at db.internal:5432: ECONNREFUSED");
 };
+/** A deployment with databases, and what opens their passwords. */
+interface Owner {
+  id: string;
+  revisionId: string;
+  databases: DatabaseServers;
+  sealer: Sealer;
+}
+
 const away: DatabaseServer = { ensure: refuse, remove: refuse, environment: () => ({}) };
 
-/** A deployment that has a database of the operator's server, and a revision that begins. */
-async function makeOwner(db: Db): Promise<{ id: string; revisionId: string; databases: DatabaseServers }> {
+/** Creates a deployment with a database on the operator's server, and a revision in CREATING. */
+async function makeOwner(db: Db): Promise<Owner> {
   const world = await makeWorld(db);
   const made = await makeDeployment(db, world);
   const sealer = await openSealer(db, randomBytes(32));
@@ -32,15 +40,15 @@ async function makeOwner(db: Db): Promise<{ id: string; revisionId: string; data
   await planDeploymentDatabase(db, sealer, { id: made.id, tenantId: world.tenantId }, kinds);
   await sql`update deployments set status = 'READY' where id = ${made.id}`.execute(db.kysely);
   const shared = { postgres: away, redis: null };
-  return { ...made, databases: { shared, container: null, areContainersWanted: false, sealer } };
+  return { ...made, databases: { shared, container: null, areContainersWanted: false }, sealer };
 }
 
-eachDatabase("a later revision waits for a database server that is away, and names it when it gives up", async (db) => {
-  const { id, revisionId, databases } = await makeOwner(db);
-  const pass = () => reconcileDeployment(passDeps(db, { databases }), id, never);
+eachDatabase("a later revision waits for a database server that is away and names it when it times out", async (db) => {
+  const { id, revisionId, databases, sealer } = await makeOwner(db);
+  const pass = () => reconcileDeployment(passDeps(db, { databases, sealer }), id, never);
   const { kind, because } = await pass();
   assert.equal(kind, "waiting");
-  assert.match(because, /not there yet: PostgreSQL at db.internal:5432/);
+  assert.match(because, /not provisioned yet: PostgreSQL at db.internal:5432/);
   await sql`update revisions set deadline_at = now() + interval '1 second' where id = ${revisionId}`.execute(db.kysely);
   await pass();
   const failed = await readRevision(db, revisionId);
@@ -48,27 +56,27 @@ eachDatabase("a later revision waits for a database server that is away, and nam
   assert.match(failed?.status_message ?? "", /could not be provisioned in time: PostgreSQL at db.internal:5432/);
 });
 
-for (const [title, keep] of [
+for (const [title, configured] of [
   ["any database server", () => null],
   ["that database server", (all: DatabaseServers) => ({ ...all, shared: { postgres: null, redis: away } })],
 ] as const) {
-  eachDatabase(`without the setting of ${title}, a revision fails and names it`, async (db) => {
-    const { id, revisionId, databases } = await makeOwner(db);
-    await reconcileDeployment(passDeps(db, { databases: keep(databases) }), id, never);
+  eachDatabase(`without ${title} in the configuration, a revision fails and names the setting`, async (db) => {
+    const { id, revisionId, databases, sealer } = await makeOwner(db);
+    await reconcileDeployment(passDeps(db, { databases: configured(databases), sealer }), id, never);
     const failed = await readRevision(db, revisionId);
     assert.equal(failed?.status, "CREATE_FAILED");
     assert.match(failed?.status_message ?? "", /set PIERHEAD_AGENT_POSTGRES_URL again/);
   });
 
-  eachDatabase(`without the setting of ${title}, a delete says what it leaves behind`, async (db) => {
+  eachDatabase(`without ${title} in the configuration, a delete reports what it leaves behind`, async (db) => {
     const { id, databases } = await makeOwner(db);
-    const message = await lastMessage(db, id, { databases: keep(databases), isForced: false });
+    const message = await lastMessage(db, id, { databases: configured(databases), isForced: false });
     assert.equal(message, `Left behind: ${databaseNameOf(id)} in postgres, which is no longer configured.`);
   });
 }
 
 eachDatabase(
-  "a forced delete says what it leaves on a server that is away; one that is not forced waits",
+  "a forced delete reports what it leaves on a server that is away, and any other delete waits",
   async (db) => {
     const { id, databases } = await makeOwner(db);
     await assert.rejects(lastMessage(db, id, { databases, isForced: false }), DatabaseServerError);
@@ -80,16 +88,17 @@ eachDatabase(
   },
 );
 
-/** Of the event that the end of a deployment has. */
+/** Finalizes a deployment and returns the message of the event. */
 async function lastMessage(
   db: Db,
   id: string,
   { databases, isForced }: { databases: DatabaseServers | null; isForced: boolean },
 ): Promise<unknown> {
   await sql`update deployments set status = 'AWAITING_DELETE' where id = ${id}`.execute(db.kysely);
-  const state = (await readState(db, id))?.state as DeploymentState;
+  const state = (await readState(passDeps(db).store, id))?.state as DeploymentState;
   const files = { removeUploads: async () => {}, removeArtifact: async () => true };
-  await finalizeDeployment(passDeps(db, { databases, files }), { ...state, isDeleteForced: isForced }, never);
+  const deps = passDeps(db, { databases, files });
+  await finalizeDeployment(deps, { ...state, isDeleteForced: isForced }, { kind: "finalize" }, never);
   const { rows } = await sql<{ data: Record<string, unknown> }>`
     select data from events where deployment_id = ${id} order by id desc limit 1`.execute(db.kysely);
   const { message, ...move } = rows[0]?.data ?? {};

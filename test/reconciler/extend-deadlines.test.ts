@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limits.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
 import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
-import { Places, Stagger } from "../../src/reconciler/slots.ts";
+import { Slots, Stagger } from "../../src/reconciler/slots.ts";
 import { writeAssignment } from "../../src/store/data-plane/assignments.ts";
 import { closeListenerSession, openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import type { Db } from "../../src/store/engine/database.ts";
@@ -15,7 +15,7 @@ import { passDeps } from "./pass-deps.ts";
 
 const never = new AbortController().signal;
 
-/** A revision whose step may take so much longer. */
+/** Creates a revision with `leftMs` until its deadline. */
 async function waiting(db: Db, status: string, leftMs: number) {
   const { id, revisionId } = await makeDeployment(db, await makeWorld(db));
   await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
@@ -35,36 +35,33 @@ async function waiting(db: Db, status: string, leftMs: number) {
 
 const builds = (hasFreeSlot: boolean) => ({ stagger: new Stagger(), isRunning: () => false, hasFreeSlot }) as never;
 
-eachDatabase("a revision that waits for a build slot is not given up while all are taken", async (db) => {
+eachDatabase("extends the deadline of a revision while all build slots are taken", async (db) => {
   const { id, read } = await waiting(db, "AWAITING_BUILD", 5_000);
   const outcome = await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
   assert.equal(outcome.because, "all build slots are taken");
   const after = await read();
   assert.equal(after.status, "AWAITING_BUILD");
-  assert.ok(after.leftMs > awaitingBuildTimeoutMs / 2, "it may wait on");
+  assert.ok(after.leftMs > awaitingBuildTimeoutMs / 2, "the deadline was extended");
   await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
-  assert.ok((await read()).leftMs <= after.leftMs, "it is not written with each look");
+  assert.ok((await read()).leftMs <= after.leftMs, "the deadline is not written again on every retry");
 });
 
-eachDatabase("one that no server took on is given up", async (db) => {
+eachDatabase("fails a revision that no server has taken on before its deadline", async (db) => {
   const { id, read } = await waiting(db, "AWAITING_BUILD", -5_000);
   await reconcileDeployment(passDeps(db, { builds: builds(false) }), id, never);
   assert.equal((await read()).status, "BUILD_FAILED");
 });
 
-eachDatabase(
-  "a revision that waits for a call to another server is not given up while all places are taken",
-  async (db) => {
-    const { id, read } = await waiting(db, "CREATING", 5_000);
-    const outcome = await reconcileDeployment(passDeps(db, { outward: new Places(0) }), id, never);
-    assert.equal(outcome.because, "many calls to other servers are under way");
-    const after = await read();
-    assert.equal(after.status, "CREATING");
-    assert.ok(after.leftMs > resolveTimeoutMs / 2, "it may wait on");
-  },
-);
+eachDatabase("extends the deadline of a revision while all slots for calls to other servers are taken", async (db) => {
+  const { id, read } = await waiting(db, "CREATING", 5_000);
+  const outcome = await reconcileDeployment(passDeps(db, { outward: new Slots(0) }), id, never);
+  assert.equal(outcome.because, "too many calls to other servers are in progress");
+  const after = await read();
+  assert.equal(after.status, "CREATING");
+  assert.ok(after.leftMs > resolveTimeoutMs / 2, "the deadline was extended");
+});
 
-eachDatabase("the time in which no server worked does not count, when the next one begins", async (db) => {
+eachDatabase("extends deadlines by the time in which no server worked when the next one starts", async (db) => {
   const { id, read } = await waiting(db, "AWAITING_BUILD", -60_000);
   await sql`update clock set worked_at = now() - interval '2 minutes'`.execute(db.kysely);
   const deps = passDeps(db, { builds: builds(false) });
@@ -85,7 +82,7 @@ eachDatabase("the time in which no server worked does not count, when the next o
   assert.equal((await read()).status, "AWAITING_BUILD");
 });
 
-/** A revision that its listener was told to bring up, and whose time for that is over. */
+/** Creates a revision in DEPLOYING whose deadline has passed. */
 async function overdueRollout(db: Db) {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
@@ -94,8 +91,15 @@ async function overdueRollout(db: Db) {
     update revisions set status = 'DEPLOYING', status_since = now() - interval '1 hour',
            deadline_at = now() - interval '1 second' where id = ${revisionId}`.execute(db.kysely);
   await writeAssignment(db, {
-    ...{ deployment_id: id, tenant_id: world.tenantId, listener_id: world.listenerId, slug: "a", op: "apply", seen: 0 },
-    ...{ target: { revision_id: revisionId } as never, serving: null, idle_after_ms: null },
+    deployment_id: id,
+    tenant_id: world.tenantId,
+    listener_id: world.listenerId,
+    slug: "a",
+    op: "apply",
+    seen: 0,
+    target: { revision_id: revisionId } as never,
+    serving: null,
+    idle_after_ms: null,
   });
   return {
     openSession: () => openListenerSession(db, world.listenerId, { instanceId: "one", version: "1", leaseMs: 30_000 }),
@@ -111,38 +115,35 @@ async function overdueRollout(db: Db) {
   };
 }
 
-eachDatabase(
-  "a rollout waits for a listener that is away, or is to change nothing, and has its time afterwards",
-  async (db) => {
-    const rollout = await overdueRollout(db);
-    const { because } = await rollout.pass();
-    assert.match(because, /listener does not act/);
-    const whileAway = await rollout.read();
-    assert.equal(whileAway.status, "DEPLOYING");
-    assert.ok(whileAway.leftMs > 60_000, "all of its time");
-    await closeListenerSession(db, await rollout.openSession());
-    await rollout.pass();
-    assert.equal((await rollout.read()).status, "DEPLOYING");
-    await rollout.openSession();
-    await rollout.drain(true);
-    await rollout.pass();
-    assert.equal((await rollout.read()).status, "DEPLOYING");
-  },
-);
+eachDatabase("a rollout waits for a listener that is away or draining, and then has its full time", async (db) => {
+  const rollout = await overdueRollout(db);
+  const { because } = await rollout.pass();
+  assert.match(because, /listener does not act/);
+  const whileAway = await rollout.read();
+  assert.equal(whileAway.status, "DEPLOYING");
+  assert.ok(whileAway.leftMs > 60_000, "the rollout has its full time again");
+  await closeListenerSession(db, await rollout.openSession());
+  await rollout.pass();
+  assert.equal((await rollout.read()).status, "DEPLOYING");
+  await rollout.openSession();
+  await rollout.drain(true);
+  await rollout.pass();
+  assert.equal((await rollout.read()).status, "DEPLOYING");
+});
 
-eachDatabase("one whose listener acts is given up when its time is over", async (db) => {
+eachDatabase("fails a rollout at its deadline when its listener is connected", async (db) => {
   const rollout = await overdueRollout(db);
   await rollout.openSession();
   await rollout.pass();
   assert.equal((await rollout.read()).status, "DEPLOY_FAILED");
 });
 
-eachDatabase("one whose listener has not been there for a day is given up, and says so", async (db) => {
+eachDatabase("fails a rollout whose listener has been away for a day and names the listener", async (db) => {
   const rollout = await overdueRollout(db);
   await closeListenerSession(db, await rollout.openSession());
   await sql`update listeners set last_seen_at = now() - interval '25 hours'`.execute(db.kysely);
   await rollout.pass();
   const { status, message } = await rollout.read();
   assert.equal(status, "DEPLOY_FAILED");
-  assert.match(message ?? "", /its listener has not been there for a day/);
+  assert.match(message ?? "", /listener of this deployment has not been connected for a day/);
 });

@@ -11,7 +11,7 @@ import { dropArtifact } from "../../src/builds/image/saved-image.ts";
 import { Housekeeping, type HousekeepingDeps } from "../../src/reconciler/loop/housekeeping.ts";
 import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
-import { forgetDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
+import { deleteDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { findFinishedUpload, startUpload } from "../../src/store/builds/uploads.ts";
 import { storeReports } from "../../src/store/data-plane/observations.ts";
@@ -33,7 +33,7 @@ import { passDeps } from "./pass-deps.ts";
 
 const never = new AbortController().signal;
 
-eachDatabase("lines of agents go by age and by number, build logs stay", async (db) => {
+eachDatabase("trims lines of agents by age and number, and keeps build logs", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
   const line = (kind: "build" | "deploy", ageDays: number, message: string) => ({
@@ -61,7 +61,7 @@ eachDatabase("lines of agents go by age and by number, build logs stay", async (
 });
 
 eachDatabase(
-  "what is forgotten by its age is as old by the database's clock, whatever this machine's says",
+  "measures the age of data by the database's clock, not by this machine's",
   async (db) => {
     const world = await makeWorld(db);
     await makeDeployment(db, world);
@@ -78,7 +78,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "the artifacts of the newest revisions, the active one and all that move are kept, others go",
+  "keeps artifacts of the newest revisions, of the active one and of those in progress, and drops others",
   async (db) => {
     const world = await makeWorld(db);
     const { id } = await makeDeployment(db, world);
@@ -103,7 +103,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("a round removes uploads nobody used and directories nobody names, and leaves the rest", async (db) => {
+eachDatabase("removes unused uploads and artifact directories that no row names, and leaves the rest", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-housekeeping-"));
@@ -122,7 +122,7 @@ eachDatabase("a round removes uploads nobody used and directories nobody names, 
     await sql`update revisions set source_revision_config = source_revision_config || jsonb_build_object('source_tarball_path', ${used.object_path}::text)
                where deployment_id = ${id}`.execute(db.kysely);
     const gone: string[] = [];
-    const housekeeping = await keeper(db, directory, gone);
+    const housekeeping = await housekeepingFor(db, directory, gone);
     await housekeeping.tidy();
     assert.deepEqual((await readdir(directory)).sort(), ["fresh", "known"]);
     assert.deepEqual(gone, [left.object_path]);
@@ -132,7 +132,7 @@ eachDatabase("a round removes uploads nobody used and directories nobody names, 
 });
 
 eachDatabase(
-  "what a server that died had left of a deployment goes at the next start; what is being built stays",
+  "removes what a dead server left of a deployment at the next start, and keeps what is being built",
   async (db) => {
     const world = await makeWorld(db);
     const { id } = await makeDeployment(db, world);
@@ -145,7 +145,7 @@ eachDatabase(
         await mkdir(path.join(directory, key));
         await writeFile(path.join(directory, key, ".pierhead-artifact.json"), "{}");
       }
-      await (await keeper(db, directory, [])).sweepLeft();
+      await (await housekeepingFor(db, directory, [])).sweepLeft();
       assert.deepEqual((await readdir(directory)).sort(), ["known", "on-its-way", revisionId].sort());
     } finally {
       await rm(directory, { recursive: true });
@@ -153,14 +153,14 @@ eachDatabase(
   },
 );
 
-eachDatabase("one server at a time sees to the database", async (db) => {
+eachDatabase("tidies the database on one server at a time", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const left = await startUpload(db, { id, tenantId: world.tenantId }, new Date());
   await sql`update uploads set created_at = now() - interval '2 days'`.execute(db.kysely);
   await acquireLease(db, { name: "housekeeping", owner: "another server", leaseMs: 60_000 });
   const gone: string[] = [];
-  const housekeeping = await keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), gone);
+  const housekeeping = await housekeepingFor(db, path.join(tmpdir(), "pierhead-no-such-directory"), gone);
   await housekeeping.tidy();
   assert.deepEqual(gone, []);
   await sql`update leases set lease_until = now() - interval '1 second'`.execute(db.kysely);
@@ -168,7 +168,7 @@ eachDatabase("one server at a time sees to the database", async (db) => {
   assert.deepEqual(gone, [left.object_path]);
 });
 
-eachDatabase("sign-ins, events of tokens and the audit log go when they are old enough, and not before", async (db) => {
+eachDatabase("trims sign-ins, token events and the audit log at their age, and not before", async (db) => {
   const { tenantId } = await makeWorld(db);
   const { rows } = await sql<{ organization_id: string }>`select organization_id from workspaces`.execute(db.kysely);
   const provider = randomUUID();
@@ -203,14 +203,14 @@ eachDatabase("sign-ins, events of tokens and the audit log go when they are old 
   };
   const old = sql`actor = 'test' and action like 'of %'`;
   const directory = path.join(tmpdir(), "pierhead-no-such-directory");
-  await (await keeper(db, directory, [])).tidy();
+  await (await housekeepingFor(db, directory, [])).tidy();
   assert.deepEqual([await count("oauth_requests"), await count("oauth_token_events")], [1, 1]);
-  assert.equal(await count("audit_log", old), 2, "kept for ever unless it is said how long");
-  await (await keeper(db, directory, [], { auditRetentionDays: 90 })).tidy();
+  assert.equal(await count("audit_log", old), 2, "the audit log is kept without limit by default");
+  await (await housekeepingFor(db, directory, [], { auditRetentionDays: 90 })).tidy();
   assert.equal(await count("audit_log", old), 1);
 });
 
-eachDatabase("what has piled up goes a handful at a time: nobody waits for a delete of all of it", async (db) => {
+eachDatabase("deletes a backlog in batches, so that no other statement waits for one large delete", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
   const [webhook, sealer] = [randomUUID(), await openSealer(db, masterKey)];
@@ -233,17 +233,17 @@ eachDatabase("what has piled up goes a handful at a time: nobody waits for a del
   );
   const tables = ["idempotency_keys", "host_deliveries", "webhook_deliveries", "log_entries"];
   await using _guard = await refuseMany(db, tables);
-  await (await keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
+  await (await housekeepingFor(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
   await sql`update deployments set status = 'AWAITING_FINAL_DELETE' where id = ${id}`.execute(db.kysely);
-  const { state } = (await readState(db, id)) as { state: DeploymentState };
-  await forgetDeployment(passDeps(db), state, never);
+  const { state } = (await readState(passDeps(db).store, id)) as { state: DeploymentState };
+  await deleteDeployment(passDeps(db), state, { kind: "deleteRow" }, never);
   for (const table of tables) {
     const { rows } = await sql<{ count: number }>`select count(*) as count from ${sql.table(table)}`.execute(db.kysely);
     assert.deepEqual([table, rows[0]?.count], [table, 0]);
   }
 });
 
-/** No statement may delete more rows than one batch has. */
+/** Makes the database refuse statements that delete more rows than one batch has. */
 async function refuseMany(db: Db, tables: string[]): Promise<AsyncDisposable> {
   await sql`create function refuse_many() returns trigger language plpgsql as $$ begin
               if (select count(*) from gone) > 5000 then raise exception 'too many at once'; end if;
@@ -260,7 +260,7 @@ async function refuseMany(db: Db, tables: string[]): Promise<AsyncDisposable> {
   };
 }
 
-eachDatabase("an upload whose file could not be removed is tried again, and keeps no other from going", async (db) => {
+eachDatabase("retries an upload whose file could not be removed, and still removes the others", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const owner = { id, tenantId: world.tenantId };
@@ -274,17 +274,21 @@ eachDatabase("an upload whose file could not be removed is tried again, and keep
     gone.push(objectPath);
   };
   const directory = path.join(tmpdir(), "pierhead-no-such-directory");
-  const housekeeping = await keeper(db, directory, [], {}, { removeUpload });
+  const housekeeping = await housekeepingFor(db, directory, [], {}, { removeUpload });
   await housekeeping.tidy();
   assert.deepEqual(gone, [other]);
-  assert.equal(await findFinishedUpload(db, id, stuck), undefined, "no revision is made of what is going");
+  assert.equal(
+    await findFinishedUpload(db, id, stuck),
+    undefined,
+    "no revision can be created from an upload that is being removed",
+  );
   isStuck = false;
   await housekeeping.tidy();
   assert.deepEqual(gone, [other, stuck]);
   assert.deepEqual((await sql`select 1 from uploads`.execute(db.kysely)).rows, []);
 });
 
-eachDatabase("an artifact that a build comes to while others are removed stays", async (db) => {
+eachDatabase("keeps an artifact that a build starts to use while others are removed", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-artifacts-"));
@@ -298,7 +302,7 @@ eachDatabase("an artifact that a build comes to while others are removed stays",
       }
       return dropArtifact(path.join(directory, key), { kind: "directory" });
     };
-    await (await keeper(db, directory, [], {}, { removeArtifact })).tidy();
+    await (await housekeepingFor(db, directory, [], {}, { removeArtifact })).tidy();
     assert.deepEqual(await readdir(directory), [taken]);
   } finally {
     await rm(directory, { recursive: true });
@@ -306,7 +310,7 @@ eachDatabase("an artifact that a build comes to while others are removed stays",
 });
 
 eachDatabase(
-  "what a listener reports in the moment in which its deployment goes does not stay for ever",
+  "removes a report that a listener sent while its deployment was being deleted",
   async (db, { databaseUrl }) => {
     const world = await makeWorld(db);
     const { id } = await makeDeployment(db, world);
@@ -329,8 +333,8 @@ eachDatabase(
     );
     await other.query("commit");
     await other.end();
-    assert.equal(await late, 1, "it came too late to see that the deployment is gone");
-    await (await keeper(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
+    assert.equal(await late, 1, "the report is stored, because it did not see the delete");
+    await (await housekeepingFor(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
     assert.deepEqual((await sql`select * from observations`.execute(db.kysely)).rows, []);
   },
   { kinds: ["postgres"] },
@@ -338,7 +342,7 @@ eachDatabase(
 
 const masterKey = randomBytes(32);
 
-async function keeper(
+async function housekeepingFor(
   db: Db,
   artifactsDir: string,
   gone: string[],

@@ -14,30 +14,36 @@ import { eachDatabase } from "../support/database.ts";
 import { passDeps } from "./pass-deps.ts";
 
 const settings = {
-  ...{ deploymentsUrl: "http://127.0.0.1:8124/d/", controlPlaneUrl: "http://127.0.0.1:8124", deployTimeoutMs: 60_000 },
-  ...{ hasEndpointAuth: false, hasTracing: false, idleAfterMs: 1, drainTimeoutMs: 1, computeType: "docker" },
+  deploymentsUrl: "http://127.0.0.1:8124/d/",
+  controlPlaneUrl: "http://127.0.0.1:8124",
+  deployTimeoutMs: 60_000,
+  hasEndpointAuth: false,
+  hasTracing: false,
+  idleAfterMs: 1,
+  drainTimeoutMs: 1,
+  computeType: "docker",
 } as unknown as ReconcilerDeps["settings"];
 
 eachDatabase(
-  "the version of a deployed image is what its server says of itself, else the tag of the image",
+  "the version of a deployed image is the one its server reports, or else the tag of the image",
   async (db) => {
     const world = await makeWorld(db);
     const tagged = "registry.example.org:5000/acme/bot:2.1";
     const digest = `sha256:${"a".repeat(64)}`;
     assert.deepEqual(
       [
-        await deploy(db, world, { image: tagged, says: null }),
-        await deploy(db, world, { image: `${tagged}@${digest}`, says: null }),
-        await deploy(db, world, { image: tagged, says: "0.4.7" }),
-        await deploy(db, world, { image: `registry.example.org/acme/bot@${digest}`, says: null }),
+        await deploy(db, world, { image: tagged, reports: null }),
+        await deploy(db, world, { image: `${tagged}@${digest}`, reports: null }),
+        await deploy(db, world, { image: tagged, reports: "0.4.7" }),
+        await deploy(db, world, { image: `registry.example.org/acme/bot@${digest}`, reports: null }),
       ],
       ["2.1", "2.1", "0.4.7", null],
     );
   },
 );
 
-/** Deploys an image whose server says its version, or nothing, as it is in clusters. @returns the deployment's `image_version`. */
-async function deploy(db: Db, world: World, { image, says }: { image: string; says: string | null }) {
+/** Deploys an image whose server reports a version, or none as in clusters. Returns the deployment's `image_version`. */
+async function deploy(db: Db, world: World, { image, reports }: { image: string; reports: string | null }) {
   const config = { ...blankSourceRevisionConfig, image_uri: image };
   const source = { source: "external_docker", source_revision_config: config } as const;
   const revision = newRevision({ ...source, source_config: blankSourceConfig });
@@ -50,10 +56,18 @@ async function deploy(db: Db, world: World, { image, says }: { image: string; sa
   const { epoch } = await openListenerSession(db, world.listenerId, request);
   const { items } = await readDesired(db, world.listenerId, { after: 0, limit: 10 });
   const generation = items.find(({ deployment_id }) => deployment_id === made.id)?.generation;
-  assert.ok(generation !== undefined, "it is assigned");
+  assert.ok(generation !== undefined, "the deployment is assigned");
   const report = {
-    ...{ deployment_id: made.id, generation, seq: 1, target_revision_id: revision.id, target_phase: "ready" as const },
-    ...{ serving_revision_id: revision.id, asleep: false, deleted: false, server_version: says, cause: null },
+    deployment_id: made.id,
+    generation,
+    seq: 1,
+    target_revision_id: revision.id,
+    target_phase: "ready" as const,
+    serving_revision_id: revision.id,
+    asleep: false,
+    deleted: false,
+    server_version: reports,
+    cause: null,
     replicas: [],
   };
   await storeReports(db, { listenerId: world.listenerId, epoch }, [report]);

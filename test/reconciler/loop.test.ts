@@ -13,7 +13,7 @@ import { eventually } from "../support/eventually.ts";
 import { passDeps } from "./pass-deps.ts";
 
 eachDatabase(
-  "a deployment claimed again before its last pass has ended keeps the lease of the new one",
+  "a deployment that is claimed again before its previous pass has ended keeps the lease of the new pass",
   async (db) => {
     const sealer = await openSealer(db, randomBytes(32));
     const passes: PromiseWithResolvers<void>[] = [];
@@ -31,10 +31,9 @@ eachDatabase(
       shared: { postgres: server, redis: null },
       container: null,
       areContainersWanted: false,
-      sealer,
     };
     const settings = { owner: "me", resyncIntervalMs: 3_600_000 };
-    const loop = new ReconcilerLoop(passDeps(db, { databases }), createMetrics().reconciler, settings);
+    const loop = new ReconcilerLoop(passDeps(db, { databases, sealer }), createMetrics().reconciler, settings);
     const { id } = await makeDeployment(db, await makeWorld(db));
     const queued = async () => {
       const { rows } = await sql<{ generation: number; left: number }>`
@@ -42,7 +41,7 @@ eachDatabase(
        where deployment_id = ${id}`.execute(db.kysely);
       return rows[0] as { generation: number; left: number };
     };
-    const leaveFor = (seconds: number) =>
+    const expireIn = (seconds: number) =>
       sql`update reconcile_queue set lease_until = now() + ${seconds} * interval '1 second'`.execute(db.kysely);
     loop.start();
     try {
@@ -51,7 +50,7 @@ eachDatabase(
         (count) => count === 1,
         { what: "a pass" },
       );
-      await leaveFor(-1);
+      await expireIn(-1);
       await eventually(
         () => passes.length,
         (count) => count === 2,
@@ -60,7 +59,7 @@ eachDatabase(
       const { generation } = await queued();
       passes[0]?.reject(new Error("the server is away"));
       await eventually(queued, (row) => row.generation > generation, { what: "the end of the first pass" });
-      await leaveFor(25);
+      await expireIn(25);
       await eventually(queued, ({ left }) => left > 26, { what: "the lease is renewed", timeoutMs: 15_000 });
     } finally {
       await loop.stop();
@@ -70,7 +69,7 @@ eachDatabase(
   { kinds: ["embedded"] },
 );
 
-eachDatabase("a loop that is stopped while it claims leaves nothing leased behind", async (db) => {
+eachDatabase("a loop that is stopped during a claim leaves no lease behind", async (db) => {
   const { id } = await makeDeployment(db, await makeWorld(db));
   const settings = { owner: "me", resyncIntervalMs: 3_600_000 };
   const loop = new ReconcilerLoop(passDeps(db), createMetrics().reconciler, settings);
@@ -83,36 +82,39 @@ eachDatabase("a loop that is stopped while it claims leaves nothing leased behin
   assert.deepEqual(rows, [{ lease_owner: null, is_due: true }]);
 });
 
-eachDatabase("what a server has no place for now is looked at by the others, too, whenever they began", async (db) => {
-  const world = await makeWorld(db);
-  const { id, revisionId } = await makeDeployment(db, world);
-  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
-  await sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`.execute(db.kysely);
-  const asked = new Set<string>();
-  const loopOf = (owner: string) => {
-    const builds = {
-      stagger: new Stagger(),
-      isRunning: () => false,
-      get hasFreeSlot() {
-        asked.add(owner);
-        return false;
-      },
+eachDatabase(
+  "a deployment that one server has no slot for is claimed by another one, whenever that one started",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id, revisionId } = await makeDeployment(db, world);
+    await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+    await sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`.execute(db.kysely);
+    const asked = new Set<string>();
+    const loopOf = (owner: string) => {
+      const builds = {
+        stagger: new Stagger(),
+        isRunning: () => false,
+        get hasFreeSlot() {
+          asked.add(owner);
+          return false;
+        },
+      };
+      const settings = { owner, resyncIntervalMs: 3_600_000 };
+      return new ReconcilerLoop(passDeps(db, { builds: builds as never }), createMetrics().reconciler, settings);
     };
-    const settings = { owner, resyncIntervalMs: 3_600_000 };
-    return new ReconcilerLoop(passDeps(db, { builds: builds as never }), createMetrics().reconciler, settings);
-  };
-  const [full, free] = [loopOf("full"), loopOf("free")];
-  full.start();
-  try {
-    // Its look would always come a moment after that of the first one, too early for what that one has put off.
-    await sleep(150);
-    free.start();
-    await eventually(
-      () => asked,
-      (owners) => owners.has("free"),
-      { what: "the other server's turn", timeoutMs: 30_000 },
-    );
-  } finally {
-    await Promise.all([full.stop(), free.stop()]);
-  }
-});
+    const [full, free] = [loopOf("full"), loopOf("free")];
+    full.start();
+    try {
+      // With fixed intervals its polls would always come just before the deployment is due again.
+      await sleep(150);
+      free.start();
+      await eventually(
+        () => asked,
+        (owners) => owners.has("free"),
+        { what: "a pass on the other server", timeoutMs: 30_000 },
+      );
+    } finally {
+      await Promise.all([full.stop(), free.stop()]);
+    }
+  },
+);

@@ -4,25 +4,26 @@ import type { DeploymentStatus } from "../../src/contract/deployments/deployment
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../src/contract/revisions/revision.ts";
 import { canMoveRevision, holdsSlot } from "../../src/domain/revision-status.ts";
-import { planDeployment, type Step } from "../../src/reconciler/plan/plan.ts";
+import { planDeployment } from "../../src/reconciler/plan/plan.ts";
 import type { BuildFacts, DeploymentState, RevisionFacts } from "../../src/reconciler/plan/state.ts";
+import type { Step } from "../../src/reconciler/plan/step.ts";
 
 const now = new Date("2026-01-01T12:00:00Z");
 const later = new Date("2026-01-01T12:10:00Z");
 const earlier = new Date("2026-01-01T11:50:00Z");
 
-test("in every world the planned move is one that the status table allows", () => {
-  let worlds = 0;
-  for (const state of everyWorld()) {
-    worlds += 1;
+test("plans only moves that the status table allows, in every state", () => {
+  let states = 0;
+  for (const state of everyState()) {
+    states += 1;
     const step = planDeployment(state, now);
     if (step.kind === "move") assert.ok(canMoveRevision(step.from, step.to), JSON.stringify({ state, step }));
   }
-  assert.ok(worlds > 20_000, `only ${worlds} worlds`);
+  assert.ok(states > 20_000, `only ${states} states`);
 });
 
-test("no world rolls out a second revision while another one is in progress", () => {
-  for (const state of everyWorld()) {
+test("never rolls out a second revision while another one is in progress", () => {
+  for (const state of everyState()) {
     const step = planDeployment(state, now);
     const inProgress = state.unsettled.find((revision) => holdsSlot(revision.status));
     if (inProgress === undefined || !("revisionId" in step) || step.kind === "cancelBuild") continue;
@@ -32,8 +33,8 @@ test("no world rolls out a second revision while another one is in progress", ()
   }
 });
 
-test("a revision counts as deployed only when the listener says so about this very assignment", () => {
-  for (const state of everyWorld()) {
+test("finishes a rollout only when the listener reports it ready for the current assignment", () => {
+  for (const state of everyState()) {
     const step = planDeployment(state, now);
     if (step.kind !== "finishRollout") continue;
     assert.equal(state.observation?.report.target_phase, "ready");
@@ -43,8 +44,8 @@ test("a revision counts as deployed only when the listener says so about this ve
   }
 });
 
-test("a step past its deadline ends in a failure with a message, whatever else is the case", () => {
-  for (const state of everyWorld()) {
+test("ends a step past its deadline in a failure with a message, in every state", () => {
+  for (const state of everyState()) {
     if (state.status !== "READY") continue;
     const overdue = state.unsettled.find(
       (revision) => (revision.status === "CREATING" || holdsSlot(revision.status)) && revision.deadlineAt === earlier,
@@ -60,17 +61,17 @@ test("a step past its deadline ends in a failure with a message, whatever else i
   }
 });
 
-test("a wait ends by itself or because the listener reports: it never waits for nothing", () => {
-  for (const state of everyWorld()) {
+test("waits until a time, or for a report of the listener, but never without an end", () => {
+  for (const state of everyState()) {
     const step = planDeployment(state, now);
     if (step.kind === "wait" && step.until === null)
       assert.ok(state.assignment?.op === "delete", JSON.stringify(state));
   }
 });
 
-test("a deployment that is being deleted starts nothing and ends in its row being dropped", () => {
+test("a deployment that is being deleted starts nothing and ends with its row deleted", () => {
   const allowed: Step["kind"][] = ["cancelBuild", "move", "assignDelete", "finalize", "deleteRow", "wait"];
-  for (const state of everyWorld()) {
+  for (const state of everyState()) {
     if (state.status !== "AWAITING_DELETE" && state.status !== "AWAITING_FINAL_DELETE") continue;
     const step = planDeployment(state, now);
     assert.ok(allowed.includes(step.kind), JSON.stringify({ state, step }));
@@ -79,8 +80,8 @@ test("a deployment that is being deleted starts nothing and ends in its row bein
   }
 });
 
-test("the build of a revision that is no longer building is killed first", () => {
-  for (const state of everyWorld()) {
+test("kills the build of a revision that is no longer building before anything else", () => {
+  for (const state of everyState()) {
     const orphan = state.builds.find(
       (build) =>
         build.status === "running" &&
@@ -90,15 +91,15 @@ test("the build of a revision that is no longer building is killed first", () =>
   }
 });
 
-test("the newest queued revision runs and older queued ones are skipped first", () => {
+test("skips older queued revisions and then runs the newest", () => {
   const queued = ["a", "b", "c"].map((id) => revision(id, "QUEUED", null, true));
-  const state = world({ unsettled: queued });
+  const state = stateWith({ unsettled: queued });
   assert.deepEqual(planDeployment(state, now), { kind: "skip", revisionIds: ["a", "b"], supersededBy: "c" });
-  const alone = world({ unsettled: queued.slice(-1) });
+  const alone = stateWith({ unsettled: queued.slice(-1) });
   assert.equal((planDeployment(alone, now) as { to?: string }).to, "AWAITING_DEPLOY");
 });
 
-test("nothing in progress and the data plane told to run the active revision: nothing to do", () => {
+test("has nothing to do when nothing is in progress and the active revision is assigned", () => {
   const assignment = {
     generation: 3,
     op: "apply",
@@ -106,17 +107,17 @@ test("nothing in progress and the data plane told to run the active revision: no
     servingRevisionId: "a",
     isCurrent: true,
   } as const;
-  assert.equal(planDeployment(world({ activeRevisionId: "a", assignment }), now).kind, "none");
+  assert.equal(planDeployment(stateWith({ activeRevisionId: "a", assignment }), now).kind, "none");
   const stale = { ...assignment, targetRevisionId: "b" };
-  assert.deepEqual(planDeployment(world({ activeRevisionId: "a", assignment: stale }), now), {
+  assert.deepEqual(planDeployment(stateWith({ activeRevisionId: "a", assignment: stale }), now), {
     kind: "settleAssignment",
     revisionId: "a",
   });
 });
 
-test("a tracing project is made only when there is nothing else to do, and tried again at its time", () => {
-  const wanted = { isWanted: true, retryAt: null, isDoomed: false };
-  for (const state of everyWorld()) {
+test("creates a tracing project only when there is nothing else to do, and retries it at its time", () => {
+  const wanted = { isWanted: true, retryAt: null, isDeletedToo: false };
+  for (const state of everyState()) {
     const [without, due, late] = [null, wanted, { ...wanted, retryAt: later }].map((tracing) =>
       planDeployment({ ...state, tracing }, now),
     ) as [Step, Step, Step];
@@ -131,43 +132,43 @@ test("a tracing project is made only when there is nothing else to do, and tried
   }
 });
 
-test("a doomed tracing project goes before the row of its deployment; any other one stays", () => {
-  const tracing = { isWanted: false, retryAt: null, isDoomed: true };
-  const dying = world({ status: "AWAITING_FINAL_DELETE", tracing });
-  assert.equal(planDeployment(dying, now).kind, "removeTracingProject");
-  for (const kept of [null, { ...tracing, isDoomed: false }]) {
-    assert.equal(planDeployment({ ...dying, tracing: kept }, now).kind, "deleteRow");
+test("deletes a tracing project before the row of its deployment only when it is to be deleted with it", () => {
+  const tracing = { isWanted: false, retryAt: null, isDeletedToo: true };
+  const deleting = stateWith({ status: "AWAITING_FINAL_DELETE", tracing });
+  assert.equal(planDeployment(deleting, now).kind, "removeTracingProject");
+  for (const other of [null, { ...tracing, isDeletedToo: false }]) {
+    assert.equal(planDeployment({ ...deleting, tracing: other }, now).kind, "deleteRow");
   }
 });
 
-test("a followed branch is looked at beside everything else, at its time and no later than five minutes on", () => {
-  const following = { isFollowing: true, lookAt: null, tellAt: null, isTold: false };
-  for (const state of everyWorld()) {
+test("polls a followed branch when there is nothing else to do, and waits no longer than until its next poll", () => {
+  const following = { isFollowing: true, pollAt: null, reportAt: null, hasReports: false };
+  for (const state of everyState()) {
     const without = planDeployment(state, now);
     const isIdle = (without.kind === "wait" || without.kind === "none") && state.status === "READY";
     for (const [host, kind] of [
-      [following, "lookAtBranch"],
-      [{ ...following, lookAt: now }, "lookAtBranch"],
-      [{ ...following, lookAt: later, tellAt: now }, "tellHost"],
-      [{ ...following, isFollowing: false, lookAt: later }, "forgetBranch"],
+      [following, "inspectBranch"],
+      [{ ...following, pollAt: now }, "inspectBranch"],
+      [{ ...following, pollAt: later, reportAt: now }, "reportToHost"],
+      [{ ...following, isFollowing: false, pollAt: later }, "unfollowBranch"],
     ] as const) {
       const step = planDeployment({ ...state, host }, now);
       if (isIdle) assert.equal(step.kind, kind);
       else assert.deepEqual(step, without);
     }
-    const waiting = planDeployment({ ...state, host: { ...following, lookAt: later } }, now);
+    const waiting = planDeployment({ ...state, host: { ...following, pollAt: later } }, now);
     if (isIdle) assert.ok(waiting.kind === "wait" && waiting.until !== null && waiting.until <= later);
   }
 });
 
-test("a deployment that follows nothing has nothing to do with its host", () => {
-  const host = { isFollowing: false, lookAt: null, tellAt: null, isTold: true };
-  for (const state of everyWorld()) {
+test("has no work for the code host of a deployment that follows no branch", () => {
+  const host = { isFollowing: false, pollAt: null, reportAt: null, hasReports: true };
+  for (const state of everyState()) {
     assert.deepEqual(planDeployment({ ...state, host }, now), planDeployment(state, now));
   }
 });
 
-function world(given: Partial<DeploymentState>): DeploymentState {
+function stateWith(given: Partial<DeploymentState>): DeploymentState {
   return {
     id: "d",
     tenantId: "t",
@@ -189,14 +190,14 @@ function revision(id: string, status: RevisionStatus, deadlineAt: Date | null, h
   return { id, status, deadlineAt, hasArtifact, traceparent: null };
 }
 
-function* everyWorld(): Generator<DeploymentState> {
+function* everyState(): Generator<DeploymentState> {
   const statuses: DeploymentStatus[] = ["AWAITING_DATABASE", "READY", "AWAITING_DELETE", "AWAITING_FINAL_DELETE"];
   for (const status of statuses)
     for (const unsettled of everyQueue())
       for (const builds of everyBuild())
         for (const assignment of everyAssignment())
           for (const observation of everyObservation())
-            yield world({
+            yield stateWith({
               status,
               unsettled,
               builds,

@@ -1,22 +1,22 @@
 import { randomUUID } from "node:crypto";
 import type { BuildLine } from "../../builds/build.ts";
-import type { Db } from "../../store/engine/database.ts";
-import { appendLogEntries, type NewLogEntry } from "../../store/logs/log-entries.ts";
+import type { NewLogEntry } from "../../store/logs/log-entries.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { tryAgain } from "../retry-database.ts";
+import { retryDatabase } from "../retry-database.ts";
+import type { BuildStore } from "../store.ts";
 
-/** Lines wait at most this long before they are durable: a watcher who polls each second sees them at once. */
+/** Lines wait at most this long before they are durable, so a client that polls every second sees them at once. */
 const flushDelayMs = 100;
 
-/** Written at once; what fails is tried again, and lines that are stored already are passed over by their keys. */
+/** Lines written at once. A failed batch is written again; the line keys keep stored lines from being stored twice. */
 const batchMax = 500;
 
-/** After this long without a database the lines are given up, and the build ends without them. */
+/** Lines that cannot be written for this long are dropped, and the build ends without them. */
 const databaseAwayMs = 30_000;
 
-/** Durable log of one build. Lines are written in order, in batches; `close` resolves when the last one is stored. */
+/** Opens the durable log of one build. Lines are stored in order, in batches; `close` resolves when the last one is stored. */
 export function createBuildLog(
-  db: Db,
+  store: Pick<BuildStore, "appendLog">,
   revision: { id: string; deploymentId: string },
   logger: Logger,
 ): { write(line: BuildLine): void; close(): Promise<void> } {
@@ -31,13 +31,11 @@ export function createBuildLog(
     flushed = flushed.then(async () => {
       while (waiting.length > 0) {
         const batch = waiting.splice(0, batchMax);
-        // Losing log lines must not fail a build: the database being away for a moment is not the user's fault.
-        await tryAgain(() => appendLogEntries(db, batch), { forMs: databaseAwayMs }).catch((error: unknown) =>
-          logger.warn(
-            { revision_id: revision.id, lines: batch.length, error: describeError(error) },
-            "build log lines lost",
-          ),
-        );
+        // A build must not fail for lost log lines: a database that is away for a moment is not the user's fault.
+        await retryDatabase(() => store.appendLog(batch), { forMs: databaseAwayMs }).catch((error: unknown) => {
+          const fields = { revision_id: revision.id, lines: batch.length, error: describeError(error) };
+          logger.warn(fields, "build log lines lost");
+        });
       }
     });
   };

@@ -1,34 +1,33 @@
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../../builds/build.ts";
-import { killBuild, removeWorkDirs, startBuild } from "../../builds/worker/start-build.ts";
-import {
-  claimBuild,
-  finishBuild,
-  type OrphanedProcess,
-  recordBuildProcess,
-  releaseBuilds,
-  renewBuilds,
-  takeAbandonedBuild,
-} from "../../store/builds/builds.ts";
-import type { Db } from "../../store/engine/database.ts";
+import type { OrphanedProcess } from "../../store/builds/builds.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { traceOfError } from "../../telemetry/traces.ts";
-import { tryAgain } from "../retry-database.ts";
+import { retryDatabase } from "../retry-database.ts";
 import { Stagger } from "../slots.ts";
+import type { BuildStore } from "../store.ts";
 import { createBuildLog } from "./build-log.ts";
 import { inBuildSpan } from "./build-span.ts";
+import type { BuildWorkers } from "./build-workers.ts";
+
+export interface BuildRunnerDeps {
+  store: BuildStore;
+  workers: BuildWorkers;
+  logger: Logger;
+  ended: Metrics["builds"];
+}
 
 export interface BuildRunnerSettings {
-  /** Unique per server process: what its builds and their leases are held under. */
+  /** Owner of the builds and leases of this server. Unique per server process. */
   owner: string;
   concurrencyMax: number;
-  /** A server that has not renewed a build for this long is taken for dead. */
+  /** A server that has not renewed a build for this long counts as dead. */
   leaseMs: number;
 }
 
-interface BuildOf {
+interface BuildOwner {
   id: string;
   deploymentId: string;
   tenantId: string;
@@ -37,37 +36,38 @@ interface BuildOf {
 interface Entry {
   build: RunningBuild | null;
   isCancelled: boolean;
-  /** Its log is stored, and its end, if it is ours to tell. Never rejects. */
+  /** Resolves when the log is stored and, if the build is still ours, its end as well. Never rejects. */
   ended: Promise<void>;
 }
 
-const stopNotice = "This server stops: the build begins again on the next one.";
-const unwantedNotice = "This server ends its work on the build: it is not wanted any more, or another server has it.";
+const stopNotice = "This server is stopping. The build starts again on the next one.";
+const unwantedNotice = "This server stops the build: it is no longer needed, or another server has taken it over.";
 
-const lastLinesMs = 2_000;
+const closeTimeoutMs = 2_000;
 
 /**
- * The builds of this server: at most `concurrencyMax` at a time, each in a worker process, each under a lease in the
+ * The builds of this server: at most `concurrencyMax` at a time, each in its own worker process and under a lease in the
  * store. A build outlives neither its server nor its revision.
  */
 export class BuildRunner {
-  /** For revisions that find all slots taken. */
+  /** Spreads the retries of revisions that find all slots taken. */
   readonly stagger = new Stagger();
   readonly #running = new Map<string, Entry>();
-  readonly #heartbeat: NodeJS.Timeout;
-  readonly #db: Db;
+  readonly #stopHeartbeat: () => void;
+  readonly #store: BuildStore;
+  readonly #workers: BuildWorkers;
   readonly #logger: Logger;
   readonly #ended: Metrics["builds"];
   readonly #settings: BuildRunnerSettings;
   #isClosing = false;
 
-  constructor(deps: { db: Db; logger: Logger; ended: Metrics["builds"] }, settings: BuildRunnerSettings) {
-    this.#db = deps.db;
-    this.#logger = deps.logger;
-    this.#ended = deps.ended;
+  constructor({ store, workers, logger, ended }: BuildRunnerDeps, settings: BuildRunnerSettings) {
+    this.#store = store;
+    this.#workers = workers;
+    this.#logger = logger;
+    this.#ended = ended;
     this.#settings = settings;
-    this.#heartbeat = setInterval(() => void this.#renew(), settings.leaseMs / 3);
-    this.#heartbeat.unref();
+    this.#stopHeartbeat = workers.every(settings.leaseMs / 3, () => void this.#renew());
   }
 
   get hasFreeSlot(): boolean {
@@ -79,22 +79,22 @@ export class BuildRunner {
   }
 
   /**
-   * Begins the build of a revision unless another server has it. Resolves once it runs; its end is a change.
-   * @returns false when there was no slot, or another server was faster.
+   * Starts the build of a revision unless another server has it. Resolves once it runs; its end makes the deployment due.
+   * @returns false when there was no free slot, or another server was faster
    */
-  async begin(revision: BuildOf, request: BuildRequest, deadlineAt: Date): Promise<boolean> {
+  async begin(revision: BuildOwner, request: BuildRequest, deadlineAt: Date): Promise<boolean> {
     if (!this.hasFreeSlot || this.#running.has(revision.id)) return false;
     const entry: Entry = { build: null, isCancelled: false, ended: Promise.resolve() };
     this.#running.set(revision.id, entry);
     try {
       const { owner, leaseMs } = this.#settings;
-      const left = await claimBuild(this.#db, revision, { owner, leaseMs, deadlineAt });
+      const left = await this.#store.claimBuild(revision, { owner, leaseMs, deadlineAt });
       if (left === undefined) {
         this.#running.delete(revision.id);
         return false;
       }
-      await endOrphanedBuild(left, revision.id);
-      await removeWorkDirs(path.dirname(request.workDir), revision.id);
+      await this.#killOrphan(left, revision.id);
+      await this.#workers.removeWorkDirs(path.dirname(request.workDir), revision.id);
       entry.ended = this.#run(revision, request, entry);
       return true;
     } catch (error) {
@@ -103,7 +103,11 @@ export class BuildRunner {
     }
   }
 
-  /** Kills a build nobody wants any more, with everything it started; also one that a dead server left. */
+  /**
+   * Kills a build that is no longer needed, with every process it started. A build of another server is killed only when
+   * that server is dead.
+   * @returns false when another server runs it
+   */
   async cancel(revisionId: string): Promise<boolean> {
     const entry = this.#running.get(revisionId);
     if (entry !== undefined) {
@@ -112,27 +116,28 @@ export class BuildRunner {
       return true;
     }
     const { owner, leaseMs } = this.#settings;
-    const left = await takeAbandonedBuild(this.#db, revisionId, { owner, leaseMs });
+    const left = await this.#store.takeAbandonedBuild(revisionId, { owner, leaseMs });
     if (left === undefined) return false;
-    await endOrphanedBuild(left, revisionId);
-    await finishBuild(this.#db, revisionId, { owner, status: "cancelled", result: null });
+    await this.#killOrphan(left, revisionId);
+    await this.#store.finishBuild(revisionId, { owner, status: "cancelled", result: null });
     return true;
   }
 
-  /** Stops all builds and hands them over: the next server begins them again at once, and none runs twice. */
+  /** Stops all builds and releases their leases, so that the next server starts them again at once and none runs twice. */
   async close(): Promise<void> {
     this.#isClosing = true;
-    clearInterval(this.#heartbeat);
+    this.#stopHeartbeat();
     const entries = [...this.#running.values()];
-    for (const entry of entries) entry.isCancelled = true; // one that is about to start ends as soon as it has
+    for (const entry of entries) entry.isCancelled = true; // a build that is about to start ends as soon as it has
     await Promise.all(entries.map(({ build }) => build?.cancel(stopNotice)));
-    // The last lines of their logs, unless there is no database to take them.
-    await Promise.race([Promise.all(entries.map(({ ended }) => ended)), sleep(lastLinesMs, undefined, { ref: false })]);
-    await releaseBuilds(this.#db, this.#settings.owner);
+    // Waits for the last lines of the logs, unless the database is away.
+    const ended = Promise.all(entries.map((entry) => entry.ended));
+    await Promise.race([ended, sleep(closeTimeoutMs, undefined, { ref: false })]);
+    await this.#store.releaseBuilds(this.#settings.owner);
   }
 
-  async #run(revision: BuildOf, request: BuildRequest, entry: Entry): Promise<void> {
-    const log = createBuildLog(this.#db, revision, this.#logger);
+  async #run(revision: BuildOwner, request: BuildRequest, entry: Entry): Promise<void> {
+    const log = createBuildLog(this.#store, revision, this.#logger);
     try {
       await inBuildSpan(revision, log.write, async (onLine) => {
         const result = await this.#build(revision, request, entry, onLine);
@@ -149,17 +154,17 @@ export class BuildRunner {
   }
 
   async #build(
-    revision: BuildOf,
+    revision: BuildOwner,
     request: BuildRequest,
     entry: Entry,
     onLine: (line: BuildLine) => void,
   ): Promise<BuildResult> {
     try {
-      const build = await startBuild(request, { onLine });
+      const build = this.#workers.start(request, onLine);
       entry.build = build;
       const { owner, leaseMs } = this.#settings;
       const worker = { owner, pid: build.pid, pidStarted: build.startedAtTicks };
-      await tryAgain(() => recordBuildProcess(this.#db, revision.id, worker), { forMs: leaseMs });
+      await retryDatabase(() => this.#store.recordBuildProcess(revision.id, worker), { forMs: leaseMs });
       if (entry.isCancelled) await build.cancel(this.#isClosing ? stopNotice : undefined);
       return await build.result;
     } catch (error) {
@@ -168,38 +173,38 @@ export class BuildRunner {
     }
   }
 
-  async #finish(revision: BuildOf, result: BuildResult): Promise<void> {
+  async #finish(revision: BuildOwner, result: BuildResult): Promise<void> {
     if (this.#isClosing) return;
-    const { owner } = this.#settings;
+    const { owner, leaseMs } = this.#settings;
     const isCancelled = !result.ok && result.reason === "Cancelled";
     const status = result.ok ? "succeeded" : isCancelled ? "cancelled" : "failed";
     const stored = result.ok
       ? { failure: null, artifact: result.artifact }
       : { failure: result.message, artifact: null };
     const end = { owner, status, result: stored } as const;
-    // Once the lease has run out somebody else may have it: then it is not ours, and written down nowhere.
-    const isOurs = await tryAgain(() => finishBuild(this.#db, revision.id, end), { forMs: this.#settings.leaseMs });
+    // After the lease another server may own the build. Its end is not ours to record then.
+    const isOurs = await retryDatabase(() => this.#store.finishBuild(revision.id, end), { forMs: leaseMs });
     if (isOurs) this.#ended.inc({ outcome: status });
     this.#logger.info({ revision_id: revision.id, outcome: isOurs ? status : "taken over" }, "build ended");
   }
 
   /**
-   * A build whose lease went to another server must not go on here, nor one that nobody wants any more: the pass that finds
-   * that out runs on any server, and only this one can end it.
+   * Renews the leases. Stops builds that another server took over and builds that are no longer needed: any server may
+   * find out that a build is not needed, but only its owner can end it.
    */
   async #renew(): Promise<void> {
     const ids = [...this.#running.keys()];
     if (ids.length === 0) return;
     try {
-      const unwanted = await renewBuilds(this.#db, this.#settings.owner, ids, this.#settings.leaseMs);
+      const unwanted = await this.#store.renewBuilds(this.#settings.owner, ids, this.#settings.leaseMs);
       await Promise.all(unwanted.map((id) => this.#running.get(id)?.build?.cancel(unwantedNotice)));
     } catch (error) {
       this.#logger.warn({ error: describeError(error) }, "build heartbeat failed");
     }
   }
-}
 
-async function endOrphanedBuild(left: OrphanedProcess, buildId: string): Promise<void> {
-  if (left.pid === null || left.pidStarted === null) return;
-  await killBuild({ pid: left.pid, startedAtTicks: left.pidStarted, buildId });
+  async #killOrphan(left: OrphanedProcess, buildId: string): Promise<void> {
+    if (left.pid === null || left.pidStarted === null) return;
+    await this.#workers.kill({ pid: left.pid, startedAtTicks: left.pidStarted, buildId });
+  }
 }

@@ -1,10 +1,10 @@
 import type { BuildLine, BuildResult } from "../../builds/build.ts";
 import { type Span, withSpan } from "../../telemetry/traces.ts";
 
-/** "Step 3/6: Install dependencies", as the build says it; of what is fetched not the address. */
+/** Matches "Step 3/6: Install dependencies" in a build log. Of a fetch it captures only the verb, not the address. */
 const phasePattern = /^Step \d+\/\d+: (Fetch|[\w ]+)/;
 
-/** A build as a step of the pass that began it, and its phases as steps of the build. */
+/** Runs a build in a span under the pass that started it, with one child span for each phase of the build. */
 export function inBuildSpan(
   revision: { id: string; deploymentId: string; tenantId: string },
   write: (line: BuildLine) => void,

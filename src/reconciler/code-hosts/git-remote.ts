@@ -1,18 +1,22 @@
 import { type GitAccess, gitAccess } from "../../integrations/git-access.ts";
-import { openIntegration } from "../../store/code-hosts/integrations.ts";
-import type { ReconcilerDeps } from "../deps.ts";
+import type { StepDeps } from "../deps.ts";
+import type { ReconcilerStore } from "../store.ts";
 
-/** How a repository of a workspace is reached, with a credential made for this one use. */
+/** A repository of a workspace, with a credential that was minted for this one use. */
 export type Remote = GitAccess & { repoUrl: string; allowLocal: boolean };
 
-/** @throws GitFailure when its integration is gone or not for this repository, or the host gives no token. */
-export async function remoteOf(
-  { db, sealer, github, settings }: Pick<ReconcilerDeps, "db" | "sealer" | "github" | "settings">,
+interface RemoteDeps extends Pick<StepDeps, "github" | "settings"> {
+  store: Pick<ReconcilerStore, "openIntegration">;
+}
+
+/** @throws GitFailure when the integration is gone or not for this repository, or the host grants no token */
+export async function openRemote(
+  { store, github, settings }: RemoteDeps,
   { tenantId, integrationId, repoUrl }: { tenantId: string; integrationId: string | null; repoUrl: string },
   signal: AbortSignal,
 ): Promise<Remote> {
   const { allowLocalSources: allowLocal, allowPrivateNetwork } = settings;
-  const open = integrationId === null ? null : await openIntegration(db, sealer, { tenantId, id: integrationId });
+  const open = integrationId === null ? null : await store.openIntegration({ tenantId, id: integrationId });
   const integration = open && { ...open.row, ...open.secrets, installationId: open.row.installation_id };
   const access = await gitAccess({ github, allowPrivateNetwork }, { integration, repoUrl }, signal);
   return { ...access, repoUrl, allowLocal };

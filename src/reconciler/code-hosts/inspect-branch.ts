@@ -9,25 +9,24 @@ import { type BranchWatch, findWatch, recordBranchPoll } from "../../store/code-
 import { findGitSettings } from "../../store/code-hosts/git-settings.ts";
 import { findCommitOf, hasCommitSince } from "../../store/code-hosts/pushes.ts";
 import { type DeploymentRow, findDeployment } from "../../store/deployments/deployments.ts";
-import type { ReconcilerDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import type { Performed } from "../steps/perform.ts";
-import { type Remote, remoteOf } from "./git-remote.ts";
-import { makePushRevisions } from "./push-revisions.ts";
-import { lookAtPulls } from "./sync-previews.ts";
+import { done, type Performed } from "../steps/performed.ts";
+import type { CodeHostDeps } from "./code-host-deps.ts";
+import { openRemote, type Remote } from "./git-remote.ts";
+import { createPushRevisions } from "./push-revisions.ts";
+import { syncPreviews } from "./sync-previews.ts";
 
-const done: Performed = { kind: "done" };
 const gitTimeoutMs = 20_000;
 
-/** A host that was away is asked again after this long, doubled with each time. */
+/** First retry delay after a host could not be reached. It doubles with each failure. */
 const retryMinMs = 15_000;
 
 /**
- * Compares the branch a deployment follows with what was last seen of it, and makes a revision of its head when that has
- * moved. Nobody says that it moved: a message of the host makes the look due, and so does the time when none came.
+ * Compares the branch that a deployment follows with its last known commit, creates a revision when it has moved, and
+ * brings the previews in line with the open pull requests. A webhook only makes this step due; so does the poll interval.
  */
-export async function lookAtBranch(
-  deps: ReconcilerDeps,
+export async function inspectBranch(
+  deps: CodeHostDeps,
   state: DeploymentState,
   signal: AbortSignal,
 ): Promise<Performed> {
@@ -36,31 +35,31 @@ export async function lookAtBranch(
   if (row === undefined || followed === undefined) return done;
   const known = await findWatch(deps.db, state.id);
   const { repoKey, ref } = followed;
-  // Another repository or branch is followed from where it stands: a change of settings is no push (contract 4.4).
+  // A new repository or branch is followed from its current commit: a change of settings is no push (contract 4.4).
   const watch = known?.repo_key === repoKey && known.ref === ref ? known : undefined;
   const base = { deploymentId: state.id, tenantId: state.tenantId, repoKey, ref, told: known?.told ?? 0 };
   let lastSeen = watch?.commit_sha ?? null;
-  let isLooked = false;
+  let isPolled = false;
   try {
     const { commitSha, commits } = await findPushes(deps, row, { followed, watch }, signal);
-    const look = { ...base, commitSha, handled: known?.pushed ?? [], nextInMs: nextIn(deps), error: null };
-    await makePushRevisions(deps, row, commits, look);
-    [lastSeen, isLooked] = [commitSha, true];
-    // Afterwards, and written down again if it fails: a host's API that is away holds up no push.
-    await lookAtPulls(deps, row, signal);
+    const poll = { ...base, commitSha, handled: known?.pushed ?? [], nextInMs: nextPollMs(deps), error: null };
+    await createPushRevisions(deps, row, commits, poll);
+    [lastSeen, isPolled] = [commitSha, true];
+    // After the push, so that a host whose API is away delays no push. A failure is recorded over the poll.
+    await syncPreviews(deps, row, signal);
   } catch (error) {
-    if (!isTold(error)) throw error;
+    if (!isUserError(error)) throw error;
     const isGone = error instanceof GitFailure && error.reason === "RefNotFound";
-    const nextInMs = isLooked ? nextIn(deps) : retryIn(deps, known?.attempts ?? 0);
-    const look = { ...base, commitSha: isGone ? null : lastSeen, handled: [], nextInMs, error: error.message };
-    await recordBranchPoll(deps.db, look);
+    const nextInMs = isPolled ? nextPollMs(deps) : retryDelayMs(deps, known?.attempts ?? 0);
+    const poll = { ...base, commitSha: isGone ? null : lastSeen, handled: [], nextInMs, error: error.message };
+    await recordBranchPoll(deps.db, poll);
   }
   return done;
 }
 
-/** Where the branch stands, and the commits that are to have revisions, oldest first. @throws GitFailure, NoPlace */
+/** Returns the head of the branch and the commits that need revisions, oldest first. @throws GitFailure, NoFreeSlot */
 async function findPushes(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   row: DeploymentRow,
   { followed, watch }: { followed: Followed; watch: BranchWatch | undefined },
   signal: AbortSignal,
@@ -68,12 +67,12 @@ async function findPushes(
   const head = await readHead(deps, row, followed, signal);
   const { commitSha } = head;
   const seen = watch === undefined ? await firstSeen(deps, row, followed.ref, commitSha) : watch.commit_sha;
-  const isNew = await isToBuild(deps, row, { ...head, seen, watch }, signal);
+  const isNew = await shouldBuild(deps, row, { ...head, seen, watch }, signal);
   return { commitSha, commits: isNew ? [...olderPushes(watch, commitSha), commitSha] : [] };
 }
 
-/** What a user can do something about; everything else is a fault. */
-const isTold = (error: unknown): error is Error =>
+/** Returns whether the user can fix the error, so that it is shown instead of failing the pass. */
+const isUserError = (error: unknown): error is Error =>
   error instanceof GitFailure || error instanceof ApiError || error instanceof HostFailure;
 
 interface Followed {
@@ -87,26 +86,26 @@ function followedBy({ source_config: { repo_url: repoUrl }, tracked_ref: ref }: 
   return repoUrl === null || repoKey === null || ref === null ? undefined : { repoUrl, repoKey, ref };
 }
 
-/** @throws GitFailure, NoPlace */
+/** @throws GitFailure, NoFreeSlot */
 function readHead(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   row: DeploymentRow,
   { repoUrl, ref }: Followed,
   signal: AbortSignal,
 ): Promise<{ remote: Remote; commitSha: string }> {
   return deps.outward.hold(async () => {
-    const asked = { tenantId: row.tenant_id, integrationId: row.source_config.integration_id, repoUrl };
-    const remote = await remoteOf(deps, asked, signal);
+    const repository = { tenantId: row.tenant_id, integrationId: row.source_config.integration_id, repoUrl };
+    const remote = await openRemote(deps, repository, signal);
     const { commitSha } = await resolveRef({ ...remote, ref, signal, timeoutMs: gitTimeoutMs });
     return { remote, commitSha };
   });
 }
 
 /**
- * Where the branch stood before the first look: where the first revision found it. One that was made long ago says
- * nothing about a branch that is followed from now on.
+ * Returns the commit of the branch before the first poll: the one that the first revision resolved. A revision older than
+ * ten minutes says nothing about a branch that is followed from now on.
  */
-async function firstSeen({ db }: ReconcilerDeps, row: DeploymentRow, ref: string, head: string): Promise<string> {
+async function firstSeen({ db }: CodeHostDeps, row: DeploymentRow, ref: string, head: string): Promise<string> {
   return (await findCommitOf(db, { deploymentId: row.id, ref, youngerThanMs: youngMs })) ?? head;
 }
 
@@ -115,38 +114,38 @@ const youngMs = 600_000;
 interface Found {
   remote: Remote;
   commitSha: string;
-  /** null: there was no such branch. */
+  /** null: the branch did not exist. */
   seen: string | null;
   watch: BranchWatch | undefined;
 }
 
-/** Has the branch moved, to something that was not deployed otherwise, and in files that count? */
-async function isToBuild(
-  { db, outward }: ReconcilerDeps,
+/** Returns whether the branch moved to a commit that has no revision yet, with changes in files that count. */
+async function shouldBuild(
+  { db, outward }: CodeHostDeps,
   row: DeploymentRow,
   { remote, commitSha, seen, watch }: Found,
   signal: AbortSignal,
 ): Promise<boolean> {
   if (row.source_config.build_on_push !== true) return false;
-  // A branch that comes into being is no push (contract 10.1).
+  // The creation of a branch is no push (contract 10.1).
   if (seen === null || seen === commitSha) return false;
   if (watch !== undefined && (await hasCommitSince(db, { deploymentId: row.id, commitSha, since: watch.looked_at })))
     return false;
   const settings = await findGitSettings(db, row.id);
   const filter = { include: settings?.include_paths ?? null, exclude: settings?.exclude_paths ?? null };
   if (filter.include === null && filter.exclude === null) return true;
-  const asked = { ...remote, from: seen, to: commitSha, signal, timeoutMs: gitTimeoutMs };
-  return isRelevantChange(await outward.hold(() => changedPaths(asked)), filter);
+  const range = { ...remote, from: seen, to: commitSha, signal, timeoutMs: gitTimeoutMs };
+  return isRelevantChange(await outward.hold(() => changedPaths(range)), filter);
 }
 
-/** Commits that were pushed on the way: they get revisions that the newest one supersedes, so that none is missed. */
+/** Returns commits that were pushed before the head. They get revisions too, which the newest one supersedes. */
 const olderPushes = (watch: BranchWatch | undefined, head: string): string[] =>
   (watch?.pushed ?? []).filter((commit) => commit !== head && commit !== watch?.commit_sha);
 
-/** Longer with each time that the host was away. */
-function retryIn({ settings }: ReconcilerDeps, attempts: number): number {
+/** Returns the delay after `attempts` failures in a row, at most the poll interval. */
+function retryDelayMs({ settings }: CodeHostDeps, attempts: number): number {
   return Math.min(retryMinMs * 2 ** Math.min(attempts, 10), settings.branchPollMs);
 }
 
-/** Spread over a fifth, so that those who began together do not ask their host together. */
-const nextIn = ({ settings }: ReconcilerDeps) => settings.branchPollMs * (1 + Math.random() / 5);
+/** Adds up to a fifth, so that deployments that were created together do not poll their host together. */
+const nextPollMs = ({ settings }: CodeHostDeps) => settings.branchPollMs * (1 + Math.random() / 5);

@@ -7,7 +7,7 @@ const words: Record<PreviewStage | "deleted", string> = {
   deleted: "was deleted",
 };
 
-/** What a pull request is told of its preview, in Markdown; one comment, which is changed as things go on. */
+/** Returns the comment on a pull request about its preview, in Markdown. There is one comment, which is edited later. */
 export function previewComment(preview: {
   name: string;
   stage: PreviewStage | "deleted";

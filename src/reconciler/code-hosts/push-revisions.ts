@@ -8,45 +8,45 @@ import { currentOf, newRevision } from "../../store/deployments/deployment-setti
 import { changeDeployment, type DeploymentRow, lockDeployment } from "../../store/deployments/deployments.ts";
 import type { Trx } from "../../store/engine/database.ts";
 import { withTrace } from "../../telemetry/traces.ts";
-import type { ReconcilerDeps } from "../deps.ts";
+import type { CodeHostDeps } from "./code-host-deps.ts";
 
 /**
- * Makes a revision of each commit, oldest first, and writes down the look that found them, in one transaction: of two
- * servers that look, or one that dies, none makes a revision twice.
+ * Creates a revision for each commit, oldest first, and records the poll that found them in the same transaction. No
+ * revision is created twice when two servers poll at once or a server dies.
  */
-export async function makePushRevisions(
-  deps: ReconcilerDeps,
+export async function createPushRevisions(
+  deps: CodeHostDeps,
   { id, tenant_id: tenantId }: DeploymentRow,
   commits: readonly string[],
-  look: BranchPoll,
+  poll: BranchPoll,
 ): Promise<void> {
-  const make = () =>
+  const create = () =>
     deps.db.transaction(async (trx) => {
       const row = await lockDeployment(trx, tenantId, id);
       if (row === undefined || isBeingDeleted(row.status)) return;
-      for (const commitSha of commits) await makeRevision(deps, trx, row, { commitSha, trigger: "push" });
-      await recordBranchPoll(trx, look);
+      for (const commitSha of commits) await createCommitRevision(deps, trx, row, { commitSha, trigger: "push" });
+      await recordBranchPoll(trx, poll);
     });
-  // A push asks for its revisions as a request does: their trace begins here.
+  // A push requests its revisions as an API call does, so their trace begins here.
   const attributes = { deployment_id: id, workspace_id: tenantId };
-  await (commits.length === 0 ? make() : withTrace(deps.traces, "reconcile.push", attributes, make));
+  await (commits.length === 0 ? create() : withTrace(deps.traces, "reconcile.push", attributes, create));
   deps.db.reached(commits.length === 0 ? "branch polled" : "push revisions created");
   if (commits.length === 0) return;
   deps.db.changes.wake();
 }
 
-/** A revision of one commit with the deployment's current settings. @returns its id. @throws ApiError */
-export async function makeRevision(
-  deps: ReconcilerDeps,
+/** Creates a revision of one commit with the deployment's current settings, and returns its id. @throws ApiError */
+export async function createCommitRevision(
+  deps: CodeHostDeps,
   trx: Trx,
   row: DeploymentRow,
-  made: { commitSha: string; trigger: RevisionTrigger; ref?: string },
+  commit: { commitSha: string; trigger: RevisionTrigger; ref?: string },
 ): Promise<string> {
-  const { commitSha, trigger } = made;
+  const { commitSha, trigger } = commit;
   const current = currentOf(row, { latestRevisionSource: "github", sealer: deps.sealer, url: null });
-  const followed = { ...current, trackedRef: made.ref ?? current.trackedRef };
-  const { revision: settings, sourceRevisionConfig } = applyPush(followed, contextOf(deps));
-  if (settings === null) throw new Error("a push makes a revision");
+  const followed = { ...current, trackedRef: commit.ref ?? current.trackedRef };
+  const { revision: settings, sourceRevisionConfig } = applyPush(followed, ruleContextOf(deps));
+  if (settings === null) throw new Error("a push must create a revision");
   const config = { ...settings.sourceRevisionConfig, repo_commit_sha: commitSha };
   const awaitsDatabase = row.status === "AWAITING_DATABASE";
   const facts = { now: deps.db.now(), secretSetId: row.secret_set_id, awaitsDatabase, trigger };
@@ -65,9 +65,9 @@ export async function makeRevision(
   return revision.id;
 }
 
-/** What the rules need to know where no request is. */
-export function contextOf({ settings }: ReconcilerDeps): RuleContext {
+/** Returns the context of the settings rules for changes that no request makes. */
+export function ruleContextOf({ settings }: CodeHostDeps): RuleContext {
   const { mode, allowLocalSources, computeType } = settings;
-  const nothing = { listeners: [], uploadedPaths: [], templateIds: [] };
-  return { mode, allowLocalSources, hasBuiltinDataPlane: computeType !== "none", ...nothing };
+  const empty = { listeners: [], uploadedPaths: [], templateIds: [] };
+  return { mode, allowLocalSources, hasBuiltinDataPlane: computeType !== "none", ...empty };
 }

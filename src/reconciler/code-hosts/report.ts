@@ -13,7 +13,6 @@ import { putComment, repositoryPath } from "../../integrations/github-pulls.ts";
 import type { HostApi } from "../../integrations/host-call.ts";
 import { HostFailure } from "../../integrations/host-failure.ts";
 import { type CommitReport, failReport, openReports, settleReport } from "../../store/code-hosts/commit-reports.ts";
-import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import {
   failComment,
   findPreviewComment,
@@ -24,67 +23,75 @@ import { type DeploymentRow, findDeployment } from "../../store/deployments/depl
 import { readLogEntries } from "../../store/logs/log-entries.ts";
 import { openSecrets } from "../../store/secrets/secrets.ts";
 import { describeError } from "../../telemetry/log.ts";
-import type { ReconcilerDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
-import type { Performed } from "../steps/perform.ts";
+import { done, type Performed } from "../steps/performed.ts";
+import type { CodeHostDeps } from "./code-host-deps.ts";
 import { previewComment } from "./preview-comment.ts";
 
-const done: Performed = { kind: "done" };
-
-/** A host that is away is told again 10 s later, doubled with each time; after a day nobody wants to know. */
+/** First retry delay for a host that is away. It doubles with each failure, up to 5 min; the last of 12 retries is 40 min later. */
 const retryMinMs = 10_000;
 const attemptsMax = 12;
 
-/** Tells the code host how revisions of its commits go, and where a preview answers. A host that is away delays nothing. */
-export async function tellHost(deps: ReconcilerDeps, state: DeploymentState, signal: AbortSignal): Promise<Performed> {
+/**
+ * Reports the status of revisions to the code host of their commits, and the address of a preview to its pull request. A
+ * host that is away delays nothing else.
+ */
+export async function reportToHost(
+  deps: CodeHostDeps,
+  state: DeploymentState,
+  signal: AbortSignal,
+): Promise<Performed> {
   const row = await findDeployment(deps.db, state.tenantId, state.id);
   if (row === undefined) return done;
-  for (const report of await openReports(deps.db, state.id)) await tellReport(deps, row, report, signal);
+  for (const report of await openReports(deps.db, state.id)) await reportRevision(deps, row, report, signal);
   const comment = row.is_preview ? await findPreviewComment(deps.db, state.id) : undefined;
-  if (comment !== undefined) await tellComment(deps, row, comment, signal);
+  if (comment !== undefined) await updateComment(deps, row, comment, signal);
   return done;
 }
 
-async function tellReport(
-  deps: ReconcilerDeps,
+async function reportRevision(
+  deps: CodeHostDeps,
   row: DeploymentRow,
   report: CommitReport,
   signal: AbortSignal,
 ): Promise<void> {
   const { db, logger } = deps;
-  const news = nextCommitState(report.status, report.reported);
+  const newState = nextCommitState(report.status, report.reported);
   const isSettled = isFinalReport(report.status);
-  if (news === null) {
+  if (newState === null) {
     if (isSettled) await settleReport(db, report.revision_id, { state: null, externalId: null, isSettled });
     return;
   }
   try {
-    const externalId = await deps.outward.hold(() => send(deps, row, { report, news }, signal));
-    await settleReport(db, report.revision_id, { state: news, externalId, isSettled });
+    const externalId = await deps.outward.hold(() => send(deps, row, { report, newState }, signal));
+    await settleReport(db, report.revision_id, { state: newState, externalId, isSettled });
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    logger.info({ deployment_id: row.id, error: describeError(error) }, "the code host was not told of a revision");
+    logger.info({ deployment_id: row.id, error: describeError(error) }, "reporting a revision to the code host failed");
     await failReport(db, report.revision_id, { retryAt: retryAt(db.now(), error, report.attempts) });
   }
 }
 
-/** @returns the host's name for it, if it has one. @throws HostFailure */
+/** @returns the host's id of the report; null when it has none. @throws HostFailure */
 async function send(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   row: DeploymentRow,
-  { report, news }: { report: CommitReport; news: CommitState },
+  { report, newState }: { report: CommitReport; newState: CommitState },
   signal: AbortSignal,
 ): Promise<string | null> {
   const { integration_id: id, repo_url: repoUrl } = row.source_config;
-  const open = id === null ? undefined : await openIntegration(deps.db, deps.sealer, { tenantId: row.tenant_id, id });
+  const open = id === null ? undefined : await deps.store.openIntegration({ tenantId: row.tenant_id, id });
   if (open === undefined || repoUrl === null)
-    throw new HostFailure("refused", "There is no integration to tell it with.");
+    throw new HostFailure("refused", "The deployment has no integration to report with.");
   const { host, installation_id: installationId } = open.row;
   const status: CommitStatus = {
-    ...{ repoUrl, commitSha: report.commit_sha, name: row.name, state: news },
+    repoUrl,
+    commitSha: report.commit_sha,
+    name: row.name,
+    state: newState,
     link: linkOf(deps, row),
-    title: titles[news],
-    text: await textOf(deps, row, report, news),
+    title: titles[newState],
+    text: await textOf(deps, row, report, newState),
   };
   if (installationId !== null) {
     const api = await appApi(deps, { installationId, repoUrl, permissions: { checks: "write" } }, signal);
@@ -106,43 +113,43 @@ const titles: Record<CommitState, string> = {
   skipped: "Superseded by a newer commit",
 };
 
-/** Page of the deployment in the console. */
-const linkOf = ({ settings }: ReconcilerDeps, { id, tenant_id }: DeploymentRow) =>
+/** Returns the address of the deployment in the console. */
+const linkOf = ({ settings }: CodeHostDeps, { id, tenant_id }: DeploymentRow) =>
   `${settings.controlPlaneUrl}/o/${tenant_id}/host/deployments/${id}`;
 
-/** Lines of a log that a host is shown. */
+/** Log lines in a report. */
 const tailLines = 40;
 
-/** What happened, with the end of the log that says why; the deployment's own secrets are left out of both. */
+/** Returns the text of a report: for a failure its cause and the end of the log, both without the deployment's secrets. */
 async function textOf(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   row: DeploymentRow,
   report: CommitReport,
-  news: CommitState,
+  newState: CommitState,
 ): Promise<string> {
   const link = `[${row.name}](${linkOf(deps, row)})`;
-  if (news !== "failure") return `${link}: ${titles[news]}.`;
+  if (newState !== "failure") return `${link}: ${titles[newState]}.`;
   const kind = report.status === "DEPLOY_FAILED" ? "deploy" : "build";
   const all = { afterId: null, levelMin: null, query: null, startAt: null, endAt: null } as const;
-  const place = {
+  const log = {
     deploymentId: row.id,
     revisionId: report.revision_id,
     kind,
     order: "desc",
     limit: tailLines,
   } as const;
-  const lines = (await readLogEntries(deps.db, { ...place, ...all })).map(({ message }) => message).reverse();
+  const lines = (await readLogEntries(deps.db, { ...log, ...all })).map(({ message }) => message).reverse();
   const secrets = Object.values(openSecrets(deps.sealer, row, row)).filter((value) => value.length >= secretLengthMin);
-  const said = [report.status_message ?? "", "", ...lines].join("\n").replaceAll("```", "'''");
-  const text = secrets.reduce((masked, secret) => masked.replaceAll(secret, "***"), said);
-  return `${link}: ${report.status}.\n\n\`\`\`\n${text}\n\`\`\``;
+  const text = [report.status_message ?? "", "", ...lines].join("\n").replaceAll("```", "'''");
+  const masked = secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text);
+  return `${link}: ${report.status}.\n\n\`\`\`\n${masked}\n\`\`\``;
 }
 
-/** Shorter values are words that logs are full of, and no secrets. */
+/** Shorter values are ordinary words in a log, not secrets. */
 const secretLengthMin = 6;
 
-async function tellComment(
-  deps: ReconcilerDeps,
+async function updateComment(
+  deps: CodeHostDeps,
   row: DeploymentRow,
   comment: PreviewComment,
   signal: AbortSignal,
@@ -151,40 +158,46 @@ async function tellComment(
   const commented = previewCommentKey(comment.latestStatus, comment.headSha);
   if (commented === comment.commented) return;
   const text = previewComment({
-    ...{ name: row.name, stage: previewStageOf(comment.latestStatus), headSha: comment.headSha },
-    ...{ url: servingUrl(row, deps.settings.deploymentsUrl), link: linkOf(deps, row) },
+    name: row.name,
+    stage: previewStageOf(comment.latestStatus),
+    headSha: comment.headSha,
+    url: servingUrl(row, deps.settings.deploymentsUrl),
+    link: linkOf(deps, row),
   });
   try {
     const commentId = await deps.outward.hold(() => writeComment(deps, row, comment, text, signal));
     await settleComment(db, row.id, { commented, commentId });
   } catch (error) {
     if (!(error instanceof HostFailure)) throw error;
-    logger.info({ deployment_id: row.id, error: describeError(error) }, "a pull request was not told of its preview");
+    logger.info(
+      { deployment_id: row.id, error: describeError(error) },
+      "updating the preview comment of a pull request failed",
+    );
     await failComment(db, row.id, { retryAt: retryAt(db.now(), error, comment.attempts), commented });
   }
 }
 
-/** @returns the comment's id; null: it was deleted by hand. @throws HostFailure */
+/** Writes the comment of a preview and returns its id; null when someone deleted it by hand. @throws HostFailure */
 export async function writeComment(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   row: DeploymentRow,
   { number, commentId: id }: { number: number; commentId: number | null },
   text: string,
   signal: AbortSignal,
 ): Promise<number | null> {
   const { integration_id: integrationId, repo_url: repoUrl } = row.source_config;
-  const of = { tenantId: row.tenant_id, id: integrationId ?? "" };
-  const open = integrationId === null ? undefined : await openIntegration(deps.db, deps.sealer, of);
+  const integration = { tenantId: row.tenant_id, id: integrationId ?? "" };
+  const open = integrationId === null ? undefined : await deps.store.openIntegration(integration);
   const installationId = open?.row.installation_id ?? null;
   if (installationId === null || repoUrl === null) throw new HostFailure("refused", "Previews need the GitHub App.");
   const api = await appApi(deps, { installationId, repoUrl, permissions: { pull_requests: "write" } }, signal);
   return putComment(api, { repository: repositoryPath(repoUrl), number, id }, text, signal);
 }
 
-/** The App's API with a token for one repository and one purpose. @throws HostFailure */
+/** Returns the App's API with a token for one repository and one set of permissions. @throws HostFailure */
 export async function appApi(
-  { github: apps }: ReconcilerDeps,
-  asked: {
+  { github: apps }: CodeHostDeps,
+  scope: {
     installationId: number;
     repoUrl: string;
     permissions: TokenPermissions;
@@ -192,16 +205,16 @@ export async function appApi(
   signal: AbortSignal,
 ): Promise<HostApi> {
   const github = await apps.current();
-  if (github === null) throw new HostFailure("refused", "This server has no GitHub App any more.");
-  const repository = decodeURIComponent(repositoryPath(asked.repoUrl).split("/").at(-1) ?? "");
-  const token = await github.mintToken(asked.installationId, { repository, permissions: asked.permissions }, signal);
+  if (github === null) throw new HostFailure("refused", "This server no longer has a GitHub App.");
+  const repository = decodeURIComponent(repositoryPath(scope.repoUrl).split("/").at(-1) ?? "");
+  const token = await github.mintToken(scope.installationId, { repository, permissions: scope.permissions }, signal);
   return github.apiWith(token);
 }
 
-/** null: not again. */
+/** Returns when to retry; null: never, because a retry cannot help or too many failed. */
 function retryAt(now: Date, { reason, retryAfterMs }: HostFailure, attempts: number): Date | null {
-  const isHopeless = reason === "refused" || reason === "missing" || attempts >= attemptsMax;
-  return isHopeless
+  const isFinal = reason === "refused" || reason === "missing" || attempts >= attemptsMax;
+  return isFinal
     ? null
     : new Date(now.getTime() + Math.max(retryAfterMs, Math.min(retryMinMs * 2 ** attempts, backOffMaxMs)));
 }

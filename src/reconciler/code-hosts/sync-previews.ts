@@ -9,7 +9,6 @@ import { listOpenPulls, repositoryPath } from "../../integrations/github-pulls.t
 import { HostFailure } from "../../integrations/host-failure.ts";
 import { beginReport } from "../../store/code-hosts/commit-reports.ts";
 import { findGitSettings } from "../../store/code-hosts/git-settings.ts";
-import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import {
   dropPreview,
   findPreviewByName,
@@ -29,16 +28,16 @@ import { enqueueAndWake } from "../../store/queue/enqueue.ts";
 import { openSecrets, sealSecrets } from "../../store/secrets/secrets.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { withTrace } from "../../telemetry/traces.ts";
-import type { ReconcilerDeps } from "../deps.ts";
+import type { CodeHostDeps } from "./code-host-deps.ts";
 import { previewComment } from "./preview-comment.ts";
-import { contextOf, makeRevision } from "./push-revisions.ts";
+import { createCommitRevision, ruleContextOf } from "./push-revisions.ts";
 import { appApi, writeComment } from "./report.ts";
 
 /**
- * Makes the previews of a deployment those of the open pull requests into its branch.
- * @throws HostFailure, ApiError: what was not done is done at the next look.
+ * Creates, updates and removes previews of a deployment until they match the open pull requests into its branch.
+ * @throws HostFailure, ApiError when a change failed; the next poll retries it
  */
-export async function lookAtPulls(deps: ReconcilerDeps, parent: DeploymentRow, signal: AbortSignal): Promise<void> {
+export async function syncPreviews(deps: CodeHostDeps, parent: DeploymentRow, signal: AbortSignal): Promise<void> {
   const { preview = null } = (await findGitSettings(deps.db, parent.id)) ?? {};
   const settings = preview?.enabled ? preview : null;
   const known = await listPreviews(deps.db, parent.id);
@@ -47,28 +46,27 @@ export async function lookAtPulls(deps: ReconcilerDeps, parent: DeploymentRow, s
   let problem: unknown;
   for (const step of planPreviews(pulls, known, settings, deps.db.now())) {
     try {
-      await take(deps, parent, step, signal);
+      await performPreviewStep(deps, parent, step, signal);
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      // A quota, for one: the others need not wait for it.
+      // A quota, for example. The other previews need not wait for it.
       problem = error;
     }
   }
   if (problem !== undefined) throw problem;
 }
 
-async function openPulls(deps: ReconcilerDeps, parent: DeploymentRow, signal: AbortSignal): Promise<OpenPull[]> {
+async function openPulls(deps: CodeHostDeps, parent: DeploymentRow, signal: AbortSignal): Promise<OpenPull[]> {
   const { integration_id: id, repo_url: repoUrl } = parent.source_config;
-  const open =
-    id === null ? undefined : await openIntegration(deps.db, deps.sealer, { tenantId: parent.tenant_id, id });
+  const open = id === null ? undefined : await deps.store.openIntegration({ tenantId: parent.tenant_id, id });
   const installationId = open?.row.installation_id ?? null;
   if (installationId === null || repoUrl === null) throw new HostFailure("refused", "Previews need the GitHub App.");
   const api = await appApi(deps, { installationId, repoUrl, permissions: { pull_requests: "read" } }, signal);
   return listOpenPulls(api, repositoryPath(repoUrl), parent.tracked_ref ?? "", signal);
 }
 
-async function take(
-  deps: ReconcilerDeps,
+async function performPreviewStep(
+  deps: CodeHostDeps,
   parent: DeploymentRow,
   step: PreviewStep,
   signal: AbortSignal,
@@ -84,35 +82,30 @@ async function take(
   }
 }
 
-/** A deployment like any other, with the parent's settings and secrets as they are now. */
-async function create(deps: ReconcilerDeps, parent: DeploymentRow, pull: OpenPull): Promise<void> {
+/** Creates the preview: an ordinary deployment with the current settings and secrets of its parent. */
+async function create(deps: CodeHostDeps, parent: DeploymentRow, pull: OpenPull): Promise<void> {
   const suffix = `-pr-${pull.number}`;
   const name = parent.name.slice(0, deploymentNameLengthMax - suffix.length) + suffix;
-  const made = (await findPreviewByName(deps.db, parent.id, name)) ?? (await createChild(deps, parent, { name, pull }));
-  if (made === undefined) return;
+  const deploymentId =
+    (await findPreviewByName(deps.db, parent.id, name)) ?? (await createChild(deps, parent, { name, pull }));
+  if (deploymentId === undefined) return;
   const { number, headSha } = pull;
-  await recordPreview(deps.db, {
-    parentId: parent.id,
-    number,
-    tenantId: parent.tenant_id,
-    deploymentId: made,
-    headSha,
-  });
-  // Its passes so far knew of nobody to tell.
-  await enqueueAndWake(deps.db, made);
+  await recordPreview(deps.db, { parentId: parent.id, number, tenantId: parent.tenant_id, deploymentId, headSha });
+  // Earlier passes of the preview did not know its pull request, so they reported nothing.
+  await enqueueAndWake(deps.db, deploymentId);
 }
 
-/** @returns its id; undefined when its parent is being deleted by now. */
+/** Creates a deployment and returns its id; undefined when the parent is being deleted by now. */
 async function createChild(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   parent: DeploymentRow,
   { name, pull }: { name: string; pull: OpenPull },
 ): Promise<string | undefined> {
   const id = randomUUID();
   const owner = { id, tenant_id: parent.tenant_id };
   const current = currentOf(parent, { latestRevisionSource: "github", sealer: deps.sealer, url: null });
-  const settings = applyPush({ ...current, trackedRef: pull.headRef }, contextOf(deps)).revision;
-  if (settings === null) throw new Error("a push makes a revision");
+  const settings = applyPush({ ...current, trackedRef: pull.headRef }, ruleContextOf(deps)).revision;
+  if (settings === null) throw new Error("a push must create a revision");
   const sourceConfig = { ...settings.sourceConfig, build_on_push: false };
   const sourceRevisionConfig = { ...settings.sourceRevisionConfig, repo_commit_sha: pull.headSha };
   const values = openSecrets(deps.sealer, parent, parent);
@@ -122,31 +115,39 @@ async function createChild(
     { ...settings, sourceConfig, sourceRevisionConfig },
     { now: deps.db.now(), secretSetId: secrets?.id ?? null, awaitsDatabase: true, trigger: "pull_request" },
   );
-  const made = {
-    ...{ ...owner, name, slug, source: parent.source, listener_id: parent.listener_id, agents_url: parent.agents_url },
+  const deployment = {
+    ...owner,
+    name,
+    slug,
+    source: parent.source,
+    listener_id: parent.listener_id,
+    agents_url: parent.agents_url,
     source_config: sourceConfig,
     source_revision_config: { ...settings.sourceRevisionConfig, repo_commit_sha: null },
     tracked_ref: pull.headRef,
     secret_references: parent.secret_references,
     shareable: parent.shareable,
     route_through_gateway: parent.route_through_gateway,
-    ...{ agent_id: null, agent_environment: null, secrets, revision },
+    agent_id: null,
+    agent_environment: null,
+    secrets,
+    revision,
     tracing: { otherName: slug, isWanted: deps.tracing !== null },
     actor: "system",
     parent_deployment_id: parent.id,
   };
   return deps.db.atomically(async () => {
-    // Locked: a delete comes before, or finds it at its end.
-    const held = await deps.db.transaction((trx) => lockDeployment(trx, parent.tenant_id, parent.id));
-    if (held === undefined || isBeingDeleted(held.status)) return undefined;
-    await createDeployment(deps.db, made);
+    // The lock orders this with a delete of the parent: the delete comes first, or finds the preview when it ends.
+    const locked = await deps.db.transaction((trx) => lockDeployment(trx, parent.tenant_id, parent.id));
+    if (locked === undefined || isBeingDeleted(locked.status)) return undefined;
+    await createDeployment(deps.db, deployment);
     await beginReport(deps.db, { id: revision.id, deploymentId: id });
     return id;
   });
 }
 
 async function update(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   parent: DeploymentRow,
   { pull, deploymentId }: { pull: OpenPull; deploymentId: string },
 ): Promise<void> {
@@ -155,28 +156,33 @@ async function update(
   await deps.db.transaction(async (trx) => {
     const row = await lockDeployment(trx, tenantId, deploymentId);
     if (row === undefined) return;
-    await makeRevision(deps, trx, row, { commitSha: headSha, trigger: "pull_request", ref: headRef });
+    await createCommitRevision(deps, trx, row, { commitSha: headSha, trigger: "pull_request", ref: headRef });
     await recordPreview(trx, { parentId: parent.id, number, tenantId, deploymentId, headSha });
   });
   deps.db.changes.wake();
 }
 
 async function remove(
-  deps: ReconcilerDeps,
+  deps: CodeHostDeps,
   parent: DeploymentRow,
   { number, deploymentId, isClosed }: { number: number; deploymentId: string | null; isClosed: boolean },
   signal: AbortSignal,
 ): Promise<void> {
   if (deploymentId !== null) {
-    await sayDeleted(deps, parent, deploymentId, signal);
+    await reportDeleted(deps, parent, deploymentId, signal);
     const options = { deleteTracingProject: true, force: false, actor: "system" };
     await requestDelete(deps.db, parent.tenant_id, deploymentId, options);
   }
   await dropPreview(deps.db, { parentId: parent.id, number, isClosed });
 }
 
-/** The comment's last word. A host that is away does not keep a preview alive. */
-async function sayDeleted(deps: ReconcilerDeps, parent: DeploymentRow, id: string, signal: AbortSignal): Promise<void> {
+/** Updates the comment to say that the preview was deleted. A host that is away does not keep a preview alive. */
+async function reportDeleted(
+  deps: CodeHostDeps,
+  parent: DeploymentRow,
+  id: string,
+  signal: AbortSignal,
+): Promise<void> {
   const row = await findDeployment(deps.db, parent.tenant_id, id);
   const comment = await findPreviewComment(deps.db, id);
   if (row === undefined || comment === undefined || comment.commentId === null) return;
@@ -187,7 +193,7 @@ async function sayDeleted(deps: ReconcilerDeps, parent: DeploymentRow, id: strin
     if (!(error instanceof HostFailure)) throw error;
     deps.logger.info(
       { deployment_id: id, error: describeError(error) },
-      "a pull request was not told that its preview went",
+      "updating the comment of a deleted preview failed",
     );
   }
 }

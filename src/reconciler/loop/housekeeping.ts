@@ -32,34 +32,34 @@ export interface HousekeepingDeps {
   sealer: Sealer;
   logger: Logger;
   settings: {
-    /** Unique to this start of this server. */
+    /** Unique to this start of the server. */
     owner: string;
     artifactsDir: string;
     logRetentionDays: number;
     eventRetentionDays: number;
-    /** 0: for ever. */
+    /** 0: kept without limit. */
     auditRetentionDays: number;
-    /** How old a data key gets before there is a new one; 0: any age. */
+    /** Age in days at which a data key is replaced; 0: never. */
     dataKeyDays: number;
-    /** Deployments without a request for so long are UNUSED; undefined: never. */
+    /** Days without a request after which a deployment becomes UNUSED; undefined: never. */
     unusedAfterDays: number | undefined;
   };
-  /** @param objectPath as in the row of the upload. */
+  /** @param objectPath as in the row of the upload */
   removeUpload(objectPath: string): Promise<void>;
-  /** What a server that died was deleting of the uploads. @returns how many files and directories. */
+  /** Removes uploads that a server was deleting when it died, and returns how many files and directories. */
   removeDoomedUploads(): Promise<number>;
-  /** Of the registry of this server: what no kept revision needs. @returns how many. */
+  /** Removes images from this server's registry that no saved revision needs, and returns how many. */
   removePushedImages(signal: AbortSignal): Promise<number>;
-  /** Of a built artifact. @returns whether it is gone: what still runs stays for the next round. */
+  /** Removes a built artifact and returns whether it is gone. One that still runs stays until the next round. */
   removeArtifact(key: string): Promise<boolean>;
 }
 
-/** One kind of rubbish, or of what only time brings about: sees to what is there and says how much that was. */
+/** Removes one kind of old data, or makes a change that only time brings about. Returns how many items it changed. */
 type Chore = (deps: HousekeepingDeps, signal: AbortSignal) => Promise<number>;
 
-/** What lies in the database; one server at a time sees to it. */
+/** Chores of the database. One server at a time does them. */
 const sharedChores: Record<string, Chore> = {
-  "kept answers": ({ db }, signal) => trimOlder(db, "idempotency_keys", { days: savedResponseDays }, signal),
+  "saved responses": ({ db }, signal) => trimOlder(db, "idempotency_keys", { days: savedResponseDays }, signal),
   events: ({ db, settings }, signal) => trimOlder(db, "events", { days: settings.eventRetentionDays }, signal),
   "audit log": async ({ db, settings: { auditRetentionDays: days } }, signal) =>
     days === 0 ? 0 : trimAuditLog(db, { days }, signal),
@@ -70,7 +70,7 @@ const sharedChores: Record<string, Chore> = {
   "data keys": async ({ db, sealer, settings: { dataKeyDays: days } }) =>
     Number(days > 0 && (await renewDataKey(db, sealer, { days }))),
   "values under older data keys": ({ db, sealer }, signal) => resealValues(db, sealer, signal),
-  "messages of code hosts": ({ db }, signal) => trimOlder(db, "host_deliveries", { days: 7 }, signal),
+  "webhooks of code hosts": ({ db }, signal) => trimOlder(db, "host_deliveries", { days: 7 }, signal),
   "plain addresses of webhooks": ({ db, sealer }) => sealAddresses(db, sealer),
   "webhook deliveries": ({ db }, signal) =>
     trimOlder(db, "webhook_deliveries", { days: deliveryRetentionDays }, signal),
@@ -78,12 +78,12 @@ const sharedChores: Record<string, Chore> = {
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),
   "unused deployments": ({ db, settings }) => updateUnusedDeployments(db, settings.unusedAfterDays ?? null),
-  "reports of gone deployments": ({ db }) => deleteOrphanedReports(db),
+  "reports of deleted deployments": ({ db }) => deleteOrphanedReports(db),
   artifacts: ({ db }) => dropSupersededArtifacts(db, artifactsKeptMax),
   uploads: removeUnusedUploads,
 };
 
-/** A file that cannot be removed keeps no other from going, and is tried again. */
+/** Removes unused uploads. A file that cannot be removed does not hold up the others, and is retried in the next round. */
 async function removeUnusedUploads({ db, removeUpload }: HousekeepingDeps): Promise<number> {
   const unused = await retireUnusedUploads(db);
   const failures: unknown[] = [];
@@ -96,7 +96,7 @@ async function removeUnusedUploads({ db, removeUpload }: HousekeepingDeps): Prom
   return unused.length;
 }
 
-/** What lies on the disk of this server. */
+/** Chores of the disk of this server. */
 const ownChores: Record<string, Chore> = {
   "artifact directories": (deps, signal) => sweepArtifacts(deps, signal, artifactAgeMinMs),
   "pushed images": ({ removePushedImages }, signal) => removePushedImages(signal),
@@ -105,7 +105,7 @@ const ownChores: Record<string, Chore> = {
 const leaseName = "housekeeping";
 const leaseMs = 60_000;
 
-/** Sees, every few minutes, to what has grown old or belongs to nobody any more. Each chore fails alone. */
+/** Removes old and orphaned data every few minutes. A chore that fails does not affect the others. */
 export class Housekeeping {
   readonly #deps: HousekeepingDeps;
   readonly #stopping = new AbortController();
@@ -122,7 +122,7 @@ export class Housekeeping {
     }, intervalMs).unref();
   }
 
-  /** What a server that died was about to remove; before builds begin, so that none of them has a claim on it. */
+  /** Removes what a server was deleting when it died. Call it before builds start, so that no build needs any of it. */
   async sweepLeft(): Promise<void> {
     await this.#doAll({
       "left artifacts": (deps, signal) => sweepArtifacts(deps, signal, anyAge),
@@ -130,7 +130,7 @@ export class Housekeeping {
     });
   }
 
-  /** One round of everything. Another server may be at the database's part: then only our own disk is tidied. */
+  /** Does one round of all chores. While another server does those of the database, only our own disk is tidied. */
   async tidy(): Promise<void> {
     const { db, logger, settings } = this.#deps;
     const lease = { name: leaseName, owner: settings.owner };
@@ -157,22 +157,22 @@ export class Housekeeping {
       if (this.#stopping.signal.aborted) return;
       try {
         const count = await act(this.#deps, this.#stopping.signal);
-        if (count > 0) this.#deps.logger.info({ chore, count }, "housekeeping did a chore");
+        if (count > 0) this.#deps.logger.info({ chore, count }, "housekeeping chore completed");
       } catch (error) {
         if (this.#stopping.signal.aborted) return;
-        this.#deps.logger.warn({ chore, error: describeError(error) }, "a chore of housekeeping failed");
+        this.#deps.logger.warn({ chore, error: describeError(error) }, "housekeeping chore failed");
       }
     }
   }
 }
 
-/** A build that found its artifact in place may not have noted it yet: directories younger than this stay. */
+/** Younger directories stay, because a build that found its artifact may not have recorded it yet. */
 const artifactAgeMinMs = 3_600_000;
 
-/** Also those that seem to be of later: somebody may have set the clock back. */
+/** Includes directories that seem to be from the future, because the clock may have been set back. */
 const anyAge = Number.NEGATIVE_INFINITY;
 
-/** Directories of artifacts that no row names: of deployments that are gone, of revisions that were superseded. */
+/** Removes artifact directories that no row names: those of deleted deployments and of superseded revisions. */
 async function sweepArtifacts(
   { db, settings, removeArtifact }: HousekeepingDeps,
   signal: AbortSignal,
@@ -188,7 +188,7 @@ async function sweepArtifacts(
   let removed = 0;
   for (const { key } of old) {
     if (known.has(key) || signal.aborted) continue;
-    // Removing takes its time: a build may have come to it meanwhile, and found it in place.
+    // Removing others took time, and a build may have found this one meanwhile.
     if ((await findKnownArtifactKeys(db, [key])).has(key)) continue;
     if (await removeArtifact(key)) removed += 1;
   }

@@ -21,30 +21,30 @@ import type { ReconcilerMetrics } from "../../telemetry/metrics.ts";
 import { traceOfError } from "../../telemetry/traces.ts";
 import type { ReconcilerDeps } from "../deps.ts";
 import type { Outcome } from "../plan/outcome.ts";
-import { tryAgain } from "../retry-database.ts";
+import { retryDatabase } from "../retry-database.ts";
 import { reconcileDeployment } from "./reconcile.ts";
 import { resync, watchListeners } from "./resync.ts";
 
-/** What becomes due within this time is claimed together; the first is claimed at once. */
+/** Deployments that become due within this time are claimed together. The first is claimed at once. */
 const claimPauseMs = 5;
 
 /**
- * The control-plane half of the loop: claims deployments that are due, runs one pass on each, in parallel up to a bound,
- * one at a time per deployment. Woken by changes; never told what they were.
+ * The control-plane half of the loop: claims deployments that are due and runs one pass on each, in parallel up to a limit
+ * and one at a time per deployment. Changes only wake the loop; they do not say what changed.
  */
 export class ReconcilerLoop {
   readonly #deps: ReconcilerDeps;
   readonly #metrics: ReconcilerMetrics;
   readonly #settings: { owner: string; resyncIntervalMs: number };
-  /** By claim: a deployment whose lease ran out may be claimed again before its last pass has ended. */
+  /** Keyed by claim: a deployment whose lease ran out may be claimed again before its previous pass has ended. */
   readonly #running = new Map<Claim, Promise<void>>();
   readonly #stopping = new AbortController();
   #timers: NodeJS.Timeout[] = [];
-  #nextLook: NodeJS.Timeout | undefined;
+  #nextPoll: NodeJS.Timeout | undefined;
   #isClaiming = false;
   #claiming: Promise<void> = Promise.resolve();
   #isWoken = false;
-  #notedAtMs = Number.NEGATIVE_INFINITY;
+  #activityAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(deps: ReconcilerDeps, metrics: ReconcilerMetrics, settings: { owner: string; resyncIntervalMs: number }) {
     this.#deps = deps;
@@ -53,42 +53,42 @@ export class ReconcilerLoop {
   }
 
   start(): void {
-    this.#deps.db.changes.onWake(() => this.#look());
+    this.#deps.db.changes.onWake(() => this.#claimSoon());
     this.#timers = [
       setInterval(() => void this.#renew(), leaseRenewIntervalMs),
       setInterval(() => void this.#resync(), this.#settings.resyncIntervalMs),
     ];
-    this.#look();
-    this.#lookLater();
+    this.#claimSoon();
+    this.#schedulePoll();
   }
 
   /**
-   * Takes no more and ends the passes that run: what they wait for is aborted, and their steps may be repeated. What a claim
-   * that is under way brings is given back: nobody else could have it until its lease has run out.
+   * Stops claiming and aborts the passes in progress, whose steps may be repeated. Waits for a claim in progress and gives
+   * its deployments back, because no other server could claim them before their leases run out.
    */
   async stop(): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
-    clearTimeout(this.#nextLook);
+    clearTimeout(this.#nextPoll);
     this.#stopping.abort(new Error("the server is stopping"));
     await this.#claiming;
     await Promise.allSettled(this.#running.values());
   }
 
-  #look(): void {
+  #claimSoon(): void {
     this.#isWoken = true;
     if (!this.#isClaiming && !this.#stopping.signal.aborted) this.#claiming = this.#claimDue();
   }
 
   /**
-   * The safety net under changes that were announced by another server, or by one that died. At odd times: looked for evenly,
-   * what this server puts off for half a second, as all its places are taken, would be due at its own looks only, and never
-   * at those of another one that has a place and looks a moment later.
+   * Polls for changes whose notification was lost. The interval is random: with a fixed one, a deployment that this server
+   * puts off for half a second because its slots are taken would always be due at this server's polls, and never at those
+   * of another server that has a free slot and polls a moment later.
    */
-  #lookLater(): void {
+  #schedulePoll(): void {
     const delayMs = changePollIntervalMs * (0.75 + Math.random() / 2);
-    this.#nextLook = setTimeout(() => {
-      this.#look();
-      this.#lookLater();
+    this.#nextPoll = setTimeout(() => {
+      this.#claimSoon();
+      this.#schedulePoll();
     }, delayMs);
   }
 
@@ -96,14 +96,14 @@ export class ReconcilerLoop {
     const { db, logger } = this.#deps;
     this.#isClaiming = true;
     try {
-      // Before anything is claimed whose deadline it may move.
-      await this.#noteWork();
+      // Before the claim, because it may extend deadlines of what is claimed.
+      await this.#recordActivity();
       while (this.#isWoken && this.#running.size < reconcileConcurrencyMax && !this.#stopping.signal.aborted) {
         this.#isWoken = false;
         const limit = reconcileConcurrencyMax - this.#running.size;
         const claims = await claim(db, { owner: this.#settings.owner, limit, leaseMs: deploymentLeaseMs });
         for (const one of claims) this.#running.set(one, this.#pass(one));
-        // A full hand means there may be more; a short one means that everything due is in work.
+        // As many as requested: there may be more. Fewer: everything that is due has been claimed.
         if (claims.length === limit) this.#isWoken = true;
         await sleep(claimPauseMs);
       }
@@ -114,23 +114,23 @@ export class ReconcilerLoop {
     }
   }
 
-  async #noteWork(): Promise<void> {
+  async #recordActivity(): Promise<void> {
     const { db, logger } = this.#deps;
     const nowMs = performance.now();
-    if (nowMs - this.#notedAtMs < activityIntervalMs) return;
+    if (nowMs - this.#activityAtMs < activityIntervalMs) return;
     const pauseMs = await recordServerActivity(db);
-    this.#notedAtMs = nowMs;
+    this.#activityAtMs = nowMs;
     const seconds = Math.round(pauseMs / 1_000);
-    if (seconds > 0) logger.info({ seconds }, "no server worked for a while: deadlines are so much later");
+    if (seconds > 0) logger.info({ seconds }, "no server worked for a while: deadlines extended");
   }
 
   async #pass(one: Claim): Promise<void> {
     const { db, logger } = this.#deps;
     const began = performance.now();
-    const { signal, letGo } = this.#passSignal();
+    const { signal, release } = this.#passSignal();
     const key = { deploymentId: one.deploymentId, owner: this.#settings.owner, generation: one.generation };
     try {
-      // Claimed as the server was told to stop.
+      // The server was stopped during the claim.
       this.#stopping.signal.throwIfAborted();
       const outcome = await reconcileDeployment(this.#deps, one.deploymentId, signal);
       const durationMs = performance.now() - began;
@@ -143,28 +143,28 @@ export class ReconcilerLoop {
       const fields = { ...ids, attempts: one.attempts, error: describeError(error) };
       if (!this.#stopping.signal.aborted) logger.error(fields, "reconcile pass failed");
       const failure = { ...key, because: describeError(error), durationMs: performance.now() - began };
-      // A database that was away for a moment is told then; after one that stays away, the lease has run out.
+      // Retried while the database is away, until the lease has run out anyway.
       const end = { forMs: deploymentLeaseMs, signal: this.#stopping.signal };
-      await tryAgain(() => failPass(db, failure), end).catch(() => false);
+      await retryDatabase(() => failPass(db, failure), end).catch(() => false);
     } finally {
-      letGo();
+      release();
       this.#running.delete(one);
-      this.#look();
+      this.#claimSoon();
     }
   }
 
-  /** Not AbortSignal.timeout: that of a pass long ended would keep it in memory, and fire, 90 s later. */
-  #passSignal(): { signal: AbortSignal; letGo: () => void } {
+  /** Not AbortSignal.timeout: its timer would keep a pass in memory until it fires, 90 s after the start. */
+  #passSignal(): { signal: AbortSignal; release: () => void } {
     const ending = new AbortController();
     const stopping = this.#stopping.signal;
     const end = () => ending.abort(stopping.reason ?? new DOMException("the pass took too long", "TimeoutError"));
     const timer = setTimeout(end, passTimeoutMs);
     stopping.addEventListener("abort", end, { once: true });
-    const letGo = () => {
+    const release = () => {
       clearTimeout(timer);
       stopping.removeEventListener("abort", end);
     };
-    return { signal: ending.signal, letGo };
+    return { signal: ending.signal, release };
   }
 
   async #settle(key: Omit<Claim, "attempts"> & { owner: string }, outcome: Outcome, durationMs: number): Promise<void> {
@@ -173,7 +173,7 @@ export class ReconcilerLoop {
     const { kind, because } = outcome;
     const retryAt = outcome.kind === "waiting" ? outcome.retryAt : null;
     const isSettled = await settlePass(db, { ...key, outcome: { kind, because, durationMs }, retryAt });
-    // Steps of this pass announced nothing, as it was to look again itself.
+    // The lease was lost. Moves of this pass enqueued nothing, because it was to read the deployment again itself.
     if (!isSettled) await enqueue(db, key.deploymentId);
   }
 
@@ -188,15 +188,15 @@ export class ReconcilerLoop {
   }
 
   async #resync(): Promise<void> {
-    // A database that is away says nothing of listeners either; that claims fail is told already.
+    // While the database is away, nothing is known of listeners either. The failed claim has been logged already.
     if (
-      !(await this.#noteWork().then(
+      !(await this.#recordActivity().then(
         () => true,
         () => false,
       ))
     )
       return;
     await watchListeners(this.#deps);
-    if ((await resync(this.#deps, this.#metrics)) > 0) this.#look();
+    if ((await resync(this.#deps, this.#metrics)) > 0) this.#claimSoon();
   }
 }

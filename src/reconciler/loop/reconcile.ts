@@ -1,35 +1,32 @@
-import type { ReconcilerDeps } from "../deps.ts";
+import type { StepDeps } from "../deps.ts";
 import type { Outcome } from "../plan/outcome.ts";
 import { planDeployment } from "../plan/plan.ts";
 import { readState } from "../plan/read-state.ts";
 import { perform } from "../steps/perform.ts";
-import { inPass } from "./pass-span.ts";
+import { inPassSpan } from "./pass-span.ts";
 
 /**
- * Steps one pass takes before it lets others have a turn. The longest straight run, from CREATING to DEPLOYING of a
- * prepared artifact, is five (provision, resolve, queue, deploy, wait); a pass that ends early is simply run again.
+ * Steps of one pass, after which other deployments get a turn. The longest straight run, from CREATING to DEPLOYING of a
+ * prepared artifact, is five (provision, resolve, queue, deploy, wait). A pass that stops early is run again at once.
  */
 const stepsMax = 8;
 
 type Read = NonNullable<Awaited<ReturnType<typeof readState>>>;
 
 /**
- * One level-triggered pass over one deployment: read everything, plan one step, do it, look again, until there is
- * nothing to do now. It is told which deployment, never what happened to it; calling it twice is always safe.
+ * Runs one level-triggered pass over one deployment: reads everything, plans one step, performs it, and repeats until
+ * there is nothing to do now. The caller passes only the deployment, never what happened to it, so a second pass is
+ * always safe.
  */
-export async function reconcileDeployment(
-  deps: ReconcilerDeps,
-  deploymentId: string,
-  signal: AbortSignal,
-): Promise<Outcome> {
-  const read = await readState(deps.db, deploymentId);
+export async function reconcileDeployment(deps: StepDeps, deploymentId: string, signal: AbortSignal): Promise<Outcome> {
+  const read = await readState(deps.store, deploymentId);
   if (read === undefined) return gone;
-  return inPass(deps.traces, read.state, () => takeSteps(deps, read, signal));
+  return inPassSpan(deps.traces, read.state, () => takeSteps(deps, read, signal));
 }
 
 const gone: Outcome = { kind: "converged", because: "the deployment is gone", isGone: true };
 
-async function takeSteps(deps: ReconcilerDeps, first: Read, signal: AbortSignal): Promise<Outcome> {
+async function takeSteps(deps: StepDeps, first: Read, signal: AbortSignal): Promise<Outcome> {
   let last = "nothing to do";
   let read: Read | undefined = first;
   for (let count = 0; count < stepsMax; count++) {
@@ -46,7 +43,7 @@ async function takeSteps(deps: ReconcilerDeps, first: Read, signal: AbortSignal)
       };
     }
     last = step.kind;
-    read = performed.state ? { ...read, state: performed.state } : await readState(deps.db, read.state.id);
+    read = performed.state ? { ...read, state: performed.state } : await readState(deps.store, read.state.id);
   }
   return { kind: "waiting", retryAt: new Date(0), because: "took its turn" };
 }

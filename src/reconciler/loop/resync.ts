@@ -8,30 +8,30 @@ import type { ReconcilerDeps } from "../deps.ts";
 
 const correctionsMax = 1_000;
 
-/** Deployments of listeners that went silent, or are heard again. Nothing of it is work: only what is shown changes. */
+/** Updates the shown status of deployments whose listener went silent or came back. It makes no deployment due. */
 export async function watchListeners({ db, logger }: Pick<ReconcilerDeps, "db" | "logger">): Promise<void> {
   try {
     const moved = await updateSilentListeners(db, listenerSilentMs);
     if (moved > 0) logger.warn({ deployments: moved }, "listeners went silent or came back");
   } catch (error) {
-    logger.warn({ error: describeError(error) }, "looking after listeners failed");
+    logger.warn({ error: describeError(error) }, "checking for silent listeners failed");
   }
 }
 
 /**
- * Finds deployments that have something to do and that no change announced. There should be none: each one found is
- * counted in `resync_corrections_total`, and a counter that moves is a bug to look for.
- * @returns how many were put back into the queue.
+ * Enqueues deployments that have work to do but are not in the queue. There should be none: each one is counted in
+ * `resync_corrections_total`, and a counter that grows is a bug.
+ * @returns how many it enqueued
  */
 export async function resync(deps: Pick<ReconcilerDeps, "db" | "logger">, metrics: ReconcilerMetrics): Promise<number> {
   try {
-    const forgotten = await findUnqueuedDeployments(deps.db, correctionsMax);
-    for (const deploymentId of forgotten) await enqueue(deps.db, deploymentId);
-    if (forgotten.length > 0) {
-      metrics.resyncCorrections.inc(forgotten.length);
-      deps.logger.warn({ deployments: forgotten.length }, "resync found forgotten deployments");
+    const missing = await findUnqueuedDeployments(deps.db, correctionsMax);
+    for (const deploymentId of missing) await enqueue(deps.db, deploymentId);
+    if (missing.length > 0) {
+      metrics.resyncCorrections.inc(missing.length);
+      deps.logger.warn({ deployments: missing.length }, "resync found deployments that were not in the queue");
     }
-    return forgotten.length;
+    return missing.length;
   } catch (error) {
     deps.logger.warn({ error: describeError(error) }, "resync failed");
     return 0;

@@ -1,34 +1,21 @@
-import { sql } from "kysely";
 import type { DeploymentDebug } from "../../contract/administration/debug.ts";
+import { type DeploymentDebugRow, readDeploymentDebug } from "../../store/deployments/deployment-debug.ts";
+import { readDeploymentState } from "../../store/deployments/deployment-state.ts";
 import type { Db } from "../../store/engine/database.ts";
-import { listenerIsAway, planDeployment, type Step } from "./plan.ts";
+import { listenerIsAway, planDeployment } from "./plan.ts";
 import { readState } from "./read-state.ts";
+import type { Step } from "./step.ts";
 
 /**
- * What the reconciler sees of one deployment and would do next, without doing it; undefined when it is gone.
- * Asked by `pierhead why` when something seems stuck.
+ * Returns what the reconciler sees of one deployment and would do next, without doing it; undefined when it is gone.
+ * `pierhead why` shows it when a deployment seems stuck.
  */
 export async function explainDeployment(db: Db, deploymentId: string): Promise<DeploymentDebug | undefined> {
-  const read = await readState(db, deploymentId);
+  const store = { now: () => db.now(), readDeploymentState: (id: string) => readDeploymentState(db, id) };
+  const read = await readState(store, deploymentId);
   if (read === undefined) return undefined;
   const { state, now } = read;
-  const { rows } = await sql<{
-    outcomes: DeploymentDebug["outcomes"] | null;
-    run_at: Date | null;
-    attempts: number | null;
-    lease_owner: string | null;
-    lease_until: Date | null;
-    observed_at: Date | null;
-    listener: { compute_type: string; last_seen_at: string | null };
-  }>`
-    select q.outcomes, q.run_at, q.attempts, q.lease_owner, q.lease_until, o.observed_at,
-           (select json_build_object('compute_type', l.compute_type, 'last_seen_at', l.last_seen_at)
-              from listeners l where l.id = d.listener_id) as listener
-      from deployments d
-      left join reconcile_queue q on q.deployment_id = d.id
-      left join observations o on o.deployment_id = d.id
-     where d.id = ${deploymentId}`.execute(db.kysely);
-  const row = rows[0];
+  const row = await readDeploymentDebug(db, deploymentId);
   if (row === undefined) return undefined;
   const step = planDeployment(state, now);
   return {
@@ -53,7 +40,7 @@ export async function explainDeployment(db: Db, deploymentId: string): Promise<D
       observed_at: row.observed_at?.toISOString() ?? null,
       listener: row.listener,
     },
-    next_step: { kind: step.kind, because: becauseOf(step, row) },
+    next_step: { kind: step.kind, because: reasonOf(step, row) },
     outcomes: row.outcomes ?? [],
     lease: {
       owner: row.lease_owner,
@@ -65,22 +52,19 @@ export async function explainDeployment(db: Db, deploymentId: string): Promise<D
   };
 }
 
-function becauseOf(
-  step: Step,
-  row: { run_at: Date | null; lease_owner: string | null; listener: { last_seen_at: string | null } },
-): string {
+function reasonOf(step: Step, row: DeploymentDebugRow): string {
   const seen = row.listener.last_seen_at === null ? "never seen" : `last seen ${row.listener.last_seen_at}`;
   switch (step.kind) {
     case "wait":
       return `${step.because} (its listener: ${seen})`;
-    case "giveTime":
+    case "extendRollout":
       return `${listenerIsAway} (${seen})`;
     case "none":
       return "desired and observed state agree";
     default:
-      if (row.lease_owner !== null) return "a worker is on it now";
+      if (row.lease_owner !== null) return "a worker is running a pass now";
       return row.run_at === null
-        ? "nobody is going to look: the next resync will"
+        ? "no pass is scheduled; the next resync will find this deployment"
         : `the next pass is due at ${row.run_at.toISOString()}`;
   }
 }

@@ -4,82 +4,47 @@ import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { deployTimeoutMs, listenerPollMs } from "../../domain/limits.ts";
 import { holdsSlot } from "../../domain/revision-status.ts";
 import type { BuildFacts, DeploymentState, RevisionFacts } from "./state.ts";
+import { type Idle, isIdle, type Step } from "./step.ts";
 
-/** One action of a pass. Each is safe to repeat and ends in at most one transaction. */
-export type Step =
-  | { kind: "provision" }
-  | { kind: "resolve"; revisionId: string }
-  | {
-      kind: "move";
-      revisionId: string;
-      from: RevisionStatus;
-      to: RevisionStatus;
-      because: string;
-      message: string | null;
-    }
-  | { kind: "skip"; revisionIds: string[]; supersededBy: string }
-  | { kind: "build"; revisionId: string; attempt: number }
-  | { kind: "cancelBuild"; revisionId: string }
-  | { kind: "acceptBuild"; revisionId: string }
-  | { kind: "rollOut"; revisionId: string; servingRevisionId: string | null }
-  | { kind: "finishRollout"; revisionId: string }
-  | { kind: "failRollout"; revisionId: string; message: string }
-  | { kind: "giveTime"; revisionId: string }
-  | { kind: "settleAssignment"; revisionId: string | null }
-  | { kind: "assignDelete" }
-  | { kind: "finalize" }
-  | { kind: "createTracingProject" }
-  | { kind: "removeTracingProject" }
-  | { kind: "lookAtBranch" }
-  | { kind: "forgetBranch" }
-  | { kind: "tellHost" }
-  | { kind: "deleteRow" }
-  | { kind: "wait"; until: Date | null; because: string }
-  | { kind: "none" };
-
-/** A build is begun at most this often: a server that dies thrice under one build is not going to survive a fourth. */
+/** Builds of a revision are started at most this often: a build that killed its server three times would kill a fourth. */
 export const buildAttemptsMax = 3;
 
 /**
- * Chooses the next step of a deployment. Pure: it reads no clock, no database and no network, so a test can show it
- * every world and `GET /debug/v1/deployments/{id}` can ask it without acting.
+ * Chooses the next step of a deployment. Pure: it reads no clock, no database and no network, so a test can try it on
+ * thousands of generated states, and `GET /debug/v1/deployments/{id}` can call it without acting.
  */
 export function planDeployment(state: DeploymentState, now: Date): Step {
   const step = planWork(state, now);
   return isIdle(step) ? planHost(state, now, planTracing(state, now, step)) : step;
 }
 
-type Idle = Extract<Step, { kind: "wait" | "none" }>;
-
-const isIdle = (step: Step): step is Idle => step.kind === "wait" || step.kind === "none";
-
-/** The branch is looked at beside everything else: a push that comes during a build waits in the queue. */
+/** Work for the code host comes last, when there is nothing else to do: a push during a build waits in the queue. */
 function planHost(state: DeploymentState, now: Date, otherwise: Step): Step {
   const { host } = state;
   if (host === null || isBeingDeleted(state.status) || !isIdle(otherwise)) return otherwise;
-  const { isFollowing, lookAt, tellAt } = host;
-  if (tellAt !== null && tellAt <= now) return { kind: "tellHost" };
-  if (!isFollowing && lookAt !== null) return { kind: "forgetBranch" };
-  if (isFollowing && (lookAt === null || lookAt <= now)) return { kind: "lookAtBranch" };
-  const until = lookAt === null ? tellAt : soonest(tellAt, lookAt);
+  const { isFollowing, pollAt, reportAt } = host;
+  if (reportAt !== null && reportAt <= now) return { kind: "reportToHost" };
+  if (!isFollowing && pollAt !== null) return { kind: "unfollowBranch" };
+  if (isFollowing && (pollAt === null || pollAt <= now)) return { kind: "inspectBranch" };
+  const until = pollAt === null ? reportAt : earlier(reportAt, pollAt);
   if (until === null) return otherwise;
-  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, until) };
-  return { kind: "wait", until, because: "nothing to do until the code host is asked or told again" };
+  if (otherwise.kind === "wait") return { ...otherwise, until: earlier(otherwise.until, until) };
+  return { kind: "wait", until, because: "nothing to do until the next poll of the code host or report to it" };
 }
 
-/** The tracing project is made when there is nothing better to do: a back end that is away holds nothing up. */
+/** The tracing project is created when there is nothing more urgent, so a back end that is away delays no deployment. */
 function planTracing(state: DeploymentState, now: Date, otherwise: Idle): Step {
   const { tracing } = state;
   if (tracing === null || !tracing.isWanted || isBeingDeleted(state.status)) return otherwise;
   const { retryAt } = tracing;
   if (retryAt === null || retryAt <= now) return { kind: "createTracingProject" };
-  if (otherwise.kind === "wait") return { ...otherwise, until: soonest(otherwise.until, retryAt) };
-  return { kind: "wait", until: retryAt, because: "the tracing back end did not make the project; see the events" };
+  if (otherwise.kind === "wait") return { ...otherwise, until: earlier(otherwise.until, retryAt) };
+  return { kind: "wait", until: retryAt, because: "the tracing back end did not create the project; see the events" };
 }
 
 function planWork(state: DeploymentState, now: Date): Step {
-  const abandonedWork = state.builds.find((build) => build.status === "running" && !isWanted(state, build));
-  if (abandonedWork !== undefined) return { kind: "cancelBuild", revisionId: abandonedWork.revisionId };
+  const unwantedBuild = state.builds.find((build) => build.status === "running" && !isWanted(state, build));
+  if (unwantedBuild !== undefined) return { kind: "cancelBuild", revisionId: unwantedBuild.revisionId };
   if (isBeingDeleted(state.status)) return planDelete(state);
   if (state.status === "AWAITING_DATABASE") return { kind: "provision" };
 
@@ -101,7 +66,7 @@ function planDelete(state: DeploymentState): Step {
   const left = state.unsettled[0];
   if (left !== undefined) return move(left, "INTERRUPTED", "deployment deleted");
   if (state.status === "AWAITING_FINAL_DELETE") {
-    return state.tracing?.isDoomed ? { kind: "removeTracingProject" } : { kind: "deleteRow" };
+    return state.tracing?.isDeletedToo ? { kind: "removeTracingProject" } : { kind: "deleteRow" };
   }
   if (state.assignment === null || state.isDeleteForced) return { kind: "finalize" };
   if (state.assignment.op !== "delete") return { kind: "assignDelete" };
@@ -115,14 +80,14 @@ function planCreating(revision: RevisionFacts, now: Date): Step {
   return { kind: "resolve", revisionId: revision.id };
 }
 
-/** The newest runs: every revision carries the complete configuration, so the older ones are superseded (contract 5.3). */
+/** Runs the newest and skips the older ones: every revision carries the complete configuration (contract 5.3). */
 function planQueued(queued: RevisionFacts[]): Step {
   const older = queued.slice(0, -1);
   const newest = queued.at(-1) as RevisionFacts;
   if (older.length > 0) return { kind: "skip", revisionIds: older.map(({ id }) => id), supersededBy: newest.id };
   return newest.hasArtifact
-    ? move(newest, "AWAITING_DEPLOY", "the artifact is there")
-    : move(newest, "AWAITING_BUILD", "the slot is free");
+    ? move(newest, "AWAITING_DEPLOY", "the artifact exists")
+    : move(newest, "AWAITING_BUILD", "no other revision is in progress");
 }
 
 function planInProgress(state: DeploymentState, revision: RevisionFacts, now: Date): Step {
@@ -147,14 +112,19 @@ function planBuilding(state: DeploymentState, revision: RevisionFacts, now: Date
     return move(revision, "BUILD_FAILED", "the build ended with an error", build.failure ?? "The build failed.");
   }
   if (isOverdue(revision, now)) {
-    return move(revision, "BUILD_FAILED", "deadline", overdue("the build; it was killed, with everything it started"));
+    return move(
+      revision,
+      "BUILD_FAILED",
+      "deadline",
+      overdue("the build, which was killed with everything it started"),
+    );
   }
   if (build === undefined || build.status === "cancelled")
     return { kind: "build", revisionId: revision.id, attempt: 1 };
   if (!build.abandoned)
-    return { kind: "wait", until: soonest(revision.deadlineAt, build.leaseUntil), because: "building" };
+    return { kind: "wait", until: earlier(revision.deadlineAt, build.leaseUntil), because: "building" };
   if (build.attempts < buildAttemptsMax) return { kind: "build", revisionId: revision.id, attempt: build.attempts + 1 };
-  const message = `The server that ran this build died ${build.attempts} times while building. Look at its memory and disk, then redeploy.`;
+  const message = `The server that ran this build died ${build.attempts} times while building. Check its memory and disk, then redeploy.`;
   return move(revision, "BUILD_FAILED", "the builder died too often", message);
 }
 
@@ -164,41 +134,41 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
     return { kind: "rollOut", revisionId: revision.id, servingRevisionId: state.activeRevisionId };
   }
   const report = observation?.report;
-  const isAnswer =
+  const isCurrent =
     observation !== null &&
     observation.generation >= assignment.generation &&
     report?.target_revision_id === revision.id;
-  if (isAnswer && report?.target_phase === "ready") return { kind: "finishRollout", revisionId: revision.id };
-  if (isAnswer && report?.target_phase === "failed") {
+  if (isCurrent && report?.target_phase === "ready") return { kind: "finishRollout", revisionId: revision.id };
+  if (isCurrent && report?.target_phase === "failed") {
     return {
       kind: "failRollout",
       revisionId: revision.id,
       message: describeCause(report.cause) ?? "The replicas failed.",
     };
   }
-  const lookAt = new Date(now.getTime() + listenerPollMs);
+  const pollAt = new Date(now.getTime() + listenerPollMs);
   if (state.listener === "awaited") {
-    const leftMs = (revision.deadlineAt ?? lookAt).getTime() - now.getTime();
-    if (leftMs < deployTimeoutMs / 2) return { kind: "giveTime", revisionId: revision.id };
-    return { kind: "wait", until: lookAt, because: listenerIsAway };
+    const leftMs = (revision.deadlineAt ?? pollAt).getTime() - now.getTime();
+    if (leftMs < deployTimeoutMs / 2) return { kind: "extendRollout", revisionId: revision.id };
+    return { kind: "wait", until: pollAt, because: listenerIsAway };
   }
   if (isOverdue(revision, now)) {
-    const why = state.listener === "gone" ? listenerIsGone : overdue("healthy replicas");
-    return { kind: "failRollout", revisionId: revision.id, message: describeCause(report?.cause ?? null) ?? why };
+    const reason = state.listener === "gone" ? listenerIsGone : overdue("healthy replicas");
+    return { kind: "failRollout", revisionId: revision.id, message: describeCause(report?.cause ?? null) ?? reason };
   }
   return {
     kind: "wait",
-    until: soonest(revision.deadlineAt, lookAt),
+    until: earlier(revision.deadlineAt, pollAt),
     because: "the listener is starting the replicas",
   };
 }
 
-/** For a day nothing is given up for a data plane that cannot say how it looks there, or was told to change nothing. */
+/** A rollout waits up to a day for a listener that is disconnected or draining. */
 const listenerIsGone =
-  "Nobody acts for this deployment: its listener has not been there for a day. Start it, then redeploy.";
-export const listenerIsAway = "the listener does not act: it is away, or is to change nothing";
+  "The rollout failed because the listener of this deployment has not been connected for a day. Start the listener, then redeploy.";
+export const listenerIsAway = "the listener does not act: it is disconnected or draining";
 
-/** Nothing in progress: the data plane should run the active revision and nothing else. */
+/** With nothing in progress, the data plane should run the active revision and nothing else. */
 function planSettled(state: DeploymentState): Step {
   const { assignment, activeRevisionId } = state;
   if (assignment === null) return { kind: "none" };
@@ -210,15 +180,15 @@ function planSettled(state: DeploymentState): Step {
   return isSettled ? { kind: "none" } : { kind: "settleAssignment", revisionId: activeRevisionId };
 }
 
-/** What happened, and the log lines that say why: a user should not have to go and look for them. */
+/** Returns the cause with the log lines that explain it, so that a user need not search for them. */
 function describeCause(cause: Cause | null): string | null {
   if (cause === null) return null;
   return cause.last_lines.length === 0 ? cause.message : `${cause.message}\n${cause.last_lines.join("\n")}`;
 }
 
 const isOverdue = (revision: RevisionFacts, now: Date) => revision.deadlineAt !== null && revision.deadlineAt <= now;
-const overdue = (what: string) => `Gave up waiting for ${what}: the deadline of this step has passed.`;
-const soonest = (a: Date | null, b: Date) => (a !== null && a < b ? a : b);
+const overdue = (awaited: string) => `Gave up waiting for ${awaited}: the deadline of this step has passed.`;
+const earlier = (a: Date | null, b: Date) => (a !== null && a < b ? a : b);
 
 function move(revision: RevisionFacts, to: RevisionStatus, because: string, message: string | null = null): Step {
   return { kind: "move", revisionId: revision.id, from: revision.status, to, because, message };

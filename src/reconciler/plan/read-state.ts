@@ -1,16 +1,16 @@
 import { isFinalReport, nextCommitState, previewCommentKey } from "../../domain/commit-report.ts";
-import { type DeploymentStateRow, readDeploymentState } from "../../store/deployments/deployment-state.ts";
-import type { Db } from "../../store/engine/database.ts";
+import type { DeploymentStateRow } from "../../store/deployments/deployment-state.ts";
+import type { ReconcilerStore } from "../store.ts";
 import type { DeploymentState } from "./state.ts";
 
-/** Desired and observed state of one deployment with the database's clock; undefined when it is gone. */
+/** Reads desired and observed state of one deployment with the database's time; undefined when it is gone. */
 export async function readState(
-  db: Db,
+  store: Pick<ReconcilerStore, "now" | "readDeploymentState">,
   deploymentId: string,
 ): Promise<{ state: DeploymentState; now: Date } | undefined> {
-  // Taken first: deadlines that move with a clock that is set meanwhile are later than it, never before.
-  const now = db.now();
-  const row = await readDeploymentState(db, deploymentId);
+  // Read the time first: when someone sets the database's clock meanwhile, deadlines move to after this time, never before.
+  const now = store.now();
+  const row = await store.readDeploymentState(deploymentId);
   if (row === undefined) return undefined;
   const state: DeploymentState = {
     id: row.id,
@@ -45,24 +45,27 @@ export async function readState(
     tracing: row.tracing && {
       isWanted: row.tracing.status === "wanted",
       retryAt: row.tracing.retry_at === null ? null : new Date(row.tracing.retry_at),
-      isDoomed: row.drops_tracing,
+      isDeletedToo: row.drops_tracing,
     },
     host: row.host && {
       isFollowing: row.host.is_following,
-      lookAt: row.host.look_at === null ? null : new Date(row.host.look_at),
-      tellAt: tellAt(row.host),
-      isTold: row.host.reports.length > 0 || row.host.comment !== null,
+      pollAt: row.host.look_at === null ? null : new Date(row.host.look_at),
+      reportAt: reportAt(row.host),
+      hasReports: row.host.reports.length > 0 || row.host.comment !== null,
     },
   };
   return { state, now };
 }
 
-/** The first moment at which the host can be told something that it does not know. */
-function tellAt({ reports, comment }: NonNullable<DeploymentStateRow["host"]>): Date | null {
+/** Returns the first time at which there is something to report that the host does not know; null: nothing. */
+function reportAt({ reports, comment }: NonNullable<DeploymentStateRow["host"]>): Date | null {
   const news = reports.filter(
     ({ status, reported }) => nextCommitState(status, reported) !== null || isFinalReport(status),
   );
-  const isSaid = comment === null || comment.commented === previewCommentKey(comment.status, comment.head_sha);
-  const due = [...news, ...(isSaid ? [] : [comment])].map(({ retry_at }) => new Date(retry_at ?? 0).getTime());
+  const isCommentCurrent =
+    comment === null || comment.commented === previewCommentKey(comment.status, comment.head_sha);
+  const due = [...news, ...(isCommentCurrent ? [] : [comment])].map(({ retry_at }) =>
+    new Date(retry_at ?? 0).getTime(),
+  );
   return due.length === 0 ? null : new Date(Math.min(...due));
 }

@@ -6,41 +6,46 @@ import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 export interface RevisionFacts {
   id: string;
   status: RevisionStatus;
-  /** When the present status counts as stuck; null: never. */
+  /** When the current status counts as stuck; null: never. */
   deadlineAt: Date | null;
-  /** An artifact or image is there: nothing to build. */
+  /** An artifact or image exists, so there is nothing to build. */
   hasArtifact: boolean;
-  /** Span that asked for it; null: it is not traced. */
+  /** Span of the request that created it; null: it is not traced. */
   traceparent: string | null;
 }
 
+/** The latest build of a revision. */
 export interface BuildFacts {
   revisionId: string;
   status: "running" | "succeeded" | "failed" | "cancelled";
-  /** The heartbeat of the server that runs it was missed: nobody works on it any more. */
+  /** The server that ran it missed its heartbeat. */
   abandoned: boolean;
   leaseUntil: Date;
   attempts: number;
   failure: string | null;
 }
 
+/** What the listener should run, as last written. */
 export interface AssignmentFacts {
   generation: number;
   op: "apply" | "delete";
   targetRevisionId: string | null;
   servingRevisionId: string | null;
-  /** Addresses in it are those that its listener gives agents now. */
+  /** Its addresses are the ones that the listener announces for agents now. */
   isCurrent: boolean;
 }
 
-/** Everything one pass looks at, read in one statement: desired and observed state of one deployment. */
+/** Everything that one pass considers, read in one statement: desired and observed state of one deployment. */
 export interface DeploymentState {
   id: string;
   tenantId: string;
   status: DeploymentStatus;
   activeRevisionId: string | null;
   isDeleteForced: boolean;
-  /** Its listener has a session and is not to stand still; it had one within a day; it had none. */
+  /**
+   * acting: the listener has a session and is not draining. awaited: it had a session within the last day. gone: it had
+   * none for longer.
+   */
   listener: "acting" | "awaited" | "gone";
   /** Revisions whose status is not final, oldest first. */
   unsettled: RevisionFacts[];
@@ -48,28 +53,28 @@ export interface DeploymentState {
   builds: BuildFacts[];
   assignment: AssignmentFacts | null;
   observation: { generation: number; report: DeploymentReport } | null;
-  /** null: there is none, or it is gone already. */
+  /** null: the deployment has no tracing project, or it is deleted already. */
   tracing: TracingFacts | null;
-  /** What it has to do with its code host; null: nothing. */
+  /** Work for the code host; null: the source is no repository. */
   host: HostFacts | null;
 }
 
 export interface HostFacts {
-  /** Builds pushes of a branch, or previews pull requests into it. */
+  /** The deployment builds pushes to a branch, or previews of pull requests into it. */
   isFollowing: boolean;
-  /** When the branch is looked at again; null: it never was. */
-  lookAt: Date | null;
-  /** When there is something to tell the host; null: nothing. */
-  tellAt: Date | null;
-  /** The host is told how things go: a move may be news. */
-  isTold: boolean;
+  /** When the branch is polled again; null: it was never polled. */
+  pollAt: Date | null;
+  /** When there is something to report to the host; null: nothing. */
+  reportAt: Date | null;
+  /** The host gets reports on a revision or a preview, so a move may be worth a report. */
+  hasReports: boolean;
 }
 
 export interface TracingFacts {
-  /** Still to be made in the back end. */
+  /** The project does not exist in the tracing back end yet. */
   isWanted: boolean;
-  /** After a failure; null: at once. */
+  /** When to retry after a failure; null: at once. */
   retryAt: Date | null;
-  /** To be deleted with the deployment. */
-  isDoomed: boolean;
+  /** The project is deleted with the deployment. */
+  isDeletedToo: boolean;
 }

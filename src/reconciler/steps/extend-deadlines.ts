@@ -1,29 +1,29 @@
 import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../domain/limits.ts";
-import { postponeDeadline } from "../../store/revisions/revisions.ts";
-import type { ReconcilerDeps } from "../deps.ts";
+import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
 
-/** Statuses in which a place is waited for, and how long they may take once it is there. */
+/** Statuses in which a revision waits for a slot, and how long the status may take once it has one. */
 const timeoutsMs: Readonly<Record<string, number>> = {
   CREATING: resolveTimeoutMs,
   AWAITING_BUILD: awaitingBuildTimeoutMs,
 };
 
 /**
- * Whoever finds all places taken has not failed: each is taken by work that has a deadline of its own, so that the wait ends,
- * and a thousand deploys at once may all come to their turn. Their deadlines are for a server that takes nobody on.
- * @param retryInMs when a place is asked for again.
+ * Extends the deadlines of revisions that wait for a slot while all slots are busy. Waiting for a slot is not a failure:
+ * the work that holds a slot has its own deadline, so the wait ends and a thousand deploys at once all get their turn.
+ * Deadlines of these statuses are for servers that take on no work.
+ * @param retryInMs when the slot is requested again
  */
-export async function keepWaiting(
-  { db }: Pick<ReconcilerDeps, "db">,
+export async function extendDeadlines(
+  { store }: Pick<StepDeps, "store">,
   state: DeploymentState,
   retryInMs: number,
 ): Promise<void> {
-  const askAtMs = db.now().getTime() + retryInMs;
+  const retryAtMs = store.now().getTime() + retryInMs;
   for (const { id, status, deadlineAt } of state.unsettled) {
     const timeoutMs = timeoutsMs[status];
-    // Not with each look, which comes every half second.
-    if (timeoutMs === undefined || deadlineAt === null || deadlineAt.getTime() > askAtMs + timeoutMs / 2) continue;
-    await postponeDeadline(db, { id, status }, new Date(askAtMs + timeoutMs));
+    // Not on every retry: there are two a second.
+    if (timeoutMs === undefined || deadlineAt === null || deadlineAt.getTime() > retryAtMs + timeoutMs / 2) continue;
+    await store.postponeDeadline({ id, status }, new Date(retryAtMs + timeoutMs));
   }
 }

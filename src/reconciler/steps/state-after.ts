@@ -1,11 +1,11 @@
 import { isFinal } from "../../domain/revision-status.ts";
+import type { DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
 import type { DeploymentState, RevisionFacts } from "../plan/state.ts";
-import type { AssignmentWish } from "./assignment.ts";
-import type { Performed } from "./perform.ts";
+import type { Performed } from "./performed.ts";
 
 /**
- * What a pass knows after a step of its own without reading everything again: the compare-and-swap went through, so
- * nobody else moved in between, and what others asked for meanwhile makes the deployment due again.
+ * Returns the state after a move of this pass, without reading everything again. The compare-and-swap succeeded, so
+ * no other worker moved the revision in between, and every other change makes the deployment due again.
  */
 export function afterMove(
   state: DeploymentState,
@@ -17,15 +17,15 @@ export function afterMove(
     return { ...revision, ...moved };
   });
   const { host } = state;
-  // What there is to tell now is for the next look to find out.
-  const told = host?.isTold ? { ...host, tellAt: new Date(0) } : host;
-  return { ...state, unsettled: unsettled.filter(({ status }) => !isFinal(status)), host: told };
+  // Whether the move is worth a report is decided by the report step.
+  const hostAfter = host?.hasReports ? { ...host, reportAt: new Date(0) } : host;
+  return { ...state, unsettled: unsettled.filter(({ status }) => !isFinal(status)), host: hostAfter };
 }
 
-/** Each change of an assignment is the next generation of it: no report answers it yet. */
-export function afterAssignment(performed: Performed, wish: Omit<AssignmentWish, "deploymentId">): Performed {
+/** Adds an assignment that this pass wrote. Each write is a new generation, which no report answers yet. */
+export function afterAssignment(performed: Performed, desired: Omit<DesiredAssignment, "deploymentId">): Performed {
   if (performed.kind !== "done" || performed.state === undefined) return performed;
   const { state } = performed;
   const generation = (state.assignment?.generation ?? 0) + 1;
-  return { kind: "done", state: { ...state, assignment: { generation, ...wish, isCurrent: true } } };
+  return { kind: "done", state: { ...state, assignment: { generation, ...desired, isCurrent: true } } };
 }

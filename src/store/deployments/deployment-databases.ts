@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import type { RevisionRow } from "../revisions/revisions.ts";
 import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 
 /** none: nothing is configured. container: servers of its own. custom: the deployment brings its own. */
@@ -65,6 +66,20 @@ export const findDatabaseKinds = batched(async (db, ids: string[]): Promise<(Kin
   const found = new Map(rows.map(({ deployment_id, ...kinds }) => [deployment_id, kinds]));
   return ids.map((id) => found.get(id));
 });
+
+/** The settings that decide the kind and size of a deployment's databases. */
+export interface DatabaseSettingsRow extends Pick<RevisionRow, "source_config" | "secret_set_id"> {
+  sizes?: RevisionRow["sizes"];
+}
+
+/** Returns the current settings of a deployment with the sizes of its latest revision; undefined when it is gone. */
+export async function readDatabaseSettings(db: Db, deploymentId: string): Promise<DatabaseSettingsRow | undefined> {
+  const { rows } = await sql<DatabaseSettingsRow>`
+    select d.source_config, d.secret_set_id, r.sizes
+      from deployments d left join revisions r on r.id = d.latest_revision_id
+     where d.id = ${deploymentId}`.execute(db.kysely);
+  return rows[0];
+}
 
 const boundTo = (deployment: Owner) => `database/${deployment.tenantId}/${deployment.id}`;
 

@@ -1,0 +1,115 @@
+import type { DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
+import type { FaultPoint } from "../../store/engine/fault-points.ts";
+import type { StepDeps } from "../deps.ts";
+import type { DeploymentState } from "../plan/state.ts";
+import { describeAssignment } from "./assignment.ts";
+import { moveRevision } from "./move-revision.ts";
+import { done, type Performed } from "./performed.ts";
+import { afterAssignment } from "./state-after.ts";
+
+/**
+ * Steps that change what the listener should run. The status of the revision and the assignment of the listener change
+ * in one statement, so they never disagree.
+ */
+
+/** Assigns a revision as the target. The first time, it moves AWAITING_DEPLOY -> DEPLOYING with it. */
+export async function rollOut(
+  deps: StepDeps,
+  state: DeploymentState,
+  { revisionId, servingRevisionId }: { revisionId: string; servingRevisionId: string | null },
+): Promise<Performed> {
+  const desired = { op: "apply", targetRevisionId: revisionId, servingRevisionId } as const;
+  const performed = await (state.unsettled.some(({ id, status }) => id === revisionId && status === "AWAITING_DEPLOY")
+    ? moveWithAssignment(deps, state, desired, {
+        revisionId,
+        from: "AWAITING_DEPLOY",
+        to: "DEPLOYING",
+        because: "handed to the listener",
+      })
+    : replaceAssignment(deps, state, desired));
+  return announced(deps, "rollout assigned", performed);
+}
+
+/** Moves DEPLOYING -> DEPLOYED. The target becomes active, and the listener should serve it from now on. */
+export async function finishRollout(
+  deps: StepDeps,
+  state: DeploymentState,
+  { revisionId }: { revisionId: string },
+): Promise<Performed> {
+  const moved = await moveRevision(deps, state, {
+    revisionId,
+    from: "DEPLOYING",
+    to: "DEPLOYED",
+    because: "healthy, and traffic has moved",
+    set: { image_version: state.observation?.report.server_version ?? null },
+    assignment: "proven",
+  });
+  const desired = { op: "apply", targetRevisionId: revisionId, servingRevisionId: revisionId } as const;
+  const after = afterAssignment(moved, desired);
+  const performed =
+    after.kind === "done" && after.state
+      ? { ...after, state: { ...after.state, activeRevisionId: revisionId } }
+      : after;
+  return announced(deps, "rollout finished", performed);
+}
+
+/** Moves DEPLOYING -> DEPLOY_FAILED. The listener goes back to the active revision. */
+export async function failRollout(
+  deps: StepDeps,
+  state: DeploymentState,
+  { revisionId, message }: { revisionId: string; message: string },
+): Promise<Performed> {
+  const { activeRevisionId } = state;
+  const desired = { op: "apply", targetRevisionId: activeRevisionId, servingRevisionId: activeRevisionId } as const;
+  const performed = await moveWithAssignment(deps, state, desired, {
+    revisionId,
+    from: "DEPLOYING",
+    to: "DEPLOY_FAILED",
+    because: "the rollout failed",
+    message,
+  });
+  return announced(deps, "rollout failed", performed);
+}
+
+/** Assigns the active revision and nothing else. */
+export async function settleAssignment(
+  deps: StepDeps,
+  state: DeploymentState,
+  { revisionId }: { revisionId: string | null },
+): Promise<Performed> {
+  const desired = { op: "apply", targetRevisionId: revisionId, servingRevisionId: revisionId } as const;
+  return announced(deps, "assignment settled", await replaceAssignment(deps, state, desired));
+}
+
+/** Tells the listener to remove everything that it runs for the deployment. */
+export async function assignDelete(deps: StepDeps, state: DeploymentState): Promise<Performed> {
+  const desired = { op: "delete", targetRevisionId: null, servingRevisionId: null } as const;
+  return announced(deps, "delete assigned", await replaceAssignment(deps, state, desired));
+}
+
+type Desired = Omit<DesiredAssignment, "deploymentId">;
+
+async function moveWithAssignment(
+  deps: StepDeps,
+  state: DeploymentState,
+  desired: Desired,
+  move: Parameters<typeof moveRevision>[2],
+): Promise<Performed> {
+  const assignment = await describeAssignment(deps, { deploymentId: state.id, ...desired });
+  if (assignment === undefined) return done;
+  return afterAssignment(await moveRevision(deps, state, { ...move, assignment }), desired);
+}
+
+/** Replaces the assignment that this pass read. When another worker has replaced it, the pass reads everything again. */
+async function replaceAssignment(deps: StepDeps, state: DeploymentState, desired: Desired): Promise<Performed> {
+  const assignment = await describeAssignment(deps, { deploymentId: state.id, ...desired });
+  if (assignment === undefined) return done;
+  const isWritten = await deps.store.writeAssignment({ ...assignment, seen: state.assignment?.generation ?? 0 });
+  return isWritten ? afterAssignment({ kind: "done", state }, desired) : done;
+}
+
+function announced({ store }: StepDeps, point: FaultPoint, performed: Performed): Performed {
+  store.reached(point);
+  store.wake();
+  return performed;
+}

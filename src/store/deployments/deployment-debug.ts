@@ -1,0 +1,27 @@
+import { sql } from "kysely";
+import type { DeploymentDebug } from "../../contract/administration/debug.ts";
+import type { Db } from "../engine/database.ts";
+
+/** When the reconciler works on a deployment, and when its listener last reported. */
+export interface DeploymentDebugRow {
+  outcomes: DeploymentDebug["outcomes"] | null;
+  run_at: Date | null;
+  attempts: number | null;
+  lease_owner: string | null;
+  lease_until: Date | null;
+  observed_at: Date | null;
+  listener: { compute_type: string; last_seen_at: string | null };
+}
+
+/** Returns the queue entry, the time of the last report and the listener of a deployment; undefined when it is gone. */
+export async function readDeploymentDebug(db: Db, deploymentId: string): Promise<DeploymentDebugRow | undefined> {
+  const { rows } = await sql<DeploymentDebugRow>`
+    select q.outcomes, q.run_at, q.attempts, q.lease_owner, q.lease_until, o.observed_at,
+           (select json_build_object('compute_type', l.compute_type, 'last_seen_at', l.last_seen_at)
+              from listeners l where l.id = d.listener_id) as listener
+      from deployments d
+      left join reconcile_queue q on q.deployment_id = d.id
+      left join observations o on o.deployment_id = d.id
+     where d.id = ${deploymentId}`.execute(db.kysely);
+  return rows[0];
+}
