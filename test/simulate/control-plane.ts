@@ -1,50 +1,91 @@
+// Loaded before the first history: a step imports it on demand, which would take real time in virtual time.
+import "../../src/compute/docker/images/images.ts";
+import type { BuildResult } from "../../src/builds/build.ts";
 import type { Send } from "../../src/client/listener-client.ts";
-import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { isBeingDeleted } from "../../src/domain/deployment-status.ts";
-import {
-  awaitingBuildTimeoutMs,
-  awaitingDeployTimeoutMs,
-  buildLeaseMs,
-  buildTimeoutMs,
-  deadlineMarginMs,
-  deployTimeoutMs,
-} from "../../src/domain/limits.ts";
+import { backOffMinMs, buildLeaseMs, buildTimeoutMs, deployTimeoutMs } from "../../src/domain/limits.ts";
 import { canMoveRevision } from "../../src/domain/revision-status.ts";
-import { planDeployment, type Step } from "../../src/reconciler/plan/plan.ts";
-import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
+import { DatabaseServerError } from "../../src/provision/database-server.ts";
+import { BuildRunner } from "../../src/reconciler/builds/build-runner.ts";
+import type { ReconcilerSettings, StepDeps } from "../../src/reconciler/deps.ts";
+import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
+import type { Outcome } from "../../src/reconciler/plan/outcome.ts";
+import { Slots } from "../../src/reconciler/slots.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "../listener/control-plane.ts";
 import type { VirtualClock } from "../listener/virtual-world.ts";
+import { foreignKeyViolation, MemoryStore, tenantId } from "./memory-store.ts";
 import { VirtualQueue } from "./queue.ts";
 import type { DeploymentRecord, RevisionRecord } from "./records.ts";
+import { virtualWorkers } from "./virtual-builds.ts";
 
-/** A server of the control plane: dies without a word, and another one has its work when the leases run out. */
+/** A server of the control plane. It dies without a word, and another server takes over its work when its leases run out. */
 interface Server {
   name: string;
   isDead: boolean;
-  /** Something may be due. */
+  /** Claims what is due, soon. */
   wake: () => void;
+  deps: StepDeps;
 }
 
-/** Steps of one pass, as in src/reconciler/loop/reconcile.ts. */
-const stepsMax = 8;
-const lookDelayMs = 500;
+const pollDelayMs = 500;
 
-/** Between reading and acting, and between acting and the next look: long enough for everybody else to move. */
+/** Before each statement: long enough for every other process to act in between. */
 const pauseMaxMs = 400;
-/** Now and then longer than the lease: two passes over one deployment at once. */
+/** Sometimes longer than the lease, so that two passes run over one deployment at once. */
 const stallMs = 45_000;
 
-type Performed = "done" | { retryInMs: number };
+const settings: ReconcilerSettings = {
+  mode: "self_hosted",
+  computeType: "docker",
+  buildTarget: {
+    kind: "image",
+    host: "unix:///simulated",
+    installationId: "simulated",
+    nodeImage: "node",
+    pythonImage: "python:{version}",
+    registryAuthFile: null,
+    memoryMib: 1,
+    cpuCores: 1,
+  },
+  allowLocalSources: false,
+  allowPrivateNetwork: false,
+  templatesDir: "/simulated",
+  dataDir: "/simulated",
+  cacheDir: "/simulated",
+  controlPlaneUrl: "http://control-plane",
+  hasEndpointAuth: false,
+  deploymentsUrl: "http://control-plane/d/",
+  deployTimeoutMs,
+  buildTimeoutMs,
+  drainTimeoutMs: 20_000,
+  idleAfterMs: 120_000,
+  branchPollMs: 300_000,
+  hasTracing: false,
+};
 
 /**
- * A control plane on virtual time: the plan of the reconciler and the tables of statuses are the real ones; the store is
- * rows in memory, with its rules of compare-and-swap, leases and generations. Two servers work on it and die.
+ * Errors that fail a pass in production too, so that it is retried: a database server that is away during a delete, or a
+ * deployment that another server deleted while this pass stalled.
+ */
+const isExpected = (error: unknown) =>
+  error instanceof DatabaseServerError ||
+  (error instanceof Error &&
+    (/has no artifact to run/.test(error.message) || error.message.startsWith(foreignKeyViolation)));
+
+const logger = createLogger("silent");
+
+/**
+ * A control plane on virtual time. Passes, steps and builds are the real ones of `src/reconciler`; the store and the queue
+ * are in memory, and build processes are timers. Two servers work on it and die.
  */
 export class SimulatedControlPlane {
-  readonly deployments = new Map<string, DeploymentRecord>();
   readonly protocol: ControlPlane;
-  /** Called after everything that changes a row. */
-  watch: () => void = () => {};
+  readonly store: MemoryStore;
+  /** Called for each event that a history counts. */
+  count: (event: string) => void = () => {};
+  /** The first error that no pass may end with. */
+  failure: unknown;
   readonly #clock: VirtualClock;
   readonly #queue: VirtualQueue;
   #servers: Server[] = [];
@@ -58,37 +99,32 @@ export class SimulatedControlPlane {
     this.protocol = new ControlPlane(clock);
     this.protocol.heartbeatS = 15;
     this.protocol.isFollowing = false;
-    this.protocol.onReports = (reports, epoch) => this.#take(reports, epoch);
+    this.store = new MemoryStore(clock, this.protocol, this.#queue);
+    this.protocol.onReports = (reports, epoch) => {
+      for (const report of reports) this.store.storeReport(report, epoch);
+    };
     for (let count = 0; count < 2; count++) this.#startServer();
+  }
+
+  get deployments(): ReadonlyMap<string, DeploymentRecord> {
+    return this.store.deployments;
   }
 
   get send(): Send {
     return this.protocol.send;
   }
 
-  create(deployment: DeploymentRecord): void {
-    this.deployments.set(deployment.id, deployment);
-    this.#changed(deployment.id);
+  interrupt(deploymentId: string, { id, status }: RevisionRecord): void {
+    if (!canMoveRevision(status, "INTERRUPTED")) return;
+    const move = { from: status, to: "INTERRUPTED", because: "interrupted by a user", deadlineAt: null } as const;
+    void this.store.moveRevision({ id, deploymentId }, move);
   }
 
-  revise(deployment: DeploymentRecord, revision: RevisionRecord): void {
-    if (isBeingDeleted(deployment.status)) return;
-    deployment.revisions.push(revision);
-    this.#changed(deployment.id);
+  delete({ id, status }: DeploymentRecord): void {
+    if (!isBeingDeleted(status)) void this.store.requestDelete(tenantId, id);
   }
 
-  interrupt(deployment: DeploymentRecord, { id, status }: RevisionRecord): void {
-    if (canMoveRevision(status, "INTERRUPTED")) deployment.moveRevision(id, status, "INTERRUPTED", null);
-    this.#changed(deployment.id);
-  }
-
-  delete(deployment: DeploymentRecord): void {
-    if (isBeingDeleted(deployment.status)) return;
-    deployment.moveDeployment(deployment.status, "AWAITING_DELETE");
-    this.#changed(deployment.id);
-  }
-
-  /** One server dies in the middle of whatever it does; another starts. */
+  /** Kills one server in the middle of its work and starts another. */
   killServer(): void {
     const victim = this.#clock.oneOf(this.#servers);
     if (victim === undefined) return;
@@ -97,29 +133,23 @@ export class SimulatedControlPlane {
     this.#startServer();
   }
 
-  #changed(id: string): void {
-    this.#queue.enqueue(id);
-    this.watch();
-  }
-
-  #take(reports: DeploymentReport[], epoch: number): void {
-    for (const report of reports) {
-      const deployment = this.deployments.get(report.deployment_id);
-      if (deployment?.observe(report, epoch)) this.#changed(deployment.id);
-    }
-  }
-
   #startServer(): void {
     this.#serverCount += 1;
-    const server: Server = { name: `server-${this.#serverCount}`, isDead: false, wake: () => {} };
+    const server: Server = {
+      name: `server-${this.#serverCount}`,
+      isDead: false,
+      wake: () => {},
+      deps: {} as StepDeps,
+    };
+    server.deps = this.#depsOf(server);
     this.#servers.push(server);
     let cancel = () => {};
-    const lookAt = (atMs: number) => {
+    const claimAt = (atMs: number) => {
       cancel();
-      if (atMs < Number.POSITIVE_INFINITY) cancel = this.#clock.setTimeout(look, atMs - this.#clock.now());
+      if (atMs < Number.POSITIVE_INFINITY) cancel = this.#clock.setTimeout(claimDue, atMs - this.#clock.now());
     };
-    server.wake = () => lookAt(this.#queue.nextAtMs() + lookDelayMs * this.#clock.random());
-    const look = () => {
+    server.wake = () => claimAt(this.#queue.nextAtMs() + pollDelayMs * this.#clock.random());
+    const claimDue = () => {
       if (server.isDead) return;
       for (let claim = this.#queue.claim(server.name); claim !== null; claim = this.#queue.claim(server.name)) {
         void this.#pass(server, claim);
@@ -127,6 +157,57 @@ export class SimulatedControlPlane {
       server.wake();
     };
     server.wake();
+  }
+
+  #depsOf(server: Server): StepDeps {
+    const store = this.#connect(server);
+    const workers = virtualWorkers(
+      this.#clock,
+      () => server.isDead,
+      (revisionId) => this.#planBuild(revisionId),
+    );
+    const ended = { inc: () => this.count("a build ends") };
+    const builds = new BuildRunner(
+      { store, workers, logger, ended: ended as never },
+      { owner: server.name, concurrencyMax: 1_000, leaseMs: buildLeaseMs },
+    );
+    const databaseCall = async () => {
+      if (this.#clock.chance(0.1)) throw new DatabaseServerError("PostgreSQL at db.internal:5432: ECONNREFUSED");
+    };
+    const deps: Omit<StepDeps, "github" | "codeHosts"> = {
+      store,
+      logger,
+      traces: null,
+      builds,
+      outward: new Slots(1_000),
+      settings,
+      databases: {
+        shared: { postgres: { ensure: databaseCall, remove: databaseCall, environment: () => ({}) }, redis: null },
+        container: null,
+        areContainersWanted: false,
+      },
+      tracing: null,
+      images: { resolve: async (uri) => this.#resolveImage(uri) },
+      files: { removeUploads: async () => {}, removeArtifact: async () => true },
+    };
+    // No history has a repository.
+    return deps as StepDeps;
+  }
+
+  /** Returns the store as one server sees it: each statement takes time, and none returns to a server that is dead. */
+  #connect(server: Server): MemoryStore {
+    const immediate = new Set<string | symbol>(["now", "reached", "wake"]);
+    return new Proxy(this.store, {
+      get: (store, name) => {
+        const method = Reflect.get(store, name, store) as (...args: unknown[]) => unknown;
+        if (immediate.has(name)) return method.bind(store);
+        return async (...args: unknown[]) => {
+          await this.#pause(server);
+          this.count("a statement runs");
+          return method.apply(store, args);
+        };
+      },
+    });
   }
 
   /** Never resolves once the server is dead. */
@@ -138,177 +219,41 @@ export class SimulatedControlPlane {
   }
 
   async #pass(server: Server, { id, holder }: { id: string; holder: string }): Promise<void> {
-    let retryAtMs: number | null = this.#clock.now();
-    for (let count = 0; count < stepsMax; count++) {
-      const deployment = this.deployments.get(id);
-      if (deployment === undefined) return this.#queue.forget(id);
-      const now = new Date(this.#clock.now());
-      const state = deployment.read(this.#assignmentOf(id), now);
-      await this.#pause(server);
-      const step = planDeployment(state, now);
-      if (step.kind === "none" || step.kind === "wait") {
-        retryAtMs = step.kind === "wait" ? (step.until?.getTime() ?? null) : null;
-        break;
-      }
-      if (!this.deployments.has(id)) continue;
-      const performed = this.#perform(server, { deployment, state, step });
-      this.watch();
-      await this.#pause(server);
-      if (performed === "done") continue;
-      retryAtMs = this.#clock.now() + performed.retryInMs;
-      break;
+    this.count("a pass runs");
+    let outcome: Outcome;
+    try {
+      outcome = await reconcileDeployment(server.deps, id, new AbortController().signal);
+    } catch (error) {
+      if (!isExpected(error)) this.failure ??= error;
+      this.count("a pass fails");
+      this.#queue.settle(id, holder, this.#clock.now() + backOffMinMs);
+      return;
     }
-    this.#queue.settle(id, holder, retryAtMs);
+    if (outcome.kind === "converged" && outcome.isGone) this.#queue.forget(id);
+    else this.#queue.settle(id, holder, outcome.kind === "waiting" ? (outcome.retryAt?.getTime() ?? null) : null);
   }
 
-  #assignmentOf(id: string): DeploymentState["assignment"] {
-    const found = this.protocol.assignments.get(id);
-    if (found === undefined) return null;
-    const [targetRevisionId, servingRevisionId] = [found.target, found.serving].map((run) => run?.revision_id ?? null);
+  #resolveImage(uri: string) {
+    const revision = this.store.findRevision(uri.split(":").at(-1) ?? "");
+    if (!revision?.fate.resolves) return { ok: false as const, message: `There is no image ${uri}.` };
+    const keepsState = this.deployments.get(revision.deploymentId)?.isStateful ?? false;
+    return { ok: true as const, uri, digest: `sha256:${revision.id}`, keepsState };
+  }
+
+  #planBuild(revisionId: string): { durationMs: number; result: BuildResult } {
+    const revision = this.store.findRevision(revisionId);
+    const rollout = this.deployments.get(revision?.deploymentId ?? "")?.isStateful ? "handover" : "rolling";
+    const uri = `example/agent:${revisionId}`;
     return {
-      ...{ generation: found.generation, op: found.op },
-      ...{ targetRevisionId: targetRevisionId ?? null, servingRevisionId: servingRevisionId ?? null },
-      isCurrent: true,
+      durationMs: revision?.fate.buildMs ?? 0,
+      result: revision?.fate.builds
+        ? {
+            ok: true,
+            artifact: { kind: "image", digest: `sha256:${revisionId}`, uri, health_path: "/ok", rollout },
+            cached: false,
+            steps: [],
+          }
+        : { ok: false, reason: "BuildFailed", message: "npm ended with code 1" },
     };
-  }
-
-  #perform(server: Server, of: { deployment: DeploymentRecord; state: DeploymentState; step: Step }): Performed {
-    const { deployment, step } = of;
-    switch (step.kind) {
-      case "provision":
-        deployment.moveDeployment("AWAITING_DATABASE", "READY");
-        return "done";
-      case "resolve":
-        return this.#resolve(deployment, deployment.revision(step.revisionId));
-      case "move":
-        deployment.moveRevision(step.revisionId, step.from, step.to, this.#deadlineOf(step.to));
-        return "done";
-      case "skip":
-        for (const id of step.revisionIds) deployment.moveRevision(id, "QUEUED", "SKIPPED", null);
-        return "done";
-      case "build":
-        return this.#build(server, deployment, deployment.revision(step.revisionId));
-      case "cancelBuild":
-        return this.#cancelBuild(server, deployment, step.revisionId);
-      case "acceptBuild":
-        if (
-          deployment.moveRevision(step.revisionId, "BUILDING", "AWAITING_DEPLOY", this.#in(awaitingDeployTimeoutMs))
-        ) {
-          deployment.revision(step.revisionId).hasArtifact = true;
-        }
-        return "done";
-      case "finalize":
-        deployment.moveDeployment("AWAITING_DELETE", "AWAITING_FINAL_DELETE");
-        return "done";
-      case "deleteRow":
-        if (deployment.status === "AWAITING_FINAL_DELETE") this.#deleteRow(deployment.id);
-        return "done";
-      default:
-        return this.#assign(of);
-    }
-  }
-
-  #deleteRow(id: string): void {
-    this.deployments.delete(id);
-    this.protocol.forget(id);
-  }
-
-  #resolve(deployment: DeploymentRecord, revision: RevisionRecord): Performed {
-    const to = revision.fate.resolves ? "QUEUED" : "CREATE_FAILED";
-    deployment.moveRevision(revision.id, "CREATING", to, null);
-    return "done";
-  }
-
-  #build(server: Server, deployment: DeploymentRecord, revision: RevisionRecord): Performed {
-    const deadlineAt = this.#in(buildTimeoutMs + deadlineMarginMs);
-    deployment.moveRevision(revision.id, "AWAITING_BUILD", "BUILDING", deadlineAt);
-    if (revision.status !== "BUILDING") return "done";
-    const before = deployment.builds.get(revision.id);
-    const isFree =
-      before === undefined || before.status === "cancelled" || before.leaseUntil.getTime() < this.#clock.now();
-    if (!isFree) return { retryInMs: 500 };
-    const attempts = (before?.attempts ?? 0) + 1;
-    const leaseUntil = this.#in(buildLeaseMs);
-    const of = { revisionId: revision.id, owner: server.name, attempts, leaseUntil };
-    deployment.builds.set(revision.id, { ...of, status: "running", abandoned: false, failure: null });
-    this.#work(server, deployment, { revision, endMs: this.#clock.now() + revision.fate.buildMs });
-    return "done";
-  }
-
-  /** The build goes on for as long as its server lives and holds it. */
-  #work(server: Server, deployment: DeploymentRecord, work: { revision: RevisionRecord; endMs: number }): void {
-    const { revision, endMs } = work;
-    const delayMs = Math.min(buildLeaseMs / 3, endMs - this.#clock.now());
-    this.#clock.setTimeout(() => {
-      const build = deployment.builds.get(revision.id);
-      if (server.isDead || build?.owner !== server.name || build.status !== "running") return;
-      if (this.#clock.now() < endMs) {
-        build.leaseUntil = this.#in(buildLeaseMs);
-        return this.#work(server, deployment, work);
-      }
-      build.status = revision.fate.builds ? "succeeded" : "failed";
-      build.failure = revision.fate.builds ? null : "npm ended with code 1";
-      this.#changed(deployment.id);
-    }, delayMs);
-  }
-
-  #cancelBuild(server: Server, deployment: DeploymentRecord, revisionId: string): Performed {
-    const build = deployment.builds.get(revisionId);
-    const isOurs = build?.owner === server.name;
-    if (build !== undefined && (isOurs || build.leaseUntil.getTime() < this.#clock.now())) build.status = "cancelled";
-    return { retryInMs: 250 };
-  }
-
-  /** Status of the revision and assignment of the listener change together, or not at all. */
-  #assign({
-    deployment,
-    state,
-    step,
-  }: {
-    deployment: DeploymentRecord;
-    state: DeploymentState;
-    step: Step;
-  }): Performed {
-    const { activeRevisionId: active } = state;
-    switch (step.kind) {
-      case "rollOut": {
-        const { status } = state.unsettled.find(({ id }) => id === step.revisionId) ?? {};
-        const isFirst = status === "AWAITING_DEPLOY";
-        const deadlineAt = this.#in(deployTimeoutMs + deadlineMarginMs);
-        if (isFirst && !deployment.moveRevision(step.revisionId, status, "DEPLOYING", deadlineAt)) return "done";
-        return this.#write(deployment, step.revisionId, active);
-      }
-      case "finishRollout":
-        if (!deployment.moveRevision(step.revisionId, "DEPLOYING", "DEPLOYED", null)) return "done";
-        deployment.activeRevisionId = step.revisionId;
-        return this.#write(deployment, step.revisionId, step.revisionId);
-      case "failRollout":
-        if (!deployment.moveRevision(step.revisionId, "DEPLOYING", "DEPLOY_FAILED", null)) return "done";
-        return this.#write(deployment, active, active);
-      case "settleAssignment":
-        return this.#write(deployment, step.revisionId, step.revisionId);
-      case "assignDelete":
-        this.protocol.assign({ deployment_id: deployment.id, op: "delete", target: null, serving: null });
-        return "done";
-      default:
-        throw new Error(`no such step: ${step.kind}`);
-    }
-  }
-
-  #write(deployment: DeploymentRecord, targetId: string | null, servingId: string | null): Performed {
-    const runOf = (id: string | null): RevisionRun | null => (id === null ? null : deployment.revision(id).run);
-    const [target, serving] = [runOf(targetId), runOf(servingId)];
-    const idle_after_ms = deployment.idleAfterMs;
-    this.protocol.assign({ deployment_id: deployment.id, op: "apply", target, serving, idle_after_ms });
-    return "done";
-  }
-
-  #in(delayMs: number): Date {
-    return new Date(this.#clock.now() + delayMs);
-  }
-
-  #deadlineOf(status: string): Date | null {
-    if (status === "AWAITING_BUILD") return this.#in(awaitingBuildTimeoutMs);
-    return status === "AWAITING_DEPLOY" ? this.#in(awaitingDeployTimeoutMs) : null;
   }
 }

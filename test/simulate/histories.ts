@@ -2,31 +2,31 @@ import { setImmediate } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { runHistory } from "./history.ts";
 
-/** What a thread that runs histories is asked. */
-export interface Asked {
+/** The seeds that a thread runs. */
+export interface Job {
   first: number;
   seeds: number;
 }
 
-/** What it tells of each. */
-export interface Told {
+/** The result of one seed. */
+export interface Result {
   seed: number;
-  /** How often something happened. */
+  /** How often each event happened. */
   counts: Record<string, number>;
   /** null: it passed. */
   failure: string | null;
 }
 
-const { first, seeds } = workerData as Asked;
+const { first, seeds } = workerData as Job;
 for (let seed = first; seed < first + seeds; seed++) {
-  parentPort?.postMessage(await tell(seed));
-  // Deadlines that were left pending are real timers: without a turn of the event loop none ever fires.
+  parentPort?.postMessage(await run(seed));
+  // Deadlines that are still pending are real timers. Without a turn of the event loop none of them ever fires.
   await setImmediate();
 }
-// Those of the last histories need not be waited for.
+// Do not wait for the deadlines of the last histories.
 process.exit();
 
-async function tell(seed: number): Promise<Told> {
+async function run(seed: number): Promise<Result> {
   try {
     return { seed, counts: await runHistory(seed), failure: null };
   } catch (error) {

@@ -7,7 +7,7 @@ interface Entry {
   generation: number;
 }
 
-/** The keyed queue as the store keeps it (src/store/queue/reconcile-queue.ts), on virtual time. */
+/** The keyed queue with the rules of the store (src/store/queue/reconcile-queue.ts), on virtual time. */
 export class VirtualQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #now: () => number;
@@ -18,7 +18,7 @@ export class VirtualQueue {
     this.#onEnqueue = onEnqueue;
   }
 
-  /** When something becomes due or a lease runs out. */
+  /** Returns when the next deployment becomes due or the next lease runs out. */
   nextAtMs(): number {
     const times = [...this.#entries.values()].map(({ holder, runAtMs, leaseUntilMs }) =>
       holder === null ? (runAtMs ?? Number.POSITIVE_INFINITY) : leaseUntilMs + 1,
@@ -33,7 +33,7 @@ export class VirtualQueue {
     this.#onEnqueue();
   }
 
-  /** @returns what settles this pass, or null: nothing is due. */
+  /** Leases a deployment that is due and returns the holder that settles the pass; null when nothing is due. */
   claim(owner: string): { id: string; holder: string } | null {
     const nowMs = this.#now();
     for (const [id, entry] of this.#entries) {
@@ -49,7 +49,10 @@ export class VirtualQueue {
     return null;
   }
 
-  /** @param retryAtMs null: when something changes. A pass that lost its lease makes the deployment due again. */
+  /**
+   * Ends a pass. A pass that lost its lease makes the deployment due again.
+   * @param retryAtMs null: only a change makes the deployment due
+   */
   settle(id: string, holder: string, retryAtMs: number | null): void {
     const entry = this.#entries.get(id);
     if (entry === undefined) return;
