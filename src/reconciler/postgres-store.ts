@@ -22,9 +22,9 @@ import {
 import { readDeploymentState } from "../store/deployments/deployment-state.ts";
 import { deleteDeploymentRow, moveDeployment, requestDelete } from "../store/deployments/deployments.ts";
 import {
+  detachTracingProject,
   dropTracingProject,
   findTracingProject,
-  detachTracingProject,
   recordTracingFailure,
   settleTracingProject,
 } from "../store/deployments/tracing-projects.ts";

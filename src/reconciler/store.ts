@@ -125,7 +125,10 @@ export interface BuildStore {
     end: { owner: string; status: "succeeded" | "failed" | "cancelled"; result: StoredBuildResult | null },
   ): Promise<boolean>;
   /** Takes over a build whose lease has run out; undefined when its owner is alive. */
-  takeAbandonedBuild(revisionId: string, claim: { owner: string; leaseMs: number }): Promise<OrphanedProcess | undefined>;
+  takeAbandonedBuild(
+    revisionId: string,
+    claim: { owner: string; leaseMs: number },
+  ): Promise<OrphanedProcess | undefined>;
   /** Ends the leases of an owner at once, so that the next server begins its builds again. */
   releaseBuilds(owner: string): Promise<void>;
   appendLog(entries: NewLogEntry[]): Promise<void>;

@@ -1,4 +1,9 @@
-import { awaitingBuildTimeoutMs, awaitingDeployTimeoutMs, listenerPollMs, deadlineMarginMs } from "../../domain/limits.ts";
+import {
+  awaitingBuildTimeoutMs,
+  awaitingDeployTimeoutMs,
+  deadlineMarginMs,
+  listenerPollMs,
+} from "../../domain/limits.ts";
 import type { RevisionMove } from "../../store/revisions/revisions.ts";
 import type { StepDeps } from "../deps.ts";
 import { listenerIsAway } from "../plan/plan.ts";
