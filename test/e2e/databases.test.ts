@@ -101,7 +101,9 @@ test("a deployment waits for a database server that is away, says so, and goes o
   await using repository = await createAgentRepository();
   const created = await pierhead.client.createDeployment({ body: bodyOf(repository.url, { name: "waits" }) });
   const why = () => pierhead.client.debugDeployment({ deployment_id: created.id });
-  await eventually(why, (debug) => JSON.stringify(debug).includes("the database is not provisioned yet: PostgreSQL at"));
+  await eventually(why, (debug) =>
+    JSON.stringify(debug).includes("the database is not provisioned yet: PostgreSQL at"),
+  );
   assert.equal((await pierhead.client.getDeployment({ deployment_id: created.id })).status, "AWAITING_DATABASE");
   const late = await startPostgresServer({ port: laterPort });
   try {
