@@ -16,7 +16,12 @@ export function replicaState(kept: Kept, { phase, at, version, exit }: Seen): Re
   const { replicaId, deploymentId, revisionId, startedAt, limits } = kept;
   const answers = phase === "ready" || phase === "stopping";
   return {
-    ...{ replicaId, deploymentId, revisionId, phase, startedAt: new Date(startedAt), limits },
+    replicaId,
+    deploymentId,
+    revisionId,
+    phase,
+    startedAt: new Date(startedAt),
+    limits,
     ...(answers && at !== undefined ? { address: at } : {}),
     ...(answers && version != null ? { serverVersion: version } : {}),
     ...(exit === undefined ? {} : { exit }),

@@ -114,7 +114,9 @@ const redisFile = "pierhead-redis.conf";
 
 function redisSettings({ password }: DatabaseCredentials, { memoryLimitMib }: DatabaseSpec): string {
   const lines = {
-    ...{ requirepass: password, dir: "/data", appendonly: "yes" },
+    requirepass: password,
+    dir: "/data",
+    appendonly: "yes",
     maxmemory: `${Math.floor(memoryLimitMib * redisDataShare)}mb`,
     // Evicts only keys with an expiry. When memory is full of other keys, writes fail with an error.
     "maxmemory-policy": "volatile-lru",
@@ -171,7 +173,11 @@ const messageOf = (error: unknown) =>
 async function askPostgres(to: { host: string; port: number; name: string; password: string }): Promise<void> {
   const { host, port, name, password } = to;
   const client = new pg.Client({
-    ...{ host, port, user: name, database: name, password },
+    host,
+    port,
+    user: name,
+    database: name,
+    password,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: serverTimeoutMs,
   });

@@ -42,13 +42,11 @@ export function localPrograms(at: {
         Object.entries({ ...at.env, ...environmentOf(admin, at.name) }).filter(([, value]) => value),
       );
       const child = execa(await findProgram(program, at.env), argv, {
-        ...{
-          env: given as Record<string, string>,
-          extendEnv: false,
-          reject: false,
-          stdin: "ignore",
-          buffer: { stdout: false },
-        },
+        env: given as Record<string, string>,
+        extendEnv: false,
+        reject: false,
+        stdin: "ignore",
+        buffer: { stdout: false },
         cancelSignal: at.signal,
       });
       const [{ failed, stderr, exitCode }] = await Promise.all([child, pipeline(child.stdout, output)]);

@@ -50,10 +50,25 @@ export function sharedRedis(options: { adminUrl: string; address: string | undef
  * restricted again. Categories are removed as a whole and parts allowed again, because Redis 6 has no other way.
  */
 const may = [
-  ...["+@all", "-@admin", "-@dangerous", "+info"],
-  ...["-scan", "-randomkey", "-pubsub", "+pubsub|numsub"],
-  ...["-client", "+client|id", "+client|getname", "+client|setname", "+client|info", "+client|reply"],
-  ...["-@scripting", "+eval", "+evalsha", "+script|load", "+script|exists"],
+  "+@all",
+  "-@admin",
+  "-@dangerous",
+  "+info",
+  "-scan",
+  "-randomkey",
+  "-pubsub",
+  "+pubsub|numsub",
+  "-client",
+  "+client|id",
+  "+client|getname",
+  "+client|setname",
+  "+client|info",
+  "+client|reply",
+  "-@scripting",
+  "+eval",
+  "+evalsha",
+  "+script|load",
+  "+script|exists",
 ];
 
 /** The hash that Redis stores for a password. It is passed instead of the password, so that no log contains it. */

@@ -62,8 +62,8 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     return { ...begun, result: await begun.build.result };
   };
   const failed = async (files: Record<string, string>, changes: Partial<BuildRequest> = {}) => {
-    await using place = await scratch();
-    const { result } = await build(place.dir, files, changes);
+    await using workdir = await scratch();
+    const { result } = await build(workdir.dir, files, changes);
     assert.ok(!result.ok);
     return result;
   };
@@ -73,8 +73,8 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     });
 
   test("a project is built into an image that serves, by programs that run in containers", async () => {
-    await using place = await scratch();
-    const { result, lines } = await build(place.dir, project());
+    await using workdir = await scratch();
+    const { result, lines } = await build(workdir.dir, project());
     assert.ok(result.ok, JSON.stringify(result));
     const { artifact } = result;
     assert.equal(artifact.kind, "image");
@@ -93,23 +93,23 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
   });
 
   test("an unchanged source is not built again while its image exists", async () => {
-    await using place = await scratch();
+    await using workdir = await scratch();
     const key = randomUUID().replaceAll("-", "");
-    const first = await build(place.dir, project({ "answer.txt": "again" }), { key });
+    const first = await build(workdir.dir, project({ "answer.txt": "again" }), { key });
     assert.ok(first.result.ok);
-    const second = await build(place.dir, project({ "answer.txt": "again" }), { key });
+    const second = await build(workdir.dir, project({ "answer.txt": "again" }), { key });
     assert.ok(second.result.ok && second.result.cached);
-    const directory = path.join(place.dir, "artifacts", key);
+    const directory = path.join(workdir.dir, "artifacts", key);
     assert.equal(await isUsable(first.result.artifact, target), true);
     assert.equal(await dropArtifact(directory, target), true);
     assert.equal(await readArtifact(directory), undefined);
     assert.equal(await isUsable(first.result.artifact, target), false);
-    const third = await build(place.dir, project({ "answer.txt": "again" }), { key });
+    const third = await build(workdir.dir, project({ "answer.txt": "again" }), { key });
     assert.ok(third.result.ok && !third.result.cached);
   });
 
   test("a Dockerfile of the project is built, without files that .dockerignore excludes", async () => {
-    await using place = await scratch();
+    await using workdir = await scratch();
     const files = {
       Dockerfile: [
         `FROM ${nodeImage} AS made`,
@@ -125,7 +125,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
       "secret/key": "",
       "server.js": server,
     };
-    const { result } = await build(place.dir, files);
+    const { result } = await build(workdir.dir, files);
     assert.ok(result.ok, JSON.stringify(result));
     await using world = await DockerWorld.open(engine);
     const listed = await ask(await world.start(anySpec(result.artifact)), "/");
@@ -133,9 +133,9 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
   });
 
   test("pierhead.json sets the Dockerfile, its health path and its state", async () => {
-    await using place = await scratch();
+    await using workdir = await scratch();
     const { result } = await build(
-      place.dir,
+      workdir.dir,
       {
         "agent/pierhead.json": JSON.stringify({
           dockerfile: "image/Dockerfile",
@@ -183,20 +183,20 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     const missing = await failed({ Dockerfile: "FROM 127.0.0.1:1/nobody/image:1\n" });
     assert.equal(missing.reason, "BuildFailed");
     assert.match(missing.message, /^FROM 127\.0\.0\.1:1\/nobody\/image:1: .*refused/);
-    await using place = await scratch();
-    const { result } = await build(place.dir, project({ Dockerfile: "FROM triggers:plain\n" }));
+    await using workdir = await scratch();
+    const { result } = await build(workdir.dir, project({ Dockerfile: "FROM triggers:plain\n" }));
     assert.ok(result.ok, JSON.stringify(result));
   });
 
   test("a Dockerfile with the labels of a replica is built, and hides no replica from the driver", async () => {
-    await using place = await scratch();
+    await using workdir = await scratch();
     const forged = [labels.replica, labels.deployment, labels.revision, labels.tenant];
     const lines = [...forged.map((name) => `LABEL ${name}="x"`), `LABEL ${labels.facts}="{"`];
     const files = {
       Dockerfile: [`FROM ${nodeImage}`, ...lines, 'RUN ["node", "-e", "setTimeout(() => {}, 6000)"]'].join("\n"),
     };
-    const source = await filesSource(path.join(place.dir, "source"), files);
-    const { build: running } = begin(place.dir, source, { target });
+    const source = await filesSource(path.join(workdir.dir, "source"), files);
+    const { build: running } = begin(workdir.dir, source, { target });
     const filters = { label: [labels.facts], status: ["running"] };
     await eventually(
       () => engine.call<unknown[]>("GET", "/containers/json", { query: { filters } }),
@@ -211,11 +211,11 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
   });
 
   test("a file name that is not UTF-8, which git allows, is reported by name", async () => {
-    await using place = await scratch();
-    const repository = await gitRepository(path.join(place.dir, "repository"));
+    await using workdir = await scratch();
+    const repository = await gitRepository(path.join(workdir.dir, "repository"));
     await writeFile(Buffer.concat([Buffer.from(`${repository.dir}/caf`), Buffer.from([0xe9])]), "");
     const source = gitSource(repository, await repository.commit(project()));
-    const result = await begin(place.dir, source, { target }).build.result;
+    const result = await begin(workdir.dir, source, { target }).build.result;
     assert.deepEqual(result.ok || [result.reason, result.message], [
       "Unsupported",
       "The name of 'caf\uFFFD' is not UTF-8, so it cannot be put into an image. Rename it.",
@@ -223,8 +223,8 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
   });
 
   test("images that users base on ours are not labelled as ours, and are not removed with ours", async () => {
-    await using place = await scratch();
-    assert.ok((await build(place.dir, project())).result.ok);
+    await using workdir = await scratch();
+    assert.ok((await build(workdir.dir, project())).result.ok);
     const images = await engine.call<{ RepoTags: string[] | null }[]>("GET", "/images/json");
     const isBase = (tag: string) => tag.startsWith(`${baseTag(target.installationId)}command-`);
     const base = images.flatMap(({ RepoTags }) => RepoTags ?? []).find(isBase);
@@ -257,9 +257,9 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
   });
 
   test("a build that is cancelled or times out leaves nothing running", async () => {
-    await using place = await scratch();
+    await using workdir = await scratch();
     const files = project({ "make.js": 'console.log("waiting"); setInterval(() => {}, 1000);' });
-    const { build: cancelled, lines } = begin(place.dir, await filesSource(path.join(place.dir, "source"), files), {
+    const { build: cancelled, lines } = begin(workdir.dir, await filesSource(path.join(workdir.dir, "source"), files), {
       target,
     });
     await eventually(

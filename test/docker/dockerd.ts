@@ -64,8 +64,11 @@ export async function startDockerd(flags: string[] = [], pool = addressPool()): 
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-dockerd-"));
   const socket = path.join(directory, "docker.sock");
   const host = `unix://${socket}`;
-  const place = ["data-root", "exec-root", "pidfile"].flatMap((name) => [`--${name}`, path.join(directory, name)]);
-  const args = [...place, "--host", host, ...flags];
+  const directories = ["data-root", "exec-root", "pidfile"].flatMap((name) => [
+    `--${name}`,
+    path.join(directory, name),
+  ]);
+  const args = [...directories, "--host", host, ...flags];
   let daemon = await launch([...args, "--default-address-pool", pool], host, directory);
   return {
     host,

@@ -59,7 +59,10 @@ async function importBase(engine: Engine): Promise<void> {
 async function build(engine: Engine): Promise<void> {
   const archive = spawn("git", ["archive", "--format=tar", "HEAD"], { stdio: ["ignore", "pipe", "inherit"] });
   const query = {
-    ...{ t: image, dockerfile: "deploy/Dockerfile", forcerm: true, networkmode: "host" },
+    t: image,
+    dockerfile: "deploy/Dockerfile",
+    forcerm: true,
+    networkmode: "host",
     buildargs: JSON.stringify({ NODE_IMAGE: base }),
   };
   let told = "";
@@ -101,7 +104,10 @@ test("the image of the Dockerfile serves as a non-root user on a read-only root,
           `PIERHEAD_ADMIN_KEY=${randomBytes(24).toString("hex")}`,
         ],
         HostConfig: {
-          ...{ NetworkMode: "host", ReadonlyRootfs: true, CapDrop: ["ALL"], SecurityOpt: ["no-new-privileges"] },
+          NetworkMode: "host",
+          ReadonlyRootfs: true,
+          CapDrop: ["ALL"],
+          SecurityOpt: ["no-new-privileges"],
           Tmpfs: { "/tmp": "" },
         },
       },

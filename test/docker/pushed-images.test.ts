@@ -37,9 +37,9 @@ async function filled(fill: (port: number) => Promise<void>): Promise<void> {
 async function pushImage(port: number, name: string, tag: string, content: string) {
   const put = async (text: string) => {
     const begun = await fetch(`http://127.0.0.1:${port}/v2/${name}/blobs/uploads/`, { method: "POST" });
-    const place = new URL(begun.headers.get("location") ?? "", `http://127.0.0.1:${port}`);
-    place.searchParams.set("digest", digestOf(text));
-    assert.equal((await fetch(place, { method: "PUT", body: text })).status, 201);
+    const location = new URL(begun.headers.get("location") ?? "", `http://127.0.0.1:${port}`);
+    location.searchParams.set("digest", digestOf(text));
+    assert.equal((await fetch(location, { method: "PUT", body: text })).status, 201);
     return { digest: digestOf(text), size: text.length };
   };
   const config = { mediaType: "application/vnd.oci.image.config.v1+json", ...(await put(`{"of":"${content}"}`)) };

@@ -81,10 +81,10 @@ const callAs = (url: string, token: string) => (method: string, target: string, 
 async function pushImage(call: ReturnType<typeof callAs>, id: string): Promise<string | null> {
   const put = async (text: string) => {
     const begun = await call("POST", `/v2/r/${id}/agent/blobs/uploads/`);
-    const place = begun.headers.get("location") ?? "";
-    assert.match(place, new RegExp(`^/v2/r/${id}/agent/blobs/uploads/`));
+    const location = begun.headers.get("location") ?? "";
+    assert.match(location, new RegExp(`^/v2/r/${id}/agent/blobs/uploads/`));
     const digest = `sha256:${createHash("sha256").update(text).digest("hex")}`;
-    assert.equal((await call("PUT", `${place}&digest=${digest}`, text)).status, 201);
+    assert.equal((await call("PUT", `${location}&digest=${digest}`, text)).status, 201);
     return { digest, size: text.length };
   };
   const config = { mediaType: "application/vnd.oci.image.config.v1+json", ...(await put("{}")) };

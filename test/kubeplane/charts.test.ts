@@ -112,8 +112,17 @@ test("`listener install --print` prints the same manifests as the chart", async 
     flags.flatMap((one) => ["--set", one]),
   );
   const printed = installManifests({
-    ...{ name: "release", namespace, namespaces: [namespace], controlPlaneUrl, listenerKey: "secret" },
-    ...{ image: "pierhead:9", version: "0.1.0", replicas: 2, agentsUrl: "", gateway: "infra/web", ingressClass: "" },
+    name: "release",
+    namespace,
+    namespaces: [namespace],
+    controlPlaneUrl,
+    listenerKey: "secret",
+    image: "pierhead:9",
+    version: "0.1.0",
+    replicas: 2,
+    agentsUrl: "",
+    gateway: "infra/web",
+    ingressClass: "",
   }) as { kind: string; metadata: { name: string; namespace: string } }[];
   const byChart = await Promise.all(documentsOf(yaml).toSorted(byKind).map(dryRunLater()));
   const byCommand = await Promise.all(

@@ -7,8 +7,8 @@ import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import type { MetricSample } from "../../src/contract/logs/metrics.ts";
 import { eventually } from "../support/eventually.ts";
-import { addDisk, addGrowingClass, define } from "./furniture.ts";
-import { newRun, openPlace, sizes, startWorld } from "./harness.ts";
+import { addDisk, addGrowingClass, define } from "./cluster-objects.ts";
+import { newRun, openSite, sizes, startWorld } from "./harness.ts";
 import { LateRefusals } from "./late-refusals.ts";
 import { startMetricsServer } from "./metrics-server.ts";
 import { make } from "./plane.ts";
@@ -23,13 +23,13 @@ suite("databases, autoscalers and routes", () => {
   test("usage of pods is reported where the cluster measures it; a missing or lost Metrics API is logged once", async () => {
     const lines: string[] = [];
     const logger = pino({ messageKey: "message" }, { write: (line: string) => void lines.push(line) });
-    await using place = await openPlace(world.plane, {}, { logger });
-    const { deployment_id } = await place.deployed(
-      newRun(place, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 2 } }),
+    await using site = await openSite(world.plane, {}, { logger });
+    const { deployment_id } = await site.deployed(
+      newRun(site, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 2 } }),
     );
     const sampled = (holds: (sample: MetricSample) => boolean) =>
       eventually(
-        () => place.controlPlane.samples.findLast((sample) => sample.deployment_id === deployment_id),
+        () => site.controlPlane.samples.findLast((sample) => sample.deployment_id === deployment_id),
         (sample) => sample !== undefined && sample.replicas === 2 && holds(sample),
         { timeoutMs: 60_000 },
       );
@@ -45,133 +45,131 @@ suite("databases, autoscalers and routes", () => {
       metrics.isDown = true;
       await sampled(({ cpu_cores, memory_mib }) => cpu_cores === null && memory_mib === null);
     }
-    const { length } = place.controlPlane.samples;
-    await sampled(() => place.controlPlane.samples.length > length + 2);
+    const { length } = site.controlPlane.samples;
+    await sampled(() => site.controlPlane.samples.length > length + 2);
     assert.deepEqual([said("usage of replicas is not measured"), said("usage of replicas is measured")], [2, 1]);
   });
 
   test("a deployment without own databases gets them first, and its disk is deleted with it", async () => {
-    await using place = await openPlace(world.plane);
-    const run = newRun(place, undefined, {}, {});
+    await using site = await openSite(world.plane);
+    const run = newRun(site, undefined, {}, {});
     const { deployment_id } = await (async () => {
-      const deploying = place.deployed(run);
+      const deploying = site.deployed(run);
       // Without a disk it waits and reports that. Nothing else exists yet.
       const waiting = await eventually(
-        () => [...place.controlPlane.reports.values()].find(({ cause }) => cause?.reason === "Storage"),
+        () => [...site.controlPlane.reports.values()].find(({ cause }) => cause?.reason === "Storage"),
         (report) => report !== undefined,
         { timeoutMs: 60_000 },
       );
       assert.equal(waiting?.target_phase, "starting");
       assert.deepEqual(
-        await place
-          .list("Service")
-          .then((all) => all.map(({ metadata }) => metadata.name.split("-").at(-1)).toSorted()),
+        await site.list("Service").then((all) => all.map(({ metadata }) => metadata.name.split("-").at(-1)).toSorted()),
         ["postgres", "redis"],
       );
-      await addDisk(world.plane, `disk-${place.namespace}`);
+      await addDisk(world.plane, `disk-${site.namespace}`);
       return deploying;
     })();
-    const claims = await place.list("PersistentVolumeClaim");
+    const claims = await site.list("PersistentVolumeClaim");
     assert.equal(claims.length, 1);
-    const [server] = (await place.list<DeploymentView & LiveObject>("Deployment")).filter(
+    const [server] = (await site.list<DeploymentView & LiveObject>("Deployment")).filter(
       ({ metadata }) => !metadata.name.endsWith("-redis"),
     );
     assert.match(JSON.stringify(server), /"name":"POSTGRES_URI","valueFrom":\{"secretKeyRef":\{[^}]*-postgres/);
 
     const smaller = newRun(
-      place,
+      site,
       "127.0.0.1:1/agent:2",
       { sizes: { ...sizes, database: { ...sizes.database, storageGib: 0.5 } } },
       {},
     );
-    place.controlPlane.assign({ deployment_id, target: smaller });
-    const refused = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+    site.controlPlane.assign({ deployment_id, target: smaller });
+    const refused = await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
     assert.match(refused.cause?.message ?? "", /cannot shrink|refuses the StatefulSet/);
 
-    place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
-    await place.reported(deployment_id, ({ deleted }) => deleted);
+    site.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+    await site.reported(deployment_id, ({ deleted }) => deleted);
     for (const kind of ["PersistentVolumeClaim", "StatefulSet", "Secret", "NetworkPolicy", "Service"]) {
-      assert.deepEqual(await place.list(kind), [], kind);
+      assert.deepEqual(await site.list(kind), [], kind);
     }
   });
 
   test("a failed revision leaves the disk that it has grown, and the rollback runs on that disk", async () => {
-    await using place = await openPlace(world.plane);
-    const name = `grows-${place.namespace}`;
+    await using site = await openSite(world.plane);
+    const name = `grows-${site.namespace}`;
     await using _class = await addGrowingClass(world.plane, name);
-    await addDisk(world.plane, `disk-${place.namespace}`, name);
-    const first = newRun(place, undefined, {}, {});
-    const { deployment_id, slug } = await place.deployed(first);
+    await addDisk(world.plane, `disk-${site.namespace}`, name);
+    const first = newRun(site, undefined, {}, {});
+    const { deployment_id, slug } = await site.deployed(first);
     const database = { ...sizes.database, storageGib: 2 };
-    const larger = newRun(place, "127.0.0.1:1/crashes:1", { sizes: { ...sizes, database } }, {});
-    place.controlPlane.assign({ deployment_id, target: larger });
-    const { cause } = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+    const larger = newRun(site, "127.0.0.1:1/crashes:1", { sizes: { ...sizes, database } }, {});
+    site.controlPlane.assign({ deployment_id, target: larger });
+    const { cause } = await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
     assert.equal(cause?.reason, "Exited");
     await eventually(
-      () => place.get<DeploymentView>("Deployment", slug),
+      () => site.get<DeploymentView>("Deployment", slug),
       (deployment) => JSON.stringify(deployment?.spec.template).includes(first.revision_id),
       { timeoutMs: 60_000, what: "gone back" },
     );
-    assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
+    assert.match(JSON.stringify((await site.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
   });
 
   test("a disk grows even if its StatefulSet disappears just after its change was refused", async () => {
-    await using place = await openPlace(world.plane, {}, { reach: (to) => new LateRefusals(to) });
-    const name = `late-${place.namespace}`;
+    await using site = await openSite(world.plane, {}, { reach: (to) => new LateRefusals(to) });
+    const name = `late-${site.namespace}`;
     await using _class = await addGrowingClass(world.plane, name);
-    await addDisk(world.plane, `disk-${place.namespace}`, name);
-    const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, {}));
+    await addDisk(world.plane, `disk-${site.namespace}`, name);
+    const { deployment_id, slug } = await site.deployed(newRun(site, undefined, {}, {}));
     const database = { ...sizes.database, storageGib: 2 };
-    const larger = newRun(place, undefined, { sizes: { ...sizes, database } }, {});
-    place.controlPlane.assign({ deployment_id, target: larger });
-    const { cause, target_phase } = await place.reported(
+    const larger = newRun(site, undefined, { sizes: { ...sizes, database } }, {});
+    site.controlPlane.assign({ deployment_id, target: larger });
+    const { cause, target_phase } = await site.reported(
       deployment_id,
       (report) => report.target_revision_id === larger.revision_id && report.target_phase !== "starting",
     );
     assert.deepEqual([target_phase, cause], ["ready", null]);
-    assert.match(JSON.stringify((await place.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
+    assert.match(JSON.stringify((await site.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
   });
 
   test("a disk of whole tebibytes stays unchanged, and cannot shrink", async () => {
-    await using place = await openPlace(world.plane);
+    await using site = await openSite(world.plane);
     const withDisk = (storageGib: number) => ({ sizes: { ...sizes, database: { ...sizes.database, storageGib } } });
-    const { deployment_id, slug } = place.controlPlane.assign({
+    const { deployment_id, slug } = site.controlPlane.assign({
       deployment_id: randomUUID(),
-      target: newRun(place, undefined, withDisk(1_024), {}),
+      target: newRun(site, undefined, withDisk(1_024), {}),
     });
-    const read = () => place.get("StatefulSet", `${slug}-postgres`);
+    const read = () => site.get("StatefulSet", `${slug}-postgres`);
     const made = await eventually(read, (there) => there !== null, { timeoutMs: 60_000 });
-    await place.reported(deployment_id, ({ cause }) => cause?.reason === "Storage");
+    await site.reported(deployment_id, ({ cause }) => cause?.reason === "Storage");
     // Without its disk it waits, and is applied again every 2 s.
     await sleep(5_000);
     assert.equal((await read())?.metadata.uid, made?.metadata.uid);
-    place.controlPlane.assign({ deployment_id, target: newRun(place, undefined, withDisk(512), {}) });
-    const { cause } = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+    site.controlPlane.assign({ deployment_id, target: newRun(site, undefined, withDisk(512), {}) });
+    const { cause } = await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
     assert.match(cause?.message ?? "", /cannot shrink: the disk has 1024 Gi/);
   });
 
   test("a database that cannot start fails the revision with the reason, and its image is pulled with the agents' credentials", async () => {
     const postgresImage = "127.0.0.1:1/pull-fails:16";
-    await using place = await openPlace(world.plane, { postgresImage, imagePullSecrets: ["registry"] });
-    await addDisk(world.plane, `disk-${place.namespace}`);
+    await using site = await openSite(world.plane, { postgresImage, imagePullSecrets: ["registry"] });
+    await addDisk(world.plane, `disk-${site.namespace}`);
     const deploy = async (secrets: Record<string, string>) => {
-      const { deployment_id, slug } = place.controlPlane.assign({
+      const { deployment_id, slug } = site.controlPlane.assign({
         deployment_id: randomUUID(),
-        target: newRun(place, undefined, {}, secrets),
+        target: newRun(site, undefined, {}, secrets),
       });
-      const { cause } = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+      const { cause } = await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
       return { slug, cause };
     };
     const { slug, cause } = await deploy({});
     assert.equal(cause?.reason, "ImagePull");
     assert.match(cause?.message ?? "", /127\.0\.0\.1:1\/pull-fails:16/);
     for (const made of [
-      await place.get("StatefulSet", `${slug}-postgres`),
-      await place.get("Deployment", `${slug}-redis`),
+      await site.get("StatefulSet", `${slug}-postgres`),
+      await site.get("Deployment", `${slug}-redis`),
     ]) {
       assert.match(JSON.stringify(made?.["spec"]), /"imagePullSecrets":\[\{"name":"registry"\}\]/);
     }
-    await make(world.plane.admin, `/api/v1/namespaces/${place.namespace}/resourcequotas`, {
+    await make(world.plane.admin, `/api/v1/namespaces/${site.namespace}/resourcequotas`, {
       metadata: { name: "full" },
       spec: { hard: { pods: "0" } },
     });
@@ -181,35 +179,35 @@ suite("databases, autoscalers and routes", () => {
   });
 
   test("a serving revision keeps its Redis and its service account until a revision without them serves", async () => {
-    await using place = await openPlace(world.plane);
+    await using site = await openSite(world.plane);
     const withRedis = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x" };
-    const { deployment_id, slug } = await place.deployed(newRun(place, undefined, {}, withRedis));
+    const { deployment_id, slug } = await site.deployed(newRun(site, undefined, {}, withRedis));
     const kept = [
       ...[["Deployment", `${slug}-redis`] as const, ["Service", `${slug}-redis`] as const],
       ...[["NetworkPolicy", `${slug}-redis`] as const, ["ServiceAccount", slug] as const],
     ];
-    const there = async () => (await Promise.all(kept.map(([kind, name]) => place.get(kind, name)))).map(Boolean);
-    const hash = async () => (await place.get("ConfigMap", slug))?.["data"] as { hash: string };
+    const there = async () => (await Promise.all(kept.map(([kind, name]) => site.get(kind, name)))).map(Boolean);
+    const hash = async () => (await site.get("ConfigMap", slug))?.["data"] as { hash: string };
     const { hash: before } = await hash();
     const spec = { service_account_name: "default" };
-    place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/never-ready:1", { spec }) });
+    site.controlPlane.assign({ deployment_id, target: newRun(site, "127.0.0.1:1/never-ready:1", { spec }) });
     await eventually(hash, (now) => now.hash !== before, { what: "applied" });
     assert.deepEqual(await there(), [true, true, true, true]);
-    const next = newRun(place, "127.0.0.1:1/agent:2", { spec });
-    place.controlPlane.assign({ deployment_id, target: next });
-    await place.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+    const next = newRun(site, "127.0.0.1:1/agent:2", { spec });
+    site.controlPlane.assign({ deployment_id, target: next });
+    await site.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
     await eventually(there, (all) => !all.includes(true), { timeoutMs: 30_000, what: "unused objects are deleted" });
   });
 
   test("operators that are installed later are discovered and used from the next revision on, and data stays where it is", async () => {
-    await using place = await openPlace(world.plane, {
+    await using site = await openSite(world.plane, {
       gateway: { namespace: "infra", name: "web" },
       ingressClass: "nginx",
     });
     const queue = { ...sizes.queue, maxReplicas: 5 };
     const scaled = { sizes: { ...sizes, minReplicas: 1, maxReplicas: 4, queue }, spec: { queue_max_scale: 5 } };
-    const { deployment_id, slug } = await place.deployed(newRun(place, undefined, scaled));
-    assert.ok(await place.get("Ingress", slug));
+    const { deployment_id, slug } = await site.deployed(newRun(site, undefined, scaled));
+    assert.ok(await site.get("Ingress", slug));
     await Promise.all([
       define(world.plane, "keda.sh", "v1alpha1", [
         { kind: "ScaledObject", plural: "scaledobjects" },
@@ -218,35 +216,32 @@ suite("databases, autoscalers and routes", () => {
       define(world.plane, "gateway.networking.k8s.io", "v1", [{ kind: "HTTPRoute", plural: "httproutes" }]),
       define(world.plane, "metrics.k8s.io", "v1beta1", [{ kind: "Fake", plural: "fakes" }]),
     ]);
-    await place.rediscovered(({ hasKeda, hasGatewayApi, hasMetrics }) => hasKeda && hasGatewayApi && hasMetrics);
-    const second = newRun(place, "127.0.0.1:1/agent:2", scaled);
-    place.controlPlane.assign({ deployment_id, target: second });
+    await site.rediscovered(({ hasKeda, hasGatewayApi, hasMetrics }) => hasKeda && hasGatewayApi && hasMetrics);
+    const second = newRun(site, "127.0.0.1:1/agent:2", scaled);
+    site.controlPlane.assign({ deployment_id, target: second });
     const serving = (revision: string) =>
       eventually(
-        () => place.controlPlane.assignments.get(deployment_id)?.serving?.revision_id,
+        () => site.controlPlane.assignments.get(deployment_id)?.serving?.revision_id,
         (id) => id === revision,
         { timeoutMs: 60_000 },
       );
     await serving(second.revision_id);
-    const route = await place.get("HTTPRoute", slug);
+    const route = await site.get("HTTPRoute", slug);
     assert.ok(route, "the route belongs to the Gateway API now");
-    const { generation } = place.controlPlane.assignments.get(deployment_id) ?? {};
-    await place.reported(
-      deployment_id,
-      (report) => report.generation === generation && report.target_phase === "ready",
-    );
+    const { generation } = site.controlPlane.assignments.get(deployment_id) ?? {};
+    await site.reported(deployment_id, (report) => report.generation === generation && report.target_phase === "ready");
     await world.plane.admin.remove("HTTPRoute", route.metadata, {}, AbortSignal.timeout(10_000));
     await eventually(
-      () => place.get("HTTPRoute", slug),
+      () => site.get("HTTPRoute", slug),
       (again) => again !== null && again.metadata.uid !== route.metadata.uid,
       { timeoutMs: 30_000, what: "repaired, like objects that existed from the start" },
     );
-    assert.equal(await place.get("Ingress", slug), null, "and the Ingress is gone");
-    assert.ok(await place.get("ScaledObject", `${slug}-queue`));
-    assert.ok(await place.get("HorizontalPodAutoscaler", slug));
+    assert.equal(await site.get("Ingress", slug), null, "and the Ingress is gone");
+    assert.ok(await site.get("ScaledObject", `${slug}-queue`));
+    assert.ok(await site.get("HorizontalPodAutoscaler", slug));
 
     // The autoscaler has chosen four: an update keeps them.
-    const path = `/apis/apps/v1/namespaces/${place.namespace}/deployments/${slug}/scale`;
+    const path = `/apis/apps/v1/namespaces/${site.namespace}/deployments/${slug}/scale`;
     await world.plane.admin.call({
       method: "PATCH",
       path,
@@ -254,9 +249,9 @@ suite("databases, autoscalers and routes", () => {
       type: "merge",
       signal: AbortSignal.timeout(10_000),
     });
-    const begun = newRun(place, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 4 } });
-    const { slug: newSlug } = await place.deployed(begun);
-    const managers = (await place.get("Deployment", newSlug))?.metadata.managedFields ?? [];
+    const begun = newRun(site, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 4 } });
+    const { slug: newSlug } = await site.deployed(begun);
+    const managers = (await site.get("Deployment", newSlug))?.metadata.managedFields ?? [];
     const owner = managers.filter(
       ({ fieldsV1 }) =>
         JSON.stringify(fieldsV1).includes('"f:replicas":{}},') ||
@@ -267,12 +262,12 @@ suite("databases, autoscalers and routes", () => {
       ["pierhead-scale"],
       "not owned by us any more",
     );
-    assert.equal((await place.get<DeploymentView>("Deployment", newSlug))?.spec.replicas, 2);
-    const third = newRun(place, "127.0.0.1:1/agent:3", scaled);
+    assert.equal((await site.get<DeploymentView>("Deployment", newSlug))?.spec.replicas, 2);
+    const third = newRun(site, "127.0.0.1:1/agent:3", scaled);
     let fewest = 4;
-    place.controlPlane.assign({ deployment_id, target: third });
+    site.controlPlane.assign({ deployment_id, target: third });
     const watching = setInterval(() => {
-      void place.get<DeploymentView>("Deployment", slug).then((deployment) => {
+      void site.get<DeploymentView>("Deployment", slug).then((deployment) => {
         fewest = Math.min(fewest, deployment?.spec.replicas ?? 0);
       });
     }, 200);
@@ -286,10 +281,10 @@ suite("databases, autoscalers and routes", () => {
       { op: "remove", path: `${probe}/httpGet` },
       { op: "add", path: `${probe}/exec`, value: { command: ["true"] } },
     ];
-    const key = { namespace: place.namespace, name: slug };
+    const key = { namespace: site.namespace, name: slug };
     await world.plane.admin.patch("Deployment", key, edit, AbortSignal.timeout(10_000), "jsonPatch");
     const repaired = await eventually(
-      () => place.get<LiveObject & DeploymentView>("Deployment", slug),
+      () => site.get<LiveObject & DeploymentView>("Deployment", slug),
       (deployment) =>
         !JSON.stringify(deployment?.spec).includes('"exec"') &&
         !deployment?.metadata.managedFields?.some(
@@ -300,9 +295,9 @@ suite("databases, autoscalers and routes", () => {
   });
 
   test("output of pods arrives at the control plane, each line once", async () => {
-    await using place = await openPlace(world.plane);
-    const { deployment_id } = await place.deployed(newRun(place));
-    const lines = () => [...place.controlPlane.lines.values()].filter((line) => line.deployment_id === deployment_id);
+    await using site = await openSite(world.plane);
+    const { deployment_id } = await site.deployed(newRun(site));
+    const lines = () => [...site.controlPlane.lines.values()].filter((line) => line.deployment_id === deployment_id);
     const [first] = await eventually(lines, (all) => all.length === 1);
     const pod = first?.replica_id as string;
     assert.equal(first?.message, `hello from ${pod}`);

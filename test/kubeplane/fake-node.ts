@@ -85,7 +85,8 @@ async function register(admin: ApiServer, port: number, signal: AbortSignal): Pr
   await admin.call({ method: "POST", path: "/api/v1/nodes", body, signal });
   const capacity = { cpu: "64", memory: "256Gi", pods: "500" };
   const status = {
-    ...{ capacity, allocatable: capacity },
+    capacity,
+    allocatable: capacity,
     conditions: [
       {
         type: "Ready",

@@ -22,7 +22,10 @@ const bare: ClusterTraits = {
 
 function workloadWith(spec: ResourceSpec, namespace = "agents"): Workload {
   return {
-    ...{ deploymentId: randomUUID(), tenantId: randomUUID(), revisionId: randomUUID(), slug: "sentinel-1234abcd" },
+    deploymentId: randomUUID(),
+    tenantId: randomUUID(),
+    revisionId: randomUUID(),
+    slug: "sentinel-1234abcd",
     ...{
       listenerId: randomUUID(),
       isServing: false,
@@ -33,10 +36,15 @@ function workloadWith(spec: ResourceSpec, namespace = "agents"): Workload {
       secrets: {},
     },
     env: { PIERHEAD_CORE_COMMAND: "/core" },
-    ...{ startTimeoutMs: 60_000, drainTimeoutMs: 10_000 },
+    startTimeoutMs: 60_000,
+    drainTimeoutMs: 10_000,
     cluster: {
-      ...{ namespace, spec, sizes: effectiveSizes(null, spec), secret_references: [] },
-      ...{ url: "https://agent.example.com", profile: "production" },
+      namespace,
+      spec,
+      sizes: effectiveSizes(null, spec),
+      secret_references: [],
+      url: "https://agent.example.com",
+      profile: "production",
     },
   };
 }
@@ -86,7 +94,10 @@ const sentinels = {
   init_containers: [{ name: "sentinel-init", image: "127.0.0.1:1/init:1", command: ["true"] }],
   sidecars: [
     {
-      ...{ name: "sentinel-sidecar", image: "127.0.0.1:1/sidecar:1", imagePullPolicy: "Never", workingDir: "/w" },
+      name: "sentinel-sidecar",
+      image: "127.0.0.1:1/sidecar:1",
+      imagePullPolicy: "Never",
+      workingDir: "/w",
       ...{ args: ["-v"], env: [{ name: "S", value: "1" }], envFrom: [{ configMapRef: { name: "sentinel-config" } }] },
       resources: { limits: { memory: "19Mi" }, requests: { cpu: "13m" } },
       securityContext: { runAsUser: 4321 },

@@ -42,7 +42,8 @@ export async function startWorld(): Promise<{ plane: Plane; node: FakeNode } & A
   const plane = await startPlane(program);
   const node = await startFakeNode(plane);
   return {
-    ...{ plane, node },
+    plane,
+    node,
     async [Symbol.asyncDispose]() {
       await node[Symbol.asyncDispose]();
       await plane[Symbol.asyncDispose]();
@@ -50,7 +51,7 @@ export async function startWorld(): Promise<{ plane: Plane; node: FakeNode } & A
   };
 }
 
-export interface Place extends AsyncDisposable {
+export interface Site extends AsyncDisposable {
   namespace: string;
   controlPlane: ControlPlane;
   listener: Listener;
@@ -64,21 +65,21 @@ export interface Place extends AsyncDisposable {
   deployed(run: RevisionRun): Promise<{ deployment_id: string; slug: string }>;
 }
 
-interface PlaceOptions {
+interface SiteOptions {
   url?: string;
   /** API client of its listener. */
   reach?: (to: KubeAddress) => ApiServer;
   clock?: Clock;
   logger?: Logger;
   /** Uses the namespace of another site. */
-  beside?: Place;
+  beside?: Site;
   listenerId?: string;
   /** Namespaces listed before its own. */
   firstNamespace?: string;
 }
 
 /** Creates a namespace with the shipped Role, and a listener there that follows a test control plane. */
-export async function openPlace(
+export async function openSite(
   plane: Plane,
   changed: Partial<ClusterPolicy> = {},
   {
@@ -89,8 +90,8 @@ export async function openPlace(
     beside,
     listenerId,
     firstNamespace,
-  }: PlaceOptions = {},
-): Promise<Place> {
+  }: SiteOptions = {},
+): Promise<Site> {
   const namespace = beside?.namespace ?? (await plane.newNamespace());
   if (beside === undefined) await grant(plane, namespace);
   const controlPlane = new ControlPlane();
@@ -109,8 +110,10 @@ export async function openPlace(
   const listener = createListener({ client, ...options }, clusterFleet({ cluster, graceMs }));
   listener.start();
   const signal = () => AbortSignal.timeout(30_000);
-  const place: Place = {
-    ...{ namespace, controlPlane, listener },
+  const site: Site = {
+    namespace,
+    controlPlane,
+    listener,
     get: (kind, name) => plane.admin.get(kind, namespace, name, signal()),
     list: async (kind) => (await plane.admin.list(kind, namespace, {}, signal())).items as never,
     rediscovered: (holds) => eventually(() => discover(plane.admin, signal()), holds).then(() => sleep(1_000)),
@@ -140,7 +143,7 @@ export async function openPlace(
       await plane.admin.call({ method: "DELETE", path: `/api/v1/namespaces/${namespace}`, signal: signal() });
     },
   };
-  return place;
+  return site;
 }
 
 /** Grants the rules of the chart's Role, so that the tests use what is shipped. */
@@ -173,23 +176,31 @@ export const sizes: ClusterSizes = {
 export const elsewhere = { POSTGRES_URI_CUSTOM: "postgresql://127.0.0.1:1/x", REDIS_URI_CUSTOM: "redis://127.0.0.1:1" };
 
 export function newRun(
-  place: { controlPlane: ControlPlane },
+  site: { controlPlane: ControlPlane },
   image = "127.0.0.1:1/agent:1",
   parts: Partial<ClusterRun> = {},
   secrets: Record<string, string> = elsewhere,
 ): RevisionRun {
   const secret_set_id = randomUUID();
-  place.controlPlane.secrets.set(secret_set_id, secrets);
+  site.controlPlane.secrets.set(secret_set_id, secrets);
   return {
     revision_id: randomUUID(),
     artifact: { kind: "image", digest: "sha256:0", uri: image, health_path: "/ok", rollout: "rolling" },
     env: { LANGSMITH_TENANT_ID: "t" },
     secret_set_id,
-    ...{ min_replicas: 1, max_replicas: 1, cpu_limit_cores: 1, memory_limit_mib: 512 },
-    ...{ start_timeout_ms: 600_000, drain_timeout_ms: 1_000 },
+    min_replicas: 1,
+    max_replicas: 1,
+    cpu_limit_cores: 1,
+    memory_limit_mib: 512,
+    start_timeout_ms: 600_000,
+    drain_timeout_ms: 1_000,
     cluster: {
-      ...{ namespace: null, spec: {}, sizes, secret_references: [] },
-      ...{ url: "https://agent.example.com", profile: "development" },
+      namespace: null,
+      spec: {},
+      sizes,
+      secret_references: [],
+      url: "https://agent.example.com",
+      profile: "development",
       ...parts,
     },
   };

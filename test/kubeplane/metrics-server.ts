@@ -80,7 +80,11 @@ async function register(admin: Plane["admin"], port: number): Promise<void> {
   await make(admin, services, {
     metadata: { name: `${version}.${group}` },
     spec: {
-      ...{ group, version, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true },
+      group,
+      version,
+      groupPriorityMinimum: 100,
+      versionPriority: 100,
+      insecureSkipTLSVerify: true,
       service: { namespace, name, port },
     },
   });

@@ -58,7 +58,10 @@ export async function startPlane(program: string): Promise<Plane> {
   start("kube-controller-manager", controllerFlags(at));
   start("kube-scheduler", [`--kubeconfig=${at("kubeconfig")}`, "--leader-elect=false", "--secure-port=0"]);
   return {
-    ...{ address, admin, directory, caFile },
+    address,
+    admin,
+    directory,
+    caFile,
     tokenFile: (user) => at(`token-${user}`),
     tls: { cert: ca, key: await readFile(at("certs/apiserver.key"), "utf8") },
     async newNamespace() {
@@ -70,7 +73,9 @@ export async function startPlane(program: string): Promise<Plane> {
     async compact() {
       const ask = async (path: string, body: object) => {
         const answer = await fetch(`http://127.0.0.1:${ports.etcd}/v3/${path}`, {
-          ...{ method: "POST", body: JSON.stringify(body), signal: AbortSignal.timeout(30_000) },
+          method: "POST",
+          body: JSON.stringify(body),
+          signal: AbortSignal.timeout(30_000),
         });
         if (!answer.ok) throw new Error(`etcd answered ${answer.status}: ${await answer.text()}`);
         return answer.json();

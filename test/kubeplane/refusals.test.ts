@@ -13,7 +13,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "../listener/control-plane.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-import { elsewhere, grant, newRun, openPlace, type Place, policy, sizes, startWorld } from "./harness.ts";
+import { elsewhere, grant, newRun, openSite, policy, type Site, sizes, startWorld } from "./harness.ts";
 import { make } from "./plane.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
@@ -24,20 +24,20 @@ after(() => world[Symbol.asyncDispose]());
 
 const late = (run: RevisionRun): RevisionRun => ({ ...run, start_timeout_ms: 12_000 });
 
-async function failed(place: Place, run: RevisionRun) {
+async function failed(site: Site, run: RevisionRun) {
   const deployment_id = randomUUID();
-  const { slug } = place.controlPlane.assign({ deployment_id, target: run });
-  const report = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+  const { slug } = site.controlPlane.assign({ deployment_id, target: run });
+  const report = await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
   return { deployment_id, slug, cause: report.cause };
 }
 
 suite("refusals and limits of a cluster", { concurrency: true }, () => {
   test("pods that never get ready, or that no node has room for, fail at the deadline with the reason", async () => {
-    await using place = await openPlace(world.plane);
+    await using site = await openSite(world.plane);
     const huge = { ...sizes, cpuCores: 900, cpuLimitCores: 900 };
     const [never, unplaced] = await Promise.all([
-      failed(place, late(newRun(place, "127.0.0.1:1/never-ready:1"))),
-      failed(place, late(newRun(place, undefined, { sizes: huge }))),
+      failed(site, late(newRun(site, "127.0.0.1:1/never-ready:1"))),
+      failed(site, late(newRun(site, undefined, { sizes: huge }))),
     ]);
     assert.equal(never.cause?.reason, "NotHealthy");
     assert.equal(unplaced.cause?.reason, "Unschedulable");
@@ -45,18 +45,18 @@ suite("refusals and limits of a cluster", { concurrency: true }, () => {
   });
 
   test("a missing service account, a full quota and a cluster policy are reported in the cluster's words", async () => {
-    await using place = await openPlace(world.plane);
-    const nobody = await failed(place, newRun(place, undefined, { spec: { service_account_name: "nobody" } }));
+    await using site = await openSite(world.plane);
+    const nobody = await failed(site, newRun(site, undefined, { spec: { service_account_name: "nobody" } }));
     assert.equal(nobody.cause?.reason, "Forbidden");
     assert.match(nobody.cause?.message ?? "", /serviceaccount "nobody" not found/);
-    await make(world.plane.admin, `/api/v1/namespaces/${place.namespace}/resourcequotas`, {
+    await make(world.plane.admin, `/api/v1/namespaces/${site.namespace}/resourcequotas`, {
       metadata: { name: "none" },
       spec: { hard: { pods: "0" } },
     });
-    const full = await failed(place, newRun(place));
+    const full = await failed(site, newRun(site));
     assert.match(full.cause?.message ?? "", /exceeded quota: none/);
     const policies = "/apis/admissionregistration.k8s.io/v1";
-    const name = `no-denied-${place.namespace}`;
+    const name = `no-denied-${site.namespace}`;
     await make(world.plane.admin, `${policies}/validatingadmissionpolicies`, {
       metadata: { name },
       spec: {
@@ -73,37 +73,37 @@ suite("refusals and limits of a cluster", { concurrency: true }, () => {
         ],
       },
     });
-    const matchResources = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": place.namespace } } };
+    const matchResources = { namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": site.namespace } } };
     await make(world.plane.admin, `${policies}/validatingadmissionpolicybindings`, {
       metadata: { name },
       spec: { policyName: name, validationActions: ["Deny"], matchResources },
     });
     // Policies are compiled a moment after they are written.
     await eventually(
-      async () => failedNow(place),
+      async () => failedNow(site),
       (message) => message.includes("this image is denied here"),
       { timeoutMs: 60_000 },
     );
   });
 
   test("the listener's token reads no Secret, creates no pod, and reaches no other namespace", async () => {
-    await using place = await openPlace(world.plane);
+    await using site = await openSite(world.plane);
     const other = await world.plane.newNamespace();
     const api = new ApiServer(world.plane.address("listener"));
     const signal = AbortSignal.timeout(30_000);
-    const secrets = `/api/v1/namespaces/${place.namespace}/secrets`;
+    const secrets = `/api/v1/namespaces/${site.namespace}/secrets`;
     const secret: Manifest = {
       apiVersion: "v1",
       kind: "Secret",
-      metadata: { name: "theirs", namespace: place.namespace },
+      metadata: { name: "theirs", namespace: site.namespace },
     };
     await make(world.plane.admin, secrets, { ...secret, stringData: { a: "b" } });
     const calls: (() => Promise<unknown>)[] = [
       () => api.call({ method: "GET", path: secrets, signal }),
       () => api.call({ method: "GET", path: `${secrets}/theirs`, signal }),
       () => api.apply(secret, signal),
-      () => api.patch("Secret", { namespace: place.namespace, name: "theirs" }, {}, signal),
-      () => api.call({ method: "POST", path: `/api/v1/namespaces/${place.namespace}/pods`, body: {}, signal }),
+      () => api.patch("Secret", { namespace: site.namespace, name: "theirs" }, {}, signal),
+      () => api.call({ method: "POST", path: `/api/v1/namespaces/${site.namespace}/pods`, body: {}, signal }),
       () => api.call({ method: "GET", path: `/api/v1/namespaces/${other}/configmaps`, signal }),
       () => api.call({ method: "GET", path: "/api/v1/nodes", signal }),
       () => api.call({ method: "GET", path: "/apis/rbac.authorization.k8s.io/v1/clusterroles", signal }),
@@ -115,27 +115,27 @@ suite("refusals and limits of a cluster", { concurrency: true }, () => {
   });
 
   test("an older session or generation that arrives late changes nothing", async () => {
-    await using place = await openPlace(world.plane);
-    const run = newRun(place);
-    const { deployment_id, slug } = await place.deployed(run);
-    const key = { namespace: place.namespace, name: slug };
+    await using site = await openSite(world.plane);
+    const run = newRun(site);
+    const { deployment_id, slug } = await site.deployed(run);
+    const key = { namespace: site.namespace, name: slug };
     // As if a listener with a newer session had applied: this one must not overwrite it.
     await world.plane.admin.patch("ConfigMap", key, { data: { epoch: "999" } }, AbortSignal.timeout(10_000));
-    place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/agent:stale") });
-    await place.reported(deployment_id, ({ cause }) => /was applied before/.test(cause?.message ?? ""));
-    const deployment = await place.get<DeploymentView>("Deployment", slug);
+    site.controlPlane.assign({ deployment_id, target: newRun(site, "127.0.0.1:1/agent:stale") });
+    await site.reported(deployment_id, ({ cause }) => /was applied before/.test(cause?.message ?? ""));
+    const deployment = await site.get<DeploymentView>("Deployment", slug);
     assert.equal(JSON.stringify(deployment).includes("agent:stale"), false);
   });
 
   test("without metrics the minimum number of replicas runs, with a disruption budget", async () => {
-    await using place = await openPlace(world.plane);
-    const run = newRun(place, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 6 } });
-    const { deployment_id, slug } = await place.deployed(run);
-    const key = { namespace: place.namespace, name: slug };
-    assert.equal((await place.get<DeploymentView>("Deployment", slug))?.spec.replicas, 2);
-    assert.ok(await place.get("PodDisruptionBudget", slug));
-    const next = newRun(place, "127.0.0.1:1/agent:2", { sizes: { ...sizes, minReplicas: 3, maxReplicas: 3 } });
-    place.controlPlane.assign({ deployment_id, target: next });
+    await using site = await openSite(world.plane);
+    const run = newRun(site, undefined, { sizes: { ...sizes, minReplicas: 2, maxReplicas: 6 } });
+    const { deployment_id, slug } = await site.deployed(run);
+    const key = { namespace: site.namespace, name: slug };
+    assert.equal((await site.get<DeploymentView>("Deployment", slug))?.spec.replicas, 2);
+    assert.ok(await site.get("PodDisruptionBudget", slug));
+    const next = newRun(site, "127.0.0.1:1/agent:2", { sizes: { ...sizes, minReplicas: 3, maxReplicas: 3 } });
+    site.controlPlane.assign({ deployment_id, target: next });
     await eventually(
       () => world.plane.admin.get<DeploymentView>("Deployment", key.namespace, key.name, AbortSignal.timeout(10_000)),
       (deployment) => deployment?.spec.replicas === 3 && deployment.status?.updatedReplicas === 3,
@@ -143,15 +143,15 @@ suite("refusals and limits of a cluster", { concurrency: true }, () => {
   });
 });
 
-async function failedNow(place: Place): Promise<string> {
+async function failedNow(site: Site): Promise<string> {
   const deployment_id = randomUUID();
-  const run = newRun(place, "127.0.0.1:1/denied:1");
-  place.controlPlane.assign({ deployment_id, target: run });
-  const report = await place.reported(
+  const run = newRun(site, "127.0.0.1:1/denied:1");
+  site.controlPlane.assign({ deployment_id, target: run });
+  const report = await site.reported(
     deployment_id,
     ({ cause, target_phase }) => cause !== null || target_phase === "failed",
   );
-  place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+  site.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
   return report.cause?.message ?? "";
 }
 
@@ -163,12 +163,12 @@ test("objects that an apply wrote before the cluster refused the rest do not cou
   const cluster = await openKubernetesCluster({ api, namespaces: [namespace], policy, logger: createLogger("silent") });
   const drifted: string[] = [];
   cluster.onChange((deploymentId, isDrift) => isDrift && drifted.push(deploymentId));
-  const place = { controlPlane: new ControlPlane() };
-  const assignment = place.controlPlane.assign({ deployment_id: randomUUID() });
+  const site = { controlPlane: new ControlPlane() };
+  const assignment = site.controlPlane.assign({ deployment_id: randomUUID() });
   const apply = (run: RevisionRun, secrets: Record<string, string>) =>
     cluster.apply(workloadOf(assignment, run, secrets, { epoch: 1, listener_id: "one" }), AbortSignal.timeout(30_000));
   try {
-    await apply(newRun(place), elsewhere);
+    await apply(newRun(site), elsewhere);
     const quota = { metadata: { name: "two" }, spec: { hard: { "count/deployments.apps": "2" } } };
     const quotas = `/api/v1/namespaces/${namespace}/resourcequotas`;
     await make(plane.admin, quotas, quota);
@@ -178,7 +178,7 @@ test("objects that an apply wrote before the cluster refused the rest do not cou
       JSON.stringify(there["status"]).includes('"used":{"count/deployments.apps":"1"}'),
     );
     // The quota has room for Redis but not for the workers; the server was written in between.
-    const queued = newRun(place, "127.0.0.1:1/agent:2", { spec: { queue_max_scale: 1 } });
+    const queued = newRun(site, "127.0.0.1:1/agent:2", { spec: { queue_max_scale: 1 } });
     await assert.rejects(apply(queued, { POSTGRES_URI_CUSTOM: "x" }), /exceeded quota/);
     const server = await plane.admin.get("Deployment", namespace, assignment.slug, AbortSignal.timeout(10_000));
     assert.match(JSON.stringify(server), /agent:2/);
@@ -190,13 +190,13 @@ test("objects that an apply wrote before the cluster refused the rest do not cou
 });
 
 test("a listener continues after its API server was killed and restarted", async () => {
-  await using place = await openPlace(world.plane);
-  const { deployment_id } = await place.deployed(newRun(place));
-  const next = newRun(place, "127.0.0.1:1/agent:2");
-  place.controlPlane.assign({ deployment_id, target: next });
+  await using site = await openSite(world.plane);
+  const { deployment_id } = await site.deployed(newRun(site));
+  const next = newRun(site, "127.0.0.1:1/agent:2");
+  site.controlPlane.assign({ deployment_id, target: next });
   await world.plane.restartApiServer(500);
   await eventually(
-    () => place.controlPlane.assignments.get(deployment_id)?.serving?.revision_id,
+    () => site.controlPlane.assignments.get(deployment_id)?.serving?.revision_id,
     (serving) => serving === next.revision_id,
     { timeoutMs: 90_000 },
   );

@@ -5,7 +5,7 @@ import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { eventually } from "../support/eventually.ts";
-import { grant, newRun, openPlace, type Place, startWorld } from "./harness.ts";
+import { grant, newRun, openSite, type Site, startWorld } from "./harness.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
 before(async () => {
@@ -15,26 +15,26 @@ after(() => world[Symbol.asyncDispose]());
 
 suite("rollouts on a real control plane", { concurrency: true }, () => {
   test("a first deploy, an update that never goes below the desired replicas, and a deletion that leaves nothing", async () => {
-    await using place = await openPlace(world.plane);
-    const first = newRun(place);
-    const { deployment_id, slug } = await place.deployed(first);
-    const second = newRun(place, "127.0.0.1:1/agent:2");
+    await using site = await openSite(world.plane);
+    const first = newRun(site);
+    const { deployment_id, slug } = await site.deployed(first);
+    const second = newRun(site, "127.0.0.1:1/agent:2");
     let fewest = Number.POSITIVE_INFINITY;
-    place.controlPlane.assign({ deployment_id, target: second });
+    site.controlPlane.assign({ deployment_id, target: second });
     await eventually(
       async () => {
-        const deployment = await place.get<DeploymentView>("Deployment", slug);
+        const deployment = await site.get<DeploymentView>("Deployment", slug);
         fewest = Math.min(fewest, deployment?.status?.availableReplicas ?? 0);
-        return place.controlPlane.assignments.get(deployment_id)?.serving?.revision_id;
+        return site.controlPlane.assignments.get(deployment_id)?.serving?.revision_id;
       },
       (serving) => serving === second.revision_id,
       { timeoutMs: 60_000 },
     );
     assert.equal(fewest, 1, "the old replica serves until the new one does");
-    place.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
-    await place.reported(deployment_id, ({ deleted }) => deleted);
+    site.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
+    await site.reported(deployment_id, ({ deleted }) => deleted);
     for (const kind of ["ConfigMap", "Secret", "Deployment", "Service", "ServiceAccount", "ReplicaSet", "Pod"]) {
-      const left = (await place.list(kind)).filter(({ metadata }) => metadata.name.startsWith(slug));
+      const left = (await site.list(kind)).filter(({ metadata }) => metadata.name.startsWith(slug));
       assert.deepEqual(
         left.map(({ metadata }) => metadata.name),
         [],
@@ -51,16 +51,16 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
   ];
   for (const { image, reason, message } of troubles) {
     test(`${reason}: the revision fails and says why, and the one before goes on serving`, async () => {
-      await using place = await openPlace(world.plane);
-      const first = newRun(place);
-      const { deployment_id, slug } = await place.deployed(first);
-      place.controlPlane.assign({ deployment_id, target: newRun(place, image) });
-      const report = await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+      await using site = await openSite(world.plane);
+      const first = newRun(site);
+      const { deployment_id, slug } = await site.deployed(first);
+      site.controlPlane.assign({ deployment_id, target: newRun(site, image) });
+      const report = await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
       assert.equal(report.cause?.reason, reason);
       assert.match(report.cause?.message ?? "", message);
       if (reason === "Exited") assert.deepEqual(report.cause?.last_lines.length, 1);
       await eventually(
-        () => place.get<DeploymentView>("Deployment", slug),
+        () => site.get<DeploymentView>("Deployment", slug),
         (deployment) =>
           JSON.stringify(deployment?.spec.template).includes(first.revision_id) &&
           deployment?.status?.updatedReplicas === 1 &&
@@ -71,41 +71,41 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
   }
 
   test("secrets are only in Secrets, references stay references, and their values are nowhere else", async () => {
-    await using place = await openPlace(world.plane);
+    await using site = await openSite(world.plane);
     const value = randomUUID();
     const reference = { name: "API_KEY", secret_name: "theirs", secret_key: "key" };
     const run = newRun(
-      place,
+      site,
       undefined,
       { secret_references: [reference] },
       { ...{ POSTGRES_URI_CUSTOM: "x", REDIS_URI_CUSTOM: "y" }, TOKEN: value },
     );
-    const { slug } = await place.deployed(run);
-    const anchor = JSON.stringify(await place.get("ConfigMap", slug));
-    const deployment = JSON.stringify(await place.get("Deployment", slug));
+    const { slug } = await site.deployed(run);
+    const anchor = JSON.stringify(await site.get("ConfigMap", slug));
+    const deployment = JSON.stringify(await site.get("Deployment", slug));
     assert.equal(anchor.includes(value) || deployment.includes(value), false);
     const [container] =
-      (await place.get<{ spec: { template: { spec: { containers: { env: object[] }[] } } } }>("Deployment", slug))?.spec
+      (await site.get<{ spec: { template: { spec: { containers: { env: object[] }[] } } } }>("Deployment", slug))?.spec
         .template.spec.containers ?? [];
     assert.deepEqual(
       container?.env.find((one) => (one as { name: string }).name === "API_KEY"),
       { name: "API_KEY", valueFrom: { secretKeyRef: { name: "theirs", key: "key" } } },
     );
-    const secrets = await place.list("Secret");
+    const secrets = await site.list("Secret");
     assert.equal(secrets.length, 1);
     assert.equal((secrets[0] as unknown as { immutable: boolean }).immutable, true);
   });
 
   test("deployments of another listener in the same namespace are left alone; unwanted ones of this listener are deleted", async () => {
-    await using place = await openPlace(world.plane);
-    const { slug } = await place.deployed(newRun(place));
-    const anchorOf = (name: string) => place.get<LiveObject>("ConfigMap", name);
-    const other = await openPlace(world.plane, {}, { beside: place });
+    await using site = await openSite(world.plane);
+    const { slug } = await site.deployed(newRun(site));
+    const anchorOf = (name: string) => site.get<LiveObject>("ConfigMap", name);
+    const other = await openSite(world.plane, {}, { beside: site });
     const theirs = await other.deployed(newRun(other));
     assert.equal((await anchorOf(slug))?.metadata.deletionTimestamp, undefined);
     await other[Symbol.asyncDispose]();
     const { listenerId } = other.controlPlane;
-    await using again = await openPlace(world.plane, {}, { beside: place, listenerId });
+    await using again = await openSite(world.plane, {}, { beside: site, listenerId });
     await eventually(
       () => anchorOf(theirs.slug),
       (anchor) => anchor === null,
@@ -121,28 +121,28 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
   });
 
   test("a deployment without a namespace stays where it was created when the default changes", async () => {
-    await using place = await openPlace(world.plane);
-    const { deployment_id, slug } = await place.deployed(newRun(place));
-    await place.listener.stop();
+    await using site = await openSite(world.plane);
+    const { deployment_id, slug } = await site.deployed(newRun(site));
+    await site.listener.stop();
     const firstNamespace = await world.plane.newNamespace();
     await grant(world.plane, firstNamespace);
-    const { listenerId } = place.controlPlane;
-    await using again = await openPlace(world.plane, {}, { beside: place, listenerId, firstNamespace });
+    const { listenerId } = site.controlPlane;
+    await using again = await openSite(world.plane, {}, { beside: site, listenerId, firstNamespace });
     const next = await takenOver(again, { deployment_id, slug });
-    const { template } = (await place.get<DeploymentView>("Deployment", slug))?.spec ?? {};
+    const { template } = (await site.get<DeploymentView>("Deployment", slug))?.spec ?? {};
     assert.match(JSON.stringify(template), new RegExp(next.revision_id));
     const { items } = await world.plane.admin.list("Deployment", firstNamespace, {}, AbortSignal.timeout(30_000));
     assert.deepEqual(items, [], "nothing was created elsewhere");
   });
 
   test("a deleted namespace does not block the others, and deployments in it are not reported as deleted", async () => {
-    await using place = await openPlace(world.plane);
-    const { deployment_id, slug } = await place.deployed(newRun(place));
-    await place.listener.stop();
+    await using site = await openSite(world.plane);
+    const { deployment_id, slug } = await site.deployed(newRun(site));
+    await site.listener.stop();
     // Without rights, as in a namespace that was deleted.
     const firstNamespace = await world.plane.newNamespace();
-    const { listenerId } = place.controlPlane;
-    await using again = await openPlace(world.plane, {}, { beside: place, listenerId, firstNamespace });
+    const { listenerId } = site.controlPlane;
+    await using again = await openSite(world.plane, {}, { beside: site, listenerId, firstNamespace });
     await takenOver(again, { deployment_id, slug });
     again.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });
     await again.reported(deployment_id, ({ deleted }) => deleted);
@@ -155,43 +155,43 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
   });
 
   test("a deletion in a namespace that the listener does not serve waits and is reported", async () => {
-    await using place = await openPlace(world.plane);
+    await using site = await openSite(world.plane);
     const deletion = { deployment_id: randomUUID(), op: "delete" as const, target: null, serving: null };
-    place.controlPlane.assign({ ...deletion, namespace: "staging" });
-    const { deleted, cause } = await place.reported(deletion.deployment_id, () => true);
+    site.controlPlane.assign({ ...deletion, namespace: "staging" });
+    const { deleted, cause } = await site.reported(deletion.deployment_id, () => true);
     assert.equal(deleted, false);
     assert.match(cause?.message ?? "", /made for the namespace staging, which this listener does not have/);
   });
 
   test("changes and deletions by other clients are repaired", async () => {
-    await using place = await openPlace(world.plane);
-    const { slug } = await place.deployed(newRun(place));
+    await using site = await openSite(world.plane);
+    const { slug } = await site.deployed(newRun(site));
     const signal = AbortSignal.timeout(30_000);
-    const key = { namespace: place.namespace, name: slug };
+    const key = { namespace: site.namespace, name: slug };
     await world.plane.admin.patch("Service", key, { spec: { selector: { wrong: "yes" } } }, signal);
     await eventually(
-      async () => (await place.get<{ spec: { selector: object } }>("Service", slug))?.spec.selector,
+      async () => (await site.get<{ spec: { selector: object } }>("Service", slug))?.spec.selector,
       (selector) => selector !== undefined && !("wrong" in selector),
     );
     await world.plane.admin.remove("Deployment", key, {}, signal);
     await eventually(
-      () => place.get<DeploymentView>("Deployment", slug),
+      () => site.get<DeploymentView>("Deployment", slug),
       (deployment) => deployment?.status?.availableReplicas === 1,
     );
   });
 });
 
 test("a revision after one that could not start does not fail because of it, even if the cluster processes it late", async () => {
-  await using place = await openPlace(world.plane);
+  await using site = await openSite(world.plane);
   const deployment_id = randomUUID();
-  place.controlPlane.assign({ deployment_id, target: newRun(place, "127.0.0.1:1/start-fails:1") });
-  await place.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
-  const next = newRun(place);
+  site.controlPlane.assign({ deployment_id, target: newRun(site, "127.0.0.1:1/start-fails:1") });
+  await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+  const next = newRun(site);
   world.plane.freezeControllers(true);
   const thaw = setTimeout(() => world.plane.freezeControllers(false), 5_000);
   try {
-    place.controlPlane.assign({ deployment_id, target: next });
-    const { target_phase } = await place.reported(
+    site.controlPlane.assign({ deployment_id, target: next });
+    const { target_phase } = await site.reported(
       deployment_id,
       (report) => report.target_revision_id === next.revision_id && report.target_phase !== "starting",
     );
@@ -203,10 +203,10 @@ test("a revision after one that could not start does not fail because of it, eve
 });
 
 /** Another control plane takes over a deployment and serves the next revision. */
-async function takenOver(place: Place, deployment: { deployment_id: string; slug: string }): Promise<RevisionRun> {
-  const next = newRun(place, "127.0.0.1:1/agent:2");
+async function takenOver(site: Site, deployment: { deployment_id: string; slug: string }): Promise<RevisionRun> {
+  const next = newRun(site, "127.0.0.1:1/agent:2");
   // With a higher generation than the cluster has, as a real one would have.
-  for (let generation = 1; generation <= 3; generation++) place.controlPlane.assign({ ...deployment, target: next });
-  await place.reported(deployment.deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+  for (let generation = 1; generation <= 3; generation++) site.controlPlane.assign({ ...deployment, target: next });
+  await site.reported(deployment.deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
   return next;
 }

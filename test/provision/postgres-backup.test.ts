@@ -31,16 +31,17 @@ async function newDatabase({ url }: PostgresServer) {
   const credentials = { name: databaseNameOf(randomUUID()), password: randomUUID() };
   const spec = { tenantId: randomUUID(), connectionsMax: 5, cpuLimitCores: 1, memoryLimitMib: 512 };
   await sharedPostgres({ adminUrl: url, address: undefined }).ensure(credentials, spec, never);
-  const place = new URL(url);
-  place.pathname = credentials.name;
+  const target = new URL(url);
+  target.pathname = credentials.name;
   const say = async (user: string, text: string) => {
-    place.username = user;
-    const client = new pg.Client({ connectionString: place.href });
+    target.username = user;
+    const client = new pg.Client({ connectionString: target.href });
     await client.connect();
     return client.query(text).finally(() => client.end());
   };
   const options = (file: string, name = credentials.name) => ({
-    ...{ name, file: path.join(directory, file) },
+    name,
+    file: path.join(directory, file),
     programs: localPrograms({ adminUrl: url, name, env: process.env, signal: never }),
   });
   return {

@@ -115,7 +115,11 @@ class KubernetesCluster implements ClusterCompute {
     const written = this.#written.get(deploymentId);
     const refusals = await this.#refusals(key, { namespace, pods }, signal);
     const view = {
-      ...{ replicaSets, pods, claims, refusals, nowMs: Date.now() },
+      replicaSets,
+      pods,
+      claims,
+      refusals,
+      nowMs: Date.now(),
       // A Redis that is left of an earlier revision says nothing about this one.
       deployments: deployments.filter(({ metadata: { name, labels } }) => {
         return labels?.[componentLabel] !== "redis" || written?.has("Deployment", name);

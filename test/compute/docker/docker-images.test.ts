@@ -38,7 +38,7 @@ test("an image built again here under the same key is equivalent", async (contex
 test("an image of a registry that has moved is pulled from the new address", async (context) => {
   const digest = `sha256:${"4".repeat(64)}`;
   const [before, now] = ["8124", "9000"].map((port) => `127.0.0.1:${port}/r/${deploymentId}/agent@${digest}`);
-  const place = { before: before as string, now: now as string };
+  const uris = { before: before as string, now: now as string };
   const registry = new Registry({
     place: async () => ({ origin: "http://127.0.0.1", prefix: "", login: null }),
     signer: { sign: () => "", isSigned: () => false },
@@ -51,12 +51,12 @@ test("an image of a registry that has moved is pulled from the new address", asy
     context,
     {},
     {
-      pulled: { [place.now]: newId },
+      pulled: { [uris.now]: newId },
       currentUriOf: (uri) => names.currentUriOf(uri),
     },
   );
-  assert.equal(await images.ensure({ digest, uri: place.before }, AbortSignal.timeout(5_000)), newId);
-  assert.deepEqual(asked.from, [place.now]);
+  assert.equal(await images.ensure({ digest, uri: uris.before }, AbortSignal.timeout(5_000)), newId);
+  assert.deepEqual(asked.from, [uris.now]);
   const elsewhere = `registry.example.com/r/${deploymentId}/agent@${digest}`;
   assert.equal(names.currentUriOf(elsewhere), elsewhere);
 });

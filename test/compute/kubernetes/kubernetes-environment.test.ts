@@ -27,18 +27,32 @@ const expand = (value: string) =>
   value.replace(/\$\$|\$\((\w+)\)/g, (found, name) => (found === "$$" ? "$" : `<value of ${name}>`));
 
 const traits = {
-  ...{ hasMetrics: false, hasKeda: false, hasCnpg: false, hasSnapshots: false, hasGatewayApi: false },
+  hasMetrics: false,
+  hasKeda: false,
+  hasCnpg: false,
+  hasSnapshots: false,
+  hasGatewayApi: false,
   version: "v1.34",
 };
 
 const policy: ClusterPolicy = {
-  ...{ gateway: null, ingressClass: null, imagePullSecrets: [], allowsPrivileged: false, allowsNetworkVolumes: false },
-  ...{ postgresImage: "postgres", redisImage: "redis", dataPolicy: "delete", snapshotClass: null },
+  gateway: null,
+  ingressClass: null,
+  imagePullSecrets: [],
+  allowsPrivileged: false,
+  allowsNetworkVolumes: false,
+  postgresImage: "postgres",
+  redisImage: "redis",
+  dataPolicy: "delete",
+  snapshotClass: null,
 };
 
 function workloadWith(env: Record<string, string>): Workload {
   return {
-    ...{ deploymentId: randomUUID(), tenantId: randomUUID(), revisionId: randomUUID(), slug: "agent-1234abcd" },
+    deploymentId: randomUUID(),
+    tenantId: randomUUID(),
+    revisionId: randomUUID(),
+    slug: "agent-1234abcd",
     ...{
       listenerId: randomUUID(),
       isServing: false,
@@ -49,10 +63,15 @@ function workloadWith(env: Record<string, string>): Workload {
       secrets: {},
       env,
     },
-    ...{ startTimeoutMs: 60_000, drainTimeoutMs: 10_000 },
+    startTimeoutMs: 60_000,
+    drainTimeoutMs: 10_000,
     cluster: {
-      ...{ namespace: "agents", spec: {}, sizes: effectiveSizes(null, {}), secret_references: [] },
-      ...{ url: "https://agent.example.com", profile: "development" },
+      namespace: "agents",
+      spec: {},
+      sizes: effectiveSizes(null, {}),
+      secret_references: [],
+      url: "https://agent.example.com",
+      profile: "development",
     },
   };
 }

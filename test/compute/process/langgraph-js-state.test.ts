@@ -68,9 +68,9 @@ test("langgraph-js options: every path of langgraph.json becomes relative to the
     http: { app: "./http/app.ts:app", disable_meta: false },
     ui: { panel: "./ui/panel.tsx" },
   };
-  const places = { directory: "/data/artifacts/x/agent", stateDir: "/data/state/d" };
+  const directories = { directory: "/data/artifacts/x/agent", stateDir: "/data/state/d" };
   const at = "../../artifacts/x/agent";
-  assert.deepEqual(serverOptions(config, { ...places, workers: "3" }), {
+  assert.deepEqual(serverOptions(config, { ...directories, workers: "3" }), {
     nWorkers: 3,
     cwd: "/data/state/d",
     graphs: { a: `${at}/src/a.ts:graph`, b: { path: `${at}/b.ts:default`, description: "second" } },
@@ -78,7 +78,7 @@ test("langgraph-js options: every path of langgraph.json becomes relative to the
     http: { app: `${at}/http/app.ts:app`, disable_meta: false },
     ui: { panel: `${at}/ui/panel.tsx` },
   });
-  assert.equal(serverOptions({ graphs: {} }, { ...places, workers: "many" }).nWorkers, 10);
+  assert.equal(serverOptions({ graphs: {} }, { ...directories, workers: "many" }).nWorkers, 10);
 });
 
 test("langgraph-js options: the health path answers without credentials", () => {

@@ -168,11 +168,11 @@ test("process compute: under any order of writing, rotating and reading, lines s
     const isNote = (line: Lines[number]) => line.key.endsWith(":dropped");
     const told = seen.filter((line) => !isNote(line)).map((line) => line.message);
     if (!seen.some(isNote)) assert.deepEqual(told, written);
-    let place = 0;
+    let position = 0;
     for (const message of told) {
       // A line whose beginning was dropped is returned only if nothing follows it yet.
-      while (place < written.length && !written[place]?.endsWith(message)) place++;
-      assert.ok(place++ < written.length, `${message} is not next among ${written}`);
+      while (position < written.length && !written[position]?.endsWith(message)) position++;
+      assert.ok(position++ < written.length, `${message} is not next among ${written}`);
     }
     assert.equal(told.at(-1), written.at(-1));
     assert.equal(new Set(seen.map((line) => line.key)).size, seen.length);

@@ -42,18 +42,18 @@ function writeConfig(): string {
   const graphs = read("LANGSERVE_GRAPHS");
   if (graphs === null)
     throw new Error("LANGSERVE_GRAPHS is not set: build the image with `langgraph build` or `deploy`");
-  const here = (place: unknown) => (typeof place === "string" ? path.resolve(place) : place);
+  const absolute = (value: unknown) => (typeof value === "string" ? path.resolve(value) : value);
   const [auth, http, ui, store] = ["LANGGRAPH_AUTH", "LANGGRAPH_HTTP", "LANGGRAPH_UI", "LANGGRAPH_STORE"].map(read);
-  const place = (value: unknown, key: string) =>
+  const withAbsolute = (value: unknown, key: string) =>
     typeof value === "object" && value !== null && key in value
-      ? { ...value, [key]: here((value as Record<string, unknown>)[key]) }
+      ? { ...value, [key]: absolute((value as Record<string, unknown>)[key]) }
       : value;
   const each = (values: Record<string, unknown>) =>
-    Object.fromEntries(Object.entries(values).map(([id, value]) => [id, place(here(value), "path")]));
+    Object.fromEntries(Object.entries(values).map(([id, value]) => [id, withAbsolute(absolute(value), "path")]));
   const config = {
     graphs: each(graphs),
-    auth: place(auth, "path"),
-    http: place(http, "app"),
+    auth: withAbsolute(auth, "path"),
+    http: withAbsolute(http, "app"),
     ui: ui && each(ui),
     store,
   };

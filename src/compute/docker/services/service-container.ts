@@ -50,7 +50,9 @@ export class ServiceContainer implements AsyncDisposable {
     const body = Readable.from(create({ cwd: dir, portable: true, follow: true, prefix }, [`./${base}`]));
     const query = { path: path.dirname(this.#directory) };
     await this.#engine.call("PUT", `/containers/${this.name}/archive`, {
-      ...{ query, body, timeoutMs: 0 },
+      query,
+      body,
+      timeoutMs: 0,
       signal: this.#signal,
     });
     return path.posix.join(this.#directory, base);

@@ -142,7 +142,9 @@ export class ApiServer {
       method: "PATCH",
       path: pathOf(manifest.kind, manifest.metadata.namespace, manifest.metadata.name),
       query: {
-        ...{ fieldManager: manager, force: isForced, fieldValidation: "Strict" },
+        fieldManager: manager,
+        force: isForced,
+        fieldValidation: "Strict",
         dryRun: dryRun ? "All" : undefined,
       },
       body: manifest,
@@ -230,7 +232,9 @@ export class ApiServer {
     for (const [key, value] of Object.entries(query)) if (value !== undefined) search.set(key, String(value));
     const payload = body === undefined ? "" : JSON.stringify(body);
     const headers: OutgoingHttpHeaders = {
-      ...{ authorization: `Bearer ${token}`, accept: "application/json", "content-length": Buffer.byteLength(payload) },
+      authorization: `Bearer ${token}`,
+      accept: "application/json",
+      "content-length": Buffer.byteLength(payload),
       ...(payload !== "" && { "content-type": contentTypes[type] }),
     };
     const deadline = timeoutMs === 0 ? [] : [AbortSignal.timeout(timeoutMs)];

@@ -108,11 +108,15 @@ export class Elector {
     const now = new Date().toISOString().replace("Z", "000Z");
     const transitions = (there?.spec.leaseTransitions ?? 0) + (there?.spec.holderIdentity === holder ? 0 : 1);
     const spec = {
-      ...{ holderIdentity: holder, leaseDurationSeconds: Math.ceil(this.#times.durationMs / 1_000) },
-      ...{ renewTime: now, acquireTime: now, leaseTransitions: transitions },
+      holderIdentity: holder,
+      leaseDurationSeconds: Math.ceil(this.#times.durationMs / 1_000),
+      renewTime: now,
+      acquireTime: now,
+      leaseTransitions: transitions,
     };
     const metadata = {
-      ...{ name, namespace },
+      name,
+      namespace,
       ...(there && { resourceVersion: there.metadata.resourceVersion as string }),
     };
     const body: Manifest = { apiVersion: "coordination.k8s.io/v1", kind: "Lease", metadata, spec };

@@ -39,8 +39,13 @@ export async function applyAnchor(
   const { slug, cluster, generation, epoch, revisionId } = workload;
   if (before !== null) refuseOlder(before, workload);
   const data: AnchorData = {
-    ...{ generation: String(generation), epoch: String(epoch), revision: revisionId, slug },
-    ...{ database: state.database, hash: state.hash, secrets: JSON.stringify(state.secrets) },
+    generation: String(generation),
+    epoch: String(epoch),
+    revision: revisionId,
+    slug,
+    database: state.database,
+    hash: state.hash,
+    secrets: JSON.stringify(state.secrets),
   };
   const manifest: Manifest = {
     apiVersion: "v1",
@@ -74,8 +79,12 @@ export function refuseOlder(anchor: LiveObject, { generation, epoch }: Workload)
 }
 
 export const ownerOf = ({ metadata }: LiveObject) => ({
-  ...{ apiVersion: "v1", kind: "ConfigMap", name: metadata.name, uid: metadata.uid },
-  ...{ controller: true, blockOwnerDeletion: true },
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  name: metadata.name,
+  uid: metadata.uid,
+  controller: true,
+  blockOwnerDeletion: true,
 });
 
 /**

@@ -5,8 +5,14 @@ import { UnusableWorkload, type Workload } from "../workload.ts";
 
 const ownContainers = ["api-server", "queue", "core"];
 const volumeSources = [
-  ...["configMap", "secret", "emptyDir", "persistentVolumeClaim", "projected", "downwardAPI"],
-  ...["nfs", "csi"],
+  "configMap",
+  "secret",
+  "emptyDir",
+  "persistentVolumeClaim",
+  "projected",
+  "downwardAPI",
+  "nfs",
+  "csi",
 ] as const;
 const networkSources: readonly string[] = ["nfs", "csi"];
 

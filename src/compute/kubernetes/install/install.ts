@@ -90,7 +90,10 @@ function podOf(options: InstallOptions): object {
   return {
     serviceAccountName: name,
     securityContext: {
-      ...{ runAsNonRoot: true, runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000 },
+      runAsNonRoot: true,
+      runAsUser: 1000,
+      runAsGroup: 1000,
+      fsGroup: 1000,
       seccompProfile: { type: "RuntimeDefault" },
     },
     containers: [container],
@@ -100,7 +103,9 @@ function podOf(options: InstallOptions): object {
     ],
     topologySpreadConstraints: [
       {
-        ...{ maxSkew: 1, topologyKey: "kubernetes.io/hostname", whenUnsatisfiable: "ScheduleAnyway" },
+        maxSkew: 1,
+        topologyKey: "kubernetes.io/hostname",
+        whenUnsatisfiable: "ScheduleAnyway",
         labelSelector: { matchLabels: selectorOf(options) },
       },
     ],

@@ -126,8 +126,10 @@ function coreContainer({ cluster, image, env, secrets }: Workload): object[] {
   const cpuCores = core_cpu ?? 0.5;
   const memoryMib = core_memory_mb ?? 512;
   const sizes = {
-    ...{ cpuCores, cpuLimitCores: core_cpu_limit ?? 2 * cpuCores },
-    ...{ memoryMib, memoryLimitMib: core_memory_limit_mb ?? 2 * memoryMib },
+    cpuCores,
+    cpuLimitCores: core_cpu_limit ?? 2 * cpuCores,
+    memoryMib,
+    memoryLimitMib: core_memory_limit_mb ?? 2 * memoryMib,
   };
   return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes) }];
 }

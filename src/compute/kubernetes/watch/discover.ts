@@ -27,8 +27,11 @@ export async function discover(api: ApiServer, signal: AbortSignal): Promise<Clu
 
 export function capabilitiesOf(traits: ClusterTraits): string[] {
   const found = {
-    ...{ autoscaling: traits.hasMetrics, keda: traits.hasKeda, cnpg: traits.hasCnpg },
-    ...{ "gateway-api": traits.hasGatewayApi, snapshots: traits.hasSnapshots },
+    autoscaling: traits.hasMetrics,
+    keda: traits.hasKeda,
+    cnpg: traits.hasCnpg,
+    "gateway-api": traits.hasGatewayApi,
+    snapshots: traits.hasSnapshots,
   };
   return Object.entries(found).flatMap(([name, isThere]) => (isThere ? [name] : []));
 }

@@ -199,8 +199,13 @@ function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
 
 const pullReasons = ["ErrImagePull", "ImagePullBackOff"];
 const startReasons = [
-  ...["RunContainerError", "CreateContainerError", "CreateContainerConfigError", "InvalidImageName"],
-  ...["ErrImageNeverPull", "StartError", "PreCreateHookError"],
+  "RunContainerError",
+  "CreateContainerError",
+  "CreateContainerConfigError",
+  "InvalidImageName",
+  "ErrImageNeverPull",
+  "StartError",
+  "PreCreateHookError",
 ];
 
 /** A container that has run this long since its last exit may just be slow to get ready. Clocks of nodes differ by seconds. */

@@ -12,7 +12,9 @@ export function define({ admin }: Plane, group: string, version: string, names: 
           annotations: { "api-approved.kubernetes.io": "unapproved, for a test" },
         },
         spec: {
-          ...{ group, scope: "Namespaced", names: { kind, plural, singular: kind.toLowerCase() } },
+          group,
+          scope: "Namespaced",
+          names: { kind, plural, singular: kind.toLowerCase() },
           versions: [
             {
               ...{ name: version, served: true, storage: true, subresources: { status: {} } },
@@ -31,7 +33,8 @@ const classes = "/apis/storage.k8s.io/v1/storageclasses";
 export async function addGrowingClass({ admin }: Plane, name: string): Promise<AsyncDisposable> {
   await make(admin, classes, {
     metadata: { name, annotations: { "storageclass.kubernetes.io/is-default-class": "true" } },
-    ...{ provisioner: "example.com/nobody", allowVolumeExpansion: true },
+    provisioner: "example.com/nobody",
+    allowVolumeExpansion: true,
   });
   const signal = () => AbortSignal.timeout(30_000);
   return {
@@ -45,7 +48,9 @@ export const addDisk = ({ admin }: Plane, name: string, storageClassName = "") =
   make(admin, "/api/v1/persistentvolumes", {
     metadata: { name },
     spec: {
-      ...{ capacity: { storage: "5Gi" }, accessModes: ["ReadWriteOnce"], storageClassName },
+      capacity: { storage: "5Gi" },
+      accessModes: ["ReadWriteOnce"],
+      storageClassName,
       ...{ persistentVolumeReclaimPolicy: "Retain", hostPath: { path: `/nowhere/${name}` } },
     },
   });

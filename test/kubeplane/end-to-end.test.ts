@@ -25,7 +25,9 @@ test("three control planes on one database and two replicas of a listener apply 
   if (postgres === undefined) return context.skip(postgresSkipped);
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-listeners-"));
   const environment = {
-    ...{ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "none", PIERHEAD_ADMIN_KEY: randomBytes(24).toString("hex") },
+    DATABASE_URL: postgres.url,
+    PIERHEAD_COMPUTE: "none",
+    PIERHEAD_ADMIN_KEY: randomBytes(24).toString("hex"),
     PIERHEAD_MASTER_KEY: randomBytes(32).toString("hex"),
   };
   const servers = [await startTestServer(environment)];
@@ -44,7 +46,8 @@ test("three control planes on one database and two replicas of a listener apply 
         PIERHEAD_LISTENER_KEY: listener_key,
         PIERHEAD_COMPUTE: "kubernetes",
       },
-      ...{ PIERHEAD_KUBERNETES_URL: plane.address("listener").url, PIERHEAD_KUBERNETES_CA_FILE: plane.caFile },
+      PIERHEAD_KUBERNETES_URL: plane.address("listener").url,
+      PIERHEAD_KUBERNETES_CA_FILE: plane.caFile,
       PIERHEAD_KUBERNETES_TOKEN_FILE: plane.tokenFile("listener"),
       PIERHEAD_KUBERNETES_NAMESPACES: namespace,
       PIERHEAD_DATA_DIR: path.join(directory, String(index)),
@@ -148,7 +151,8 @@ test("without public addresses, agents of several namespaces get addresses in th
     const listener_config = index === 0 ? null : { k8s_namespace: namespace };
     const { url } = await site.server.client.createDeployment({
       body: {
-        ...{ name: `placed-${index}`, source: "external_docker" },
+        name: `placed-${index}`,
+        source: "external_docker",
         source_config: { listener_id: site.listener_id, listener_config },
         source_revision_config: { image_uri: "127.0.0.1:1/agent:1" },
       },
@@ -167,11 +171,15 @@ async function openSite(namespaces: string[]) {
   const body = { compute_type: "k8s", compute_id: "cluster", compute_config: {} } as const;
   const { id: listener_id, listener_key } = await server.client.createListener({ body });
   return {
-    ...{ server, listener_id },
+    server,
+    listener_id,
     async start(plane: Plane): Promise<ListenerProgram> {
       const replica = await startListenerProgram({
-        ...{ PIERHEAD_URL: server.url, PIERHEAD_LISTENER_KEY: listener_key, PIERHEAD_COMPUTE: "kubernetes" },
-        ...{ PIERHEAD_KUBERNETES_URL: plane.address("listener").url, PIERHEAD_KUBERNETES_CA_FILE: plane.caFile },
+        PIERHEAD_URL: server.url,
+        PIERHEAD_LISTENER_KEY: listener_key,
+        PIERHEAD_COMPUTE: "kubernetes",
+        PIERHEAD_KUBERNETES_URL: plane.address("listener").url,
+        PIERHEAD_KUBERNETES_CA_FILE: plane.caFile,
         PIERHEAD_KUBERNETES_TOKEN_FILE: plane.tokenFile("listener"),
         PIERHEAD_KUBERNETES_NAMESPACES: namespaces.join(","),
         PIERHEAD_DATA_DIR: path.join(directory, String(replicas.length)),
