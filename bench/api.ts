@@ -10,16 +10,16 @@ import { findPgbench, runPgbench } from "./pgbench.ts";
 import { createBody, createWithoutHttp, httpRequest } from "./requests.ts";
 import { createStatement, pgbenchScript, readStatement, type Statement } from "./statement.ts";
 
-/** As many as keep the server busy: with 16, each waiting for its answer, it was idle for a quarter of the time. */
+/** Enough connections to keep the server busy. With 16, it was idle for a quarter of the time. */
 const connections = 64;
-/** What they come to with fewer is told, too. */
+/** Also measured, to show the result with fewer connections. */
 const fewConnections = 16;
-/** PostgreSQL's best on two cores: 16 write no more, 64 a quarter less. */
+/** PostgreSQL's best on two cores: 16 clients write no more, 64 write a quarter less. */
 const pgbenchClients = 8;
-/** Seconds of a round; pgbench counts in whole ones. */
+/** Seconds of a round. pgbench accepts whole seconds only. */
 const plans = { small: { rounds: 1, load: 0.5, pgbench: 1 }, full: { rounds: 3, load: 3, pgbench: 3 } };
 
-/** What HTTP, keys, tenants, rules and serialising add to the SQL of one read and one create: G1 and G2. */
+/** Measures what HTTP, keys, tenants, rules and serialization add to the SQL of one read and one create: G1 and G2. */
 export async function apiBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   for (const kind of run.kinds) lines.push(...(await apiLines(run, kind)));
@@ -47,7 +47,7 @@ interface Settings extends FloorSettings {
   deploymentId: string;
 }
 
-/** One deployment to read, and for the embedded database a copy of everything: it has one opener. */
+/** One deployment to read. The embedded database allows one opener, so its floor gets a copy. */
 async function prepare(installation: Installation): Promise<Settings> {
   const { databaseUrl } = installation;
   const { db, sealer, close } = await installation.open();
@@ -126,7 +126,7 @@ function readTable({ pgbench, floor, ours, few }: Parties<Round>, on: string): B
 
 const fewRate = (goal: string, { perS }: Round) => ({ goal, ours: perS, unit: "1/s", target: "none" as const });
 
-/** The API alone, as where reconcilers run elsewhere: what follows a create is measured by the other benches. */
+/** The API alone, as on a machine whose reconcilers run elsewhere. Other benches measure what follows a create. */
 async function createLines(installation: Installation, { settings, floor, plan }: Against): Promise<BenchLine[]> {
   const server = await installation.start("api");
   try {
@@ -164,10 +164,10 @@ interface Round {
   p99Ms: number;
 }
 
-/** `few`: ours with few connections. */
+/** `few`: our API with few connections. */
 type Parties<T> = { pgbench: T | undefined; floor: T; ours: T; few: T };
 
-/** All in turn, several times: what disturbs the machine disturbs all of them. The first turn warms up. */
+/** Runs all in turns, several times, so that a disturbance of the machine hits all of them. The first turn warms up. */
 async function measureRounds(rounds: number, parties: Parties<() => Promise<Round>>): Promise<Parties<Round>> {
   const measured = { pgbench: [] as Round[], floor: [] as Round[], ours: [] as Round[], few: [] as Round[] };
   for (let round = 0; round <= rounds; round += 1) {

@@ -15,7 +15,7 @@ import { createWithoutHttp } from "./requests.ts";
 const counts = { small: 500, full: 10_000 } as const;
 const createsAtOnce = 16;
 
-/** A backup of a running server, and its restore into an embedded database: G15. */
+/** Measures a backup of a running server and its restore into an embedded database: G15. */
 export async function backupBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   for (const kind of run.kinds) lines.push(await backupLine(run, kind));

@@ -8,13 +8,13 @@ import { remove, settled } from "./deploy.ts";
 import type { BenchRun, BenchServer } from "./installation.ts";
 import { type BenchLine, benchLine, median } from "./line.ts";
 
-/** A cold build fetches everything from a package registry: `small` leaves it out. */
+/** A cold build downloads everything from a package registry, so `small` leaves it out. */
 const rounds = { small: 0, full: 3 };
 const again = { small: 1, full: 10 };
 
 const example = "examples/hello-agent";
 
-/** What is built although nothing changed, and what a build saves when it was built before: G12. */
+/** Measures how often an unchanged source is rebuilt, and what a repeated build saves: G12. */
 export async function buildsBench(run: BenchRun): Promise<BenchLine[]> {
   const lines = [await unchangedLine(run)];
   const taken: { coldMs: number; warmMs: number }[] = [];
@@ -44,7 +44,7 @@ async function unchangedLine(run: BenchRun): Promise<BenchLine> {
     for (let index = 0; index < count; index += 1) {
       const redeployed = await api.redeployRevision({ deployment_id: first.id, revision_id: first.revisionId });
       await settled(api, first.id, redeployed.latest_revision_id as string, "DEPLOYED");
-      // Another commit with the same content, in another deployment.
+      // A commit with the same content in another deployment.
       const other = await deploy(api, repository, { commit: await repository.commit({}), config: "pierhead.json" });
       await remove(api, other.id);
     }

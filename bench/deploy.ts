@@ -14,17 +14,17 @@ import { toBeEnded } from "./endings.ts";
 import type { BenchRun, DatabaseKind } from "./installation.ts";
 import { type BenchLine, benchLine, median, percentile } from "./line.ts";
 
-/** p99 of so few is the worst of them: one bad deploy in twenty misses the goal. */
+/** The p99 of so few samples is the worst one: one bad deploy in twenty misses the goal. */
 const samples = { small: 4, full: 20 };
 const warmUps = 1;
 
 const pollMs = 10;
 
-/** Before each sample, so that none pays for the drain of the one before. */
+/** Pause before each sample, so that no sample pays for the drain of the previous one. */
 const restMs = 250;
 const settleTimeoutMs = 60_000;
 
-/** What Pierhead adds to the start of an agent server, when its artifact is there: G5, G6; and to its failure: G11. */
+/** Measures what Pierhead adds to the start of an agent server whose artifact exists (G5, G6) and to its failure (G11). */
 export async function deployBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   await using repository = await createAgentRepository(nodeAgent("one"));
@@ -67,12 +67,12 @@ interface Stage {
   /** Two deployed revisions of one deployment, of different artifacts. */
   deploymentId: string;
   revisionIds: [string, string];
-  /** A revision whose server writes the time into a file of this directory and exits. */
+  /** A revision whose server writes the time to a file in this directory and exits. */
   broken: { deploymentId: string; revisionId: string };
   exits: string;
 }
 
-/** Builds everything once: what is measured starts from artifacts that are there. */
+/** Builds everything once, so that the measured deploys start from existing artifacts. */
 async function setStage(api: Client, repository: AgentRepository, exits: string): Promise<Stage> {
   const first = await repository.commit(nodeAgent("one"));
   const second = await repository.commit(nodeAgent("two"));
@@ -106,7 +106,7 @@ fs.writeFileSync(${JSON.stringify(directory)} + "/" + process.pid, String(Date.n
 process.exit(9);
 `;
 
-/** One of each in turn: what disturbs the machine disturbs all of them. */
+/** Runs one of each in turn, so that a disturbance of the machine hits all of them. */
 async function takeSamples(stage: Stage, taken: Samples, isKept: boolean): Promise<void> {
   const { api, repository, commit, deploymentId, revisionIds, broken } = stage;
   const kept: Partial<Record<keyof Samples, number>> = {};
@@ -195,7 +195,7 @@ export async function remove(api: Client, deploymentId: string): Promise<void> {
   await api.waitForDeletion({ deployment_id: deploymentId });
 }
 
-/** Tighter than any client polls: what is measured is the server, not the wait between two looks. */
+/** Polls faster than any client, so that the bench measures the server and not the poll interval. */
 export async function settled(
   api: Client,
   deploymentId: string,
@@ -215,7 +215,7 @@ export async function settled(
   }
 }
 
-/** The command of the agent, started by hand, until its first 200. */
+/** Runs the agent's command directly and waits for its first 200. */
 async function bareStartMs(directory: string): Promise<number> {
   const port = await freePort();
   const start = performance.now();
@@ -249,7 +249,7 @@ async function bareVerdictMs(exits: string): Promise<number> {
   return Date.now() - (await takeExitTime(exits));
 }
 
-/** When the first server since the last call ended. */
+/** Returns when the first server since the last call ended. */
 async function takeExitTime(exits: string): Promise<number> {
   const times: number[] = [];
   for (const name of await readdir(exits)) {

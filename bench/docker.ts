@@ -18,7 +18,7 @@ const warmUps = 1;
 const image = "pierhead-bench/agent:1";
 const run = promisify(execFile);
 
-/** What Pierhead adds to `docker run` of an image that is there, until its server answers: G5. */
+/** Measures what Pierhead adds to `docker run` of a local image until its server answers: G5. */
 export async function dockerBench(bench: BenchRun): Promise<BenchLine[]> {
   const missing = missingForDockerd();
   if (missing !== null) {
@@ -76,7 +76,7 @@ async function measure(bench: BenchRun, host: string): Promise<BenchLine[]> {
   ];
 }
 
-/** With the limits that a deployment has, and a port of the loopback. */
+/** Uses the limits of a deployment and a loopback port. */
 async function bareRunMs(host: string): Promise<number> {
   const port = await freePort();
   const docker = (...argv: string[]) => run("docker", ["--host", host, ...argv]);

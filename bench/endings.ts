@@ -2,10 +2,10 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 
-/** What was begun and must be ended, also when the run is interrupted: the last one first. */
+/** Clean-ups to run at the end, also when the run is interrupted. The last one runs first. */
 const endings = new Set<() => Promise<void>>();
 
-/** @returns ends it; to be called when it is no longer needed, once or more often. */
+/** @returns a function that runs the clean-up early. Calling it again does nothing. */
 export function toBeEnded(end: () => Promise<void>): () => Promise<void> {
   let ended: Promise<void> | undefined;
   const once = () => {
@@ -17,19 +17,19 @@ export function toBeEnded(end: () => Promise<void>): () => Promise<void> {
   return once;
 }
 
-/** Ends what still goes on. What fails to end does not keep the rest from it. */
+/** Runs the remaining clean-ups. A failing one does not stop the others. */
 export async function endAll(): Promise<void> {
   for (const end of [...endings].reverse()) {
     await end().catch((error: unknown) => process.stderr.write(`could not be ended: ${error}\n`));
   }
 }
 
-/** Somebody wants the run to stop. */
+/** A signal interrupted the run. */
 export class Interrupted extends Error {
   override readonly name = "Interrupted";
 }
 
-/** Rejects with Interrupted at Ctrl-C, or when a supervisor asks for an end. */
+/** Rejects with Interrupted on Ctrl-C or a supervisor's SIGTERM. */
 export function interruption(): Promise<never> {
   const { promise, reject } = Promise.withResolvers<never>();
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
@@ -38,10 +38,10 @@ export function interruption(): Promise<never> {
   return promise;
 }
 
-/** Everything that this process and its children write goes into one directory, which goes with the run. */
+/** Makes one directory for everything that this process and its children write, and deletes it with the run. */
 export async function useOwnDirectory(): Promise<void> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-bench-"));
-  // PostgreSQL runs as a user of its own, in a directory of its own inside.
+  // PostgreSQL runs as a user of its own and needs to enter its directory.
   await chmod(directory, 0o711);
   process.env["TMPDIR"] = directory;
   toBeEnded(() => rm(directory, { recursive: true, force: true, maxRetries: 3 }));

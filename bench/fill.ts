@@ -3,34 +3,34 @@ import { type RawBuilder, sql } from "kysely";
 import type { Db } from "../src/store/engine/database.ts";
 import type { Owner } from "./requests.ts";
 
-/** Rows of each kind that a rare value has, and so the first page of one. */
+/** Rows that have a rare value: enough for its first page. */
 export const rareRows = 10;
 
-/** Values that can be asked for. */
+/** Values that requests can filter by. */
 export interface Filled {
-  /** Of a third of all, of one team of many, of ten. */
+  /** Shared by a third of all deployments, by one team of many, by ten deployments. */
   tags: { stage: string; team: string; rare: string };
   agentId: string;
   deploymentId: string;
-  /** An address of its own is `https://agents.example/<number>`. */
+  /** A custom URL has the form `https://agents.example/<number>`. */
   customUrl: string;
-  /** A row in the middle of the audit log. */
+  /** Cursor in the middle of the audit log. */
   auditMiddle: number;
 }
 
 const words = ["billing", "support", "search", "triage", "intake", "review", "planner", "scout", "digest", "writer"];
 
-/** Teams and versions: as many as leave a first page to each, at most these. */
+/** Most teams and versions. Fewer when each would not fill a first page. */
 const groupsMax = 200;
 const pageRows = 100;
 
-/** Workspaces beside the one that is asked, of a million deployments; together they have a tenth as many. */
+/** Other workspaces next to the measured one with a million deployments. Together they have a tenth as many. */
 const neighboursMax = 100;
 
 /**
- * Settled deployments as an installation has them that has run for long: of `count` in the workspace, nine of ten run on
- * the built-in listener and are READY, one of ten is UNUSED, one of a thousand UNKNOWN on a cluster that was never heard of. Written by SQL
- * within the database, without secrets; each with its revision, a settled row of the queue, an event and an audit row.
+ * Inserts settled deployments as in an installation that has run for long. Of `count` in the workspace, nine of ten run on
+ * the built-in listener and are READY, one of ten is UNUSED, and one of a thousand is UNKNOWN on a silent cluster. The SQL runs
+ * in the database, without secrets. Each deployment gets its revision, a settled queue row, an event and an audit row.
  */
 export async function fillDeployments(db: Db, owner: Owner, count: number): Promise<Filled> {
   const groups = Math.min(groupsMax, Math.floor(count / pageRows));
@@ -38,7 +38,7 @@ export async function fillDeployments(db: Db, owner: Owner, count: number): Prom
   await addDeployments(db, { owner, clusters, count, groups, salt: "own" });
   await addNeighbours(db, owner, { count: Math.ceil(count / 10), groups });
   const tags = await addTags(db, owner, { count, groups });
-  // What autovacuum does within minutes.
+  // Autovacuum does the same within minutes.
   await sql`analyze`.execute(db.kysely);
   await sql`vacuum deployments`.execute(db.kysely);
   const { rows } = await sql<Omit<Filled, "tags">>`
@@ -61,15 +61,15 @@ async function addListeners(db: Db, workspaceId: string): Promise<string[]> {
 
 interface Wanted {
   owner: Owner;
-  /** Listeners of which one of ten has one; none: all are on the built-in one. */
+  /** Listeners that one of ten deployments is spread over. Empty: all use the built-in one. */
   clusters: string[];
   count: number;
   groups: number;
-  /** Makes ids and slugs differ from those of others. */
+  /** Makes ids and slugs unique between calls. */
   salt: string;
 }
 
-/** Of one statement, which has a time limit. */
+/** Rows per statement, because statements have a time limit. */
 const batchRows = 10_000;
 
 async function addDeployments(db: Db, wanted: Wanted): Promise<void> {
@@ -87,12 +87,12 @@ async function addDeployments(db: Db, wanted: Wanted): Promise<void> {
       insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, created_at)
       select w.organization_id, d.tenant_id, 'key:' || d.tenant_id, 'deployment.create', d.id, d.id, d.name, d.created_at
         from d join workspaces w on w.id = d.tenant_id`.execute(db.kysely);
-    // Checks of what the next ones refer to are planned for tables that have rows; not again for each of a hundred neighbours.
+    // Foreign key checks of the next inserts are planned once the tables have rows, and not again for each of a hundred workspaces.
     if (left === wanted.count && wanted.clusters.length > 0) await sql`analyze`.execute(db.kysely);
   }
 }
 
-/** The newest is number 1, and comes last. */
+/** The newest deployment is number 1 and is inserted last. */
 function insertedDeployments(
   { owner, clusters, count, groups, salt }: Wanted,
   { from, to }: { from: number; to: number },

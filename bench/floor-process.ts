@@ -6,18 +6,18 @@ import { openEmbeddedEngine } from "../src/store/engine/embedded/engine.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 import { freshValues, type Statement } from "./statement.ts";
 
-/** What the floor program needs to know, as JSON in its argument. */
+/** Options of the floor program, as JSON in its argument. */
 export interface FloorSettings {
   databaseUrl: string | undefined;
-  /** Holds the embedded database when there is no URL. */
+  /** Directory of the embedded database, used without a URL. */
   dataDir: string;
   read: Statement;
   create: Statement;
 }
 
 /**
- * The least that a Node program can do: `node:http` and `pg` with named statements, the same rows, no checks, no routing,
- * no logging. GET reads a deployment, POST writes one. Tells its port once it listens.
+ * The minimum that a Node program can do: `node:http` and `pg` with named statements, the same rows, no checks, no routing,
+ * no logging. GET reads a deployment, POST writes one. Sends its port to the parent once it listens.
  */
 const settings = JSON.parse(process.argv[2] ?? "") as FloorSettings;
 const { pool, close } = await openPool();

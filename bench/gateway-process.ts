@@ -4,9 +4,9 @@ import { createGateway, gatewayServerOptions } from "../src/gateway/gateway.ts";
 import { createLogger } from "../src/telemetry/log.ts";
 
 /**
- * One party of the gateway benchmark in a process of its own, so that its CPU time can be read apart:
- * `agent` (a bare server), `proxy` (the least a proxy in Node can do), `gateway`. Argument 2: port of the target.
- * Tells its own port once it listens, and its CPU time whenever it is asked.
+ * One part of the gateway benchmark in its own process, so that its CPU time can be measured separately:
+ * `agent` (a bare server), `proxy` (a minimal proxy in Node) or `gateway`. Argument 2 is the port of the target.
+ * Sends its own port once it listens, and its CPU time on request.
  */
 const [role = "", targetPort = ""] = process.argv.slice(2);
 
@@ -16,7 +16,7 @@ const agentServer: RequestListener = ({ url }, response) => {
   response.writeHead(200, { "content-type": "application/json", "content-length": body.length }).end(body);
 };
 
-/** Each event carries the machine-wide monotonic time at which it was written. */
+/** Each event carries the machine's monotonic time of its write. */
 function sendEvents(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "text/event-stream" });
   let left = 100;

@@ -14,7 +14,7 @@ const roundMs = { small: 500, full: 2_000 };
 const connections = 16;
 
 /**
- * What the gateway adds to a request, to an event of a stream, and to a cold start. The bare server answers from
+ * Measures what the gateway adds to a request, to a stream event and to a cold start. The bare server answers from
  * memory in about 10 us, a tenth of what an agent server needs for its cheapest answer.
  */
 export async function gatewayBench({ size }: Pick<BenchRun, "size">): Promise<BenchLine[]> {
@@ -49,7 +49,7 @@ interface Round {
 }
 type Rounds = Record<keyof Parties, Round[]>;
 
-/** The three in turn, several times: whatever disturbs the machine disturbs all of them. The first turn warms up. */
+/** Runs the three in turns, several times, so that a disturbance of the machine hits all of them. The first turn warms up. */
 async function measureRounds(parties: Parties, durationMs: number): Promise<Rounds> {
   const measured: Rounds = { agent: [], proxy: [], gateway: [] };
   for (let round = 0; round <= rounds; round += 1) {
@@ -111,7 +111,7 @@ function requestLines({ agent, proxy, gateway }: Rounds): BenchLine[] {
   ];
 }
 
-/** Delay from the write of an event in the agent server to its arrival in the client, ten streams at once. */
+/** Measures the delay from an event's write in the agent server to its arrival in the client, ten streams at once. */
 async function eventLine(agentPort: number, gatewayPort: number): Promise<BenchLine> {
   const streams = (port: number, path: string) =>
     Promise.all(Array.from({ length: 10 }, () => eventDelaysMs(port, path))).then((delays) => delays.flat());
@@ -139,7 +139,7 @@ async function eventDelaysMs(port: number, path: string): Promise<number[]> {
   return delays;
 }
 
-/** First answer of a sleeping deployment against the same server started bare: what waking through the gateway adds. */
+/** Compares the first answer of a sleeping deployment with the same server started bare: the cost of waking through the gateway. */
 async function coldStartLine(): Promise<BenchLine> {
   const bare: number[] = [];
   const woken: number[] = [];

@@ -23,15 +23,15 @@ import type { WrittenEvent } from "./write-events.ts";
 
 export type DatabaseKind = Db["kind"];
 
-/** What one run of benches shares. */
+/** State that the benches of one run share. */
 export interface BenchRun extends AsyncDisposable {
-  /** `small` ends within two minutes for all benches together. */
+  /** `small` runs all benches within two minutes. */
   size: "small" | "full";
-  /** Databases of this machine. */
+  /** Database kinds that this machine has. */
   kinds: DatabaseKind[];
-  /** The same in words, with their versions. */
+  /** The same for people, with versions. */
   database: string;
-  /** A migrated database of its own with a workspace, a key and the built-in listener; nothing runs on it yet. */
+  /** Makes a migrated database with a workspace, a key and the built-in listener. No server runs on it yet. */
   install(kind: DatabaseKind): Promise<Installation>;
 }
 
@@ -42,7 +42,7 @@ export interface Installation extends AsyncDisposable {
   adminKey: string;
   workspaceId: string;
   listenerId: string;
-  /** Of the embedded database there is one opener at a time: close it before a server starts. */
+  /** The embedded database allows one opener at a time, so close it before a server starts. */
   open(): Promise<{ db: Db; sealer: Sealer; close(): Promise<void> }>;
   start(role: "server" | "api", environment?: Record<string, string>): Promise<BenchServer>;
 }
@@ -51,11 +51,11 @@ export interface BenchServer {
   url: string;
   port: number;
   usage(): Promise<Usage>;
-  /** Resident bytes after a garbage collection, which costs it CPU. */
+  /** Returns resident bytes after a garbage collection, which costs the server CPU. */
   memory(): Promise<number>;
-  /** First row of a query that the server runs on its own database. */
+  /** Returns the first row of a query that the server runs on its own database. */
   row<T>(text: string): Promise<T>;
-  /** The server writes events itself: so many a second, as many as it can, or to read each back at once (milliseconds). */
+  /** Lets the server write events: at a rate per second, as fast as it can, or reading each back at once (milliseconds). */
   writeEvents(count: number, perS: number): Promise<WrittenEvent[]>;
   writeManyEvents(count: number): Promise<number[]>;
   readBack(count: number): Promise<number[]>;
@@ -64,10 +64,10 @@ export interface BenchServer {
 
 const cacheDir = path.resolve("node_modules/.cache/pierhead");
 
-/** @param databaseUrl a PostgreSQL to use in place of one of our own; it needs the right to create databases. */
+/** @param databaseUrl PostgreSQL to use instead of starting one. Its user must be allowed to create databases. */
 export async function startBenchRun(size: "small" | "full", databaseUrl: string | undefined): Promise<BenchRun> {
   await ensureTemplate(cacheDir);
-  // With fsync: a create that need not reach the disk would measure another thing.
+  // With fsync, because a create that need not reach the disk would measure something else.
   const postgres: Pick<PostgresServer, "url" | "stop"> | undefined =
     databaseUrl === undefined
       ? await startPostgresServer({ durable: true })
@@ -96,7 +96,7 @@ async function install(postgres: { url: string } | undefined): Promise<Installat
     PIERHEAD_DATA_DIR: dataDir,
     PIERHEAD_CACHE_DIR: cacheDir,
     PIERHEAD_DATABASE_TEMPLATE_DIR: cacheDir,
-    // Counted, never reached.
+    // Counts requests but never limits them.
     PIERHEAD_RATE_LIMIT: "1000000",
     PIERHEAD_RATE_LIMIT_BURST: "1000000",
     PIERHEAD_ADMIN_KEY: `bench-${randomUUID()}`,
@@ -134,7 +134,7 @@ async function install(postgres: { url: string } | undefined): Promise<Installat
   };
 }
 
-/** The embedded database once more, for a second program that works on the same rows. @returns its data directory. */
+/** Copies the embedded database for a second program that works on the same rows. @returns the copy's data directory. */
 export async function copyEmbedded(installation: Installation): Promise<string> {
   const copy = path.join(installation.dataDir, "copy");
   await cp(path.join(installation.dataDir, "database"), path.join(copy, "database"), { recursive: true });
@@ -155,7 +155,7 @@ async function createDatabase(serverUrl: string): Promise<{ url: string; drop():
   };
 }
 
-/** Its log goes to a file at the level that operators have: writing it is part of what a request costs. */
+/** The server logs to a file at the default level, because writing the log is part of a request's cost. */
 async function startServerProcess(
   role: string,
   { dataDir, tenantId }: { dataDir: string; tenantId: string },

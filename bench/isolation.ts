@@ -16,12 +16,12 @@ const plans = {
   full: { rounds: 3, loadMs: 3_000, deploys: 10, lockedMs: 10_000 },
 };
 
-/** Two may build at a time: one that hangs leaves one place to the others. With both taken, others wait for a place. */
+/** Two builds run at a time. One that hangs leaves a slot to the others. With both slots taken, others wait. */
 const stuckBuilds = 1;
 const stuckStarts = 8;
 const stuckCalls = 8;
 
-/** Far from saturation: what waits for the processor would hide what waits for others. */
+/** Far from saturation, because waiting for the processor would hide waiting for other work. */
 const connections = 2;
 
 const ratioMax = 2;
@@ -34,8 +34,8 @@ const hangingBuild = JSON.stringify({
 const neverReady = "setInterval(() => {}, 1000)";
 
 /**
- * What others notice while steps of some deployments never return, a build, starts of agents, and calls of a driver: against the same
- * without them, in turns on one server. And what callers of agents notice while the database answers nobody.
+ * Measures what other deployments notice while a build, starts of agents and driver calls never return, compared with the
+ * same load without them, in turns on one server. Also measures what callers of agents notice while the database stalls.
  */
 export async function isolationBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
@@ -50,7 +50,7 @@ interface Stage {
   server: BenchServer;
   adminKey: string;
   repository: AgentRepository;
-  /** Serves all the time. */
+  /** Serves during the whole run. */
   served: { id: string; path: string };
   /** A listener whose driver never returns from a start of an image called `stuck`. */
   listenerId: string;
@@ -91,7 +91,7 @@ async function isolationLines(run: BenchRun, kind: DatabaseKind, repository: Age
     }
     return [...linesOf(calm, beside, kind), ...(await lockedLines(stage, plan, installation))];
   } finally {
-    // Agents outlive their server; and a list no longer shows what is being deleted.
+    // Agents outlive their server, and a list no longer shows deployments that are being deleted.
     const left: string[] = [];
     for await (const { id } of api.all("listDeployments")) left.push(id);
     await removeAll(api, left);
@@ -148,7 +148,7 @@ async function serve(api: Client, repository: AgentRepository): Promise<Stage["s
   return { id, path: new URL(url ?? "").pathname };
 }
 
-/** @returns ids of deployments whose step goes on until they are deleted. */
+/** @returns ids of deployments whose step runs until they are deleted. */
 async function getStuck(stage: Stage): Promise<string[]> {
   const { api, repository } = stage;
   const build = await repository.commit({ ...nodeAgent(randomUUID()), "pierhead.json": hangingBuild });
@@ -212,7 +212,7 @@ function linesOf(calm: Samples, beside: Samples, kind: DatabaseKind): BenchLine[
   );
 }
 
-/** Nobody gets at the tables that every pass and every call reads, as when the disk of the database stands still. */
+/** Locks the tables that every pass and call reads, as when the database's disk stalls. */
 async function lockedLines(
   { server, served }: Stage,
   { lockedMs }: { lockedMs: number },
@@ -235,7 +235,7 @@ async function lockedLines(
   return [
     benchLine({
       goal: "R8",
-      name: `p99 of a request to an agent, while the database answers nobody for ${lockedMs / 1_000} s`,
+      name: `p99 of a request to an agent, while the database stalls for ${lockedMs / 1_000} s`,
       floor: percentile(calm, 99),
       ours: percentile(locked, 99),
       unit: "ms",

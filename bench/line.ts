@@ -1,20 +1,20 @@
-/** One measured goal: ours against a floor taken in the same run on the same machine. */
+/** One measured goal: our figure against a floor of the same run on the same machine. */
 export interface BenchLine {
   /** Number of the goal, such as `G13`. */
   goal: string;
   name: string;
-  /** What the bare engine takes or gives without us; null: there is none to compare with. */
+  /** The figure of the bare engine without Pierhead; null when there is nothing to compare with. */
   floor: number | null;
   ours: number;
   /** ours / floor. */
   ratio: number | null;
   unit: string;
-  /** In words, such as `ratio <= 1.5`. */
+  /** Text such as `ratio <= 1.5`. */
   target: string;
   met: boolean;
 }
 
-/** What must hold; a ratio that nobody took does not hold, and "none" always does. `addedMax` bounds ours minus floor, in the line's unit. */
+/** The condition to meet. A missing ratio fails, "none" always passes. `addedMax` bounds ours minus floor, in the line's unit. */
 export type BenchTarget =
   | { ratioMin: number }
   | { ratioMax: number }
@@ -47,19 +47,19 @@ export function benchLine({ target, ...measured }: Measured): BenchLine {
   return line(`ours <= ${target.oursMax} ${unit}`, ours <= target.oursMax);
 }
 
-/** One JSON object a line on stdout: for people with `jq`, and for machines. */
+/** Writes one JSON object per line to stdout, for `jq` and other programs. */
 export function printLine(line: BenchLine): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
-/** Nearest-rank percentile; `rank` from 0 to 100. */
+/** Returns the nearest-rank percentile; `rank` is 0 to 100. */
 export function percentile(values: readonly number[], rank: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil((rank / 100) * sorted.length) - 1)] ?? Number.NaN;
 }
 
-/** Median: one disturbed round of three does not decide. */
+/** Returns the median, so that one disturbed round of three does not decide. */
 export const median = (values: readonly number[]) => percentile(values, 50);
 
-/** Three digits that matter. */
+/** Rounds to three significant digits. */
 const rounded = (value: number) => Number(value.toPrecision(3));

@@ -9,13 +9,13 @@ import { type BenchLine, benchLine, percentile } from "./line.ts";
 const listeners = { small: 200, full: 1_000 };
 const samples = { small: 40, full: 500 };
 const warmUp = { listeners: 20, questions: 2_000 };
-/** Work is asked for at this pace, so that latencies are not those of a queue. */
+/** Requests arrive at this pace, so that the latencies are not those of a queue. */
 const perS = 10;
 
-/** Longer than anything that is measured here may take. */
+/** Longer than anything measured here may take. */
 const patienceMs = 60_000;
 
-/** Many data planes on one control plane: G8. */
+/** Measures many data planes on one control plane: G8. */
 export async function listenersBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   for (const kind of run.kinds) lines.push(...(await fanOut(run, kind)));
@@ -31,7 +31,7 @@ async function fanOut({ size, install }: BenchRun, kind: DatabaseKind): Promise<
   const count = listeners[size];
   try {
     const made = await inTurns(count, (index) => makeListener(call, installation, index));
-    // Sessions and keys are in memory, code is compiled, statements are planned: what comes on top is what waiting costs.
+    // Sessions and keys are in memory, code is compiled and statements are planned, so the rest is the cost of waiting.
     await inTurns(warmUp.questions, (index) => askOnce(call, made[index % warmUp.listeners] as Made));
     const beforeBytes = await server.memory();
     const arrivals = new Map<string, { atMs: number; listenerId: string }>();
@@ -95,7 +95,7 @@ function askOnce(call: Call, { key, epoch }: Made): Promise<unknown> {
   return call({ method: "GET", path: "/dp/v1/desired?after=0&wait=0", key, headers: { [epochHeader]: epoch } });
 }
 
-/** As a listener does: one stream, and again from where it is when that ends. */
+/** Follows like a listener: one stream, reopened at its position when it ends. */
 async function follow(
   { agent, server }: { agent: http.Agent; server: BenchServer },
   { listenerId, key, epoch }: Made,
@@ -143,7 +143,7 @@ async function arrived(arrivals: Map<string, { atMs: number; listenerId: string 
   }
 }
 
-/** 20 at once. */
+/** Runs 20 at a time. */
 async function inTurns<T>(count: number, make: (index: number) => Promise<T>): Promise<T[]> {
   const made: T[] = [];
   for (let from = 0; from < count; from += 20) {

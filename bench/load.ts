@@ -3,7 +3,7 @@ import { connect, type Socket } from "node:net";
 
 export interface Load {
   port: number;
-  /** The whole request, written again and again; a function makes a new one each time. */
+  /** The whole request, sent repeatedly. A function makes a new one each time. */
   request: string | (() => string);
   connections: number;
   durationMs: number;
@@ -12,15 +12,15 @@ export interface Load {
 export interface LoadResult {
   requests: number;
   requestsPerS: number;
-  /** Milliseconds of each request. */
+  /** Duration of each request in milliseconds. */
   latenciesMs: number[];
-  /** Answers other than 2xx. */
+  /** Responses other than 2xx. */
   failed: number;
 }
 
 /**
- * Asks as fast as it is answered over a fixed number of kept connections, one request at a time on each. Reads answers
- * by their `content-length`: a client that parses everything would cost more than what it measures.
+ * Sends requests over a fixed number of keep-alive connections, one at a time on each, as fast as they are answered. Reads responses
+ * by their `content-length`, because a client that parses everything would cost more than the measured server.
  */
 export async function runLoad({ port, request, connections, durationMs }: Load): Promise<LoadResult> {
   const result: LoadResult = { requests: 0, requestsPerS: 0, latenciesMs: [], failed: 0 };

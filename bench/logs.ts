@@ -9,9 +9,9 @@ import { type Call, caller, deploy, type Made, makeListener } from "./listeners.
 
 interface Plan {
   rounds: number;
-  /** Of the flood, in each round. */
+  /** Lines of the flood in each round. */
   lines: number;
-  /** Looks at a tail that is not flooded, 20 a second; in each round, and as many beside the noise. */
+  /** Samples of a quiet tail, 20 a second: as many alone in each round as next to the noise. */
   samples: number;
 }
 
@@ -20,16 +20,16 @@ const plans: Record<BenchRun["size"], Plan> = {
   full: { rounds: 3, lines: 200_000, samples: 300 },
 };
 
-/** The most that one call takes. */
+/** The most lines that one call accepts. */
 const batchLines = 1_000;
 
-/** Data planes that flood at the same time: each has a deployment, and sends one call after the other. */
+/** Data planes that flood at the same time. Each has a deployment and sends one call after the other. */
 const senders = 4;
 
 const sampleMs = 50;
 const patienceMs = 120_000;
 
-/** Lines of agents into the store while somebody watches them: G10. */
+/** Measures storing the lines of agents while clients follow them: G10. */
 export async function logsBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   const kinds = run.size === "small" ? run.kinds.slice(0, 1) : run.kinds;
@@ -70,7 +70,7 @@ async function logLines({ size, install }: BenchRun, kind: DatabaseKind): Promis
   return [
     benchLine({
       goal: "G10",
-      name: `lines of agents into the store, each told to a tail${than}, on ${kind}`,
+      name: `lines of agents into the store, each sent to a tail${than}, on ${kind}`,
       floor: taken.bare.length === 0 ? null : median(taken.bare),
       ours: median(taken.perS),
       unit: "1/s",
@@ -127,7 +127,7 @@ async function writer(call: Call, installation: Installation, listener: Made, in
 }
 
 interface Tail {
-  /** Lines that came. */
+  /** Lines that arrived. */
   count: number;
   onMessage: (message: string) => void;
   close(): void;
@@ -158,10 +158,10 @@ async function openTail({ adminKey }: Installation, url: string, deploymentId: s
   return tail;
 }
 
-/** About as long as a line of an agent server. */
+/** About the length of an agent server's log line. */
 const text = "INFO Background run succeeded [langgraph_runtime.worker] run_id=1f0a3c3e thread_id=8b1d run_exec_ms=1042";
 
-/** @returns lines a second, until each tail has its last one. */
+/** @returns lines per second until each tail has received its last line. */
 async function flood(noisy: Writer[], { lines, tails }: { lines: number; tails: Tail[] }): Promise<number> {
   const beganAt = performance.now();
   const messages = Array.from({ length: batchLines }, () => `sent ${text}`);
@@ -175,7 +175,7 @@ async function flood(noisy: Writer[], { lines, tails }: { lines: number; tails: 
   return (lines / (performance.now() - beganAt)) * 1_000;
 }
 
-/** Milliseconds from sending each line to its arrival in the tail. */
+/** Returns the milliseconds from sending each line to its arrival in the tail. */
 async function sample(quiet: Writer, tail: Tail, samples: number): Promise<number[]> {
   const sentAt: number[] = [];
   const tookMs: number[] = [];
@@ -193,7 +193,7 @@ async function sample(quiet: Writer, tail: Tail, samples: number): Promise<numbe
   return tookMs;
 }
 
-/** The noise is that of one data plane, which sends one batch after the other. */
+/** Makes the noise of one data plane that sends one batch after the other. */
 async function sampleBesideNoise(
   noisy: Writer,
   { quiet, tail, samples }: { quiet: Writer; tail: Tail; samples: number },
@@ -211,7 +211,7 @@ async function sampleBesideNoise(
   }
 }
 
-/** The same rows by one statement a batch, into a table with the same indexes. */
+/** Inserts the same rows with one statement per batch into a table with the same indexes. */
 async function bareFlood(databaseUrl: string, lines: number): Promise<number> {
   const client = new pg.Client({ connectionString: databaseUrl });
   await client.connect();

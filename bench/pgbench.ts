@@ -7,10 +7,10 @@ import { promisify } from "node:util";
 
 const run = promisify(execFile);
 
-/** Threads of pgbench: one per core of the smallest machine we support; its clients wait for the server anyway. */
+/** Threads of pgbench: one per core of the smallest supported machine. Its clients mostly wait for the server. */
 const threads = 2;
 
-/** @returns the program, of the highest PostgreSQL installed or from the PATH; undefined where there is none. */
+/** @returns pgbench of the newest installed PostgreSQL or from the PATH; undefined when it is missing. */
 export function findPgbench(): string | undefined {
   const packaged = "/usr/lib/postgresql";
   const versions = existsSync(packaged) ? readdirSync(packaged).sort((a, b) => Number(b) - Number(a)) : [];
@@ -24,9 +24,9 @@ export function findPgbench(): string | undefined {
 type Extent = { durationS: number } | { runsPerClient: number };
 
 /**
- * Runs a script of SQL as prepared statements, as fast as PostgreSQL answers.
- * @param extent for a time, or this many times by each client.
- * @returns runs of the script per second, without the time to connect.
+ * Runs a SQL script as prepared statements, as fast as PostgreSQL answers.
+ * @param extent run time, or number of runs per client.
+ * @returns runs of the script per second, without connection time.
  */
 export async function runPgbench(
   pgbench: string,

@@ -11,10 +11,10 @@ import { program, rssMbOf, startUp, type Up } from "./up.ts";
 const samples = { small: 3, full: 20 };
 const starts = { small: 1, full: 3 };
 
-/** What is garbage of the start is mostly given back by then. */
+/** By then the server has returned most of the memory that its start used. */
 const restMs = { small: 1_000, full: 15_000 };
 
-/** The program as it is installed: its commands, its start, its memory, what a browser loads of it. G9, G14, G15, G16. */
+/** Measures the installed program: commands, start, memory, and what a browser loads. G9, G14, G15, G16. */
 export async function programBench(run: BenchRun): Promise<BenchLine[]> {
   if (!existsSync(program)) {
     process.stderr.write("SKIPPED program: dist/main.js is not there (npm run build)\n");
@@ -129,7 +129,7 @@ async function runOnce(args: string[], environment: Record<string, string>): Pro
   return { firstMs, endMs: performance.now() - startedAt };
 }
 
-/** What the page of the list names in itself; what it loads then is measured in a browser (test/console/scale.test.ts). */
+/** Counts the scripts that the list page names. A browser measures what it loads later (test/console/scale.test.ts). */
 async function scriptLine(url: string): Promise<BenchLine> {
   const page = await fetch(`${url}/host/deployments`).then((answer) => answer.text());
   const scripts = [...page.matchAll(/(?:src|href)="([^"]+\.js)"/g)].map(([, file]) => new URL(file as string, url));

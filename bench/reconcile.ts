@@ -13,7 +13,7 @@ interface Plan {
   idleMs: number;
 }
 
-/** An idle minute has everything in it that happens at times: polls, heartbeats and one resync. */
+/** An idle minute contains everything periodic: polls, heartbeats and one resync. */
 const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
   small: {
     postgres: { few: 300, many: 1_500, rounds: 1, idleMs: 5_000 },
@@ -21,7 +21,7 @@ const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
   },
   full: {
     postgres: { few: 1_000, many: 10_000, rounds: 3, idleMs: 60_000 },
-    // One machine's worth of deployments.
+    // As many deployments as one machine holds.
     embedded: { few: 300, many: 1_500, rounds: 3, idleMs: 60_000 },
   },
 };
@@ -29,7 +29,7 @@ const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
 const pgbenchClients = 8;
 const deployTimeoutMs = 600_000;
 
-/** Rate of whole rollouts with simulated replicas, and what settled deployments cost: G4. */
+/** Measures the rate of whole rollouts with simulated replicas, and the cost of settled deployments: G4. */
 export async function reconcileBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   const kinds = run.size === "small" ? run.kinds.slice(0, 1) : run.kinds;
@@ -54,14 +54,14 @@ interface Measured {
 }
 
 interface Idle {
-  /** Of one core. */
+  /** Share of one core. */
   cpuPercent: number;
   queriesPerMinute: number;
 }
 
 /**
- * The deployments are written first, as the API writes them, while nothing runs. Then a whole server starts and finds
- * them. The clock is the database's: from the first revision that left CREATING to the last that became DEPLOYED.
+ * Writes the deployments first, as the API does, while no server runs. Then starts a whole server that finds
+ * them. Times come from the database: from the first revision that left CREATING to the last that became DEPLOYED.
  */
 async function measure(
   run: BenchRun,
@@ -96,12 +96,12 @@ async function allDeployed(server: BenchServer, count: number): Promise<void> {
 }
 
 /**
- * Once work has ended V8 collects what it left two or three times more, 0.4 s of CPU each with 10,000 deployments, and the
- * server gives the memory back within 90 s: the end of the rollouts, and no part of what settled ones cost.
+ * After the work V8 collects garbage two or three more times, 0.4 s of CPU each with 10,000 deployments, and the
+ * server returns the memory within 90 s. That belongs to the rollouts, not to the cost of settled deployments.
  */
 const restMs = 90_000;
 
-/** Once the last assignment is settled and nothing is due any more. */
+/** Waits until the last assignment is settled and the queue is empty. */
 async function measureIdle(server: BenchServer, idleMs: number): Promise<Idle> {
   for (;;) {
     const { busy } = await server.row<{ busy: boolean }>(
@@ -154,7 +154,7 @@ function linesOf(
       floor: idle(few).cpuPercent,
       ours: idle(many).cpuPercent,
       unit: "%",
-      // Five seconds after the rollouts V8 still collects what they left.
+      // Five seconds after the rollouts V8 still collects their garbage.
       target: plan.idleMs < restMs / 2 ? "none" : { oursMax: 2 },
     }),
     benchLine({
@@ -168,7 +168,7 @@ function linesOf(
   ];
 }
 
-/** The same moves of as many deployments, written by pgbench without anybody thinking in between. */
+/** Lets pgbench write the same status moves of as many deployments, without any logic in between. */
 async function floorPerS(run: BenchRun, kind: DatabaseKind, count: number): Promise<number | null> {
   const pgbench = findPgbench();
   if (kind === "embedded" || pgbench === undefined) return null;
@@ -179,7 +179,7 @@ async function floorPerS(run: BenchRun, kind: DatabaseKind, count: number): Prom
   const runsPerClient = Math.floor(count / pgbenchClients);
   const id = (column: string) => `(select ${column} from numbered where n = :client_id * ${runsPerClient} + :turn)`;
   const statements = moveStatements({ deployment: id("deployment_id"), revision: id("id") });
-  // A variable of pgbench lives as long as its client.
+  // A pgbench variable lives as long as its client.
   const script = `\\set turn :turn + 1\n${statements.map(pgbenchScript).join("")}`;
   const extent = { runsPerClient };
   return await runPgbench(pgbench, databaseUrl, { script, clients: pgbenchClients, extent, variables: { turn: 0 } });

@@ -6,7 +6,7 @@ import type { BenchLine } from "./line.ts";
 
 const headings = ["", "goal", "what", "floor", "ours", "unit", "ratio", "target"] as const;
 
-/** As wide as its widest cells; numbers to the right. */
+/** Pads each column to its widest cell and aligns numbers to the right. */
 export function tableOf(lines: readonly BenchLine[]): string {
   const rows = [headings, ...lines.map(cellsOf)];
   const widths = headings.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
@@ -34,7 +34,7 @@ function padded(cell: string, column: number, widths: number[]): string {
 
 const resultsFile = fileURLToPath(new URL("results.md", import.meta.url));
 
-/** Puts what was measured between the marks of this bench; other benches keep what they had. */
+/** Writes the lines between the marks of this bench. The results of other benches stay. */
 export async function saveResults(
   name: string,
   lines: readonly BenchLine[],

@@ -11,13 +11,13 @@ import type { Sealer } from "../src/store/secrets/seal.ts";
 import { sealResponse } from "../src/store/tenants/idempotency-keys.ts";
 import type { Installation } from "./installation.ts";
 
-/** Rows that a new deployment belongs to. */
+/** Rows that own a new deployment. */
 export interface Owner {
   workspaceId: string;
   listenerId: string;
 }
 
-/** A deployment of an image with two secrets: what a CI job sends. */
+/** Body of a deployment of an image with two secrets, as a CI job sends it. */
 export const createBody = (name: string): CreateDeployment => ({
   name,
   source: "external_docker",
@@ -29,7 +29,7 @@ export const createBody = (name: string): CreateDeployment => ({
   ],
 });
 
-/** Does what the API does with such a request, without HTTP: same rules, same rows. */
+/** Does the API's work for such a request without HTTP: same rules, same rows. */
 export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">, owner: Owner): Promise<DeploymentRow> {
   const unique = randomUUID();
   const principal = {
@@ -53,7 +53,7 @@ export function createWithoutHttp(db: Db, sealer: Pick<Sealer, "seal" | "open">,
 
 const createsAtOnce = 16;
 
-/** So many of them, while no server runs. */
+/** Creates `count` deployments while no server runs. */
 export async function createManyWithoutHttp(installation: Installation, count: number): Promise<void> {
   const { db, sealer, close } = await installation.open();
   let left = count;
@@ -68,7 +68,7 @@ export async function createManyWithoutHttp(installation: Installation, count: n
 
 const { mode, region, regions, basePath, dataDir } = readConfig({});
 
-/** Those of an API without a server around it: the defaults. */
+/** Default settings of an API without a server around it. */
 export const apiSettings: ApiSettings = {
   mode,
   region,
@@ -92,11 +92,11 @@ export const apiSettings: ApiSettings = {
   isDataPlaneRemote: false,
   tracing: null,
   streamHeartbeatMs: 15_000,
-  // Counted, never reached.
+  // Counts requests but never limits them.
   rateLimit: { perS: 1_000_000, burst: 1_000_000 },
 };
 
-/** The bytes of one HTTP request. */
+/** Returns the text of one HTTP request. */
 export function httpRequest(verb: string, path: string, apiKey: string, body?: object): string {
   const head = `${verb} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: */*\r\nUser-Agent: bench\r\nX-Api-Key: ${apiKey}\r\n`;
   if (body === undefined) return `${head}\r\n`;

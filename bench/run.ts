@@ -20,7 +20,7 @@ import { watchBench } from "./watch.ts";
 /**
  * `npm run bench -- [NAME...] [--size small|full] [--json] [--save]`: runs the named benches, or all. The table goes to
  * stdout; with `--json` to stderr, and one JSON object a line to stdout. `--save` writes it into `bench/results.md`.
- * `PIERHEAD_TEST_DATABASE_URL` names a PostgreSQL to use in place of one of our own.
+ * `PIERHEAD_TEST_DATABASE_URL` names a PostgreSQL to use instead of starting one.
  */
 const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   api: apiBench,

@@ -1,4 +1,4 @@
-/** What the parent may ask: what was used so far, or one row of the database, which has one opener if it is embedded. */
+/** Questions of the parent: resources used so far, or one row of the database, because an embedded one has one opener. */
 export type Question =
   | { ask: "usage" }
   | { ask: "memory" }
@@ -8,7 +8,7 @@ export type Question =
   | { ask: "readBack"; tenantId: string; count: number };
 
 export interface Usage {
-  /** Of all threads. */
+  /** CPU time of all threads. */
   cpuMs: number;
   /** Statements sent to the database. */
   queries: number;

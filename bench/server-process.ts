@@ -20,9 +20,9 @@ import type { Question, Usage } from "./server-messages.ts";
 import { readBack, writeEvents, writeManyEvents } from "./write-events.ts";
 
 /**
- * A server in a process of its own, configured by its environment as any other. Argument: `server` for all of it, `api`
- * for the API alone, as on a machine whose reconciler works elsewhere. Tells its URL once it answers; ends cleanly, with
- * all its replicas, when its parent lets go of it.
+ * A server in its own process, configured by its environment. Argument: `server` for a whole server, `api`
+ * for the API alone, as on a machine whose reconciler runs elsewhere. Sends its URL once it answers. Ends cleanly, with
+ * all its replicas, when its parent disconnects.
  */
 v8.setFlagsFromString("--expose-gc");
 const collectGarbage = vm.runInNewContext("gc") as () => void;
@@ -35,7 +35,7 @@ const { url, db, close } = await startAs[process.argv[2] as keyof typeof startAs
 process.send?.({ url });
 process.on("message", (question: Question) => void answer(question).then((reply) => process.send?.(reply)));
 process.on("disconnect", () => void close({ stopReplicas: true }).then(() => process.exit(0)));
-// Ctrl-C reaches the whole group: it is the parent who says when to end.
+// Ctrl-C reaches the whole process group, but the parent decides when to end.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => {});
 
 async function answer(question: Question): Promise<unknown> {
@@ -49,8 +49,8 @@ async function answer(question: Question): Promise<unknown> {
 }
 
 /**
- * Resident set after a garbage collection, in bytes: what is waste is not counted. Collecting takes up to a second of
- * CPU, which is the bench's and not the server's: ask outside of what is timed.
+ * Returns the resident set in bytes after a garbage collection, so garbage does not count. Collecting takes up to a second of
+ * CPU that the bench causes, so ask outside of timed sections.
  */
 function memoryInUse(): number {
   collectGarbage();
@@ -72,7 +72,7 @@ interface Started {
   close(options?: { stopReplicas: boolean }): Promise<void>;
 }
 
-/** Sockets, gateway in front, routes, checks, store: everything that a request meets in a whole server. */
+/** Starts everything that a request passes in a whole server: sockets, gateway, routes, checks, store. */
 async function startApi(config: Config, { logger }: { logger: Logger }): Promise<Started> {
   const db = await openDatabase({ databaseUrl: config.databaseUrl, dataDir: config.dataDir, logger });
   const { listenerId } = await bootstrap(db, config);

@@ -13,8 +13,8 @@ const plans = {
 const deployTimeoutMs = 600_000;
 
 /**
- * What settled deployments keep in the memory of the program as it is installed, simulated replicas included: G9. What one
- * keeps is told by many against few, as both have compiled what rollouts need, which is 10 to 20 MB.
+ * Measures the memory that settled deployments use in the installed program, simulated replicas included: G9. The memory of one
+ * is the difference of many and few, because both include the compiled code of rollouts, which is 10 to 20 MB.
  */
 export async function settledLines(run: BenchRun): Promise<BenchLine[]> {
   if (!run.kinds.includes("postgres")) return [];
@@ -40,7 +40,7 @@ export async function settledLines(run: BenchRun): Promise<BenchLine[]> {
   ];
 }
 
-/** The deployments are written while nothing runs, then the program starts and rolls them out. */
+/** Writes the deployments while no server runs, then starts the program, which rolls them out. */
 async function rssMbWith(run: BenchRun, { count, restMs }: { count: number; restMs: number }): Promise<number> {
   await using installation = await run.install("postgres");
   await createManyWithoutHttp(installation, count);
@@ -75,7 +75,7 @@ async function allSettled(databaseUrl: string, count: number): Promise<void> {
   }
 }
 
-/** As long as it falls: the program gives back what the rollouts left, once nothing happens. */
+/** Waits while memory falls: the idle program returns what the rollouts used. */
 async function restingRssMb({ child }: Up, restMs: number): Promise<number> {
   let least = rssMbOf(child);
   for (let leastAt = performance.now(); performance.now() - leastAt < restMs; ) {

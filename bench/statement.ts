@@ -5,16 +5,16 @@ import type { Db, Trx } from "../src/store/engine/database.ts";
 import type { Sealer } from "../src/store/secrets/seal.ts";
 import { createWithoutHttp, type Owner } from "./requests.ts";
 
-/** One statement as the store sends it. */
+/** One statement as sent by the store. */
 export interface Statement {
   text: string;
   values: Value[];
 }
 
-/** `unique` stands for a value that differs each time, equal numbers for equal values; `sql` is for pgbench alone. */
+/** `unique` stands for a value that differs on each run; equal numbers mean equal values. `sql` is for pgbench only. */
 export type Value = { constant: unknown } | { unique: number; type: "uuid" | "text" } | { sql: string };
 
-/** The read behind `GET /v2/deployments/{id}`, of one deployment alone. */
+/** Returns the statement behind `GET /v2/deployments/{id}` for one deployment. */
 export async function readStatement(owner: Owner, deploymentId: string): Promise<Statement> {
   const [sent] = await statementsOf((trx) => lockDeployment(trx, owner.workspaceId, deploymentId));
   const text = (sent?.text ?? "").replace(/ for update of d$/, "");
@@ -22,8 +22,8 @@ export async function readStatement(owner: Owner, deploymentId: string): Promise
 }
 
 /**
- * The rows that `POST /v2/deployments` writes, as plain inserts of one statement. They are read off a database in which
- * one was made, so that a floor never lags behind the store, and knows nothing of how the store does it.
+ * Returns the rows that `POST /v2/deployments` writes, as plain inserts in one statement. They are read from a database in which
+ * a deployment was created, so that the floor follows the store without knowing its code.
  */
 export async function createStatement({ db, sealer }: { db: Db; sealer: Sealer }, owner: Owner): Promise<Statement> {
   const first = await writtenBy(db, await createWithoutHttp(db, sealer, owner));
@@ -46,7 +46,7 @@ interface WrittenRow {
   row: Record<string, unknown>;
 }
 
-/** All rows of the transaction that made a deployment, without the columns that number themselves. */
+/** Returns all rows of the transaction that created a deployment, without generated columns. */
 async function writtenBy(db: Db, { id }: { id: string }): Promise<WrittenRow[]> {
   const { rows: columns } = await sql<{ table: string; columns: string[] }>`
     select table_name as "table", array_agg(column_name::text order by ordinal_position) as columns
@@ -70,7 +70,7 @@ function toValue(value: unknown, other: unknown, numbers: Map<unknown, number>):
   return { unique: numbers.get(value) as number, type: value.startsWith("bench-") ? "text" : "uuid" };
 }
 
-/** What a reconciler writes at least to bring one deployment from accepted to DEPLOYED: its status moves, one a line. */
+/** Returns the minimum that a reconciler writes to bring a deployment from accepted to DEPLOYED: its status moves, one per line. */
 export function moveStatements(ids: { deployment: string; revision: string }): Statement[] {
   const deployment: Statement = {
     text: `with moved as (
@@ -109,7 +109,7 @@ const ways = [
   ["DEPLOYING", "DEPLOYED"],
 ] as const;
 
-/** Values for one more time. */
+/** Returns values for one more run. */
 export function freshValues({ values }: Statement): unknown[] {
   const made = new Map<number, string>();
   return values.map((value) => {
@@ -121,7 +121,7 @@ export function freshValues({ values }: Statement): unknown[] {
   });
 }
 
-/** The same as a script of pgbench, which makes the unique values from random numbers of 62 bits. */
+/** Returns the statement as a pgbench script, which makes unique values from random 62-bit numbers. */
 export function pgbenchScript({ text, values }: Statement): string {
   const uniques = new Set(values.flatMap((value) => ("unique" in value ? [value.unique] : [])));
   const sets = [...uniques].map((number) => `\\set u${number} random(1, 4611686018427387903)\n`).join("");
@@ -141,12 +141,12 @@ function sqlOf(value: Value): string {
   return quoted(constant instanceof Date ? constant.toISOString() : `${constant}`);
 }
 
-/** Without colons: pgbench takes `:name` for a variable of its own even within quotes. */
+/** Avoids colons, because pgbench reads `:name` as a variable even within quotes. */
 function quoted(text: string): string {
   return `E'${text.replaceAll("\\", "\\\\").replaceAll("'", "''").replaceAll(":", "\\x3a")}'`;
 }
 
-/** Runs code of ours against nothing and keeps what it would have sent. */
+/** Runs store code without a database and records the statements that it would send. */
 async function statementsOf(act: (trx: Trx) => Promise<unknown>): Promise<{ text: string; values: unknown[] }[]> {
   const sent: { text: string; values: unknown[] }[] = [];
   const client = {

@@ -9,7 +9,7 @@ interface Plan {
   few: number;
   many: number;
   rounds: number;
-  /** Of each question in each round, on either side. */
+  /** Requests of each kind in each round, on either side. */
   askMs: number;
   idleMs: number;
 }
@@ -21,15 +21,15 @@ const plans: Record<BenchRun["size"], Record<DatabaseKind, Plan>> = {
   },
   full: {
     postgres: { few: 1_000, many: 1_000_000, rounds: 3, askMs: 400, idleMs: 120_000 },
-    // More than one machine's worth of deployments.
+    // More deployments than one machine holds.
     embedded: { few: 1_000, many: 50_000, rounds: 3, askMs: 400, idleMs: 60_000 },
   },
 };
 
-/** Questions asked before any is timed: code is compiled, statements are planned, pages are in memory. */
+/** Untimed requests before the first timed one: they compile code, plan statements and load pages into memory. */
 const warmUpMs = { small: 24, full: 1_000 };
 
-/** Lists of very many deployments against the same of few, and what very many cost while nothing happens: G3, G4a, G9. */
+/** Compares lists of very many deployments with lists of few, and measures what very many cost while idle: G3, G4a, G9. */
 export async function storeBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   const kinds = run.size === "small" ? run.kinds.slice(0, 1) : run.kinds;
@@ -55,7 +55,7 @@ async function storeLines(run: BenchRun, kind: DatabaseKind, plan: Plan): Promis
   }
 }
 
-/** Nothing is to be run: what the control plane does by itself is left. */
+/** No compute, so only the control plane's own work remains. */
 const settled = { PIERHEAD_COMPUTE: "none" };
 
 async function fill(installation: Installation, count: number): Promise<Filled> {
@@ -76,7 +76,7 @@ interface Question {
   /** Path and query. */
   ask(side: Side): string;
   ratioMax: number;
-  /** What the few are asked instead: they have no page so deep. */
+  /** The request for the few, which have no page that deep. */
   floor?: string;
 }
 
@@ -87,19 +87,19 @@ const first = (name: string, query: (side: Side) => string): Question => ({
   ratioMax: 1.5,
 });
 
-/** Every filter of the list: with a value that many have, and with one that few have where that is another matter. */
+/** Every filter of the list: with a common value, and with a rare one where that takes another plan. */
 const questions: Question[] = [
   first("the first page", () => ""),
   ...["created_at", "updated_at", "name", "status"].flatMap((by) =>
     ["asc", "desc"].map((order) => first(`by ${by} ${order}`, () => `&sort_by=${by}&sort_order=${order}`)),
   ),
   first("of one name", () => "&name=search-t002-agent-0000002"),
-  first("name contains what all have", () => "&name_contains=agent"),
-  first("name contains what 1 of 10 has", () => "&name_contains=Billing"),
-  first("name contains what 1 of a team has", () => "&name_contains=-t007-"),
-  first("name contains what one has", () => "&name_contains=agent-0000777"),
-  first("name contains what none has", () => "&name_contains=no-such-name"),
-  first("name contains what all have, by updated_at", () => "&name_contains=agent&sort_by=updated_at"),
+  first("name contains a common text", () => "&name_contains=agent"),
+  first("name contains a text of 1 in 10", () => "&name_contains=Billing"),
+  first("name contains the text of a team", () => "&name_contains=-t007-"),
+  first("name contains a unique text", () => "&name_contains=agent-0000777"),
+  first("name contains an unused text", () => "&name_contains=no-such-name"),
+  first("name contains a common text, by updated_at", () => "&name_contains=agent&sort_by=updated_at"),
   first("READY", () => "&status=READY"),
   first("UNKNOWN", () => "&status=UNKNOWN&limit=1"),
   first("on other data planes", () => "&remote_reconciled=true"),
@@ -155,7 +155,7 @@ async function pageLines({ size }: BenchRun, sides: readonly [Side, Side], names
   return [...lines, benchLine({ goal: "G3", name, floor: null, ours: p99, unit: "ms", target: { oursMax: 50 } })];
 }
 
-/** In turns, several times within the time, as the machine may be busy for a while. */
+/** Runs both in turns, several times, because the machine may be busy for a while. */
 async function askBoth(sides: readonly [Side, Side], question: Question, durationMs: number) {
   const [few, many] = sides;
   const taken = { few: [] as number[], many: [] as number[] };
@@ -175,7 +175,7 @@ async function ask({ installation, server }: Side, path: string, durationMs: num
   return latenciesMs;
 }
 
-/** Both at the same time. One minute has a resync in it. */
+/** Runs both at the same time. One minute contains a resync. */
 async function idleLines(sides: readonly [Side, Side], { plan, amount }: Names): Promise<BenchLine[]> {
   await Promise.all(sides.map(({ server }) => server.memory()));
   const begun = await Promise.all(sides.map(({ server }) => server.usage()));

@@ -7,7 +7,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { toBeEnded } from "./endings.ts";
 
-/** As it is installed: `npm run build` makes it. */
+/** The installed program, made by `npm run build`. */
 export const program = path.resolve("dist/main.js");
 
 export interface Up {
@@ -18,7 +18,7 @@ export interface Up {
   stop(): Promise<void>;
 }
 
-/** As a newcomer does, in a directory of its own unless one is named. */
+/** Starts the server as a new user does, in its own directory unless one is given. */
 export async function startUp(environment: Record<string, string>): Promise<Up> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-bench-up-"));
   const startedAt = performance.now();
@@ -43,7 +43,7 @@ export async function startUp(environment: Record<string, string>): Promise<Up> 
   }
 }
 
-/** None while the file is not there as a whole. */
+/** Returns undefined until the file is complete. */
 function credentialsIn(file: string): [url?: string, key?: string] {
   try {
     const { url, api_key: key } = JSON.parse(readFileSync(file, "utf8")) as { url: string; api_key: string };
@@ -59,7 +59,7 @@ const isReady = (url: string) =>
     () => false,
   );
 
-/** Of Linux; elsewhere there is no figure. */
+/** Available on Linux only. */
 export function rssMbOf({ pid }: ChildProcess): number {
   const status = process.platform === "linux" ? readFileSync(`/proc/${pid}/status`, "utf8") : "";
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? Number.NaN) / 1_024;

@@ -6,12 +6,12 @@ import { sharedClockMs, type WrittenEvent } from "./write-events.ts";
 
 const watchersMany = { small: 200, full: 1_000 };
 const samples = { small: 100, full: 1_000 };
-/** Events while many watch: each is told to all of them. */
+/** Events while many clients watch. The server sends each event to all of them. */
 const samplesOfMany = { small: 20, full: 100 };
 const missed = { small: 5_000, full: 100_000 };
 const perS = { one: 50, many: 10 };
 
-/** From the commit of an event to the clients that watch: G7. */
+/** Measures the time from the commit of an event to the watching clients: G7. */
 export async function watchBench(run: BenchRun): Promise<BenchLine[]> {
   const lines: BenchLine[] = [];
   for (const kind of run.kinds) lines.push(...(await watchLines(run, kind)));
@@ -44,7 +44,7 @@ async function watchLines({ size, install }: BenchRun, kind: DatabaseKind): Prom
       line(`commit to each of ${many} watchers: p99`, 99, all, 200),
       benchLine({
         goal: "G7",
-        name: `events missed or told twice, of ${missed[size]} by 8 writers, on ${kind}`,
+        name: `events missed or delivered twice, of ${missed[size]} by 8 writers, on ${kind}`,
         floor: null,
         ours: lost,
         unit: "events",
@@ -56,7 +56,7 @@ async function watchLines({ size, install }: BenchRun, kind: DatabaseKind): Prom
   }
 }
 
-/** PostgreSQL: from sending a NOTIFY to hearing it on another connection. Embedded: to read back what was committed. */
+/** The floor. PostgreSQL: from a NOTIFY to its arrival on another connection. Embedded: reading back a committed row. */
 async function floorOf({ databaseUrl }: Installation, server: BenchServer, count: number): Promise<number[]> {
   if (databaseUrl === undefined) return server.readBack(count);
   const [speaker, ear] = [new pg.Client(databaseUrl), new pg.Client(databaseUrl)];
@@ -73,7 +73,7 @@ async function floorOf({ databaseUrl }: Installation, server: BenchServer, count
   return latenciesMs;
 }
 
-/** Milliseconds from the commit of each event to each watcher. */
+/** Returns the milliseconds from the commit of each event to each watcher. */
 async function latencies(
   installation: Installation,
   server: BenchServer,
@@ -107,7 +107,7 @@ async function countMissed(installation: Installation, server: BenchServer, coun
   return Math.max(1, lost + (got.length - told.size) + got.filter((id) => !wanted.has(id)).length);
 }
 
-/** One open stream; resolves once nothing can be missed any more. */
+/** Opens one stream. Resolves once no later event can be missed. */
 async function watch(
   { adminKey }: Installation,
   { url }: BenchServer,
@@ -132,7 +132,7 @@ async function watch(
   return { close: () => request.destroy() };
 }
 
-/** Longer than anything that is measured here may take. */
+/** Longer than anything measured here may take. */
 const patienceMs = 120_000;
 
 async function until(holds: () => boolean): Promise<void> {

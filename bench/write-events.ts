@@ -3,13 +3,13 @@ import type { Db, Trx } from "../src/store/engine/database.ts";
 
 export interface WrittenEvent {
   id: number;
-  /** When its commit was acknowledged, in milliseconds of the clock that all processes share. */
+  /** When the commit was acknowledged, in milliseconds of the clock that all processes share. */
   committedAtMs: number;
 }
 
 export const sharedClockMs = () => performance.timeOrigin + performance.now();
 
-/** Writes events one by one, as moves of revisions do, so many a second. */
+/** Writes single events at a rate per second, as status moves do. */
 export async function writeEvents(
   db: Db,
   tenantId: string,
@@ -30,7 +30,7 @@ export async function writeEvents(
 
 const writers = 8;
 
-/** Writes many in transactions of one to ten, eight at a time, of which every tenth is undone. @returns the numbers that were committed. */
+/** Writes many in transactions of one to ten, eight at a time. Every tenth transaction is rolled back. @returns the committed numbers. */
 export async function writeManyEvents(db: Db, tenantId: string, count: number): Promise<number[]> {
   const ids: number[] = [];
   let left = count;
@@ -68,7 +68,7 @@ async function insert(db: Db | Trx, tenantId: string, rows: number): Promise<num
   return made.map(({ id }) => id);
 }
 
-/** What the bare engine needs to show a row that was just committed, without anybody being told. */
+/** The floor: what the bare engine needs to read a row that was just committed. */
 export async function readBack(db: Db, tenantId: string, count: number): Promise<number[]> {
   const latenciesMs: number[] = [];
   for (let index = 0; index < count; index += 1) {

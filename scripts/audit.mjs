@@ -1,4 +1,4 @@
-// npm run audit: asks the registry for known weaknesses of what is shipped; one that is high or critical fails it.
+// npm run audit: asks the registry for known vulnerabilities of shipped packages. Fails on a high or critical one.
 import { spawnSync } from "node:child_process";
 import path from "node:path";
 import { root } from "./ensure.mjs";
@@ -9,7 +9,7 @@ for (const directory of [".", "console"]) {
   const { stdout, status } = spawnSync("npm", args, { cwd: path.join(root, directory), encoding: "utf8" });
   const { metadata, message } = JSON.parse(stdout || "{}");
   if (metadata === undefined) {
-    console.log(`SKIPPED audit of ${directory}: the registry does not tell (${message ?? "no answer"})`);
+    console.log(`SKIPPED audit of ${directory}: the registry returned no report (${message ?? "no answer"})`);
     continue;
   }
   console.log(`${directory}: ${JSON.stringify(metadata.vulnerabilities)}`);

@@ -1,4 +1,4 @@
-// npm run build: compiles src/ to dist/, with the files that the program reads at run time beside the code that reads
+// npm run build: compiles src/ to dist/, copies the files that the program reads at run time next to the code that reads
 // them, and builds the console meanwhile.
 import { spawn } from "node:child_process";
 import { chmodSync, copyFileSync, cpSync, globSync, mkdirSync, renameSync, rmSync } from "node:fs";
@@ -6,12 +6,12 @@ import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { root, runOrExit } from "./ensure.mjs";
 
-// Into a draft first: a server that runs from dist/ keeps its files until the new ones are complete.
+// Builds into a draft first, so that a server running from dist/ keeps its files until the new ones are complete.
 const draft = path.join(root, "dist.new");
 const cache = path.join(root, "node_modules", ".cache", "pierhead");
 
 rmSync(draft, { recursive: true, force: true });
-// Its packages are its own; they are installed once.
+// The console has its own packages. Its build installs them once.
 const consoleBuild = spawn(process.execPath, ["console/build.mjs", path.join(draft, "console")], {
   cwd: root,
   stdio: ["ignore", "inherit", "inherit"],
@@ -24,7 +24,7 @@ for (const file of globSync("**/*.{sql,json,py,mjs}", { cwd: path.join(root, "sr
   copyFileSync(path.join(root, "src", file), path.join(draft, file));
 }
 
-// The embedded database of a first start, made once per version of PGlite.
+// An empty embedded database for the first start, made once per version of PGlite.
 mkdirSync(cache, { recursive: true });
 const { ensureTemplate } = await import(
   pathToFileURL(path.join(draft, "store/engine/embedded/prepare-directory.js")).href
@@ -36,7 +36,7 @@ if ((await consoleBuilt) !== 0) {
   console.error("The console could not be built.");
   process.exit(1);
 }
-// npx links the command once and never looks at its mode again.
+// npx links the command once and never updates its mode.
 chmodSync(path.join(draft, "main.js"), 0o755);
 rmSync(path.join(root, "dist"), { recursive: true, force: true });
 renameSync(draft, path.join(root, "dist"));

@@ -2,7 +2,7 @@
 import { node, runOrExit } from "./ensure.mjs";
 
 runOrExit(node, ["node_modules/typescript/bin/tsc", "--pretty"]);
-// Installs what the console is built with, whose types are needed.
+// Installs the console's packages, because checking its types needs theirs.
 runOrExit(node, ["console/build.mjs"]);
 runOrExit(node, ["node_modules/typescript/bin/tsc", "-p", "console", "--pretty"]);
 runOrExit(node, [

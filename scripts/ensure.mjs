@@ -1,4 +1,4 @@
-// Plain JavaScript for any Node >= 20: runs before anything is installed.
+// Plain JavaScript for any Node >= 20, because it runs before anything is installed.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
@@ -8,10 +8,10 @@ import { fileURLToPath } from "node:url";
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..");
 const stamp = path.join(root, "node_modules", ".pierhead-lock");
 
-/** The Node that the project brings: every script and test runs on it, whatever the host has. */
+/** The Node that the project brings. Every script and test runs on it, whatever version the host has. */
 export const node = path.join(root, "node_modules", "node", "bin", process.platform === "win32" ? "node.exe" : "node");
 
-/** Installs what package-lock.json names unless it is there already. Ends the process with npm's code when that fails. */
+/** Installs the packages of package-lock.json unless they are installed. Ends the process with npm's code when npm fails. */
 export function ensureInstalled() {
   const lock = createHash("sha256")
     .update(readFileSync(path.join(root, "package-lock.json")))
@@ -23,7 +23,7 @@ export function ensureInstalled() {
   writeFileSync(stamp, lock);
 }
 
-/** Is dist/ missing, or older than a file it is made of? */
+/** Returns whether dist/ is missing or older than one of its sources. */
 export function isBuildOld() {
   const program = path.join(root, "dist", "main.js");
   if (!existsSync(program)) return true;
@@ -36,7 +36,7 @@ export function isBuildOld() {
   return inputs.some((file) => statSync(path.join(root, file)).mtimeMs > builtAt);
 }
 
-/** Runs a program to its end in the project's folder; a failure ends this process with the same code. */
+/** Runs a program in the project's folder. When it fails, this process ends with the same code. */
 export function runOrExit(program, args, options = {}) {
   const ended = spawnSync(program, args, { cwd: root, stdio: "inherit", ...options });
   if (ended.error) {

@@ -7,7 +7,7 @@ import { operations } from "../src/contract/operations.ts";
 import { configurationReference } from "../src/server/config-reference.ts";
 import { metricsReference } from "../src/server/metrics-reference.ts";
 
-/** npm run generate: writes what is made from the code. A guard fails when a file is older than the code it is made from. */
+/** npm run generate: writes the files that derive from the code. A guard fails when one of them is out of date. */
 const generated: Record<string, () => string | Promise<string>> = {
   "docs/reference/openapi.json": () => `${JSON.stringify(openapiDocument(Object.values(operations)), null, 2)}\n`,
   "docs/reference/cli.md": cliReference,

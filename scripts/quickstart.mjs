@@ -1,5 +1,5 @@
 // npm run quickstart [-- --exit] [--data-dir DIR] [--port N]: from a clone to an agent that answers.
-// Plain JavaScript for any Node >= 20: the rest runs on the Node that the project brings.
+// Plain JavaScript for any Node >= 20. The server runs on the Node that the project brings.
 import { spawn, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { homedir } from "node:os";
@@ -25,7 +25,7 @@ const say = (text) => console.error(text);
 const seconds = (since) => `${((Date.now() - since) / 1000).toFixed(1)} s`;
 const startedAt = Date.now();
 
-/** The server this run started; ended with it. */
+/** The server that this run started and ends. */
 let server;
 let stopping = false;
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => stop(signal === "SIGINT" ? 0 : 143));
@@ -45,7 +45,7 @@ async function main() {
   if (credentials === undefined) {
     await timed("Starting Pierhead", startServer);
     credentials = readCredentials();
-  } else say(`Pierhead runs already at ${credentials.url}`);
+  } else say(`Pierhead is already running at ${credentials.url}`);
 
   const { url, api_key: apiKey, workspace_id: workspaceId } = credentials;
   const client = createClient({ baseUrl: url, apiKey, workspaceId });
@@ -67,7 +67,7 @@ async function main() {
   say("\nCtrl-C stops Pierhead and its agents; the next run resumes.");
   server.child.stderr.pipe(process.stderr);
   await server.ended;
-  if (!stopping) throw new Error("the server has ended by itself");
+  if (!stopping) throw new Error("the server ended unexpectedly");
 }
 
 function readCredentials() {
@@ -78,7 +78,7 @@ function readCredentials() {
   }
 }
 
-/** A server that answers with the credentials of our data directory is ours, whoever started it. */
+/** A server that accepts the credentials of our data directory is ours, even if another run started it. */
 async function findRunningServer(createClient) {
   const credentials = readCredentials();
   if (credentials === undefined) return undefined;
@@ -91,7 +91,7 @@ async function findRunningServer(createClient) {
   }
 }
 
-/** As a process of its own, so that this script can run on any Node. Its agents end with it: nothing stays behind. */
+/** Starts the server as a separate process, so that this script runs on any Node. Its agents end with it. */
 async function startServer() {
   const port = options.port === undefined ? [] : ["--port", options.port];
   const args = [program, "up", "--json", "--data-dir", dataDir, "--stop-agents-on-exit", ...port];
@@ -111,7 +111,7 @@ async function startServer() {
   }
 }
 
-/** The agent from this clone's HEAD, unless that serves already; without git history, the directory as it is. */
+/** Deploys the agent of this clone's HEAD unless it already serves. Without git history, deploys the directory. */
 async function ensureDeployed(client, url) {
   const find = async () =>
     (await client.listDeployments({ name, limit: 1 })).resources.find((found) => found.name === name);
@@ -133,7 +133,7 @@ async function ensureDeployed(client, url) {
   return find();
 }
 
-/** Undefined when this folder is no git checkout, or its HEAD has no example. */
+/** Returns undefined when this folder is not a git checkout or its HEAD has no example. */
 function headCommit() {
   const git = (...args) => spawnSync("git", ["-C", root, ...args], { encoding: "utf8" });
   const top = git("rev-parse", "--show-toplevel", "HEAD");
@@ -141,12 +141,12 @@ function headCommit() {
   if (commit === undefined || path.resolve(directoryOfGit) !== root) return undefined;
   if (git("cat-file", "-e", `${commit}:${configPath}`).status !== 0) return undefined;
   if (git("status", "--porcelain", "--", directory).stdout.trim() !== "") {
-    say(`Changes in ${directory} that are not committed do not take part: its last commit is deployed.`);
+    say(`Uncommitted changes in ${directory} are ignored. The last commit is deployed.`);
   }
   return commit;
 }
 
-/** The command line shows the steps; its answer on stdout is not needed here. */
+/** The command line shows the steps on stderr. Its result on stdout is not needed here. */
 async function runProgram(args) {
   const { PIERHEAD_URL, PIERHEAD_API_KEY, PIERHEAD_WORKSPACE, ...env } = process.env;
   const child = spawn(node, [program, ...args], { cwd: root, env, stdio: ["ignore", "ignore", "inherit"] });
@@ -154,7 +154,7 @@ async function runProgram(args) {
   if (code !== 0) throw new Error(`pierhead ${args[0]} ended with code ${code}`);
 }
 
-/** One thread, one run, through the gateway. An agent that was just started again may need a moment. */
+/** Calls the agent through the gateway: one thread, one run. A restarted agent may need a moment. */
 async function callAgent(url) {
   const post = async (where, body) => {
     const response = await fetch(`${url}${where}`, {
@@ -190,7 +190,7 @@ async function timed(what, work) {
   return result;
 }
 
-/** Ends what this run started, and then this process. */
+/** Ends the server that this run started, then this process. */
 async function stop(code) {
   if (stopping) return;
   stopping = true;

@@ -1,10 +1,10 @@
-// The suites of `test/**/*.test.ts` that need no packages of their own. Each file is in exactly one of them; what no list
-// names is in `fast`, which is `npm test`. Directories with packages or programs of their own have runners of their own.
+// The suites of `test/**/*.test.ts` that need no packages of their own. Each file belongs to exactly one. A file that no list
+// names belongs to `fast`, which is `npm test`. Directories with packages or programs of their own have their own runners.
 
 /** Directories whose tests `npm run test:auth`, `test:clients`, `test:console`, `test:docker`, `test:hosts` and `test:kubernetes` run. */
 export const ownRunners = ["auth/live", "clients", "console", "docker", "hosts", "kubeplane"];
 
-/** Suite to the files it runs, as globs from the root. */
+/** The files of each suite, as globs from the root. */
 const lists = {
   /** The HTTP API, operation by operation, on the embedded database. */
   api: ["test/api/*.test.ts"],
@@ -45,7 +45,7 @@ const lists = {
 /** The one test of a whole server that belongs to every commit: from a git repository to an answering agent. */
 const fastAnyway = ["test/e2e/server.test.ts"];
 
-/** Tests that run on PostgreSQL as well as on the embedded database end in this; `fast` and `api` leave them to `postgres`. */
+/** Ends the names of tests that run on PostgreSQL as well as on the embedded database. `fast` and `api` leave them to `postgres`. */
 export const onPostgres = /\(postgres\)$/;
 
 export const suites = ["fast", ...Object.keys(lists), "postgres"];

@@ -34,7 +34,7 @@ const run = suite === "postgres" && chosen.length === 0 ? files.filter(usesPostg
 const ended = spawnSync(node, ["test/run.ts", ...options, ...run], { cwd: root, stdio: "inherit" });
 process.exit(ended.status ?? 1);
 
-/** The fast suite and the API's run on the embedded database alone, the PostgreSQL suite runs the same tests there. */
+/** `fast` and `api` run on the embedded database only. `postgres` runs the same tests on PostgreSQL. */
 function optionsOf(name) {
   if (name === "postgres") return ["--only", onPostgres.source];
   return name === "fast" || name === "api" ? ["--without", onPostgres.source] : [];
