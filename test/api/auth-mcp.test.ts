@@ -141,9 +141,9 @@ const withResource = (fields: object): Answers => ({
 /** Lies and faults during discovery. None of them may register a client that is used afterwards. */
 const refused: [string, Answers, RegExp][] = [
   ["a resource of another server", withResource({ resource: "https://evil.example/mcp" }), /about another resource/],
-  ["a resource beside it", withResource({ resource: `${as.url}/mcp2` }), /about another resource/],
-  ["a resource below it", withResource({ resource: `${as.url}/mcp/inner` }), /about another resource/],
-  ["a resource that is no address", withResource({ resource: 7 }), /names no resource/],
+  ["a sibling resource", withResource({ resource: `${as.url}/mcp2` }), /about another resource/],
+  ["a nested resource", withResource({ resource: `${as.url}/mcp/inner` }), /about another resource/],
+  ["a resource that is not a URL", withResource({ resource: 7 }), /names no resource/],
   [
     "metadata of a resource that is no JSON",
     { ...honest, "/.well-known/oauth-protected-resource/mcp": { text: canary } },
@@ -176,10 +176,10 @@ const refused: [string, Answers, RegExp][] = [
     /has no metadata of an authorization server/,
   ],
   ["another issuer", withMetadata({ issuer: "https://evil.example" }), /names another issuer/],
-  ["an issuer with a path more", withMetadata({ issuer: `${as.url}/x` }), /names another issuer/],
+  ["an issuer with an extra path", withMetadata({ issuer: `${as.url}/x` }), /names another issuer/],
   ["no issuer", withMetadata({ issuer: undefined }), /names another issuer/],
   ["no PKCE", withMetadata({ code_challenge_methods_supported: undefined }), /does not offer PKCE/],
-  ["PKCE that protects nothing", withMetadata({ code_challenge_methods_supported: ["plain"] }), /does not offer PKCE/],
+  ["only the plain PKCE method", withMetadata({ code_challenge_methods_supported: ["plain"] }), /does not offer PKCE/],
   [
     "a token endpoint in clear text",
     withMetadata({ token_endpoint: "http://id.example/token" }),
@@ -201,8 +201,12 @@ const refused: [string, Answers, RegExp][] = [
     withMetadata({ registration_endpoint: "http://10.0.0.1/register" }),
     /must be called with https/,
   ],
-  ["a registration that is no address", withMetadata({ registration_endpoint: 7 }), /not what the standard asks for/],
-  ["no registration", withMetadata({ registration_endpoint: undefined }), /by hand.*auth_url .*token_url/],
+  [
+    "a registration endpoint that is not a URL",
+    withMetadata({ registration_endpoint: 7 }),
+    /not what the standard asks for/,
+  ],
+  ["no registration endpoint", withMetadata({ registration_endpoint: undefined }), /by hand.*auth_url .*token_url/],
   [
     "a refused registration",
     { ...honest, "/register": { status: 400, json: { error: "invalid_redirect_uri", error_description: canary } } },

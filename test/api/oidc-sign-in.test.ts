@@ -191,9 +191,9 @@ for (const [what, lie] of [
   ["without a nonce", { claims: { nonce: undefined } }],
   ["for another client", { claims: { aud: "somebody" } }],
   ["of another issuer", { claims: { iss: "https://elsewhere.example" } }],
-  ["that is over", { claims: { exp: nowS - 3_600, iat: nowS - 7_200 } }],
-  ["that somebody else has signed", { isForged: true }],
-  ["that nobody has signed", { isUnsigned: true }],
+  ["that has expired", { claims: { exp: nowS - 3_600, iat: nowS - 7_200 } }],
+  ["with a forged signature", { isForged: true }],
+  ["without a signature", { isUnsigned: true }],
 ] as const) {
   test(`a token ${what} signs no one in`, async () => {
     const answer = await signIn({ ...verified("heidi@example.org"), ...lie });

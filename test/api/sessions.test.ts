@@ -121,7 +121,7 @@ test("slows down guesses of keys at sign-in like all others", async () => {
 });
 
 test("serves the console at all of its addresses, with a policy that allows nothing else", async () => {
-  assert.match((await t.ask({ url: "/", key: null })).text, /not built/);
+  assert.match((await t.ask({ url: "/", key: null })).text, /has not been built/);
   await mkdir(path.join(consoleDir, "assets"));
   await writeFile(
     path.join(consoleDir, "index.html"),
