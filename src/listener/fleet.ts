@@ -20,9 +20,9 @@ export interface RunningDeployment {
 }
 
 /**
- * All deployments of one listener on one compute. The listener passes on what the control plane says; the fleet makes it
- * so and reports through its `FleetContext`. Everything a fleet remembers may be lost: assignments and replicas are enough
- * to continue.
+ * All deployments of one listener on one compute. The listener passes on the assignments of the control plane. The fleet
+ * applies them and reports through its `FleetContext`. Everything a fleet remembers may be lost: assignments and replicas
+ * are enough to continue.
  */
 export interface Fleet {
   /** Number of deployments. */

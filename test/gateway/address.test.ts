@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { eventually, exchangeRaw, openRaw, route, startGateway, startTarget } from "./harness.ts";
 
-test("a deployment answers under its path, without the prefix, and under its host name, with the path as it is", async () => {
+test("routes by path without the prefix, and by host name with the path unchanged", async () => {
   await using agent = await echoingAgent();
   await using site = await startGateway({ publicUrl: "http://pierhead.localhost:8124" });
   site.gateway.setRoute(route([agent.target("r1")]));
@@ -26,7 +26,7 @@ test("a deployment answers under its path, without the prefix, and under its hos
   }
 });
 
-test("what is not under a deployment's name stays with Pierhead", async () => {
+test("leaves requests that address no deployment to Pierhead", async () => {
   await using site = await startGateway({ publicUrl: "http://pierhead.localhost:8124" });
   site.gateway.setRoute(route([], { slug: "pierhead" }));
   const cases = [
@@ -46,7 +46,7 @@ test("what is not under a deployment's name stays with Pierhead", async () => {
   }
 });
 
-test("an address nobody has answers 404 with a request id and no revision", async () => {
+test("answers 404 with a request id and no revision at an unknown address", async () => {
   await using site = await startGateway();
   for (const [line, host] of [
     ["GET /d/nobody/ok HTTP/1.1", "127.0.0.1"],
@@ -63,7 +63,7 @@ test("an address nobody has answers 404 with a request id and no revision", asyn
   assert.equal(site.gateway.health().unknown, 4);
 });
 
-test("requests that two servers could read differently are refused before they reach an agent server", async () => {
+test("refuses requests that two servers could read differently before they reach an agent server", async () => {
   let reached = 0;
   await using agent = await startTarget((_, response) => {
     reached += 1;
@@ -97,7 +97,7 @@ test("requests that two servers could read differently are refused before they r
     assert.match(raw.received(), expected, text.slice(0, 200));
     assert.doesNotMatch(raw.received(), /HTTP\/1\.1 200/, text.slice(0, 200));
   }
-  assert.equal(reached <= 1, true, "only the one broken within its body may have begun");
+  assert.equal(reached <= 1, true, "only the request that is broken within its body may have begun");
 });
 
 async function seenByAgent(port: number, line: string, host: string) {
@@ -106,7 +106,7 @@ async function seenByAgent(port: number, line: string, host: string) {
   return JSON.parse(answer.split("\r\n\r\n")[1] ?? "") as { url: string; headers: Record<string, string> };
 }
 
-/** Answers with what it saw. */
+/** Answers with the request it received. */
 const echoingAgent = () =>
   startTarget(({ url, headers }, response) => {
     const body = JSON.stringify({ url, headers });

@@ -10,7 +10,7 @@ const answers: Record<string, Identified> = {
   "of an organization": { status: 403, detail: "say which workspace" },
 };
 
-/** A deployment of workspace w1, and how often it and the control plane were asked. */
+/** A deployment of workspace w1 that counts its requests and the questions to the control plane. */
 async function startSite(workspaceId: string | null = "w1") {
   const asked: string[] = [];
   let isAway = false;
@@ -46,7 +46,7 @@ const call = async (url: string, key?: string, method = "GET") => {
 };
 const refused = (status: number, detail: string) => [status, JSON.stringify({ detail })];
 
-test("callers of the workspace are let in, others are told why, and the agent sees nothing of them", async () => {
+test("admits callers of the workspace, tells others why not, and hides rejected requests from the agent", async () => {
   await using world = await startSite();
   assert.deepEqual(await call(`${world.url}/runs`, "mine"), [200, "hello"]);
   assert.deepEqual(await call(`${world.url}/runs`), refused(401, "Invalid token"));
@@ -56,14 +56,14 @@ test("callers of the workspace are let in, others are told why, and the agent se
   assert.equal(world.requests(), 1);
 });
 
-test("a deployment that is shared lets in callers of any workspace, and nobody without a key", async () => {
+test("admits callers of any workspace to a shared deployment, and none without a key", async () => {
   await using world = await startSite(null);
   assert.deepEqual(await call(world.url, "theirs"), [200, "hello"]);
   assert.deepEqual(await call(world.url, "wrong"), refused(401, "Invalid token"));
   assert.deepEqual(await call(world.url), refused(401, "Invalid token"));
 });
 
-test("who is not let in does not keep a deployment awake", async () => {
+test("does not keep a deployment awake for rejected callers", async () => {
   await using world = await startSite();
   const { gateway } = world.site;
   await call(`${world.url}/runs`);
@@ -82,7 +82,7 @@ test("who is not let in does not keep a deployment awake", async () => {
   assert.equal(gateway.counts()[0]?.requests, 5);
 });
 
-test("health and what browsers ask beforehand need no key; nothing else that looks like them", async () => {
+test("requires no key for health checks and CORS preflights, but for everything that resembles them", async () => {
   await using world = await startSite();
   assert.deepEqual(await call(`${world.url}/ok`), [200, "hello"]);
   assert.deepEqual(await call(`${world.url}/ok?x=1`), [200, "hello"]);
@@ -103,7 +103,7 @@ test("health and what browsers ask beforehand need no key; nothing else that loo
   }
 });
 
-test("a caller is asked for once a minute, a wrong key every time", async () => {
+test("asks for a known caller once a minute, and for a wrong key every time", async () => {
   await using world = await startSite();
   for (let count = 0; count < 5; count += 1) await call(world.url, "mine");
   assert.equal(world.asked.length, 1);
@@ -111,7 +111,7 @@ test("a caller is asked for once a minute, a wrong key every time", async () => 
   assert.equal(world.asked.length, 6);
 });
 
-test("while the control plane is away, callers it knew are let in, and others are told to try again", async () => {
+test("admits known callers while the control plane is away, and asks others to retry", async () => {
   await using world = await startSite();
   await call(world.url, "mine");
   world.setAway(true);
@@ -120,7 +120,7 @@ test("while the control plane is away, callers it knew are let in, and others ar
   assert.deepEqual([answer.status, answer.headers.get("retry-after")], [503, "5"]);
 });
 
-test("that the control plane is asked too often says nothing of a caller: one it knew is let in", async (context) => {
+test("admits a known caller when the control plane answers that it is asked too often", async (context) => {
   await using world = await startSite();
   await call(world.url, "mine");
   const now = performance.now.bind(performance);
@@ -133,14 +133,14 @@ test("that the control plane is asked too often says nothing of a caller: one it
   assert.deepEqual(await call(world.url, "wrong"), refused(401, "Invalid token"));
 });
 
-test("a gateway that can ask nobody lets nobody in", async () => {
+test("admits no caller without a control plane to ask", async () => {
   await using agent = await startTarget((_request, response) => void response.end());
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target("r1")], { admission: { workspaceId: "w1" } }));
   assert.equal((await call(`${site.url}/d/demo`, "mine"))[0], 503);
 });
 
-test("a WebSocket is let in by its key, and refused without", async () => {
+test("admits a WebSocket by its key and refuses it without", async () => {
   await using world = await startSite();
   const upgrade = (key: string) =>
     `GET /d/demo/ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n${key}\r\n`;

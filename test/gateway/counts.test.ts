@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
 import { eventually, route, startGateway, startTarget } from "./harness.ts";
 
-test("requests, answers, bytes and latencies are counted per deployment, as data nobody can change", async () => {
+test("counts requests, answers, bytes and latencies per deployment, and returns immutable copies", async () => {
   await using agent = await startTarget((request, response) => {
     request.resume();
     response.statusCode = Number(request.url?.slice(1));
@@ -35,7 +35,7 @@ test("requests, answers, bytes and latencies are counted per deployment, as data
   assert.equal(structuredClone(demo)?.slug, "demo");
 });
 
-test("a slug that passes to another deployment starts its counts anew", async () => {
+test("starts the counts at zero when a slug passes to another deployment", async () => {
   await using site = await startGateway();
   site.gateway.setRoute(route([]));
   await fetch(`${site.url}/d/demo/`);

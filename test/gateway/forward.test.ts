@@ -7,7 +7,7 @@ import { connect, type Socket } from "node:net";
 import { test } from "node:test";
 import { eventually, exchangeRaw, openRaw, readBody, route, startGateway, startTarget } from "./harness.ts";
 
-test("server-sent events reach the client one by one, as they are written, headers first", async () => {
+test("streams server-sent events to the client one by one as they are written, headers first", async () => {
   const held: ServerResponse[] = [];
   await using agent = await startTarget((_, response) => {
     response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
@@ -21,11 +21,11 @@ test("server-sent events reach the client one by one, as they are written, heade
   assert.match(head, /^HTTP\/1\.1 200 OK\r\n/);
   assert.match(head, /x-pierhead-revision: rev-1/);
   for (let at = 0; at < 20; at += 1) {
-    // The next event is written only once this one has arrived: anything that gathers would stop here for good.
+    // The next event is written only after this one has arrived, so a proxy that buffers would block here.
     held[0]?.write(`data: ${at}\n\n`);
     await raw.until(new RegExp(`data: ${at}\n\n`));
   }
-  // Longer than the limit of unused connections: a quiet stream is not an unused one.
+  // Longer than the limit of idle connections: a quiet stream is not an idle connection.
   const before = Date.now();
   await eventually(
     () => Date.now() - before,
@@ -37,7 +37,7 @@ test("server-sent events reach the client one by one, as they are written, heade
   await raw.until(/\r\n0\r\n\r\n$/);
 });
 
-test("bodies pass both ways unchanged, of known and of unknown length, larger than any buffer", async () => {
+test("passes bodies both ways unchanged, with and without a length, larger than any buffer", async () => {
   await using agent = await startTarget((request, response) => {
     response.writeHead(201, { "x-framing": request.headers["transfer-encoding"] ?? "length" });
     request.pipe(response);
@@ -56,7 +56,7 @@ test("bodies pass both ways unchanged, of known and of unknown length, larger th
   assert.equal(site.gateway.counts()[0]?.bytesOut, 2 * body.length);
 });
 
-test("each method reaches the agent server framed exactly as it was sent", async () => {
+test("frames each method towards the agent server exactly as the client sent it", async () => {
   await using agent = await startTarget((request, response) => {
     void readBody(request).then((body) => {
       const { method, headers } = request;
@@ -91,7 +91,7 @@ test("each method reaches the agent server framed exactly as it was sent", async
   assert.match(await exchangeRaw(site.port, "GET /d/demo/ HTTP/1.0\r\n\r\n"), /x-seen: GET - - \(\)/);
 });
 
-test("a client that leaves ends the request at the agent server, while it is sent and while it is answered", async () => {
+test("ends the request at the agent server when the client leaves during the request or the answer", async () => {
   const left: string[] = [];
   await using agent = await startTarget((request, response) => {
     response.on("close", () => left.push(request.url ?? ""));
@@ -126,7 +126,7 @@ test("a client that leaves ends the request at the agent server, while it is sen
   assert.equal(site.gateway.counts()[0]?.failures.aborted, 3);
 });
 
-test("an agent server that breaks off before its answer gives 502 naming the revision, within it a broken answer", async () => {
+test("answers 502 with the revision when the agent server breaks off before its answer, and breaks off within it", async () => {
   await using agent = await startTarget((request, response) => {
     if (request.url === "/reset") request.socket.destroy();
     else if (request.url === "/garbage") request.socket.end("SMTP ready\r\n\r\n");
@@ -154,7 +154,7 @@ test("an agent server that breaks off before its answer gives 502 naming the rev
   assert.deepEqual([failures.unreachable, failures.cut, inFlight], [3, 1, 0]);
 });
 
-test("a request no replica accepted goes to another one, with its body", async () => {
+test("sends a request that no replica accepted to another one, with its body", async () => {
   await using gone = await startTarget(() => {});
   await using alive = await startTarget((request, response) => void request.pipe(response));
   await using site = await startGateway();
@@ -168,7 +168,7 @@ test("a request no replica accepted goes to another one, with its body", async (
   assert.equal(site.gateway.counts()[0]?.failures.unreachable, 0);
 });
 
-test("a replica that accepts no connection in time is passed over; when it is the only one, the answer is 504", async () => {
+test("skips a replica that accepts no connection in time, and answers 504 when it is the only one", async () => {
   await using deaf = await startDeafTarget();
   await using alive = await startTarget((_, response) => response.end("ok"));
   await using site = await startGateway({ limits: { connectTimeoutMs: 2_000 } });
@@ -183,7 +183,7 @@ test("a replica that accepts no connection in time is passed over; when it is th
   });
 });
 
-test("a request is never sent twice once an agent server may have seen it", async () => {
+test("never sends a request twice that an agent server may have seen", async () => {
   let posts = 0;
   await using first = await startTarget((request) => {
     posts += 1;
@@ -198,8 +198,8 @@ test("a request is never sent twice once an agent server may have seen it", asyn
   assert.equal(posts, 2);
 });
 
-test("a kept connection that turns out dead costs no request", async () => {
-  // Answers one request per connection and then drops it with no word of it, as an agent server that died would.
+test("loses no request when an idle connection turns out dead", async () => {
+  // Answers one request per connection and then drops it silently, as an agent server that died would.
   let requests = 0;
   await using agent = await startTarget((request, response) => {
     requests += 1;
@@ -211,10 +211,10 @@ test("a kept connection that turns out dead costs no request", async () => {
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target("r1")]));
   for (let at = 0; at < 10; at += 1) assert.equal((await send(site.port, { method: "GET" })).status, 200);
-  assert.equal(requests > 10, true, "kept connections were in use");
+  assert.equal(requests > 10, true, "connections were reused");
 });
 
-test("what may have had an effect is not repeated on a kept connection either", async () => {
+test("does not repeat a request with a possible effect on a reused connection", async () => {
   const seen: (string | undefined)[] = [];
   await using agent = await startTarget((request, response) => {
     seen.push(request.method);
@@ -233,7 +233,7 @@ test("what may have had an effect is not repeated on a kept connection either", 
   assert.equal(agent.connections(), 3);
 });
 
-test("connections are kept while the agent server lives, and new ones made after it was started again", async () => {
+test("reuses connections while the agent server lives, and opens new ones after it restarts", async () => {
   const answers = (_: IncomingMessage, response: ServerResponse) => void response.end("ok");
   await using first = await startTarget(answers);
   await using site = await startGateway();
@@ -247,7 +247,7 @@ test("connections are kept while the agent server lives, and new ones made after
   assert.equal(second.connections() <= 2, true, `${second.connections()} connections`);
 });
 
-test("a body over the limit gets 413: at once by its length, else when it has grown too large", async () => {
+test("answers 413 for a body over the limit: at once by its length, else when it has grown too large", async () => {
   let received = 0;
   await using agent = await startTarget((request, response) => {
     request.on("data", (chunk: Buffer) => {
@@ -278,7 +278,7 @@ test("a body over the limit gets 413: at once by its length, else when it has gr
   );
 });
 
-test("a request over the time limit gets 504 before its answer and a broken answer within it", async () => {
+test("answers 504 to a request over the time limit, or breaks off an answer that has begun", async () => {
   await using agent = await startTarget((request, response) => {
     if (request.url === "/stream") response.write("begun");
   });
@@ -300,7 +300,7 @@ test("a request over the time limit gets 504 before its answer and a broken answ
   assert.equal(site.gateway.counts()[0]?.failures.overdue, 2);
 });
 
-test("an answer given before the body was read ends the upload and leaves the connection usable", async () => {
+test("ends the upload when the answer comes before the body was read, and keeps the connection usable", async () => {
   await using agent = await startTarget((_, response) => void response.writeHead(401).end("no"));
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target("r1")]));
@@ -321,7 +321,7 @@ test("an answer given before the body was read ends the upload and leaves the co
   );
 });
 
-test("a client that reads slowly slows the agent server down instead of filling our memory", async () => {
+test("slows the agent server down for a client that reads slowly, instead of buffering", async () => {
   let isFull = false;
   await using agent = await startTarget((_, response) => {
     response.writeHead(200);
@@ -347,7 +347,7 @@ test("a client that reads slowly slows the agent server down instead of filling 
   answer.destroy();
 });
 
-/** A process that listens and then never looks again; its queue is filled until the kernel lets new callers wait. */
+/** A process that listens but accepts no connection. Its queue is filled until the kernel lets new clients wait. */
 async function startDeafTarget() {
   const program = `require("node:net").createServer().listen({ port: 0, host: "127.0.0.1", backlog: 1 }, function () {
     require("node:fs").writeSync(1, String(this.address().port));
@@ -365,7 +365,7 @@ async function startDeafTarget() {
       () => caller.connecting && Date.now() < end,
       (isPending) => !isPending,
     );
-    // One that was let in while this process did something else says so now.
+    // A connection that was accepted while this process was busy reports it now.
     await new Promise(setImmediate);
     isFull = caller.connecting;
   }

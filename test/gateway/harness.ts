@@ -5,7 +5,7 @@ import { createGateway, type GatewayOptions, gatewayServerOptions } from "../../
 import type { Route } from "../../src/gateway/route.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
-/** A gateway behind a real server on a free port; what is not for a deployment answers 418. */
+/** A gateway behind a real server on a free port. Requests that are not for a deployment get 418. */
 export async function startGateway(options: Partial<GatewayOptions> = {}) {
   const logger = createLogger("silent");
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger, ...options });
@@ -26,7 +26,7 @@ export async function startGateway(options: Partial<GatewayOptions> = {}) {
   };
 }
 
-/** Stands for an agent server. `port`: listens there again, as one that was restarted. */
+/** A stand-in for an agent server. `port`: listens on that port again, like a restarted server. */
 export async function startTarget(
   handler: RequestListener,
   options: { port?: number; keepAliveTimeout?: number } = {},
@@ -65,7 +65,7 @@ async function stop(server: Server): Promise<void> {
   await closed;
 }
 
-/** A connection that says exactly what it is told. */
+/** A raw connection that sends exactly the given bytes. */
 export async function openRaw(port: number, text = "") {
   const socket: Socket = connect(port, "127.0.0.1");
   socket.on("error", () => {});
@@ -83,7 +83,7 @@ export async function openRaw(port: number, text = "") {
     socket,
     received: () => received,
     isEnded: () => isEnded,
-    /** Resolves with everything received once `pattern` is in it. */
+    /** Resolves with everything received once `pattern` matches it. */
     until: (pattern: RegExp) =>
       eventually(
         () => received,
@@ -93,7 +93,7 @@ export async function openRaw(port: number, text = "") {
   };
 }
 
-/** One request on a connection of its own, written exactly so; resolves with the whole answer. */
+/** Sends one request on its own connection, exactly as written. Resolves with the whole answer. */
 export async function exchangeRaw(port: number, text: string): Promise<string> {
   using raw = await openRaw(port, text);
   await eventually(raw.isEnded, (isEnded) => isEnded);
@@ -106,13 +106,13 @@ export async function readBody(request: IncomingMessage): Promise<Buffer> {
   return Buffer.concat(chunks);
 }
 
-/** Waits for a level: polls until the state holds, and shows the last state when it never does. */
+/** Polls until `holds` returns true. Fails with the last state after the time limit. */
 export async function eventually<T>(read: () => T, holds: (state: T) => boolean, timeoutMs = 30_000): Promise<T> {
   const end = Date.now() + timeoutMs;
   for (;;) {
     const state = read();
     if (holds(state)) return state;
-    if (Date.now() > end) throw new Error(`never held; last seen ${JSON.stringify(state)}`);
+    if (Date.now() > end) throw new Error(`never held, last state ${JSON.stringify(state)}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exchangeRaw, route, startGateway, startTarget } from "./harness.ts";
 
-test("an agent never sees the session of the console, and cannot set it; its pages are not of the console's origin", async () => {
+test("hides the console's session from agents, rejects their attempts to set it, and sandboxes their pages", async () => {
   let seen: string | undefined;
   await using agent = await startTarget((request, response) => {
     seen = request.headers.cookie;
@@ -27,7 +27,7 @@ test("an agent never sees the session of the console, and cannot set it; its pag
   assert.ok(!byName.includes("sandbox") && seen === undefined);
 });
 
-test("hop-by-hop headers stay on their hop, the rest passes in order with its repeats, both ways", async () => {
+test("drops hop-by-hop headers and passes the rest in order with repetitions, both ways", async () => {
   let seen: string[] = [];
   await using agent = await startTarget((request, response) => {
     seen = request.rawHeaders;
@@ -93,7 +93,7 @@ test("hop-by-hop headers stay on their hop, the rest passes in order with its re
   assert.equal(body, "ok");
 });
 
-test("what a client says about where it comes from is believed only when the operator's proxy stands in front", async () => {
+test("trusts a client's x-forwarded headers only behind the operator's proxy", async () => {
   const forged = {
     "x-forwarded-for": "10.0.0.9",
     "x-forwarded-proto": "https",
@@ -133,7 +133,7 @@ test("what a client says about where it comes from is believed only when the ope
   ]);
 });
 
-test("a request id that would be unsafe in a log is replaced", async () => {
+test("replaces a request id that is unsafe in a log", async () => {
   await using agent = await startTarget((request, response) => response.end(request.headers["x-request-id"]));
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target("r1")]));
@@ -145,7 +145,7 @@ test("a request id that would be unsafe in a log is replaced", async () => {
   }
 });
 
-test("a redirect within the agent server keeps the client under the deployment's path", async () => {
+test("keeps redirects within the agent server under the deployment's path", async () => {
   let location = "";
   await using agent = await startTarget((_, response) => response.writeHead(307, { location }).end());
   await using site = await startGateway();

@@ -7,13 +7,13 @@ import { eventually, openRaw, route, startGateway, startTarget } from "./harness
 
 type Raw = Awaited<ReturnType<typeof openRaw>>;
 
-/** What may happen next; `pick` chooses among what is open. */
+/** The possible next events. `pick` chooses among those that are open. */
 const happening = fc.record({
   kind: fc.constantFrom("get", "stream", "upload", "socket", "finish", "cut", "leave", "held", "open"),
   pick: fc.nat(1_000),
 });
 
-test("requests under way are counted exactly, whatever clients and agent servers do", async () => {
+test("counts requests in flight exactly, whatever clients and agent servers do", async () => {
   await using agents = await startAgents();
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { minLength: 5, maxLength: 40 }), async (happenings) => {
@@ -30,20 +30,20 @@ test("requests under way are counted exactly, whatever clients and agent servers
         else if (kind === "finish" || kind === "cut") chosen(open, pick)?.[kind]();
         else if (kind === "leave") chosen(clients, pick)?.socket.destroy();
         else clients.push(await openRaw(site.port, requestText(kind)));
-        // At rest, both sides count the same for every replica; in two of three steps there is no rest.
+        // At rest, both sides count the same for every replica. Two of three steps have no rest.
         if (pick % 3 === 0) await eventually(() => [ours(), theirs(), gateway.health().inFlight] as const, agree);
       }
       for (const client of clients) client.socket.destroy();
       await eventually(() => [...ours(), ...theirs(), gateway.health().inFlight, gateway.health().waiting], isAllZero);
       const { requests, answers, failures } = gateway.counts()[0] ?? assert.fail();
       const ends = [...Object.values(answers), ...Object.values(failures)].reduce((a, b) => a + b);
-      assert.equal(requests <= clients.length && ends >= requests, true, "each request ended in some way");
+      assert.equal(requests <= clients.length && ends >= requests, true, "each request ended");
     }),
     { numRuns: 100 },
   );
 });
 
-test("requests sent ahead on one connection are answered in order and given up together", async () => {
+test("answers pipelined requests in order, and ends all of them with their connection", async () => {
   await using agents = await startAgents();
   await using site = await startGateway();
   site.gateway.setRoute(route(agents.map(({ agent }, at) => agent.target(`r${at}`))));
@@ -76,7 +76,7 @@ interface Open {
   cut(): void;
 }
 
-/** Two agent servers that keep every request open until they are told otherwise. */
+/** Two agent servers that keep every request open until the test ends it. */
 async function startAgents() {
   const agents = await Promise.all(
     [0, 1].map(async () => {

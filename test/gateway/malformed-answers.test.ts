@@ -7,7 +7,7 @@ import { eventually, exchangeRaw, route, startGateway } from "./harness.ts";
 const ask = "GET /d/demo/x HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 const askWebSocket = "GET /d/demo/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-test("an answer no proxy may pass on becomes 502, asked plainly or for a WebSocket, and harms nothing else", async () => {
+test("answers 502 instead of a malformed answer, for requests and WebSockets, and keeps serving", async () => {
   const broken = [
     "HTTP/1.1 099 X\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 000 X\r\nContent-Length: 0\r\n\r\n",
@@ -44,7 +44,7 @@ test("an answer no proxy may pass on becomes 502, asked plainly or for a WebSock
   );
 });
 
-test("old and unusual but valid answers pass", async () => {
+test("passes old and unusual but valid answers", async () => {
   await using agent = await startRawAgent();
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target]));
@@ -67,7 +67,7 @@ test("old and unusual but valid answers pass", async () => {
   assert.doesNotMatch(noContent, /content-length|hello/i);
 });
 
-test("bytes an agent server sends after its answer never become the answer to the next request", async () => {
+test("never mixes bytes after an answer into the answer to the next request", async () => {
   await using agent = await startRawAgent();
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target]));
@@ -90,7 +90,7 @@ test("bytes an agent server sends after its answer never become the answer to th
   }
 });
 
-/** Says whatever it is told, on every request. */
+/** Sends the given bytes on every request. */
 async function startRawAgent() {
   let speak: (socket: Socket) => void = () => {};
   const sockets = new Set<Socket>();

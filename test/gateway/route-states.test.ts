@@ -3,7 +3,7 @@ import type { ServerResponse } from "node:http";
 import { test } from "node:test";
 import { eventually, exchangeRaw, openRaw, readBody, route, startGateway, startTarget } from "./harness.ts";
 
-test("requests to a held route wait, and all of them are sent on once it opens, first come first", async () => {
+test("queues requests to a held route and sends all of them in order once it opens", async () => {
   const order: number[] = [];
   await using agent = await startTarget((request, response) => {
     order.push(Number(request.url?.slice(1)));
@@ -11,7 +11,7 @@ test("requests to a held route wait, and all of them are sent on once it opens, 
   });
   await using site = await startGateway();
   site.gateway.setRoute(route([], { state: "held" }));
-  // More than the gateway lets through in one turn of the event loop.
+  // More than the gateway releases in one turn of the event loop.
   const ids = Array.from({ length: 150 }, (_, at) => at);
   const answers: Promise<string>[] = [];
   for (const id of ids) {
@@ -32,7 +32,7 @@ test("requests to a held route wait, and all of them are sent on once it opens, 
   assert.deepEqual(order, ids);
 });
 
-test("a waiting request's body stays with the client until the route opens", async () => {
+test("leaves the body of a waiting request with the client until the route opens", async () => {
   await using agent = await startTarget((request, response) => {
     void readBody(request).then((body) => response.end(`${body.length}`));
   });
@@ -60,7 +60,7 @@ test("a waiting request's body stays with the client until the route opens", asy
   await raw.until(new RegExp(`\r\n\r\n${size}$`));
 });
 
-test("a client that leaves while waiting is forgotten and never reaches the agent server", async () => {
+test("forgets a client that leaves while waiting, and never sends its request", async () => {
   const seen: string[] = [];
   await using agent = await startTarget((request, response) => {
     seen.push(request.url ?? "");
@@ -91,7 +91,7 @@ test("a client that leaves while waiting is forgotten and never reaches the agen
   assert.equal(site.gateway.counts()[0]?.failures.aborted, 1);
 });
 
-test("who waits too long gets 503 with Retry-After and the revision; so does who finds the line full", async () => {
+test("answers 503 with Retry-After and the revision after the maximum wait and when the queue is full", async () => {
   const text = "GET /d/demo/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
   await using full = await startGateway({ limits: { waitingMax: 1 } });
   full.gateway.setRoute(route([], { state: "held" }));
@@ -116,7 +116,7 @@ test("who waits too long gets 503 with Retry-After and the revision; so does who
   for (const { gateway } of [full, hasty]) assert.equal(gateway.counts()[0]?.failures.unavailable, 1);
 });
 
-test("a sleeping route is woken once for all who wait, again for the next after they left, and its start is measured", async () => {
+test("wakes a sleeping route once for all waiting requests, again for the next one after they left, and measures its start", async () => {
   await using agent = await startTarget((_, response) => response.end("awake"));
   await using site = await startGateway();
   const woken: string[] = [];
@@ -142,7 +142,7 @@ test("a sleeping route is woken once for all who wait, again for the next after 
     (waiting) => waiting === 50,
   );
   assert.deepEqual(woken, ["dep-1", "dep-1"]);
-  // Who says it again may not have heard of those who wait; starting changes nothing for them.
+  // The listener that repeats the route may not know of the waiting requests. A starting deployment changes nothing for them.
   site.gateway.setRoute(route([], { state: "asleep" }));
   assert.deepEqual(woken, ["dep-1", "dep-1", "dep-1"]);
   site.gateway.setRoute(route([], { state: "held" }));
@@ -156,7 +156,7 @@ test("a sleeping route is woken once for all who wait, again for the next after 
   assert.equal(site.gateway.lastRequestAt("demo") instanceof Date, true);
 });
 
-test("requests that wait when a held route falls asleep wake it", async () => {
+test("wakes a held route that falls asleep while requests wait", async () => {
   await using site = await startGateway();
   const woken: string[] = [];
   site.gateway.onWake((deploymentId) => woken.push(deploymentId));
@@ -170,7 +170,7 @@ test("requests that wait when a held route falls asleep wake it", async () => {
   assert.deepEqual(woken, ["dep-1"]);
 });
 
-test("a closed route answers 503 with its reason, also to those who waited; a removed one is unknown", async () => {
+test("answers 503 with the reason on a closed route, also to waiting requests, and 404 once it is removed", async () => {
   await using site = await startGateway();
   site.gateway.setRoute(route([], { state: "held" }));
   const waiting = fetch(`${site.url}/d/demo/`);
@@ -201,7 +201,7 @@ test("a closed route answers 503 with its reason, also to those who waited; a re
   assert.equal((await fetch(`${site.url}/d/demo/`)).status, 404);
 });
 
-test("a replica is drained when its last answer is whole; waiting for that has an end and can be called off", async () => {
+test("drains a replica once its last answer is complete, with a time limit and cancellation", async () => {
   const open: ServerResponse[] = [];
   await using agent = await startTarget((_, response) => {
     response.write("begun");
@@ -218,17 +218,17 @@ test("a replica is drained when its last answer is whole; waiting for that has a
   gateway.setRoute(route([], { state: "held", revisionId: "rev-2" }));
   assert.equal(gateway.inFlight("r1"), 1);
   assert.equal(await gateway.drained("r1", { timeoutMs: 50, signal }), false);
-  const calledOff = new AbortController();
-  const waiting = gateway.drained("r1", { timeoutMs: 60_000, signal: calledOff.signal });
-  calledOff.abort(new Error("called off"));
-  await assert.rejects(waiting, /called off/);
+  const controller = new AbortController();
+  const waiting = gateway.drained("r1", { timeoutMs: 60_000, signal: controller.signal });
+  controller.abort(new Error("cancelled"));
+  await assert.rejects(waiting, /cancelled/);
   const drained = gateway.drained("r1", { timeoutMs: 60_000, signal });
   open[0]?.end();
   assert.equal(await drained, true);
   assert.equal(gateway.inFlight("r1"), 0);
 });
 
-test("closing refuses who waits, lets answers under way end within the grace time, and breaks off the rest", async () => {
+test("refuses waiting requests on close, lets answers in flight end within the grace period, and breaks off the rest", async () => {
   const open: ServerResponse[] = [];
   await using agent = await startTarget((request, response) => {
     response.write("begun");

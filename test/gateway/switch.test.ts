@@ -5,7 +5,7 @@ import { eventually, openRaw, readBody, route, startGateway, startTarget } from 
 
 const signal = new AbortController().signal;
 
-test("thousands of requests and open streams lose nothing while the route is switched, rolling and by handover", async () => {
+test("loses none of thousands of requests and open streams while routes switch, rolling and by handover", async () => {
   await using site = await startGateway();
   const { gateway } = site;
   let generation = 0;
@@ -24,13 +24,13 @@ test("thousands of requests and open streams lose nothing while the route is swi
     await eventually(load.answered, (answered) => answered >= done + 100);
     const old = serving;
     if (round % 2 === 0) {
-      // Rolling: the new one is up beside the old one.
+      // Rolling: the new replica is up beside the old one.
       serving = await start();
       gateway.setRoute(route([serving.target], { revisionId: serving.revisionId }));
       assert.equal(await gateway.drained(old.target.replicaId, { timeoutMs: 30_000, signal }), true);
       await old.agent.stop();
     } else {
-      // Handover: the old one ends before the new one starts; requests wait meanwhile.
+      // Handover: the old replica ends before the new one starts. Requests wait in between.
       gateway.setRoute(route([old.target], { revisionId: old.revisionId, state: "held" }));
       assert.equal(await gateway.drained(old.target.replicaId, { timeoutMs: 30_000, signal }), true);
       await old.agent.stop();
@@ -52,7 +52,7 @@ test("thousands of requests and open streams lose nothing while the route is swi
   assert.deepEqual([counts.inFlight, counts.waiting], [0, 0]);
 });
 
-test("requests spread evenly over replicas, and go round those that are busy", async () => {
+test("spreads requests evenly over replicas and avoids busy ones", async () => {
   const served = { a: 0, b: 0, c: 0 };
   const held: ServerResponse[] = [];
   const agentNamed = (name: keyof typeof served) =>
@@ -80,7 +80,7 @@ test("requests spread evenly over replicas, and go round those that are busy", a
   assert.equal(served[busy], 11);
 });
 
-/** Short answers, and streams of ten events; each names the revision, so that a mixed answer would show. */
+/** Short answers, and streams of ten events. Each contains the revision, so that a mixed answer would show. */
 function serve(url: string, revisionId: string, response: ServerResponse): void {
   if (url.startsWith("/ping")) return void response.end(revisionId);
   response.writeHead(200, { "content-type": "text/event-stream" });
@@ -94,7 +94,7 @@ function serve(url: string, revisionId: string, response: ServerResponse): void 
   }, 5);
 }
 
-/** Eight clients that ask all the time and four that stream, each checking every answer. */
+/** Eight clients that send requests all the time and four that stream. Each checks every answer. */
 function startLoad(port: number) {
   const agent = new Agent({ keepAlive: true });
   const wrong: string[] = [];

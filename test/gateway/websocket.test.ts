@@ -7,7 +7,7 @@ const handshake = (path = "/d/demo/ws", upgrade = "websocket") =>
   `GET ${path} HTTP/1.1\r\nHost: a.example\r\nConnection: keep-alive, Upgrade\r\nUpgrade: ${upgrade}\r\n` +
   "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nX-Request-Id: ws-1\r\n\r\n";
 
-test("a WebSocket passes through in both directions, early bytes included, and counts as under way until it ends", async () => {
+test("passes a WebSocket in both directions, early bytes included, and counts it in flight until it ends", async () => {
   await using agent = await echoingAgent();
   await using site = await startGateway({ limits: { requestDurationMs: 2_000, idleSocketMs: 50 } });
   site.gateway.setRoute(route([agent.target("r1")]));
@@ -29,7 +29,7 @@ test("a WebSocket passes through in both directions, early bytes included, and c
     await raw.until(new RegExp(`message ${at};$`));
   }
   assert.equal(site.gateway.inFlight("r1"), 1);
-  // Quiet for longer than the limit of requests and of unused connections.
+  // Quiet for longer than the limits of requests and of idle connections.
   const before = Date.now();
   await eventually(
     () => Date.now() - before,
@@ -49,7 +49,7 @@ test("a WebSocket passes through in both directions, early bytes included, and c
   assert.deepEqual([answers["1xx"], failures.aborted, failures.cut], [1, 0, 0]);
 });
 
-test("when the agent server ends a WebSocket, the client's connection ends too", async () => {
+test("ends the client's connection when the agent server ends a WebSocket", async () => {
   await using agent = await echoingAgent();
   await using site = await startGateway();
   site.gateway.setRoute(route([agent.target("r1")]));
@@ -63,7 +63,7 @@ test("when the agent server ends a WebSocket, the client's connection ends too",
   );
 });
 
-test("a WebSocket waits for a held or sleeping route like any request, and may leave meanwhile", async () => {
+test("lets a WebSocket wait for a held or sleeping route like any request, and leave meanwhile", async () => {
   await using agent = await echoingAgent();
   await using site = await startGateway();
   let woken = 0;
@@ -92,7 +92,7 @@ test("a WebSocket waits for a held or sleeping route like any request, and may l
   assert.deepEqual([woken, agent.seen.length], [1, 1]);
 });
 
-test("an agent server that declines the upgrade is heard, and the connection ends with its answer", async () => {
+test("returns the answer of an agent server that declines the upgrade, then closes the connection", async () => {
   await using agent = await startTarget((_, response) => {
     response.writeHead(426, { "x-own": "yes", "content-length": 3 }).end("no!");
   });
@@ -107,7 +107,7 @@ test("an agent server that declines the upgrade is heard, and the connection end
   );
 });
 
-test("refusals reach who asked for a WebSocket as plain answers", async () => {
+test("answers refused WebSocket requests with plain answers", async () => {
   await using agent = await echoingAgent();
   await using site = await startGateway();
   site.gateway.setRoute(route([], { state: "closed", because: "Stopped." }));
@@ -125,7 +125,7 @@ test("refusals reach who asked for a WebSocket as plain answers", async () => {
   assert.match(await ask("/d/gone/ws"), /^HTTP\/1\.1 502 [\s\S]*"Revision rev-1 did not answer: connection refused."/);
 });
 
-test("no other protocol is switched to: who asks for one besides, as Java's client does, is answered plainly", async () => {
+test("switches to no other protocol and answers such upgrade requests, like those of Java's client, plainly", async () => {
   const seen: unknown[] = [];
   await using agent = await startTarget(async (request, response) => {
     const { method, url, headers } = request;
@@ -165,7 +165,7 @@ test("no other protocol is switched to: who asks for one besides, as Java's clie
   assert.match(switched.received(), /^HTTP\/1\.1 502 [\s\S]*a protocol that was not requested/);
 });
 
-/** Accepts every WebSocket and sends back the raw bytes it gets; ends on `bye`. */
+/** Accepts every WebSocket and echoes the raw bytes. Ends on `bye`. */
 async function echoingAgent() {
   const target = await startTarget((_, response) => response.end());
   const seen: Record<string, unknown>[] = [];

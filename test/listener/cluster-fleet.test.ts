@@ -12,15 +12,15 @@ import type { Snapshot } from "../../src/listener/session/snapshot.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually, newRun } from "./harness.ts";
 
-test("what keeps a revision from starting does not fail the one that was wanted while it was looked at", async () => {
+test("does not fail a new target for problems that were observed for the previous one", async () => {
   const [first, next] = [runInCluster(), runInCluster()];
   const asked = Promise.withResolvers<void>();
   const answer = Promise.withResolvers<ClusterStatus>();
-  let looks = 0;
+  let inspections = 0;
   const fleet = startFleet({
     async inspect() {
-      looks += 1;
-      if (looks > 1) return { ...nothingThere, revisionId: next.revision_id };
+      inspections += 1;
+      if (inspections > 1) return { ...nothingThere, revisionId: next.revision_id };
       asked.resolve();
       return answer.promise;
     },
@@ -33,7 +33,7 @@ test("what keeps a revision from starting does not fail the one that was wanted 
   answer.resolve({ ...nothingThere, revisionId: first.revision_id, problems: [trouble] });
   await eventually(
     () => fleet.reports.findLast(({ generation }) => generation === 2),
-    (report) => report !== undefined && looks > 1,
+    (report) => report !== undefined && inspections > 1,
   );
   const ofNext = fleet.reports.filter(({ target_revision_id: id }) => id === next.revision_id);
   assert.deepEqual(
@@ -43,15 +43,15 @@ test("what keeps a revision from starting does not fail the one that was wanted 
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
-test("a cluster that does not answer is left alone for a while, also once the target was given up for it", async () => {
+test("backs off from a cluster that does not answer, also after the target was given up for it", async () => {
   let applies = 0;
   const fleet = startFleet({
     async apply() {
       applies += 1;
       await setImmediate();
-      // Without a rest it would go on like this for ever.
+      // Without a back-off it would continue forever.
       if (applies === 50) fleet.fleet.stepDown(new Error("too often"));
-      throw new Error("nobody answers");
+      throw new Error("cluster does not answer");
     },
   });
   const target = runInCluster();
@@ -64,11 +64,11 @@ test("a cluster that does not answer is left alone for a while, also once the ta
     (now) => now.delayMs !== null || now.applies >= 50,
   );
   assert.equal(fleet.reports.at(-1)?.target_phase, "failed");
-  assert.equal(applies, 3, "the target once more, and then what serves");
+  assert.equal(applies, 3, "the target once more, then the serving revision");
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
-test("the engine is told what runs for the first time and what is gone back to", async () => {
+test("tells the engine whether a revision is new or the serving one to go back to", async () => {
   const applied: [string, boolean][] = [];
   const [target, serving] = [runInCluster(), runInCluster()];
   const trouble = { weight: "now" as const, cause: causeOf("StartError", "no such command") };
@@ -91,7 +91,7 @@ test("the engine is told what runs for the first time and what is gone back to",
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
-test("what serves and cannot start any more is written again after a while: somebody may have taken its Secret", async () => {
+test("applies a serving revision again that can no longer start, because its Secret may be gone", async () => {
   let applies = 0;
   const serving = runInCluster();
   const trouble = { weight: "now" as const, cause: causeOf("StartError", 'secret "agent-env-1" not found') };
@@ -106,7 +106,7 @@ test("what serves and cannot start any more is written again after a while: some
   await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
   fleet.wakeAfter(2_000);
   await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
-  assert.equal(applies, 1, "not with each look");
+  assert.equal(applies, 1, "not in each pass");
   fleet.wakeAfter(60_000);
   await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
   assert.equal(applies, 2);
@@ -131,7 +131,7 @@ function startFleet(cluster: Partial<ClusterCompute>) {
   const reports: Snapshot[] = [];
   const whole = {
     apply: async () => ({ waitingFor: null, held: null }),
-    look: async () => nothingThere,
+    inspect: async () => nothingThere,
     onChange: () => {},
     ...cluster,
   };
@@ -147,7 +147,7 @@ function startFleet(cluster: Partial<ClusterCompute>) {
   };
   const fleet = new ClusterFleet({ cluster: whole as unknown as ClusterCompute }, context);
   fleet.lead();
-  /** Of what waits, the deadline of a pass is not a wake. */
+  /** Wake timers, without the deadline timers of passes. */
   const wakes = () => [...timers].filter(({ delayMs }) => delayMs <= 60_000);
   return {
     fleet,

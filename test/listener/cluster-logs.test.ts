@@ -10,13 +10,13 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "./control-plane.ts";
 import { eventually, newRun } from "./harness.ts";
 
-test("a pod is asked for its output as long as it is there, and never again", async () => {
+test("reads the logs of a pod as long as it exists, and never again", async () => {
   await using site = await startSite();
   const [first, second] = [site.deploy(), site.deploy()];
   site.cluster.setPods(first, ["first-1", "first-2"]);
   site.cluster.setPods(second, ["second-1"]);
   await site.cluster.untilAsked(["first-1", "first-2", "second-1"]);
-  // One is replaced, and another deployment goes altogether.
+  // One pod is replaced, and all pods of another deployment go.
   site.cluster.setPods(first, ["first-2", "first-3"]);
   site.cluster.setPods(second, []);
   site.controlPlane.assign({ deployment_id: second, op: "delete" });
@@ -30,7 +30,7 @@ test("a pod is asked for its output as long as it is there, and never again", as
   assert.deepEqual([...site.cluster.asked.keys()].sort(), ["first-2", "first-3"]);
 });
 
-test("what a pod says before it is ready, or if it never is, is carried as well", async () => {
+test("ships the logs of a pod before it is ready, and if it never is", async () => {
   await using site = await startSite();
   const deploymentId = site.deploy();
   site.cluster.phase = "starting";
@@ -72,11 +72,11 @@ const clusterRun: ClusterRun = {
   },
 };
 
-/** A cluster of which only the pods are of interest: they come and go, and say something each time they are asked. */
+/** A cluster that consists of pods only. They come and go, and return a line for each read. */
 class Pods implements ClusterCompute {
   readonly type = "kubernetes";
   readonly revisions = new Map<string, string>();
-  /** How often each pod was asked for its output. */
+  /** How often the logs of each pod were read. */
   readonly asked = new Map<string, number>();
   phase: "starting" | "ready" = "ready";
   readonly #pods = new Map<string, string[]>();

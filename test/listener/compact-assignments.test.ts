@@ -7,7 +7,7 @@ import { compact } from "../../src/listener/session/compact-assignments.ts";
 
 const name = "an-agent-with-a-name-of-some-length";
 
-/** As one arrives: each text by itself. */
+/** A page as it arrives: each string is a separate copy. */
 const arrived = (count: number): Assignment[] =>
   JSON.parse(
     JSON.stringify(
@@ -39,13 +39,13 @@ const arrived = (count: number): Assignment[] =>
     ),
   );
 
-test("assignments that are kept say what they said, and a run that is target and serves is kept once", () => {
+test("keeps compacted assignments equal, and stores a run once that is target and serving", () => {
   const kept = compact(arrived(10));
   assert.deepEqual(kept, arrived(10));
   for (const { target, serving, rv } of kept) assert.equal(target === serving, rv % 2 === 0);
 });
 
-test("what a page of assignments says again and again takes memory once", () => {
+test("stores strings once that a page repeats", () => {
   setFlagsFromString("--expose-gc");
   const collect = runInNewContext("gc") as () => void;
   const heapOf = (make: () => unknown): number => {

@@ -4,9 +4,9 @@ import { suite, test } from "node:test";
 import { openSimulatedCompute } from "../../src/compute/simulated.ts";
 import { deployed, eventually, newRun, settled, startSite } from "./harness.ts";
 
-// Each test has a world of its own and mostly waits.
+// Each test has its own world and mostly waits, so they run concurrently.
 suite("over restarts, partitions and changes of leadership", { concurrency: true }, () => {
-  test("a restarted listener opens the route to the replica it finds and starts nothing", async () => {
+  test("opens the route to the replica it finds after a restart and starts nothing", async () => {
     await using site = await startSite();
     const first = await site.startProcess();
     const { slug, run, deployment_id } = await deployed(site);
@@ -26,7 +26,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
   });
 
   for (const rollout of ["rolling", "handover"] as const) {
-    test(`a ${rollout} update that was half done when the listener died is finished by the next one`, async () => {
+    test(`finishes a ${rollout} update that was half done when the previous listener died`, async () => {
       await using site = await startSite({ faults: { startDelayMs: { min: 2_000, max: 2_000 } } });
       const first = await site.startProcess();
       const { deployment_id, slug } = await deployed(site, newRun({ rollout }));
@@ -42,7 +42,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
       assert.equal((await second.request(slug)).revision, next.revision_id);
     });
 
-    test(`a ${rollout} update whose target died while no listener ran falls back`, async () => {
+    test(`falls back from a ${rollout} update whose target died while no listener ran`, async () => {
       await using site = await startSite({ faults: { startDelayMs: { min: 100, max: 100 } } });
       const first = await site.startProcess();
       const { deployment_id, slug, run } = await deployed(site, newRun({ rollout }));
@@ -59,7 +59,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     });
   }
 
-  test("a delete that was half done when the listener died is finished by the next one", async () => {
+  test("finishes a delete that was half done when the previous listener died", async () => {
     await using site = await startSite({ faults: { stopDelayMs: { min: 2_000, max: 2_000 } } });
     const first = await site.startProcess();
     const { deployment_id } = await deployed(site, newRun({ min_replicas: 2 }));
@@ -71,7 +71,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     assert.deepEqual(site.replicas(), []);
   });
 
-  test("while the control plane is away nothing stops, a dead replica is started again, and one snapshot waits", async () => {
+  test("stops nothing while the control plane is away, restarts a dead replica, and keeps one snapshot to send", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site);
@@ -89,10 +89,10 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     site.controlPlane.isAway = false;
     const report = await site.reported(deployment_id, ({ replicas }) => replicas[0]?.restarts === 1);
     assert.equal(report.target_phase, "ready");
-    assert.equal(site.controlPlane.batches.length, batchesBefore + 1, "what happened in between is one snapshot");
+    assert.equal(site.controlPlane.batches.length, batchesBefore + 1, "all changes in between are one snapshot");
   });
 
-  test("an instance that learns of a newer session stops acting at once, and leads again after the lease", async () => {
+  test("stops acting at once when a newer session exists, and leads again after the lease", async () => {
     await using site = await startSite();
     site.controlPlane.leaseTtlS = 3;
     const process = await site.startProcess();
@@ -103,7 +103,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
       (isLeading) => !isLeading,
     );
     assert.deepEqual(site.replicas(), [`${run.revision_id} ready`]);
-    assert.equal((await process.request(slug)).status, 200, "what ran goes on running");
+    assert.equal((await process.request(slug)).status, 200, "running replicas keep running");
     const [replica] = site.world.snapshot();
     site.world.crash(replica?.replicaId ?? "");
     assert.deepEqual(site.replicas(), [`${run.revision_id} exited`], "only the leader repairs");
@@ -115,7 +115,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     await settled(site, deployment_id, run.revision_id);
   });
 
-  test("a request that came for a sleeping deployment while nobody acted wakes it once somebody does", async () => {
+  test("wakes a sleeping deployment for a request that arrived while no instance was leading", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site, newRun({ min_replicas: 0 }), { idle_after_ms: 200 });
@@ -139,9 +139,9 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     assert.deepEqual([status, revision], [200, run.revision_id]);
   });
 
-  test("of two instances only one acts", async () => {
+  test("lets only one of two instances act", async () => {
     await using site = await startSite();
-    // The first one asks again when its lease is over.
+    // The first instance asks again when its lease is over.
     site.controlPlane.leaseTtlS = 60;
     const first = await site.startProcess();
     const { deployment_id } = await deployed(site);
@@ -158,7 +158,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     assert.ok(stale.length > 0);
   });
 
-  test("replicas of a deployment nobody knows are removed, but only once all deployments have been named", async () => {
+  test("removes replicas of unknown deployments, but only once all deployments are listed", async () => {
     await using site = await startSite();
     const first = await site.startProcess();
     const known = await deployed(site);
@@ -180,7 +180,7 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
       () => second.gateway.health().routes.open,
       (open) => open === 1,
     );
-    assert.equal(site.replicas().length, 3, "nothing is removed on half a list");
+    assert.equal(site.replicas().length, 3, "an incomplete list removes nothing");
     await second.stop();
     site.controlPlane.isListHeld = false;
     await site.startProcess();
@@ -189,25 +189,25 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     assert.deepEqual(left, new Set([known.deployment_id, other.deployment_id]));
   });
 
-  test("a cursor that is not known any more is followed by a new session: what is no longer listed goes, and all is told again", async () => {
+  test("opens a new session when its cursor is unknown, removes deployments that are no longer listed, and reports all again", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const [kept, other, gone] = [await deployed(site), await deployed(site), await deployed(site)];
     site.controlPlane.forget(gone.deployment_id);
-    const [epoch, told] = [site.controlPlane.epoch, site.controlPlane.history.length];
-    // As a copy from before it was told has it.
+    const [epoch, reported] = [site.controlPlane.epoch, site.controlPlane.history.length];
+    // Like a restored copy of the database that is older than the last report.
     Object.assign(site.controlPlane.assignments.get(kept.deployment_id) as object, { generation: 1 });
     site.controlPlane.reports.delete(kept.deployment_id);
     site.controlPlane.hasForgotten = true;
     site.controlPlane.assign({ deployment_id: other.deployment_id });
     await site.reported(kept.deployment_id, ({ generation }) => generation === 1);
-    assert.ok(site.controlPlane.epoch > epoch && site.controlPlane.history.length > told);
+    assert.ok(site.controlPlane.epoch > epoch && site.controlPlane.history.length > reported);
     const left = [kept, other].map(({ run }) => `${run.revision_id} ready`).toSorted();
     await eventually(site.replicas, (replicas) => replicas.toSorted().join() === left.join());
     assert.equal((await process.request(gone.slug)).status, 404);
   });
 
-  test("secrets reach the replica under what the control plane injects, and PORT and PATH never", async () => {
+  test("passes secrets to the replica, with the control plane's variables on top and without PORT and PATH", async () => {
     await using site = await startSite();
     const seen: Record<string, string>[] = [];
     const compute = openSimulatedCompute({ world: site.world });
@@ -233,11 +233,11 @@ suite("over restarts, partitions and changes of leadership", { concurrency: true
     );
     const batches = site.controlPlane.batches.length;
     const before = site.world.snapshot();
-    // A heartbeat later, which shows that the listener was alive meanwhile.
+    // Another heartbeat shows that the listener was alive meanwhile.
     const beats = () => site.controlPlane.calls.filter(({ path }) => path.endsWith("/heartbeat")).length;
     const seen = beats();
     await eventually(beats, (count) => count >= seen + 2);
     assert.equal(site.controlPlane.batches.length, batches);
-    assert.equal(site.world.snapshot(), before, "nothing was touched");
+    assert.equal(site.world.snapshot(), before, "no replica changed");
   });
 });

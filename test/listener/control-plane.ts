@@ -20,8 +20,8 @@ import { type Clock, systemClock } from "../../src/listener/clock.ts";
 type Answer = Awaited<ReturnType<Send>>;
 
 /**
- * The other side of `/dp/v1`: serves the assignments it is told, keeps what is reported. With `isFollowing` it also does
- * what a reconciler does with a report: a ready target serves, a failed one is taken back.
+ * The control plane's side of `/dp/v1`: serves the assignments it is given and stores reports. With `isFollowing` it also
+ * acts on reports like a reconciler: a ready target becomes the serving revision, and a failed one is taken back.
  */
 export class ControlPlane {
   readonly calls: { path: string; epoch: number | null }[] = [];
@@ -37,19 +37,19 @@ export class ControlPlane {
   leaseTtlS = 1;
   heartbeatS = 1;
   pageMax = 100;
-  /** Every connection is cut. */
+  /** Cuts every connection. */
   isAway = false;
-  /** Pages after the first one are not answered. */
+  /** Does not answer requests for pages after the first one. */
   isListHeld = false;
-  /** A stream says no more, and nobody is told. */
+  /** Streams stay open but send nothing. */
   isStreamStuck = false;
   isFollowing = true;
-  /** What heartbeats are answered with, besides. */
+  /** Additional fields in the answers to heartbeats. */
   orders: { drain?: boolean; log_level?: "debug" | null } = {};
   onReports: (reports: DeploymentReport[], epoch: number) => void = () => {};
-  /** Told of each report as it comes, before it is followed: what it says may be over in the next moment. */
+  /** Called with each report before it is acted on, because the state it describes may be over in the next moment. */
   readonly watchers = new Set<(report: DeploymentReport) => void>();
-  /** The next question for changes is answered with 410, as by one whose database was restored from a copy. */
+  /** Answers the next request for changes with 410, like a control plane whose database was restored from a copy. */
   hasForgotten = false;
   logLinesSent = 0;
   readonly #clock: Clock;
@@ -85,12 +85,12 @@ export class ControlPlane {
     return assignment;
   }
 
-  /** As when a row was deleted long ago and its tombstone with it. */
+  /** Forgets a deployment without a trace, like a row that was deleted long ago, together with its tombstone. */
   forget(deploymentId: string): void {
     this.assignments.delete(deploymentId);
   }
 
-  /** Answers one call; rejects as a cut connection does. */
+  /** Answers one call. Rejects like a cut connection. */
   readonly send: Send = async ({ method, path, body, headers }) => {
     const url = new URL(path, "http://control-plane");
     const epoch = headers[epochHeader] === undefined ? null : Number(headers[epochHeader]);
@@ -104,7 +104,7 @@ export class ControlPlane {
     return answer;
   };
 
-  /** The same as it happens, with a ping all 10 s. */
+  /** Streams the changes as they happen, with a ping every 10 s. */
   readonly openStream: OpenStream = async ({ path, headers, signal }) => {
     const url = new URL(path, "http://control-plane");
     const epoch = Number(headers[epochHeader]);
@@ -114,12 +114,12 @@ export class ControlPlane {
   };
 
   async *#messages(after: number, epoch: number, signal: AbortSignal): AsyncGenerator<StreamMessage> {
-    let place = after;
+    let cursor = after;
     yield { type: "message", data: "", id: "" };
     for (;;) {
       const { promise: ended, reject } = Promise.withResolvers<never>();
       signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-      const answer = this.#answerDesired(new URL(`http://control-plane/dp/v1/desired?after=${place}&wait=10`));
+      const answer = this.#answerDesired(new URL(`http://control-plane/dp/v1/desired?after=${cursor}&wait=10`));
       const { body } = await Promise.race([this.isStreamStuck ? ended : answer, ended]);
       if (this.isAway) throw new Error("connection reset");
       if (epoch !== this.epoch) {
@@ -127,9 +127,9 @@ export class ControlPlane {
         return;
       }
       const page = body as DesiredPage;
-      place = page.rv;
+      cursor = page.rv;
       const isPing = page.items.length === 0;
-      yield { type: isPing ? "message" : "desired", data: isPing ? "" : JSON.stringify(page), id: String(place) };
+      yield { type: isPing ? "message" : "desired", data: isPing ? "" : JSON.stringify(page), id: String(cursor) };
     }
   }
 
@@ -231,7 +231,7 @@ export class ControlPlane {
 
 const done: Answer = { status: 204, body: null };
 
-/** The control plane behind real HTTP; `listener-key` is its only key. */
+/** The control plane behind real HTTP. `listener-key` is its only key. */
 export async function serveControlPlane(controlPlane: ControlPlane) {
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];

@@ -4,7 +4,7 @@ import { FairSlots } from "../../src/listener/replicas/fair-slots.ts";
 
 const { signal } = new AbortController();
 
-test("keys take turns, and none holds more than half of the places", async () => {
+test("lets keys take turns, and none hold more than half of the slots", async () => {
   const limit = new FairSlots(4);
   const order: string[] = [];
   const gives: (() => void)[] = [];
@@ -20,13 +20,13 @@ test("keys take turns, and none holds more than half of the places", async () =>
   gives[0]?.();
   gives[0]?.();
   await settle();
-  assert.deepEqual(order.slice(4), ["many"], "a place that is given back twice is one place");
+  assert.deepEqual(order.slice(4), ["many"], "a slot that is released twice counts once");
   gives[2]?.();
   await settle();
   assert.deepEqual(order.slice(5), ["few"]);
 });
 
-test("what is urgent goes first, even when all places are taken", async () => {
+test("grants urgent requests first, even when all slots are taken", async () => {
   const limit = new FairSlots(2);
   const held = await Promise.all(["a", "b"].map((key) => limit.acquire({ key, isUrgent: false, signal })));
   await limit.acquire({ key: "a", isUrgent: true, signal });
@@ -35,12 +35,12 @@ test("what is urgent goes first, even when all places are taken", async () => {
     isGranted = true;
   });
   await settle();
-  assert.equal(isGranted, false, "there is an end to it");
+  assert.equal(isGranted, false, "urgent requests have a limit too");
   held[0]?.();
   await next;
 });
 
-test("who no longer waits takes no place", async () => {
+test("grants no slot to a request that no longer waits", async () => {
   const limit = new FairSlots(1);
   const give = await limit.acquire({ key: "a", isUrgent: false, signal });
   const leaving = new AbortController();

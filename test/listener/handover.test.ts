@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { deployed, eventually, keepAsking, newRun, type Site, settled, startSite } from "./harness.ts";
 
-// Each test has a world of its own and mostly waits.
+// Each test has its own world and mostly waits, so they run concurrently.
 suite("one server on one state", { concurrency: true }, () => {
-  test("a handover never runs two servers on one state, and requests wait instead of failing", async () => {
+  test("never runs two servers on one state, and lets requests wait instead of failing", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug } = await deployed(site, newRun({ rollout: "handover" }));
@@ -21,7 +21,7 @@ suite("one server on one state", { concurrency: true }, () => {
     assert.equal(watch.replicasMax(), 1);
   });
 
-  test("a handover waits for the request that is under way", async () => {
+  test("waits for the request in flight", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site, newRun({ rollout: "handover" }));
@@ -42,7 +42,7 @@ suite("one server on one state", { concurrency: true }, () => {
     await settled(site, deployment_id, next.revision_id);
   });
 
-  test("a request that outlasts the drain does not hold up a handover for ever", async () => {
+  test("does not wait forever for a request that outlasts the drain", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug } = await deployed(site, newRun({ rollout: "handover", drain_timeout_ms: 200 }));
@@ -54,7 +54,7 @@ suite("one server on one state", { concurrency: true }, () => {
     await slow;
   });
 
-  test("a handover whose target exits brings the old artifact back on the same state, and says why", async () => {
+  test("brings the old artifact back on the same state when the target exits, and reports why", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site, newRun({ rollout: "handover" }));
@@ -73,7 +73,7 @@ suite("one server on one state", { concurrency: true }, () => {
     assert.equal(watch.replicasMax(), 1);
   });
 
-  test("what can fail before a handover does not interrupt: missing secrets leave the serving replica alone", async () => {
+  test("leaves the serving replica alone when the preparation fails, as with missing secrets", async () => {
     await using site = await startSite();
     await site.startProcess();
     const { deployment_id } = await deployed(site, newRun({ rollout: "handover" }));
@@ -88,7 +88,7 @@ suite("one server on one state", { concurrency: true }, () => {
     );
   });
 
-  test("taking a target back in the middle of a handover returns to the serving revision", async () => {
+  test("returns to the serving revision when the target is taken back in the middle of a handover", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site, newRun({ rollout: "handover" }));
@@ -102,13 +102,13 @@ suite("one server on one state", { concurrency: true }, () => {
     assert.equal(watch.replicasMax(), 1);
   });
 
-  test("a deployment with nothing to do sleeps, and the next request wakes it and is answered", async () => {
+  test("puts an idle deployment to sleep, and wakes it for the next request", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site, newRun({ min_replicas: 0 }), { idle_after_ms: 200 });
     await site.reported(deployment_id, ({ asleep }) => asleep);
     await eventually(site.replicas, (replicas) => replicas.length === 0);
-    // One of them keeps it awake until that was told.
+    // A request keeps it awake until the control plane knows it.
     const answers = Promise.all([process.request(slug), process.request(slug, "/slow")]);
     await site.reported(deployment_id, ({ asleep, target_phase }) => !asleep && target_phase === "ready");
     site.answerSlow();
@@ -119,7 +119,7 @@ suite("one server on one state", { concurrency: true }, () => {
     await site.reported(deployment_id, ({ asleep }) => asleep);
   });
 
-  test("a long request keeps a deployment awake", async () => {
+  test("keeps a deployment awake during a long request", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug } = await deployed(site, newRun({ min_replicas: 0 }), { idle_after_ms: 100 });
@@ -127,7 +127,7 @@ suite("one server on one state", { concurrency: true }, () => {
     const slow = process.request(slug, "/slow");
     const open = () => process.gateway.health().routes.open;
     await eventually(open, (count) => count === 1);
-    // Ten idle windows.
+    // Ten times the idle window.
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     assert.equal(open(), 1);
     site.answerSlow();
@@ -135,7 +135,7 @@ suite("one server on one state", { concurrency: true }, () => {
     await site.reported(deployment_id, ({ asleep, replicas }) => asleep && replicas.length === 0);
   });
 
-  test("an update of a sleeping deployment proves the new revision, and a failed one wakes nothing", async () => {
+  test("proves a new revision of a sleeping deployment, and wakes nothing when it fails", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site, newRun({ min_replicas: 0 }), { idle_after_ms: 200 });
@@ -160,19 +160,19 @@ suite("one server on one state", { concurrency: true }, () => {
   });
 });
 
-/** Looks at every change of the world. */
+/** Checks every change of the world. */
 function watchOverlap(site: Site) {
   let most = 0;
-  const look = () => {
+  const check = () => {
     most = Math.max(most, site.world.snapshot().filter(({ phase }) => phase !== "exited").length);
   };
-  const timer = setInterval(look, 1);
-  site.world.watchers.add(look);
+  const timer = setInterval(check, 1);
+  site.world.watchers.add(check);
   return {
     replicasMax: () => most,
     [Symbol.dispose]() {
       clearInterval(timer);
-      site.world.watchers.delete(look);
+      site.world.watchers.delete(check);
     },
   };
 }

@@ -13,11 +13,11 @@ import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { ControlPlane, serveControlPlane } from "./control-plane.ts";
 
-/** A listener process: a listener and a gateway of its own, on a world of replicas that outlives them. */
+/** A listener process: a listener with its own gateway, on a world of replicas that outlives both. */
 export interface Process {
   listener: Listener;
   gateway: Gateway;
-  /** Asks the deployment through the gateway. `revision` is what the gateway says it came from. */
+  /** Sends a request through the gateway. `revision` is the one that the gateway names in its answer. */
   request(slug: string, path?: string): Promise<{ status: number; revision: string | null; text: string }>;
   stop(): Promise<void>;
 }
@@ -27,10 +27,10 @@ type ProcessOptions = Partial<ListenerOptions> & { compute?: Compute };
 export interface Site extends AsyncDisposable {
   controlPlane: ControlPlane;
   world: SimulatedWorld;
-  /** Lets the agent server answer requests for `/slow`, those that wait and those that come. */
+  /** Lets the agent server answer requests for `/slow`, both waiting and future ones. */
   answerSlow(): void;
   startProcess(options?: ProcessOptions): Promise<Process>;
-  /** Waits until a report of a deployment is as wanted, the last one or one that comes. */
+  /** Waits until a report of a deployment satisfies `holds`: the last one or a later one. */
   reported(deploymentId: string, holds: (report: DeploymentReport) => boolean): Promise<DeploymentReport>;
   replicas(): string[];
 }
@@ -123,7 +123,7 @@ export function newRun(parts: Partial<RevisionRun> & { rollout?: "rolling" | "ha
   };
 }
 
-/** Deploys a first revision and waits until it answers for good. */
+/** Deploys a first revision and waits until it is settled. */
 export async function deployed(site: Site, run: RevisionRun = newRun(), parts: { idle_after_ms?: number } = {}) {
   const deployment_id = randomUUID();
   const { slug } = site.controlPlane.assign({ deployment_id, target: run, ...parts });
@@ -131,7 +131,7 @@ export async function deployed(site: Site, run: RevisionRun = newRun(), parts: {
   return { deployment_id, slug, run };
 }
 
-/** A revision is target and serving, and the listener has said so. */
+/** Waits until a revision is target and serving, and the listener has reported so. */
 export async function settled(site: Site, deploymentId: string, revisionId: string): Promise<void> {
   await eventually(
     () => [site.controlPlane.assignments.get(deploymentId), site.controlPlane.reports.get(deploymentId)] as const,
@@ -143,7 +143,7 @@ export async function settled(site: Site, deploymentId: string, revisionId: stri
   );
 }
 
-/** A report may be followed by another one within a millisecond: it is heard as it comes, nobody looks for it. */
+/** Watches reports as they arrive, because polling could miss one that is replaced within a millisecond. */
 async function nextReport(
   { reports, watchers }: ControlPlane,
   deploymentId: string,
@@ -162,13 +162,13 @@ async function nextReport(
       (report) => report !== undefined,
     )) as DeploymentReport;
   } catch {
-    throw new Error(`never reported; last seen ${JSON.stringify(reports.get(deploymentId))}`);
+    throw new Error(`never reported, last report ${JSON.stringify(reports.get(deploymentId))}`);
   } finally {
     watchers.delete(watch);
   }
 }
 
-/** Waits for a level: polls until the state holds, and shows the last state when it never does. */
+/** Polls until `holds` returns true. Fails with the last state after the time limit. */
 export async function eventually<T>(
   read: () => T | Promise<T>,
   holds: (state: T) => boolean,
@@ -178,12 +178,12 @@ export async function eventually<T>(
   for (;;) {
     const state = await read();
     if (holds(state)) return state;
-    if (Date.now() > end) throw new Error(`never held; last seen ${JSON.stringify(state)}`);
+    if (Date.now() > end) throw new Error(`never held, last state ${JSON.stringify(state)}`);
     await sleep(5);
   }
 }
 
-/** Asks again and again until told to end. */
+/** Sends requests one after the other until `end` is called. */
 export function keepAsking(process: Process, slug: string) {
   const answers: Awaited<ReturnType<Process["request"]>>[] = [];
   let isEnding = false;

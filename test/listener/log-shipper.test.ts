@@ -9,7 +9,7 @@ import { openSimulatedCompute, type SimulatedWorld } from "../../src/compute/sim
 import { LogBatch } from "../../src/contract/listeners/assignment.ts";
 import { deployed, eventually, newRun, startSite } from "./harness.ts";
 
-test("lines reach the control plane in order, each once, also those of a replica that died at its start", async () => {
+test("ships each line once and in order, also those of a replica that died while starting", async () => {
   await using site = await startSite();
   const output = new Output();
   await site.startProcess({ compute: output.on(site.world) });
@@ -42,7 +42,7 @@ test("lines reach the control plane in order, each once, also those of a replica
   await eventually(last, (found) => found.map(({ message }) => message).join() === "it cannot work,because of this");
 });
 
-test("a line with a zero byte, or cut inside a character, reaches the control plane as one that it takes", async () => {
+test("sanitizes lines with a zero byte or half a character, so that the control plane accepts them", async () => {
   await using site = await startSite();
   const output = new Output();
   await site.startProcess({ compute: output.on(site.world) });
@@ -54,7 +54,7 @@ test("a line with a zero byte, or cut inside a character, reaches the control pl
   assert.equal(taken()[0]?.message, "ab");
 });
 
-test("a flood is thinned and says how much was dropped, and another replica's line is not kept waiting by it", async () => {
+test("thins out a flood, reports how many lines were dropped, and delays no other replica", async () => {
   await using site = await startSite();
   const output = new Output();
   await site.startProcess({ compute: output.on(site.world) });
@@ -72,19 +72,19 @@ test("a flood is thinned and says how much was dropped, and another replica's li
     () => of(calm?.replicaId),
     (lines) => lines.length === 1,
   );
-  const said = /^(\d+) lines dropped/;
+  const dropNotice = /^(\d+) lines dropped/;
   const dropped = () =>
-    of(noisy?.replicaId).reduce((sum, { message }) => sum + Number(said.exec(message)?.[1] ?? 0), 0);
+    of(noisy?.replicaId).reduce((sum, { message }) => sum + Number(dropNotice.exec(message)?.[1] ?? 0), 0);
   const kept = () => of(noisy?.replicaId).filter(({ message }) => message.startsWith("noise")).length;
   await eventually(
     () => dropped() + kept(),
     (sum) => sum === 60_000,
   );
   assert.ok(kept() >= 10_000 && kept() < 40_000, `${kept()} lines were kept`);
-  assert.ok(of(noisy?.replicaId).length - kept() < 50, "drops are told in few lines");
+  assert.ok(of(noisy?.replicaId).length - kept() < 50, "few lines report the drops");
 });
 
-test("while the control plane is away reading stops, and nothing is lost or sent twice when it is back", async () => {
+test("stops reading while the control plane is away, and loses or repeats nothing afterwards", async () => {
   await using site = await startSite();
   const output = new Output();
   await site.startProcess({ compute: output.on(site.world) });
@@ -112,7 +112,7 @@ test("while the control plane is away reading stops, and nothing is lost or sent
   assert.deepEqual([messages[0]?.slice(0, 3), messages.at(-1)?.slice(0, 5)], ["0-0", "2-999"]);
 });
 
-test("a restarted listener goes on where the control plane has everything", async () => {
+test("continues after a restart where the control plane has everything", async () => {
   await using site = await startSite();
   const dir = await mkdtemp(path.join(tmpdir(), "pierhead-logs-"));
   const logCursorsPath = path.join(dir, "cursors.json");
@@ -125,7 +125,7 @@ test("a restarted listener goes on where the control plane has everything", asyn
     () => site.controlPlane.lines.size,
     (count) => count === 1,
   );
-  // Some rounds of reading later the answer to the line has come as well.
+  // After some rounds of reading, the call has been answered as well.
   const reads = output.readsOfNothing;
   await eventually(
     () => output.readsOfNothing - reads,
@@ -142,7 +142,7 @@ test("a restarted listener goes on where the control plane has everything", asyn
   await rm(dir, { recursive: true });
 });
 
-/** What replicas write: the part of the world that the simulated driver has not. */
+/** The logs of replicas, which the simulated driver does not have. */
 class Output {
   bytesRead = 0;
   readsOfNothing = 0;

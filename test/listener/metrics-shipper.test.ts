@@ -12,10 +12,10 @@ import { ControlPlane } from "./control-plane.ts";
 import { VirtualClock } from "./virtual-world.ts";
 
 const minuteMs = 60_000;
-/** A round comes within this of the last one's minute. */
+/** The jitter: a round begins at most this long after its minute. */
 const roundMs = 2 * minuteMs;
 
-test("a sample is what happened since the last look; a control plane that was away gets all of them", async () => {
+test("samples the changes since the previous round, and keeps samples while the control plane is away", async () => {
   const site = await startShipping();
   await site.clock.pass(roundMs);
   const first = site.controlPlane.samples.length;
@@ -57,16 +57,16 @@ test("a sample is what happened since the last look; a control plane that was aw
   site.shipper.close();
 });
 
-test("however many deployments there are, each has a sample of every look", async () => {
+test("keeps a sample of every deployment of one round, however many there are", async () => {
   const site = await startShipping();
   site.others = Array.from({ length: 10_000 }, () => ({ deploymentId: randomUUID(), replicaIds: ["b"], restarts: 0 }));
   await site.clock.pass(roundMs);
-  const told = new Set(site.controlPlane.samples.map(({ deployment_id }) => deployment_id));
-  assert.equal(told.size, 10_001);
+  const sampled = new Set(site.controlPlane.samples.map(({ deployment_id }) => deployment_id));
+  assert.equal(sampled.size, 10_001);
   site.shipper.close();
 });
 
-test("a deployment that is down is told of as long as somebody asks it, and its restarts once", async () => {
+test("samples a deployment that is down while it has requests, and its restarts once", async () => {
   const site = await startShipping();
   const total = (of: "requests" | "errors" | "restarts") =>
     site.controlPlane.samples.reduce((sum, sample) => sum + sample[of], 0);
@@ -80,10 +80,10 @@ test("a deployment that is down is told of as long as somebody asks it, and its 
   site.traffic.countAnswer(503);
   site.traffic.countAnswer(503);
   await site.clock.pass(roundMs);
-  assert.deepEqual([total("requests"), total("errors")], [2, 2], "what clients were told by the gateway");
+  assert.deepEqual([total("requests"), total("errors")], [2, 2], "the gateway's answers count");
   const count = site.controlPlane.samples.length;
   await site.clock.pass(roundMs);
-  assert.equal(site.controlPlane.samples.length, count, "of what is down and not asked there is nothing to say");
+  assert.equal(site.controlPlane.samples.length, count, "no sample of a deployment that is down and has no requests");
 
   site.deployment.replicaIds = ["b"];
   site.deployment.restarts = 4;
@@ -92,19 +92,19 @@ test("a deployment that is down is told of as long as somebody asks it, and its 
   site.shipper.close();
 });
 
-test("a deployment without any replica has the answers of the gateway alone", async () => {
+test("samples only the gateway's answers for a deployment without replicas", async () => {
   const site = await startShipping();
   site.isListed = false;
   await site.clock.pass(roundMs);
   site.traffic.requests += 1;
   site.traffic.countAnswer(503);
   await site.clock.pass(roundMs);
-  const told = site.controlPlane.samples.map(({ replicas, requests, errors }) => [replicas, requests, errors]);
-  assert.deepEqual(told, [[0, 1, 1]]);
+  const samples = site.controlPlane.samples.map(({ replicas, requests, errors }) => [replicas, requests, errors]);
+  assert.deepEqual(samples, [[0, 1, 1]]);
   site.shipper.close();
 });
 
-test("counters that began anew and have as many requests as before already are told whole", async () => {
+test("counts in full after counters restarted from zero, even when they have reached the old value again", async () => {
   const site = await startShipping();
   site.traffic.requests += 2;
   for (const status of [502, 502]) site.traffic.countAnswer(status);
@@ -115,12 +115,12 @@ test("counters that began anew and have as many requests as before already are t
   site.traffic.countAnswer(200);
   site.traffic.recordLatency(3);
   await site.clock.pass(roundMs);
-  const [told] = site.controlPlane.samples.slice(first).filter(({ requests }) => requests > 0);
-  assert.deepEqual([told?.requests, told?.errors, told?.latency_counts[0]], [3, 0, 1]);
+  const [sample] = site.controlPlane.samples.slice(first).filter(({ requests }) => requests > 0);
+  assert.deepEqual([sample?.requests, sample?.errors, sample?.latency_counts[0]], [3, 0, 1]);
   site.shipper.close();
 });
 
-test("a listener that no longer acts says nothing more", async () => {
+test("ships nothing after the listener has stopped leading", async () => {
   const site = await startShipping();
   await site.clock.pass(roundMs);
   const count = site.controlPlane.samples.length;
@@ -129,7 +129,7 @@ test("a listener that no longer acts says nothing more", async () => {
   assert.equal(site.controlPlane.samples.length, count);
 });
 
-test("an engine that measures load by itself is believed; what nobody has measured is nothing, not zero", async () => {
+test("uses the load that an engine measures itself, and reports unmeasured values as null, not zero", async () => {
   const site = await startShipping();
   const newest = () => {
     const sample = site.controlPlane.samples.at(-1);
@@ -142,14 +142,14 @@ test("an engine that measures load by itself is believed; what nobody has measur
   assert.deepEqual(newest(), [3, 0.5, 200]);
   site.used = () => [{ replicaId: "of-another", ...load }];
   await site.clock.pass(roundMs);
-  assert.deepEqual(newest(), [3, null, null], "the engine has not looked at any of them yet");
+  assert.deepEqual(newest(), [3, null, null], "the engine has measured none of them yet");
   site.used = () => null;
   await site.clock.pass(roundMs);
   assert.deepEqual(newest(), [3, null, null]);
   site.shipper.close();
 });
 
-/** A shipper on virtual time, with one deployment whose counters the test moves. */
+/** A shipper on virtual time with one deployment whose counters the test changes. */
 async function startShipping() {
   const clock = new VirtualClock(3);
   const controlPlane = new ControlPlane(clock);

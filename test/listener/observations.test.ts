@@ -15,14 +15,14 @@ const replica = (phase: ReplicaState["phase"], parts: Partial<ReplicaState> = {}
 
 const phases = (sightings: Observations) => sightings.of("d-1").map(({ phase, exit }) => exit?.reason ?? phase);
 
-test("an observation that began before a start does not count the replica as lost", () => {
+test("does not count a replica as lost by an observation that began before its start", () => {
   const sightings = new Observations();
   sightings.expect(replica("starting"), 5, null);
   sightings.update([], 5);
   assert.deepEqual(phases(sightings), ["starting"]);
 });
 
-test("one observation that misses a replica is doubted, two are believed", () => {
+test("counts a replica as lost once two observations miss it", () => {
   const sightings = new Observations();
   sightings.update([replica("ready")], 1);
   assert.deepEqual(sightings.update([], 2), { changed: new Set(), isUncertain: true });
@@ -31,7 +31,7 @@ test("one observation that misses a replica is doubted, two are believed", () =>
   assert.deepEqual(phases(sightings), ["Lost"]);
 });
 
-test("a start the engine refused is refused once a later observation does not show it, and stands if one does", () => {
+test("confirms a refused start by a later observation without the replica, and discards the refusal by one with it", () => {
   for (const [seen, expected] of [
     [[], ["EngineRefused"]],
     [[replica("ready")], ["ready"]],
@@ -45,7 +45,7 @@ test("a start the engine refused is refused once a later observation does not sh
   }
 });
 
-test("an observation that began before a removal does not bring the replica back, a later one does", () => {
+test("brings no replica back by an observation that began before its removal, but by a later one", () => {
   const sightings = new Observations();
   sightings.update([replica("ready")], 1);
   sightings.forget("d-1", "r-1", 2);
@@ -55,7 +55,7 @@ test("an observation that began before a removal does not bring the replica back
   assert.deepEqual(phases(sightings), ["ready"]);
 });
 
-test("only what differs is called changed", () => {
+test("returns only deployments that differ as changed", () => {
   const sightings = new Observations();
   const seen = [replica("ready"), replica("ready", { replicaId: "r-2", deploymentId: "d-2" })];
   assert.deepEqual(sightings.update(seen, 1).changed, new Set(["d-1", "d-2"]));

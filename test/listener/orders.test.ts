@@ -16,7 +16,7 @@ function newControlPlane(clock: VirtualClock): ControlPlane {
   return controlPlane;
 }
 
-test("a listener that is to drain ends its session and changes nothing; what runs goes on, and what was asked for comes afterwards", async () => {
+test("ends its session and changes nothing while it drains, keeps replicas running, and applies the assignments afterwards", async () => {
   const clock = new VirtualClock(1);
   const world = new SimulatedWorld({ seed: 1, clock });
   const controlPlane = newControlPlane(clock);
@@ -33,7 +33,7 @@ test("a listener that is to drain ends its session and changes nothing; what run
   assert.equal(
     controlPlane.calls.filter(({ path }) => path === "/dp/v1/sessions").length >= 2,
     true,
-    "it said goodbye",
+    "it closed its session",
   );
   const second = newRun();
   controlPlane.assign({ deployment_id, target: second });
@@ -46,22 +46,22 @@ test("a listener that is to drain ends its session and changes nothing; what run
   assert.deepEqual(ready(), [second.revision_id]);
 });
 
-test("a listener that is started while it is to drain stands by and says so, and not that nobody answers", async () => {
+test("logs that it is drained when it starts during a drain, and not that the control plane does not answer", async () => {
   const clock = new VirtualClock(1);
   const controlPlane = newControlPlane(clock);
   controlPlane.orders = { drain: true };
-  const { leadership, said } = startLeadership(clock, controlPlane);
+  const { leadership, messages } = startLeadership(clock, controlPlane);
   await clock.pass(300_000);
   assert.deepEqual([leadership.session, leadership.isDrained], [null, true]);
-  assert.deepEqual(said(), ["listener drained, changes nothing"]);
+  assert.deepEqual(messages(), ["listener drained, changes nothing"]);
   controlPlane.orders = {};
   await clock.pass(30_000);
   assert.ok(leadership.session !== null && !leadership.isDrained);
-  assert.deepEqual(said().slice(1), ["listener resumed, changes are applied"]);
+  assert.deepEqual(messages().slice(1), ["listener resumed, changes are applied"]);
   await leadership.stop();
 });
 
-test("a listener logs at the level it is told, and at its own once nothing is told, or once it no longer acts", async () => {
+test("logs at the level that the control plane sets, and at its own level without one or without a session", async () => {
   const clock = new VirtualClock(1);
   const controlPlane = newControlPlane(clock);
   const { leadership, logger } = startLeadership(clock, controlPlane);
@@ -91,5 +91,5 @@ function startLeadership(clock: VirtualClock, controlPlane: ControlPlane) {
     ...{ onLost: nothing, onAssignments: nothing, onListed: nothing, onUnknown: nothing, onLeaseRegained: nothing },
   });
   leadership.start();
-  return { leadership, logger, said: () => lines.map(({ message }) => message) };
+  return { leadership, logger, messages: () => lines.map(({ message }) => message) };
 }

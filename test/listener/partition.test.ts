@@ -12,7 +12,7 @@ before(async () => {
 after(() => site[Symbol.asyncDispose]());
 
 for (let seed = firstSeed; seed < firstSeed + runs; seed++) {
-  test(`a partition between listener and control plane breaks nothing, seed ${seed}`, async () => {
+  test(`survives a partition between listener and control plane, seed ${seed}`, async () => {
     await livePartition(site, seed);
   });
 }

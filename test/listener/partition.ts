@@ -15,12 +15,12 @@ import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import { startTlsDoor, type TlsDoor } from "../support/tls-proxy.ts";
 import { VirtualClock } from "./virtual-world.ts";
 
-/** A listener's minute is 0.6 s here: 10 minutes of partition pass in 6 s, and a call has 0.3 s. */
+/** A minute of the listener takes 0.6 s here: a partition of 10 minutes takes 6 s, and a call may take 0.3 s. */
 const compression = 100;
 
 const beganAtMs = Date.now();
 
-/** Real time, faster: everything the listener waits for comes `compression` times sooner. */
+/** Accelerated real time: timers fire `compression` times earlier. */
 class FastClock implements Clock {
   readonly #random: () => number;
   constructor(random: () => number) {
@@ -37,9 +37,9 @@ class FastClock implements Clock {
 
 export interface PartitionWorld extends AsyncDisposable {
   pierhead: TestServer;
-  /** HTTPS: what listeners dial. */
-  door: TlsDoor;
-  /** The wire to it that is cut. */
+  /** The HTTPS endpoint that listeners connect to. */
+  endpoint: TlsDoor;
+  /** The TCP connection to it, which tests cut. */
   proxy: TcpProxy;
   world: SimulatedWorld;
   starts: Map<string, number>;
@@ -50,8 +50,8 @@ export interface PartitionWorld extends AsyncDisposable {
 export async function openPartitionWorld(): Promise<PartitionWorld> {
   const key = `ph_${"0".repeat(12)}_${"k".repeat(43)}`;
   const pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_LISTENER_KEY: key });
-  const door = await startTlsDoor(pierhead.url);
-  const proxy = await startTcpProxy(door.url);
+  const endpoint = await startTlsDoor(pierhead.url);
+  const proxy = await startTcpProxy(endpoint.url);
   const world = new SimulatedWorld({ seed: 5, clock: new FastClock(() => 0.5) });
   const starts = new Map<string, number>();
   const start = world.start.bind(world);
@@ -61,11 +61,11 @@ export async function openPartitionWorld(): Promise<PartitionWorld> {
   };
   const { rows } = await sql<{ id: string }>`select id from listeners where builtin`.execute(pierhead.server.db.kysely);
   return {
-    ...{ pierhead, door, proxy, world, starts, key },
+    ...{ pierhead, endpoint, proxy, world, starts, key },
     listenerId: rows[0]?.id as string,
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
-      await door[Symbol.asyncDispose]();
+      await endpoint[Symbol.asyncDispose]();
       await pierhead[Symbol.asyncDispose]();
     },
   };
@@ -91,8 +91,8 @@ function startListener({ world, key }: PartitionWorld, url: string, random: () =
 }
 
 /**
- * One seeded life with a partition of 1 s to 10 min in the middle: what ran goes on untouched, what is asked for
- * meanwhile waits, an instance that was replaced meanwhile acts no more, and afterwards all is as it should be.
+ * One seeded history with a partition of 1 s to 10 min in the middle. Running replicas stay untouched, new assignments wait,
+ * a replaced instance no longer acts, and afterwards the state is as desired.
  */
 export async function livePartition(site: PartitionWorld, seed: number): Promise<string> {
   const { pierhead, proxy, world, starts } = site;
@@ -100,10 +100,10 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
   const dice = new VirtualClock(seed);
   const durationMs = Math.exp(dice.random() * Math.log(600)) * 1_000;
   const kind = dice.chance(0.5) ? "blackhole" : "reset";
-  // Nobody is let in before the lease of the one before is over.
+  // No instance gets a session before the previous lease is over.
   const hasRival = dice.chance(0.6) && durationMs > 35_000;
   const works = { patch: dice.chance(0.5), create: dice.chance(0.5), remove: dice.chance(0.3) };
-  const told = `seed ${seed}: ${kind} ${(durationMs / 1_000).toFixed(1)} s, ${JSON.stringify({ hasRival, ...works })}`;
+  const history = `seed ${seed}: ${kind} ${(durationMs / 1_000).toFixed(1)} s, ${JSON.stringify({ hasRival, ...works })}`;
   const create = async () => {
     const made = await client.createDeployment({
       body: {
@@ -117,7 +117,7 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
   };
   const deployed = async (ids: { deployment_id: string; revision_id: string }) => {
     const revision = await client.waitForRevision(ids);
-    assert.equal(revision.status, "DEPLOYED", `${told}: ${revision.status_message}`);
+    assert.equal(revision.status, "DEPLOYED", `${history}: ${revision.status_message}`);
   };
   proxy.become("none");
   await freeLease(site);
@@ -141,10 +141,10 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
     const removed = works.remove ? changed.splice(1, 1)[0] : undefined;
     if (removed !== undefined) await client.deleteDeployment({ deployment_id: removed.deployment_id });
     await sleep(durationMs / compression);
-    assert.deepEqual(replicas().toSorted(), before, `${told}: what ran goes on untouched`);
+    assert.deepEqual(replicas().toSorted(), before, `${history}: running replicas are untouched`);
     if (hasRival) {
       await freeLease(site);
-      rival = startListener(site, site.door.url, () => dice.random(), hasRival);
+      rival = startListener(site, site.endpoint.url, () => dice.random(), hasRival);
       await eventually(
         () => rival?.listener.health().isListed,
         (isListed) => isListed === true,
@@ -153,23 +153,25 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
     proxy.become("none");
     await Promise.all(changed.map(deployed));
     if (removed !== undefined) await gone(pierhead, removed.deployment_id);
-    const wanted = changed.map(({ revision_id }) => `${revision_id} ready`).toSorted();
+    const desired = changed.map(({ revision_id }) => `${revision_id} ready`).toSorted();
     const running = () => world.snapshot().map(({ revisionId, phase }) => `${revisionId} ${phase}`);
-    await eventually(running, (states) => states.toSorted().join() === wanted.join(), { what: `${told}: ${wanted}` });
+    await eventually(running, (states) => states.toSorted().join() === desired.join(), {
+      what: `${history}: ${desired}`,
+    });
     for (const { revision_id } of [...kept, ...changed]) {
       assert.ok(
         (starts.get(revision_id) ?? 0) <= 1,
-        `${told}: ${revision_id} was started ${starts.get(revision_id)} times`,
+        `${history}: ${revision_id} was started ${starts.get(revision_id)} times`,
       );
     }
     if (hasRival) {
       const isLeading = () => first.listener.health().isLeading;
-      await eventually(isLeading, (leads) => !leads, { what: `${told}: the stale one stands back` });
+      await eventually(isLeading, (leads) => !leads, { what: `${history}: the stale instance steps down` });
     }
     for (const { deployment_id } of changed) await client.deleteDeployment({ deployment_id });
     for (const { deployment_id } of changed) await gone(pierhead, deployment_id);
-    assert.deepEqual(world.snapshot(), [], `${told}: nothing is left`);
-    return told;
+    assert.deepEqual(world.snapshot(), [], `${history}: nothing is left`);
+    return history;
   } finally {
     proxy.become("none");
     for await (const { id } of client.all("listDeployments", {})) {
@@ -180,7 +182,7 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
   }
 }
 
-/** As when the lease of the instance before has run out: the control plane's clock cannot be hurried. */
+/** Ends the lease of the previous instance, because the control plane's clock cannot be accelerated. */
 async function freeLease({ pierhead, listenerId }: PartitionWorld): Promise<void> {
   await sql`update listeners set lease_until = null where id = ${listenerId}`.execute(pierhead.server.db.kysely);
 }

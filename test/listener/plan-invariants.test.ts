@@ -7,7 +7,7 @@ import { drainTimeoutMs, PlanWorld, revisionRun } from "./plan-world.ts";
 
 const runsMax = Number(process.env["PIERHEAD_PLAN_RUNS"] ?? 20_000);
 
-test("in every history no pass breaks service, doubles a state, or touches a replica twice; and all histories settle", () => {
+test("breaks no service, shares no state and touches no replica twice in any generated history, and every history settles", () => {
   fc.assert(
     fc.property(fc.array(happening, { minLength: 1, maxLength: 60 }), (history) => {
       const world = new PlanWorld();
@@ -29,7 +29,7 @@ function assertSettled(world: PlanWorld): void {
     return;
   }
   const { target, serving } = assignment;
-  assert.equal(target?.revision_id, serving?.revision_id, "the control plane waits for ever");
+  assert.equal(target?.revision_id, serving?.revision_id, "the control plane waits forever");
   if (target === null) {
     assert.deepEqual([replicas, route?.state], [[], "closed"]);
     return;
@@ -44,8 +44,8 @@ function assertSettled(world: PlanWorld): void {
   assert.equal(route?.targets.length, wanted);
 }
 
-/** What may happen between two passes; `turn` chooses among the possibilities. */
-test("requests held for one target are answered again while the next one is prepared, and have its drain before it comes", () => {
+/** The possible events between two passes. `turn` chooses among them. */
+test("answers held requests again while the next target is prepared, and lets them drain before it starts", () => {
   const [first, second, third] = ["a", "b", "c"].map((name) => revisionRun(name, { rollout: "handover" })) as [
     RevisionRun,
     RevisionRun,
@@ -57,10 +57,10 @@ test("requests held for one target are answered again while the next one is prep
   world.assign({ target: second });
   world.pass();
   if (world.preparation !== null) world.preparation.phase = "done";
-  assert.equal(world.pass().route?.state, "held", "a request is under way");
+  assert.equal(world.pass().route?.state, "held", "a request is in flight");
 
   world.assign({ target: third });
-  assert.equal(world.pass().route?.state, "open", "nothing is known of the third one yet");
+  assert.equal(world.pass().route?.state, "open", "the third revision is not prepared yet");
   world.nowMs += 10 * drainTimeoutMs;
   world.pass();
   world.requestArrives(0);
@@ -70,7 +70,7 @@ test("requests held for one target are answered again while the next one is prep
   assert.deepEqual(
     plan.actions.map(({ kind }) => kind).filter((kind) => kind === "remove"),
     [],
-    "what is under way has its time",
+    "requests in flight have time to end",
   );
 });
 
@@ -108,7 +108,7 @@ const happenings = {
     world.preparation = { ...world.preparation, phase, message: "It is not there." };
   },
   settle: (world: PlanWorld) => void world.settle(),
-  /** As a control plane does it: the serving revision is the one that was last reported to carry the traffic. */
+  /** Like the control plane: the serving revision is the last one that was reported to carry the traffic. */
   newRevision(world: PlanWorld, turn: number) {
     if (world.assignment.op === "delete") return;
     world.settle();
@@ -131,7 +131,7 @@ const happenings = {
   },
 };
 
-/** Of a list that may be empty, the one at a random place. */
+/** Returns a random item, or undefined for an empty list. */
 function nth<T>(items: T[], turn: number): T | undefined {
   return items[turn % Math.max(1, items.length)];
 }

@@ -45,7 +45,7 @@ export function revisionRun(
   };
 }
 
-/** One deployment, its replicas and its control plane, told what happens one event at a time; every pass is checked. */
+/** One deployment with its replicas and its control plane, driven one event at a time. Every pass is checked. */
 export class PlanWorld {
   nowMs = 1_700_000_000_000;
   memory: Memory = emptyMemory;
@@ -80,7 +80,7 @@ export class PlanWorld {
     if (this.preparation?.revisionId !== this.assignment.target?.revision_id) this.preparation = null;
   }
 
-  /** What the control plane does once it has read the last report. */
+  /** Acts on the last report like the control plane. */
   settle(): boolean {
     const { target, serving, op, generation } = this.assignment;
     if (op === "delete" || target === null || target.revision_id === serving?.revision_id) return false;
@@ -91,7 +91,7 @@ export class PlanWorld {
     return true;
   }
 
-  /** The listener's process ends and another one begins; with it the gateway. What was being stopped goes on stopping. */
+  /** Restarts the listener's process and with it the gateway. Replicas that were stopping continue to stop. */
   restart(): void {
     this.nowMs += 500;
     this.memory = emptyMemory;
@@ -133,7 +133,7 @@ export class PlanWorld {
     return plan;
   }
 
-  /** Everything that is going to happen happens, and the control plane follows, until nothing changes any more. */
+  /** Runs all pending events and lets the control plane follow, until nothing changes any more. */
   settleDown(): void {
     for (let round = 0; round < 400; round++) {
       const before = this.#signature();
@@ -143,7 +143,7 @@ export class PlanWorld {
       }
       this.replicas = this.replicas.filter((replica) => !replica.isBeingRemoved);
       if (this.preparation?.phase === "running") this.preparation.phase = "done";
-      // Nobody asks, so the scaler finds that the fewest do.
+      // There are no requests, so the scaler goes down to the minimum.
       if (this.memory.scale !== null) this.memory = { ...this.memory, scale: { replicas: 0, lower: null } };
       this.pass();
       const hasSettled = this.settle();
@@ -208,7 +208,7 @@ export class PlanWorld {
     }
   }
 
-  /** What must hold of every pass in every world. */
+  /** Checks what must hold for every pass in every world. */
   #check({ actions, route, report }: Plan): void {
     const removed = actions.filter((action) => action.kind === "remove").map(({ replicaId }) => replicaId);
     const started = actions.filter((action) => action.kind === "start");
@@ -221,7 +221,7 @@ export class PlanWorld {
       assert.equal(target.run.revision_id, route?.revisionId, "the route names another revision");
       assert.ok(!removed.includes(target.replicaId), "a replica is removed while the route points to it");
     }
-    if (route?.state === "open") assert.ok(targets.length > 0, "an open route leads nowhere");
+    if (route?.state === "open") assert.ok(targets.length > 0, "an open route has no target");
 
     for (const replicaId of removed) {
       const replica = byId.get(replicaId);
@@ -253,7 +253,7 @@ export class PlanWorld {
     );
   }
 
-  /** A rolling deployment that answers goes on answering, whatever is asked of it but to sleep or to go. */
+  /** Checks that a rolling deployment that answers keeps answering, except when it sleeps or is deleted. */
   #checkService(route: Route | null, removed: string[]): void {
     const { op, target, serving } = this.assignment;
     const mayStop = op === "delete" || route?.state === "asleep";

@@ -10,7 +10,7 @@ import type { Snapshot } from "../../src/listener/session/snapshot.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { VirtualClock } from "./virtual-world.ts";
 
-test("what somebody waits for goes out at once, what else changes within a second, and nothing twice", async () => {
+test("sends urgent changes at once, others within a second, and nothing twice", async () => {
   const { clock, reporter, batches } = open();
   reporter.put(snapshot("a", { target_phase: "starting" }));
   await clock.pass(20);
@@ -33,7 +33,7 @@ test("what somebody waits for goes out at once, what else changes within a secon
   assert.equal(batches.length, 3);
 });
 
-test("batches hold at most 100, numbers grow, and what somebody waits for overtakes the rest", async () => {
+test("sends at most 100 reports per batch with growing numbers, urgent ones first", async () => {
   const { clock, reporter, batches } = open();
   for (let count = 0; count < 250; count++) reporter.put(snapshot(`d-${count}`));
   await clock.pass(5_000);
@@ -54,7 +54,7 @@ test("batches hold at most 100, numbers grow, and what somebody waits for overta
   assert.equal(new Set(numbers).size, numbers.length);
 });
 
-test("a failure is told however long the lines are that an agent printed last", async () => {
+test("reports a failure however long the agent's last lines are", async () => {
   const { clock, reporter, batches } = open();
   const line = JSON.stringify({ state: "x".repeat(2_000_000) });
   const cause = {
@@ -67,14 +67,14 @@ test("a failure is told however long the lines are that an agent printed last", 
   reporter.put(snapshot("a", { target_phase: "failed", cause }));
   await clock.pass(20);
   const [report] = batches[0] ?? [];
-  assert.ok(JSON.stringify(report).length < bodyBytesMax / 2, "no more than a body may have");
+  assert.ok(JSON.stringify(report).length < bodyBytesMax / 2, "within the limit of a body");
   assert.deepEqual(
     report?.cause?.last_lines.map((one) => line.startsWith(one)),
     Array(30).fill(true),
   );
 });
 
-test("while nobody answers the newest snapshot of each deployment waits, and a new session is told everything", async () => {
+test("keeps the newest snapshot of each deployment while the control plane is away, and sends all to a new session", async () => {
   const { clock, reporter, batches, session, state } = open();
   reporter.put(snapshot("a"));
   await clock.pass(20);
@@ -101,7 +101,7 @@ test("while nobody answers the newest snapshot of each deployment waits, and a n
   );
 });
 
-test("a report the control plane refuses does not hold back the others", async () => {
+test("drops a report that the control plane refuses, and sends the others", async () => {
   const { clock, reporter, batches, state } = open();
   state.poison = "d-37";
   for (let count = 0; count < 100; count++) reporter.put(snapshot(`d-${count}`));
@@ -110,10 +110,10 @@ test("a report the control plane refuses does not hold back the others", async (
   assert.equal(new Set(batches.flat().map(({ deployment_id }) => deployment_id)).size, 99);
 });
 
-test("the control plane takes a report whatever an agent printed before it died", async () => {
+test("sends a report that the control plane accepts, whatever the agent printed before it died", async () => {
   const { clock, reporter, batches } = open();
-  const said = ["a\u0000b", `${"x".repeat(9)}\u{1f600}`.slice(0, 10)];
-  const cause = { reason: "Exited", message: said.join(" "), exit_code: 1, signal: null, last_lines: said };
+  const printed = ["a\u0000b", `${"x".repeat(9)}\u{1f600}`.slice(0, 10)];
+  const cause = { reason: "Exited", message: printed.join(" "), exit_code: 1, signal: null, last_lines: printed };
   const of = { target_revision_id: randomUUID(), target_phase: "failed", cause, server_version: "1\u0000" } as const;
   reporter.put(snapshot(randomUUID(), of));
   await clock.pass(20);

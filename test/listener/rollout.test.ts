@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import { suite, test } from "node:test";
 import { deployed, eventually, keepAsking, newRun, settled, startSite } from "./harness.ts";
 
-// Each test has a world of its own and mostly waits.
+// Each test has its own world and mostly waits, so they run concurrently.
 suite("the life of a deployment", { concurrency: true }, () => {
-  test("a first deployment starts a replica, opens the route and is reported ready with its version", async () => {
+  test("starts a replica for a first deployment, opens the route and reports it ready with its version", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site);
@@ -20,7 +20,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     assert.ok(!phases.slice(phases.indexOf("ready")).includes("starting"), phases.join());
   });
 
-  test("an update moves traffic without a failed request and ends the old replicas", async () => {
+  test("moves traffic in an update without a failed request and removes the old replicas", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug } = await deployed(site, newRun({ min_replicas: 2 }));
@@ -37,7 +37,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     assert.equal(answers.at(-1)?.revision, next.revision_id);
   });
 
-  test("a request that is under way when traffic moves is answered by the replica it began on", async () => {
+  test("lets the old replica answer a request in flight when traffic moves", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site);
@@ -55,7 +55,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     await eventually(site.replicas, (replicas) => replicas.join() === `${next.revision_id} ready`);
   });
 
-  test("an update whose start exits is reported with its cause, and the serving revision never stops", async () => {
+  test("reports the cause when the start of an update exits, and never stops the serving revision", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site);
@@ -75,7 +75,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     );
   });
 
-  test("a first deployment that fails leaves nothing behind, and its address says why", async () => {
+  test("leaves nothing behind when a first deployment fails, and answers with the reason at its address", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const deployment_id = randomUUID();
@@ -87,7 +87,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     assert.match(text, /No revision of this deployment/);
   });
 
-  test("a start that never gets healthy fails at its deadline", async () => {
+  test("fails a start at its deadline that never becomes healthy", async () => {
     await using site = await startSite();
     await site.startProcess();
     const { deployment_id } = await deployed(site);
@@ -97,7 +97,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     assert.equal(report.cause?.reason, "NotHealthy");
   });
 
-  test("a newer target replaces an unfinished one, and taking the target back ends it", async () => {
+  test("replaces an unfinished target by a newer one, and ends it when it is taken back", async () => {
     await using site = await startSite();
     await site.startProcess();
     const { deployment_id, run } = await deployed(site);
@@ -114,7 +114,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     await eventually(site.replicas, (replicas) => replicas.join() === `${run.revision_id} ready`);
   });
 
-  test("another number of replicas of the same revision starts or ends only the difference", async () => {
+  test("starts or removes only the difference when the number of replicas changes", async () => {
     await using site = await startSite();
     await site.startProcess();
     const { deployment_id, run } = await deployed(site);
@@ -130,7 +130,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     assert.equal(site.world.snapshot()[0]?.replicaId, first?.replicaId, "the oldest stays");
   });
 
-  test("a delete ends everything, reports it, and the address is unknown", async () => {
+  test("removes everything on delete, reports it, and closes the address", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { deployment_id, slug } = await deployed(site, newRun({ min_replicas: 2 }));
@@ -144,7 +144,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     );
   });
 
-  test("a serving replica that dies is started again, requests wait for it, and the report counts it", async () => {
+  test("restarts a serving replica that dies, lets requests wait for it, and counts the restart", async () => {
     await using site = await startSite({ faults: { startDelayMs: { min: 2_000, max: 2_000 } } });
     const process = await site.startProcess();
     const { deployment_id, slug, run } = await deployed(site);
@@ -163,7 +163,7 @@ suite("the life of a deployment", { concurrency: true }, () => {
     assert.equal(report.serving_revision_id, run.revision_id);
   });
 
-  test("with two replicas the death of one fails no request", async () => {
+  test("fails no request when one of two replicas dies", async () => {
     await using site = await startSite();
     const process = await site.startProcess();
     const { slug, run } = await deployed(site, newRun({ min_replicas: 2 }));

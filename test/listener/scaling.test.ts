@@ -9,10 +9,10 @@ import { startVirtualProcess, VirtualClock } from "./virtual-world.ts";
 
 const minuteMs = 60_000;
 const deploymentId = "00000000-0000-4000-8000-000000000000";
-/** A look, and the starts or ends that follow from it. */
+/** One round, and time for the starts or removals that follow from it. */
 const lookMs = 20_000;
 
-test("requests bring replicas at once, and they go half an hour after they were needed last", async () => {
+test("adds replicas for requests at once, and removes them half an hour after they were last needed", async () => {
   const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
   assert.deepEqual(site.ready(), [site.run.revision_id]);
   for (let count = 0; count < 35; count++) site.request(60 * minuteMs);
@@ -20,16 +20,16 @@ test("requests bring replicas at once, and they go half an hour after they were 
   assert.equal(site.ready().length, 4);
   for (let count = 0; count < 100; count++) site.request(10 * minuteMs);
   await site.clock.pass(lookMs);
-  assert.equal(site.ready().length, 5, "no more than it may have");
+  assert.equal(site.ready().length, 5, "the maximum");
   await site.clock.pass(38 * minuteMs);
   assert.equal(site.ready().length, 5);
   await site.clock.pass(3 * minuteMs);
-  assert.equal(site.ready().length, 4, "35 requests are under way still");
+  assert.equal(site.ready().length, 4, "35 requests are still in flight");
   await site.clock.pass(60 * minuteMs);
   assert.equal(site.ready().length, 1);
 });
 
-test("CPU and memory near their limits bring more as well; what stands near the target changes nothing", async () => {
+test("adds replicas for high CPU and memory, and changes nothing near the target", async () => {
   let cores = 0;
   let memoryMib = 100;
   const site = await startScaling({ min_replicas: 1, max_replicas: 8 }, (_, atMs) => ({
@@ -48,7 +48,7 @@ test("CPU and memory near their limits bring more as well; what stands near the 
   assert.equal(site.ready().length, 8);
 });
 
-test("the restarts of a deployment that sleeps in between are told once", async () => {
+test("reports restarts once for a deployment that sleeps in between", async () => {
   const site = await startScaling({ min_replicas: 0, max_replicas: 1 }, undefined, { idle_after_ms: 5 * minuteMs });
   for (let times = 0; times < 3; times++) {
     site.request(minuteMs);
@@ -61,7 +61,7 @@ test("the restarts of a deployment that sleeps in between are told once", async 
   assert.equal(site.restarts(), 1);
 });
 
-test("a listener that begins anew keeps what runs, and the next revision begins with as many", async () => {
+test("keeps the running replicas after a restart of the listener, and starts the next revision with as many", async () => {
   const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
   for (let count = 0; count < 30; count++) site.request(20 * minuteMs);
   await site.clock.pass(lookMs);
@@ -76,7 +76,7 @@ test("a listener that begins anew keeps what runs, and the next revision begins 
   assert.deepEqual(site.ready(), [next.revision_id, next.revision_id], "within its own bounds");
 });
 
-test("a server with state of its own stays alone, and one that sleeps wakes as one", async () => {
+test("keeps a server with exclusive state alone, and wakes it as one", async () => {
   const alone = await startScaling({ min_replicas: 1, max_replicas: 5, rollout: "handover" });
   for (let count = 0; count < 50; count++) alone.request(5 * minuteMs);
   await alone.clock.pass(2 * minuteMs);
@@ -92,7 +92,7 @@ test("a server with state of its own stays alone, and one that sleeps wakes as o
   assert.equal(sleeper.ready().length, 1);
 });
 
-test("runs that nobody waits for bring replicas where the server counts them, and one that does not is not asked again", async () => {
+test("adds replicas for background runs where servers report them, and asks others only once", async () => {
   const site = await startScaling({ min_replicas: 1, max_replicas: 5 });
   for (let count = 0; count < 15; count++) site.request(60 * minuteMs);
   site.sayRuns(31);
@@ -109,7 +109,7 @@ test("runs that nobody waits for bring replicas where the server counts them, an
   assert.equal(site.ready().length, 2);
 });
 
-/** A listener on virtual time with one deployment that has settled. */
+/** A listener on virtual time with one settled deployment. */
 async function startScaling(
   parts: Parameters<typeof newRun>[0],
   usageOf?: (replicaId: string, atMs: number) => Omit<ReplicaUsage, "replicaId">,
@@ -137,13 +137,13 @@ async function startScaling(
     clock,
     run,
     request: (lastsMs: number) => process.traffic.request(slug, lastsMs),
-    /** What its replicas say of runs from now on; null: nothing. */
+    /** The runs that its replicas report from now on. Null: they report none. */
     sayRuns: (count: number | null) => {
       runs = new Map([[run.revision_id, count]]);
     },
     asked: () => asked,
     ready: () => snapshot().map(({ revisionId }) => revisionId),
-    crash: () => world.crash(snapshot()[0]?.replicaId ?? assert.fail("none is ready")),
+    crash: () => world.crash(snapshot()[0]?.replicaId ?? assert.fail("no replica is ready")),
     restarts: () => controlPlane.samples.reduce((sum, { restarts }) => sum + restarts, 0),
     ids: () => snapshot().map(({ replicaId }) => replicaId),
     assign: (changes: Partial<Assignment>) => controlPlane.assign({ deployment_id: deploymentId, ...changes }),

@@ -10,7 +10,7 @@ const seeds = Number(process.env["PIERHEAD_SIMULATION_SEEDS"] ?? 20);
 const firstSeed = Number(process.env["PIERHEAD_SIMULATION_SEED"] ?? 1);
 const deploymentsMax = 6;
 
-test(`${seeds} seeded histories of a lying engine, dying listeners and an absent control plane settle as desired`, async (t) => {
+test(`settles ${seeds} seeded histories of a lying engine, dying listeners and an absent control plane`, async (t) => {
   for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {
     try {
       await simulate(seed);

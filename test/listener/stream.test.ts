@@ -24,7 +24,7 @@ async function startFollowing() {
   return { clock, controlPlane, listener, deploy, runs };
 }
 
-test("a listener that follows a stream and has nothing to do asks once in 30 s", async () => {
+test("calls the control plane once in 30 s while it follows a stream without changes", async () => {
   const { clock, controlPlane, listener } = await startFollowing();
   const before = controlPlane.calls.length;
   await clock.pass(600_000);
@@ -34,7 +34,7 @@ test("a listener that follows a stream and has nothing to do asks once in 30 s",
   assert.ok(listener.health().isLeading);
 });
 
-test("what is asked for comes by the stream, without a question", async () => {
+test("receives assignments by the stream without a poll", async () => {
   const { clock, controlPlane, deploy, runs } = await startFollowing();
   const revisionId = deploy();
   await clock.pass(1_000);
@@ -46,7 +46,7 @@ test("what is asked for comes by the stream, without a question", async () => {
   );
 });
 
-test("a stream that has got stuck is found by a heartbeat, and a control plane that was away is followed again", async () => {
+test("detects a stuck stream by a heartbeat, and follows a control plane again that was away", async () => {
   const { clock, controlPlane, deploy, runs } = await startFollowing();
   controlPlane.isStreamStuck = true;
   await clock.pass(20_000);
@@ -65,14 +65,14 @@ test("a stream that has got stuck is found by a heartbeat, and a control plane t
   assert.equal(controlPlane.calls.at(-1)?.path, "/dp/v1/heartbeat");
 });
 
-test("a newer session ends a stream, and whoever followed it stops acting", async () => {
+test("ends a stream and stops acting when a newer session exists", async () => {
   const { clock, controlPlane, listener } = await startFollowing();
   controlPlane.epoch += 1;
   await clock.pass(11_000);
   assert.equal(listener.health().isLeading, false);
 });
 
-test("where streams bring nothing, assignments are asked for by long poll", async () => {
+test("falls back to long polls where streams bring nothing", async () => {
   const clock = new VirtualClock(2);
   const world = new SimulatedWorld({ seed: 2, clock });
   const controlPlane = new ControlPlane(clock);

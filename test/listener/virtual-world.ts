@@ -8,7 +8,7 @@ import { createListener, type Listener } from "../../src/listener/listener.ts";
 import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
-/** An engine that is slow, refuses, lies and forgets to call back; replicas that fail to start and die. */
+/** An engine that is slow, refuses, lies and loses callbacks, with replicas that fail to start and die. */
 export const hostile: Partial<Faults> = {
   startDelayMs: { min: 5, max: 8_000 },
   stopDelayMs: { min: 1, max: 5_000 },
@@ -22,7 +22,7 @@ export const hostile: Partial<Faults> = {
   changeIsLost: 0.1,
 };
 
-/** Time that passes when it is told to. Same seed, same chances. */
+/** A clock that a test advances, with seeded randomness. */
 export class VirtualClock implements Clock {
   #nowMs = 1_700_000_000_000;
   #turn = 0;
@@ -63,7 +63,7 @@ export class VirtualClock implements Clock {
     return items[Math.floor(this.random() * items.length)];
   }
 
-  /** Lets time pass; between two timers everything that follows from the first one happens. */
+  /** Advances time. Between two timers, everything that follows from the first one completes. */
   async pass(ms: number): Promise<void> {
     const endMs = this.#nowMs + ms;
     await settle();
@@ -77,12 +77,12 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Promises follow each other without timers; a few turns of the event loop let every chain of them end. */
+/** Waits for promise chains without timers. A few turns of the event loop let each of them end. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 2; turn++) await new Promise(setImmediate);
 }
 
-/** Routes and requests in virtual time. What begins on a replica stays with it until it ends. */
+/** Routes and requests in virtual time. A request stays on its replica until it ends. */
 export class VirtualTraffic implements Traffic {
   readonly routes = new Map<string, Route>();
   readonly #clock: Clock;
@@ -107,7 +107,7 @@ export class VirtualTraffic implements Traffic {
     return this.#inFlight.get(replicaId) ?? 0;
   }
 
-  /** Nobody charts a simulation. */
+  /** Simulations collect no metrics. */
   counts(): [] {
     return [];
   }
@@ -139,7 +139,7 @@ export class VirtualTraffic implements Traffic {
     });
   }
 
-  /** A request arrives, and if a replica takes it, it lasts this long. */
+  /** A request arrives and, if a replica accepts it, lasts this long. */
   request(slug: string, lastsMs: number): void {
     const route = this.routes.get(slug);
     if (route === undefined) return;
@@ -160,11 +160,11 @@ export class VirtualTraffic implements Traffic {
 export interface VirtualProcess {
   listener: Listener;
   traffic: VirtualTraffic;
-  /** As `kill -9`: no timer fires, no call is answered, nothing is said to anybody. */
+  /** Kills the process like `kill -9`: no timer fires and no call is answered. */
   kill(): void;
 }
 
-/** A listener process on virtual time. @param knows what its engine is to know of replicas. */
+/** Starts a listener process on virtual time. @param knows the optional features of its compute. */
 export function startVirtualProcess(
   clock: VirtualClock,
   world: SimulatedWorld,
@@ -194,14 +194,14 @@ export function startVirtualProcess(
     type: engine.type,
     ensure: (spec, signal) => alive(() => engine.ensure(spec, signal)),
     async observe(signal) {
-      // A driver that has just been opened has nothing old to answer with.
+      // A freshly opened driver has no outdated list to answer with.
       while (!hasObserved) hasObserved = (await engine.observe(signal).catch(() => null)) === world.snapshot();
       return alive(() => engine.observe(signal));
     },
     remove: (replicaId, options) => alive(() => engine.remove(replicaId, options)),
     removeAll: (options) => alive(() => engine.removeAll(options)),
     removeState: (deploymentId) => alive(() => engine.removeState(deploymentId)),
-    onChange: (look) => engine.onChange(() => void (isKilled || look())),
+    onChange: (changed) => engine.onChange(() => void (isKilled || changed())),
     close: () => engine.close(),
   };
   const traffic = new VirtualTraffic(own);
