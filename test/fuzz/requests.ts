@@ -23,7 +23,7 @@ export interface FuzzRequest {
 
 export type Kind =
   | "valid"
-  | "spoiled body"
+  | "mutated body"
   | "broken body"
   | "odd query"
   | "odd path"
@@ -175,7 +175,7 @@ const withBody = fc.oneof(
     .map((operation) =>
       fc
         .tuple(validRequest(operation), mutatedBody(validBody(operation)))
-        .map(([request, body]): FuzzRequest => ({ ...request, kind: "spoiled body", body })),
+        .map(([request, body]): FuzzRequest => ({ ...request, kind: "mutated body", body })),
     ),
 );
 const broken = fc.tuple(valid, invalidJson).map(([request, body]): FuzzRequest => {

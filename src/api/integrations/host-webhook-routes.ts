@@ -39,7 +39,8 @@ export function addHostWebhookRoutes(api: Api): void {
     if (!isSigned(host, request.headers, body, secret)) throw errors.webhookUnsigned();
     const events = readHostEvents(host, request.headers, body).map(({ urls, branch, commitSha }) => ({
       repoKeys: urls.map(repositoryKey).filter((key) => key !== null),
-      ...{ branch, commitSha },
+      branch,
+      commitSha,
     }));
     if (events.length === 0) return { status: "ignored" as const };
     // Most hosts sign only the content, so the same content with another delivery id is the same message.

@@ -92,7 +92,14 @@ function integrationOf(row: IntegrationRow, ownUrl: string): Integration {
   const { id, host, name, url, username, installation_id, has_token, has_ssh_key } = row;
   const receivesWebhooks = installation_id === null && host !== "git";
   return {
-    ...{ id, host, name, url, username, installation_id, has_token, has_ssh_key },
+    id,
+    host,
+    name,
+    url,
+    username,
+    installation_id,
+    has_token,
+    has_ssh_key,
     webhook_url: receivesWebhooks ? `${ownUrl.replace(/\/+$/, "")}/v1/integrations/${id}/webhook` : null,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),

@@ -64,7 +64,12 @@ export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
 function connectionOf(row: AgentConnectionRow): AgentConnection {
   const { id, agent_id, oauth_token_id, provider_id, account_label, scopes, created_by } = row;
   return {
-    ...{ id, agent_id, oauth_token_id, provider_id, scopes, created_by },
+    id,
+    agent_id,
+    oauth_token_id,
+    provider_id,
+    scopes,
+    created_by,
     provider_account_label: account_label,
     expires_at: row.expires_at?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),

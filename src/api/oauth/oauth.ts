@@ -13,7 +13,10 @@ export function createOAuth({ server, deps }: Api): OAuthDeps {
   const underway = new Underway();
   server.addHook("onClose", () => underway.settle());
   return {
-    ...{ db, sealer, logger, underway },
+    db,
+    sealer,
+    logger,
+    underway,
     owner: settings.owner,
     fetch: createProviderFetch(settings),
     callbackUrl: (provider) => callbackUrlOf(provider, settings),

@@ -127,7 +127,10 @@ async function discoveredProvider(
   const redirectUri = callbackUrlOf({ id, provider_id: providerId, is_dynamic_client: true }, settings);
   const { allowPrivateNetwork } = settings;
   const found = await discoverMcpProvider(fetch, {
-    ...{ name, mcpServerUrl, redirectUri, allowPrivateNetwork },
+    name,
+    mcpServerUrl,
+    redirectUri,
+    allowPrivateNetwork,
   });
   const fields = { ...found.settings, ...found.discovered };
   return draftProvider(sealer, organizationId, { id, providerId, fields, secret: found.secret });
@@ -145,8 +148,18 @@ function fieldsOf(row: ProviderRow) {
   const { name, client_id, auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method } = row;
   const { authorization_params, allowed_redirect_uris, default_redirect_uri, issuer, revocation_url } = row;
   return {
-    ...{ name, client_id, auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method },
-    ...{ authorization_params, allowed_redirect_uris, default_redirect_uri, issuer, revocation_url },
+    name,
+    client_id,
+    auth_url,
+    token_url,
+    uses_pkce,
+    provider_type,
+    token_endpoint_auth_method,
+    authorization_params,
+    allowed_redirect_uris,
+    default_redirect_uri,
+    issuer,
+    revocation_url,
   };
 }
 

@@ -138,7 +138,14 @@ function tokenOf(row: TokenRow): OAuthToken {
 function eventOf(row: TokenEventRow): TokenEvent {
   const { id, provider_id, agent_id, event_type, reason, source, account_label, scopes, detail } = row;
   return {
-    ...{ id, provider_id, agent_id, event_type, reason, source, scopes, detail },
+    id,
+    provider_id,
+    agent_id,
+    event_type,
+    reason,
+    source,
+    scopes,
+    detail,
     provider_account_label: account_label,
     acknowledged_at: row.acknowledged_at?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),

@@ -113,7 +113,13 @@ function webhookOf(row: WebhookRow, { role }: Principal): Webhook {
   const { id, description, types, deployment_ids, enabled, disabled_reason } = row;
   const url = maySeeSecrets(role) ? row.url : `${new URL(row.url).origin}/`;
   return {
-    ...{ id, url, description, types, deployment_ids, enabled, disabled_reason },
+    id,
+    url,
+    description,
+    types,
+    deployment_ids,
+    enabled,
+    disabled_reason,
     failing_since: row.failing_since?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
@@ -123,7 +129,15 @@ function webhookOf(row: WebhookRow, { role }: Principal): Webhook {
 function deliveryOf(row: DeliveryRow): WebhookDelivery {
   const { id, webhook_id, type, status, attempts, duration_ms, response_status, response_text, error } = row;
   return {
-    ...{ id, webhook_id, type, status, attempts, duration_ms, response_status, response_text, error },
+    id,
+    webhook_id,
+    type,
+    status,
+    attempts,
+    duration_ms,
+    response_status,
+    response_text,
+    error,
     event_id: row.event_id === null ? null : String(row.event_id),
     next_attempt_at: row.next_attempt_at?.toISOString() ?? null,
     last_attempt_at: row.last_attempt_at?.toISOString() ?? null,
