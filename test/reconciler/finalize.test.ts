@@ -20,7 +20,11 @@ eachDatabase("a delete keeps an artifact that another deployment of the same sou
   const [ending, starting] = [await makeDeployment(db, world), await makeDeployment(db, world)];
   const saved = (key: string) =>
     saveArtifact(db, world.tenantId, key, {
-      ...{ kind: "directory", path: `/artifacts/${key}`, digest: randomUUID(), runtime: "node", keepsState: false },
+      kind: "directory",
+      path: `/artifacts/${key}`,
+      digest: randomUUID(),
+      runtime: "node",
+      keepsState: false,
       start: { runner: "command", argv: ["node"] },
     } as never);
   const [shared, own] = [randomUUID(), randomUUID()];

@@ -33,7 +33,7 @@ export async function runHistory(seed: number): Promise<Record<string, number>> 
     try {
       assertHolds();
     } catch (error) {
-      // Kept apart: what the engine or a step throws is an error that the listener or the pass would handle.
+      // Recorded, not thrown: the pass or the listener that made the change would handle the error.
       controlPlane.failure ??= error;
     }
   };

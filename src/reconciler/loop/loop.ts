@@ -96,7 +96,7 @@ export class ReconcilerLoop {
     const { db, logger } = this.#deps;
     this.#isClaiming = true;
     try {
-      // Before the claim, because it may extend deadlines of what is claimed.
+      // Before the claim, because it may extend deadlines of the claimed deployments.
       await this.#recordActivity();
       while (this.#isWoken && this.#running.size < reconcileConcurrencyMax && !this.#stopping.signal.aborted) {
         this.#isWoken = false;
@@ -189,13 +189,11 @@ export class ReconcilerLoop {
 
   async #resync(): Promise<void> {
     // While the database is away, nothing is known of listeners either. The failed claim has been logged already.
-    if (
-      !(await this.#recordActivity().then(
-        () => true,
-        () => false,
-      ))
-    )
-      return;
+    const isDatabaseAway = await this.#recordActivity().then(
+      () => false,
+      () => true,
+    );
+    if (isDatabaseAway) return;
     await watchListeners(this.#deps);
     if ((await resync(this.#deps, this.#metrics)) > 0) this.#claimSoon();
   }

@@ -154,7 +154,7 @@ interface Failure {
   isFinal: boolean;
 }
 
-/** Creates what is missing, and returns why that failed this time; null: everything exists. */
+/** Creates missing databases, and returns why that failed this time; null: all of them exist. */
 async function createDatabases(
   { store, logger, outward }: DatabaseDeps,
   databases: DatabaseServers,
