@@ -10,9 +10,9 @@ import { type ServerProcess, startServerProcess } from "../storm/server-process.
 import { startPostgresServer } from "../support/postgres-server.ts";
 
 /**
- * npm run soak [-- --minutes 20] [--per-minute 20] [--postgres]: one server under steady deploys, updates, rollbacks, reads
- * and deletes of simulated replicas. Memory, open files and the database are looked at all the time: what grows from
- * the third quarter to the last is what would grow for days. A day: `-- --minutes 1440`. Ends with the line `N passed, N failed`.
+ * npm run soak [-- --minutes 20] [--per-minute 20] [--postgres]: runs one server under steady deploys, updates, rollbacks, reads
+ * and deletes of simulated replicas. Samples memory, open files and the database all the time. A figure that grows from
+ * the third quarter to the last would grow for days. One day is `-- --minutes 1440`. Ends with the line `N passed, N failed`.
  */
 const { values: options } = parseArgs({
   options: {
@@ -24,28 +24,28 @@ const { values: options } = parseArgs({
 const minutes = Number(options.minutes);
 const pauseMs = 60_000 / Number(options["per-minute"]);
 
-/** So many live at a time; the oldest goes for each that comes. */
+/** Deployments alive at a time. Each new one replaces the oldest. */
 const aliveMax = 50;
 const samplesWanted = 60;
 
 interface Sample {
   atMs: number;
   rssMib: number;
-  /** Without those of the embedded database, which keeps each file of a table open once it was read: some 220. */
+  /** Without those of the embedded database, which keeps about 220 table files open once it has read them. */
   openFiles: number;
-  /** Its tables: not the log of changes, of which it keeps up to a bound. */
+  /** Size of the tables without the write-ahead log, which is bounded. */
   databaseMib: number;
-  /** Of the embedded database; 0: PostgreSQL looks after its own. */
+  /** Size of the embedded database's log; 0 for PostgreSQL, which bounds its own. */
   walMib: number;
 }
 
-/** Upkeep writes a checkpoint after 64 MiB, looked at once a minute; files of the log are kept for use again until then. */
+/** Upkeep checks once a minute and writes a checkpoint after 64 MiB. Until then log files are kept for reuse. */
 const walMibMax = 200;
 
 /**
- * How much higher the lowest value of the last quarter may be than that of the quarter before, as a share. The lowest of
- * many: memory that waits to be collected is no growth. The database keeps about 50 kB of each deploy (revisions, events,
- * audit, log lines), which housekeeping forgets after days.
+ * How much the lowest value of the last quarter may exceed that of the quarter before, as a share. The lowest of
+ * many, because memory that waits for collection is not growth. The database keeps about 50 kB per deploy (revisions, events,
+ * audit, log lines), which housekeeping deletes after days.
  */
 const growthMax = { rssMib: 0.05, openFiles: 0.05, databaseMib: 0.25 } as const;
 
@@ -92,7 +92,7 @@ async function soak({ url, apiKey, child }: ServerProcess): Promise<Sample[]> {
   return samples;
 }
 
-/** A deploy, an update, a rollback, and what a person would look at. */
+/** A deploy, an update, a rollback, and the reads of a person. */
 async function live(client: Client): Promise<string> {
   const image = (tag: number) => ({ image_uri: `registry.example/team/agent:${tag}` });
   const made = await client.createDeployment({
@@ -132,10 +132,10 @@ async function look(pid: number): Promise<Omit<Sample, "atMs">> {
   };
 }
 
-/** Descriptors of a process, sockets and pipes too, but for the files in this directory. */
+/** Counts the descriptors of a process, including sockets and pipes, except files in this directory. */
 async function countOpen(pid: number, directory: string): Promise<number> {
   const names = await readdir(`/proc/${pid}/fd`);
-  // One that was closed meanwhile has no target.
+  // A descriptor that was just closed has no target.
   const targets = await Promise.all(names.map((name) => readlink(`/proc/${pid}/fd/${name}`).catch(() => directory)));
   return targets.filter((target) => !target.startsWith(directory)).length;
 }

@@ -3,13 +3,13 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { resetSocket } from "../support/reset-socket.ts";
 
-/** One address in front of several servers: each connection goes to the next one that is ready. */
+/** A load balancer: one address in front of several servers. Each connection goes to the next ready server. */
 export interface Balancer extends AsyncDisposable {
-  /** As `http://host:port`. */
+  /** Address in the form `http://host:port`. */
   url: string;
 }
 
-/** As a load balancer asks: a server that is late is out until it answers again, and its connections are cut. */
+/** Checks health as a load balancer does: a late server is removed until it answers, and its connections are cut. */
 const lookIntervalMs = 300;
 const lookTimeoutMs = 3_000;
 

@@ -9,14 +9,14 @@ import { freePort } from "../support/free-port.ts";
 import { type ServerProcess, startServerProcess } from "./server-process.ts";
 import type { Clocks } from "./skewed-clocks.ts";
 
-/** What all replicas of a control plane share. */
+/** Settings that all replicas of a control plane share. */
 export const keys = {
   admin: mintApiKey().key,
   listener: mintApiKey().key,
   master: randomBytes(32).toString("base64"),
 };
 
-/** One of several servers on one database; it has a port and a data directory for its whole life, and dies often. */
+/** One of several servers on one database. It keeps its port and data directory across its many restarts. */
 export class Replica {
   readonly dataDir: string;
   readonly url: string;
@@ -40,7 +40,7 @@ export class Replica {
     this.#server = await startServerProcess(this.dataDir, this.#environment, { program: this.program });
   }
 
-  /** It ends, cleanly or at once, and another one begins. */
+  /** Ends the process, cleanly or by SIGKILL, and starts it again. */
   async restart(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {
     this.server.child.kill(signal);
     await this.server.ended;
@@ -59,11 +59,11 @@ export interface ReplicasWanted {
   databaseUrl: string;
   program?: string;
   environment?: Record<string, string>;
-  /** Another clock for each of them. */
+  /** Environment of each replica, such as its clock. */
   clocks?: Clocks;
 }
 
-/** Replicas on one database, each ready. */
+/** Starts replicas on one database and waits until each is ready. */
 export async function startReplicas(wanted: ReplicasWanted): Promise<Replica[]> {
   const environment = {
     DATABASE_URL: wanted.databaseUrl,
@@ -84,12 +84,12 @@ export async function startReplicas(wanted: ReplicasWanted): Promise<Replica[]> 
     replica.program = wanted.program ?? ".";
     replicas.push(replica);
   }
-  // All at once on an empty database, as a cluster starts them.
+  // All start at the same time on an empty database, as in a cluster.
   await Promise.all(replicas.map((replica) => replica.start()));
   return replicas;
 }
 
-/** `pierhead listener` on process compute, in a process of its own. */
+/** `pierhead listener` on process compute, as a separate process. */
 export class ListenerProcess {
   readonly dataDir: string;
   readonly url: string;
@@ -147,8 +147,8 @@ export interface Harm {
 }
 
 /**
- * Something bad every `pauseMs`: a replica is killed, restarted, or stands still for up to `freezeMsMax`, while at least
- * one of the others works; now and then the listener is killed.
+ * Injects a fault every `pauseMs`: kills, restarts or freezes a replica for up to `freezeMsMax`, while at least
+ * one of the others works. Kills the listener now and then.
  */
 export function startHarm(
   replicas: Replica[],
@@ -185,12 +185,12 @@ export function startHarm(
     }
   });
   const freezing = lane(async (replica, turn) => {
-    // Every second time long enough that others take for dead who is not.
+    // Every second freeze is long enough that the others consider the replica dead.
     await replica.freeze(turn % 2 === 1 ? freezeMsMax : Math.random() * freezeMsMax);
     counts.freezes += 1;
   });
   const ended = Promise.all([killing, freezing]);
-  // Whoever stops it is told.
+  // A failure is rethrown when the storm is stopped.
   ended.catch(() => {});
   return {
     counts,

@@ -19,12 +19,12 @@ import {
 
 const pushPoints: readonly (FaultPoint | string)[] = ["branch polled", "push received", "push revisions created"];
 
-/** Whether a server that dies there dies of a push; the rest of a life need not be lived then. */
+/** Returns whether a fault point belongs to a push. Then the rest of the scenario is skipped. */
 export const isOfPush = (points: string[]) => points.every((point) => pushPoints.includes(point));
 
 /**
- * A commit from the message of its host to the replica that answers. The host says it again when nobody answers. Ends
- * with nothing left; throws when the push was lost or built twice.
+ * Follows a commit from its host's webhook to the replica that answers. The host repeats an unanswered webhook. Deletes everything
+ * at the end. Throws when the push was lost or built twice.
  */
 export async function pushThrough(
   survivor: Survivor,
@@ -42,7 +42,7 @@ export async function pushThrough(
   await eventually(
     () => call((api) => api.getGitSettings({ deployment_id: id })),
     ({ followed }) => followed?.commit_sha === first,
-    { what: "a first look at the branch", timeoutMs: settleTimeoutMs },
+    { what: "a first poll of the branch", timeoutMs: settleTimeoutMs },
   );
 
   const second = await repository.commit(nodeAgent(`${name}-2`));
@@ -59,11 +59,11 @@ export async function pushThrough(
 
   await call((api) => api.deleteDeployment({ deployment_id: id }).catch(ignoreGone));
   await call((api) => api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs }));
-  // The next life has a host of its own.
+  // The next scenario has its own host.
   await call((api) => api.deleteIntegration({ integration_id: integration.id }).catch(ignoreGone));
 }
 
-/** The message of the host, under one name however often it is sent. */
+/** Sends the host's webhook, always with the same delivery id. */
 async function tell(survivor: Survivor, body: string): Promise<void> {
   const headers = {
     "x-github-event": "push",

@@ -1,18 +1,18 @@
 import type { ServerProcess } from "./server-process.ts";
 
-/** A build whose servers died thrice is given up, as it should be: no build of a life may meet more deaths than this. */
+/** The server gives a build up after three deaths, as it should, so no build of a scenario may see more deaths than this. */
 const deathsMax = 2;
 
-/** A quiet machine deploys in about two seconds: so far apart, deaths hit each part of it. */
+/** A quiet machine deploys in about two seconds, so deaths at this distance hit each part of a deploy. */
 const spreadMs = 3_000;
 
-/** Ends whichever server of a life lives with SIGKILL, at random moments from the life's first second to its last. */
+/** Kills the running server of a scenario with SIGKILL at random moments, from its first second to its last. */
 export class RandomDeaths {
   #server: ServerProcess | undefined;
   #timer: NodeJS.Timeout | undefined;
   #deaths = 0;
 
-  /** The server that is to die next. */
+  /** The server to kill next. */
   follow(server: ServerProcess): void {
     this.#server = server;
     void server.ended.then(() => {
@@ -21,7 +21,7 @@ export class RandomDeaths {
     this.#plan();
   }
 
-  /** No build goes on: the next one may meet as many deaths again. */
+  /** Resets the count of deaths, because no build is in progress. */
   settled(): void {
     this.#deaths = 0;
     this.#plan();

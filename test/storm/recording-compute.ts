@@ -5,19 +5,19 @@ import {
   type SimulatedWorldOptions,
 } from "../../src/compute/simulated.ts";
 
-/** A simulated driver that remembers what it was told to start, and what of it should not have been. */
+/** A simulated driver that records its starts, and those that should not have happened. */
 export interface RecordingCompute extends SimulatedCompute {
-  /** Revisions that were ever started. */
+  /** Revisions that were started at least once. */
   readonly started: ReadonlyMap<string, ReadonlySet<string>>;
-  /** Starts of what runs under another name, though nothing of it had died, and of what had been ended. */
+  /** Starts of a revision that already ran under another name without a death, or that had ended. */
   readonly wrong: readonly string[];
-  /** Replicas that are there now. */
+  /** Replicas that exist now. */
   count(): number;
 }
 
 /**
- * In this world nothing dies by itself and every deployment has one replica: a second start of a revision is work done
- * twice, by whoever decided it.
+ * Here no replica dies on its own and every deployment has one replica, so a second start of a revision is work done
+ * twice.
  */
 export function openRecordingCompute(options: SimulatedWorldOptions): RecordingCompute {
   const compute = openSimulatedCompute(options);

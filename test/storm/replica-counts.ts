@@ -3,7 +3,7 @@ import path from "node:path";
 import type pg from "pg";
 import { eventually } from "../support/eventually.ts";
 
-/** A build whose server died twice, and passes that failed and are made again after minutes: settling measures nothing. */
+/** Covers a build whose server died twice and passes that retry after minutes. Settling measures nothing. */
 const settleTimeoutMs = 1_200_000;
 
 const unsettled = "('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')";
@@ -15,7 +15,7 @@ export async function waitUntilSettled(db: pg.Client): Promise<void> {
   await eventually(
     () => counted(db, `revisions where status in ${unsettled}`),
     (count) => count === 0,
-    { timeoutMs: settleTimeoutMs, what: "no revision on its way" },
+    { timeoutMs: settleTimeoutMs, what: "no revision in progress" },
   );
 }
 
@@ -30,13 +30,13 @@ export async function waitUntilGone(db: pg.Client): Promise<void> {
   );
 }
 
-/** Deployments whose build was given up because its servers died three times: as it should be, and the user is told. */
+/** Deployments whose build was given up because its servers died three times. That is correct, and the user sees why. */
 export async function findGivenUp(db: pg.Client): Promise<string[]> {
   const { rows } = await db.query(`select deployment_id as id from revisions where ${isGivenUp}`);
   return rows.map(({ id }) => id);
 }
 
-/** Others that failed, for whoever looks for the reason. */
+/** Other failures, printed for debugging. */
 export async function findFailures(db: pg.Client): Promise<string[]> {
   const { rows } = await db.query(
     `select r.id, r.status, r.status_message, b.attempts, b.owner from revisions r left join builds b on b.revision_id = r.id
@@ -47,7 +47,7 @@ export async function findFailures(db: pg.Client): Promise<string[]> {
 
 const isGivenUp = "status = 'BUILD_FAILED' and status_message like 'The server that ran this build died%'";
 
-/** What must be 0 once all have settled: lost, done twice, not serving. */
+/** Counts that must be 0 once all have settled: lost, done twice, not serving. */
 export async function countWrong(db: pg.Client, accepted: Map<string, string>): Promise<Record<string, number>> {
   const ids = [...accepted.keys()];
   return {
@@ -56,8 +56,8 @@ export async function countWrong(db: pg.Client, accepted: Map<string, string>): 
       "unnest($1::uuid[]) as a (id) where not exists (select from deployments d where d.id = a.id)",
       [ids],
     ),
-    "deployments that nobody was told of": await counted(db, "deployments where not id = any($1::uuid[])", [ids]),
-    "revisions more or less than were asked for": await counted(
+    "deployments that no create returned": await counted(db, "deployments where not id = any($1::uuid[])", [ids]),
+    "revisions more or fewer than requested": await counted(
       db,
       `(select d.id from deployments d left join revisions r on r.deployment_id = d.id group by d.id
          having count(r.id) <> case when d.id = any($1::uuid[]) then 2 else 1 end) as odd`,
@@ -73,12 +73,12 @@ export async function countWrong(db: pg.Client, accepted: Map<string, string>): 
          (select r.id from revisions r where r.deployment_id = d.id and not (${isGivenUp})
            order by r.seq desc limit 1)`,
     ),
-    "assignments that are not of the active revision": await counted(
+    "assignments of another revision than the active one": await counted(
       db,
       `deployments d join assignments a on a.deployment_id = d.id
         where a.spec -> 'target' ->> 'revision_id' is distinct from d.active_revision_id::text`,
     ),
-    "moves that were made twice": await counted(
+    "status moves made twice": await counted(
       db,
       `(select 1 from events where kind = 'revision.status'
          group by revision_id, data ->> 'from', data ->> 'to' having count(*) > 1) as twice`,
@@ -86,15 +86,15 @@ export async function countWrong(db: pg.Client, accepted: Map<string, string>): 
   };
 }
 
-/** Those that get a second revision: every fourth of the simulated ones. */
+/** Deployments that get a second revision: every fourth of the simulated ones. */
 export function updatedOf(accepted: Map<string, string>): string[] {
   return [...accepted].filter(([, name], index) => index % 4 === 0 && name.startsWith("storm-")).map(([id]) => id);
 }
 
-/** What must be 0 once all are deleted. */
+/** Counts that must be 0 once all are deleted. */
 export async function countLeft(db: pg.Client, dataDirs: string[]): Promise<Record<string, number>> {
   const left: Record<string, number> = {};
-  // Artifacts that are images are a row only: housekeeping forgets it an hour after the last use.
+  // An image artifact is only a row. Housekeeping deletes it an hour after its last use.
   left["rows left in artifacts"] = await counted(db, "artifacts where key not like 'image:%'");
   for (const table of ["revisions", "assignments", "observations", "reconcile_queue", "builds", "secret_sets"]) {
     left[`rows left in ${table}`] = await counted(db, table);
@@ -103,7 +103,7 @@ export async function countLeft(db: pg.Client, dataDirs: string[]): Promise<Reco
   return { ...left, ...(await countLeftOnDisk(dataDirs)) };
 }
 
-/** The same of directories and processes. */
+/** The same for directories and processes. */
 export async function countLeftOnDisk(dataDirs: string[]): Promise<Record<string, number>> {
   const left: Record<string, number> = {};
   for (const name of ["replicas", "state", "builds", "artifacts", "uploads"]) {
@@ -113,7 +113,7 @@ export async function countLeftOnDisk(dataDirs: string[]): Promise<Record<string
   return left;
 }
 
-/** The last number that was seen: 0, or what would not go. */
+/** Returns the last number that was read: 0, or the number that remained. */
 async function settled(count: () => Promise<number>): Promise<number> {
   return eventually(count, (found) => found === 0, { timeoutMs: 120_000 }).catch(count);
 }
@@ -123,7 +123,7 @@ async function entries(dataDirs: string[], name: string): Promise<number> {
   return lists.flat().length;
 }
 
-/** Processes that carry our marks: replicas of these data directories, and builds. */
+/** Processes with our marks: replicas of these data directories, and builds. */
 async function strayProcesses(dataDirs: string[]): Promise<number> {
   let left = 0;
   for (const pid of await readdir("/proc").catch(() => [])) {

@@ -28,22 +28,22 @@ import { inLanes, judge, surely } from "./surely.ts";
 
 export interface ReplicaStorm {
   replicas: number;
-  /** On simulated compute. */
+  /** Deployments on simulated compute. */
   deployments: number;
-  /** On process compute, built from a commit each. */
+  /** Deployments on process compute, each built from its own commit. */
   agents: number;
-  /** Longest time that a replica stands still; leases last 30 s. */
+  /** Longest freeze of a replica. Leases last 30 s. */
   freezeMs: number;
-  /** How far the clocks of replicas and listener are from the right time, one ahead and one behind; 0: not at all. */
+  /** Offset of the clocks of replicas and listener, one ahead and one behind; 0 for none. */
   skewMinutes: number;
-  /** How far the clock of PostgreSQL is set, forward and back again; 0: never. */
+  /** How far the clock of PostgreSQL jumps, forward and back; 0 for never. */
   jumpMinutes: number;
 }
 
-/** Between one harm and the next of its kind. */
+/** Pauses between faults of one kind. */
 const pauseMs = 2_000;
 
-/** While the listener is killed again and again, on a machine that does other things too; it measures nothing. */
+/** The listener is killed repeatedly and the machine is busy, so this limit measures nothing. */
 const settleTimeoutMs = 240_000;
 
 interface World {
@@ -51,15 +51,15 @@ interface World {
   db: pg.Client;
   compute: RecordingCompute;
   agents: { id: string; version: string }[];
-  /** Ids of every deployment whose create was answered. */
+  /** Ids of all deployments whose create was answered. */
   accepted: Map<string, string>;
   listenerId: string;
   repository: { url: string; commit(files: Record<string, string>): Promise<string> };
 }
 
 /**
- * Several control planes on one PostgreSQL, killed, frozen and restarted while deployments are made, updated and deleted.
- * Afterwards everything is counted. @returns how many of the counts were as they must be, and how many were not.
+ * Runs several control planes on one PostgreSQL and kills, freezes and restarts them while deployments are created, updated and
+ * deleted. Counts everything afterwards. @returns how many counts were right and how many were wrong.
  */
 export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: number; failed: number }> {
   const library = findFakeTime();
@@ -69,7 +69,7 @@ export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: numb
     return { passed: 0, failed: 0 };
   }
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-replicas-"));
-  // PostgreSQL runs as a user of its own.
+  // PostgreSQL runs as a separate user and must be able to enter.
   await chmod(directory, 0o711);
   const databaseClock = path.join(directory, "clock");
   await writeFile(databaseClock, "+0");
@@ -98,7 +98,7 @@ export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: numb
     await listener.start();
     stop.defer(() => listener.end("SIGTERM"));
     const others = await clocks?.countOthers([...replicas, listener].map(({ url }) => `${url}/ok`));
-    if (others) throw new Error(`${others} clocks are not as they were set`);
+    if (others) throw new Error(`${others} clocks differ from their setting`);
     const api = createClient({ baseUrl: balancer.url, apiKey: keys.admin });
     const { id, listener_key: key } = await api.createListener({
       body: { compute_type: "k8s", compute_id: "simulated", compute_config: {} },
@@ -115,7 +115,7 @@ export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: numb
   }
 }
 
-/** Forward and back, with time between for servers to see it. */
+/** Sets the clock forward and back, with time in between for servers to notice. */
 function setClock(file: string, minutes: number): Disposable {
   let isAhead = false;
   const timer = setInterval(() => {
@@ -150,7 +150,7 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
     const { kills, freezes, restarts, listenerKills } = await harm.stop();
     say(`replicas: ${kills} killed, ${freezes} frozen, ${restarts} restarted; listener: ${listenerKills} killed`);
   }
-  counts["work that the driver was given twice"] = world.compute.wrong.length;
+  counts["work that the driver received twice"] = world.compute.wrong.length;
   for (const wrong of world.compute.wrong.slice(0, 5)) say(wrong);
   await eventually(
     () => world.compute.count(),
@@ -158,10 +158,10 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
     { what: "no simulated replica", timeoutMs: settleTimeoutMs },
   );
   const found = await corrections(replicas);
-  // Who stood still for longer than a lease goes on with passes that others have ended: its own resync is the first to see.
+  // A replica frozen for longer than a lease continues passes that others have finished. Its own resync notices first.
   if (storm.freezeMs < deploymentLeaseMs) counts["lost changes that a resync found"] = found;
   else say(`${found} changes were found by a resync`);
-  // Directories of artifacts that a killed server left go when it starts again.
+  // A killed server removes the artifact directories it left behind when it restarts.
   for (const replica of replicas) await replica.restart();
   const dataDirs = [...replicas.map(({ dataDir }) => dataDir), listener.dataDir];
   Object.assign(counts, await countLeft(world.db, dataDirs));
@@ -170,14 +170,14 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
 
 async function createAll(world: World, storm: ReplicaStorm): Promise<void> {
   const simulated = Array.from({ length: storm.deployments }, (_, index) => () => createSimulated(world, index));
-  // A build each: of the same commit there would be one for all.
+  // Each agent has its own commit, because one commit would be built once for all.
   const agents: (() => Promise<void>)[] = [];
   for (let index = 0; index < storm.agents; index += 1) {
     const name = `agent-${index}`;
     const commit = await world.repository.commit(nodeAgent(name));
     agents.push(() => createAgent(world, name, commit));
   }
-  // Between the others, from the beginning to the end.
+  // Spread between the others, from beginning to end.
   const every = Math.max(1, Math.floor(storm.deployments / Math.max(1, storm.agents)));
   const work = simulated.flatMap((one, index) => (index % every === 0 ? [agents.shift() ?? [], one].flat() : [one]));
   await inLanes([...work, ...agents]);
@@ -204,7 +204,7 @@ async function createAgent({ api, accepted, agents, repository }: World, name: s
   agents.push({ id, version: name });
 }
 
-/** Each fourth gets a second revision, whatever has become of its first one. */
+/** Creates a second revision for every fourth deployment, whether or not its first one succeeded. */
 async function updateSome({ api, accepted }: World): Promise<void> {
   const ids = updatedOf(accepted);
   const body = { source_revision_config: { image_uri: "registry.invalid/agent:2" } };
@@ -223,13 +223,13 @@ async function deleteAll({ api, accepted }: World): Promise<void> {
   );
 }
 
-/** Agents that do not answer, or as another version, through the gateway of their listener. */
+/** Counts agents that do not answer through their listener's gateway, or answer as another version. */
 async function countSilent({ api, agents }: World, listenerUrl: string): Promise<Record<string, number>> {
   let silent = 0;
   for (const { id, version } of agents) {
     const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
     const address = `${listenerUrl}${new URL(url ?? "").pathname}/version`;
-    // A listener that was just killed finds its agents again first.
+    // A listener that was just killed has to find its agents first.
     const answers = () => fetch(address).then((answer) => answer.text(), String);
     await eventually(answers, (text) => text.includes(`"${version}"`), { timeoutMs: settleTimeoutMs }).catch(() => {
       silent += 1;
@@ -238,7 +238,7 @@ async function countSilent({ api, agents }: World, listenerUrl: string): Promise
   return { "agents that do not answer": silent };
 }
 
-/** Of those that live: a counter ends with its server. */
+/** Sums the counter of the running servers, because a counter ends with its server. */
 async function corrections(replicas: Replica[]): Promise<number> {
   let sum = 0;
   for (const { url } of replicas) {

@@ -9,29 +9,29 @@ import { eventually } from "../support/eventually.ts";
 import { type Received, startReceiver } from "../webhooks/receiver.ts";
 import type { ServerProcess } from "./server-process.ts";
 
-/** A server that comes back: `call` goes on with the next one when this one dies. */
+/** A server that restarts: `call` continues on the next one when this one dies. */
 export interface Survivor {
   current(): ServerProcess;
   /** Resolves once a server answers again. */
   revive(): Promise<void>;
-  /** Hears that nothing is on its way. */
+  /** Called when nothing is in progress. */
   settled(): void;
 }
 
 export const settleTimeoutMs = 120_000;
 
 /**
- * A deployment's whole life, driven by a client that does what a careful one would: when a call gets no answer it looks
- * whether it was accepted, and repeats it if not. Ends with nothing left; throws when something was lost or done twice.
+ * Drives a deployment's whole life as a careful client does: when a call gets no answer, the client checks
+ * whether it was accepted and repeats it if not. Deletes everything at the end. Throws when something was lost or done twice.
  */
 export async function liveThrough(survivor: Survivor, repository: AgentRepository, name: string): Promise<void> {
   await using receiver = await startReceiver(() => ({ status: 200 }));
   const call = callOf(survivor);
 
-  // Somebody who is told of everything.
+  // A webhook receiver for every event.
   const webhook = await call((api) => webhookOnce(api, name, receiver.url));
 
-  // First deploy from git.
+  // The first deploy from git.
   const first = await repository.commit(nodeAgent(`${name}-1`));
   const source = { repo_url: repository.url, build_on_push: false };
   const made = await call((api) => createOnce(api, source, name, first));
@@ -62,7 +62,7 @@ export async function liveThrough(survivor: Survivor, repository: AgentRepositor
   await expectStatus(call, id, halfway, "INTERRUPTED");
   await expectVersion(survivor, call, id, `${name}-2`);
 
-  // A build that takes long: two revisions queue behind it, then it is stopped. The older queued one is skipped.
+  // Two revisions queue behind a long build, then the build is stopped. The older queued revision is skipped.
   const slow = await repository.commit({
     ...nodeAgent("x"),
     "pierhead.json": JSON.stringify({
@@ -100,13 +100,13 @@ export async function liveThrough(survivor: Survivor, repository: AgentRepositor
 
 export type Call = <T>(act: (client: Client) => Promise<T>) => Promise<T>;
 
-/** Calls of whichever server lives, each until it is answered. */
+/** Calls the running server and repeats each call until it is answered. */
 export function callOf(survivor: Survivor): Call {
   const client = () => createClient({ baseUrl: survivor.current().url, apiKey: survivor.current().apiKey });
   return (act) => persist(survivor, () => act(client()));
 }
 
-/** Repeats an act that ends unanswered, with the next server. The act itself knows how not to do a thing twice. */
+/** Repeats an unanswered action on the next server. The action itself avoids doing anything twice. */
 export async function persist<T>(survivor: Survivor, act: () => Promise<T>): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
@@ -151,7 +151,7 @@ async function webhookOnce(api: Client, name: string, url: string): Promise<stri
   return (found ?? (await api.createWebhook({ body: { url, description: name } }))).id;
 }
 
-/** Every event of the deployment arrived, in the order in which they happened; what came again came under its own id. */
+/** Asserts that every event of the deployment arrived in order, and that repeated deliveries kept their id. */
 async function expectTold(call: Call, deploymentId: string, received: readonly Received[]): Promise<void> {
   const question = { deployment_ids: [deploymentId], order: "desc" as const, limit: 1_000 };
   const { events } = await call((api) => api.listEvents(question));
@@ -161,7 +161,7 @@ async function expectTold(call: Call, deploymentId: string, received: readonly R
     const own = received.filter(({ message }) => message.data.deployment_id === deploymentId);
     return { own, ids: [...new Set(own.map(({ message }) => message.data.id as string))] };
   };
-  // A server that died held its messages for as long as an attempt may take.
+  // A dead server held its messages for as long as one attempt may take.
   const timeoutMs = settleTimeoutMs;
   await eventually(arrived, ({ ids }) => ids.length >= happened.length, { what: "the last message", timeoutMs });
   const { own, ids } = arrived();
@@ -169,7 +169,7 @@ async function expectTold(call: Call, deploymentId: string, received: readonly R
   assert.equal(new Set(own.map(({ id }) => id)).size, ids.length, "a message came again under another id");
 }
 
-/** A revision of this commit that came after all others is the answer to this very patch. */
+/** Returns the revision of this commit that is newer than all others: the result of this patch. */
 async function patchOnce(api: Client, id: string, ref: string): Promise<string> {
   const newest = await newestRevision(api, id);
   if (newest?.source_revision_config.repo_ref === ref) return newest.id;
@@ -231,7 +231,7 @@ async function eventuallyStatus(
   }
 }
 
-/** Through the gateway: the active revision is the one that answers. */
+/** Asserts that the active revision answers through the gateway. */
 export async function expectVersion(survivor: Survivor, call: Call, id: string, wanted: string): Promise<void> {
   const { url } = await call((api) => api.getDeployment({ deployment_id: id }));
   const { pathname } = new URL(url ?? "");

@@ -3,27 +3,27 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/** A real Pierhead server in a process of its own, which may die at any moment. */
+/** A real Pierhead server as a separate process, which may die at any moment. */
 export interface ServerProcess {
   url: string;
   apiKey: string;
   workspaceId: string;
   child: ChildProcess;
-  /** Resolves with how it ended. */
+  /** Resolves with its exit code or signal. */
   ended: Promise<{ code: number | null; signal: string | null }>;
   stop(): Promise<void>;
-  /** The last of what it logged, 20,000 characters at most. */
+  /** The end of its log, at most 20,000 characters. */
   logged(): string;
 }
 
-/** A first start makes a database, on machines that do other things too; it measures nothing. */
+/** A first start makes a database on a busy machine, so this limit measures nothing. */
 const readyTimeoutMs = 180_000;
 
 /**
  * Starts `pierhead up` on a data directory and waits until it is ready.
- * @param program directory of the sources to run: this tree by default.
- * @param onLog gets all that it writes to its two streams.
- * @returns undefined when it died before: the fault point of a start was reached.
+ * @param program directory of the sources to run. Default: this tree.
+ * @param onLog receives its standard output and standard error.
+ * @returns undefined when it died before it was ready, because its start reached the fault point.
  */
 export async function startServerProcess(
   dataDir: string,

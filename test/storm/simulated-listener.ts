@@ -7,7 +7,7 @@ import { simulatedLimits } from "../../src/server/listener.ts";
 import { httpIdentify } from "../../src/server/listener-transport.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
-/** A listener of this process on simulated compute, which outlives every server it is told by. */
+/** A listener in this process on simulated compute. It outlives every server it follows. */
 export function startSimulatedListener(compute: Compute, url: string, key: string): Listener {
   const logger = createLogger("silent");
   const gateway = createGateway({

@@ -2,12 +2,12 @@ import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fakeTimeEnvironment } from "../support/fake-time.ts";
 
-/** Clocks that differ from each other: so far ahead, so far behind, right, and so on. */
+/** Clocks that differ: ahead, behind, right, and so on. */
 export class Clocks {
   readonly #directory: string;
   readonly #library: string;
   readonly #skewS: number;
-  /** Seconds from the right time, one for each program. */
+  /** Offset in seconds of each program. */
   readonly #offsetsS: number[] = [];
 
   constructor(options: { directory: string; library: string; skewMinutes: number }) {
@@ -16,7 +16,7 @@ export class Clocks {
     this.#skewS = options.skewMinutes * 60;
   }
 
-  /** The environment of the next program. */
+  /** Returns the environment of the next program. */
   async next(): Promise<Record<string, string>> {
     const turn = this.#offsetsS.length;
     const offsetS = [this.#skewS, -this.#skewS, 0][turn % 3] as number;
@@ -26,10 +26,10 @@ export class Clocks {
     return fakeTimeEnvironment(this.#library, file);
   }
 
-  /** Servers, in the order of their environments, that do not live in the time they were given. */
+  /** Counts servers, in the order of their environments, whose clock differs from its setting. */
   async countOthers(urls: string[]): Promise<number> {
     const seen = await Promise.all(urls.map(async (url) => Date.parse((await fetch(url)).headers.get("date") ?? "")));
-    // The header has whole seconds, and the answer takes a moment.
+    // The header has whole seconds, and the response takes a moment.
     return seen.filter((at, index) => !(Math.abs(at - Date.now() - (this.#offsetsS[index] ?? 0) * 1_000) < 30_000))
       .length;
   }

@@ -19,15 +19,15 @@ import { stormVictims } from "./victims.ts";
 
 /**
  * npm run storm [-- --runs N] [--points a,b] [--random N] [--lanes N]: kills the server with SIGKILL at every step it persists, in
- * the middle of a deployment's life, N times each, and then at random moments. After each life nothing may be lost, done
- * twice or left over. Several lives go on at a time, each on a server of its own: a life mostly waits. In one life the
- * server dies at three of the steps, far from each other.
+ * the middle of a deployment's life, N times each, and then at random moments. After each scenario nothing may be lost, done
+ * twice or left over. Several scenarios run at a time, each on its own server, because a scenario mostly waits. In one scenario the
+ * server dies at three steps that are far apart.
  *
  * npm run storm -- --replicas N [--deployments N] [--agents N] [--freeze MS] [--skew-minutes N]
- * [--jump-minutes N]: replicas of a control plane on one PostgreSQL, with clocks that are so far ahead and behind; that of
- * PostgreSQL is set forward and back by so much all the time.
+ * [--jump-minutes N]: replicas of a control plane on one PostgreSQL, with clocks that are ahead and behind by `skew-minutes`. The
+ * clock of PostgreSQL jumps forward and back by `jump-minutes` during the run.
  *
- * npm run storm -- --victims N: an agent, a build, the listener, the server and PostgreSQL are killed N times each, in the
+ * npm run storm -- --victims N: kills an agent, a build, the listener, the server and PostgreSQL N times each, in the
  * middle of a deploy.
  *
  * Ends with the line `N passed, N failed`.
@@ -52,11 +52,11 @@ const shared = { PIERHEAD_CACHE_DIR: path.resolve("node_modules/.cache/pierhead"
 const counts = { passed: 0, failed: 0 };
 interface Life {
   run: number;
-  /** Where the server dies, one after the other; null: at random. */
+  /** Steps at which the server dies, one after the other; null for random moments. */
   points: string[] | null;
 }
 
-/** What `scenario.ts` does later than most deployments do. */
+/** Steps that `scenario.ts` reaches later than most deployments do. */
 const lateInLife = [
   "revisions skipped",
   "revision interrupted",
@@ -85,7 +85,7 @@ if (options.replicas === undefined && options.victims === undefined) {
   Object.assign(counts, await storm);
   tell();
 } else {
-  // Whoever ends this process, by whatever signal, ends all that it started.
+  // A signal that ends this process also ends everything it started.
   const { child } = runContained(import.meta.filename, process.argv.slice(2), { stdio: "inherit" });
   child.once("exit", (code) => {
     process.exitCode = code ?? 1;
@@ -94,7 +94,7 @@ if (options.replicas === undefined && options.victims === undefined) {
 
 function tell(): void {
   console.log(`${counts.passed} passed, ${counts.failed} failed`);
-  // Not left to the end of the program: after 10,000 deployments Node has gone round in its own clean-up for ever.
+  // Exit explicitly: after 10,000 deployments Node has spun in its own clean-up without end.
   process.exit(counts.failed > 0 || counts.passed === 0 ? 1 : 0);
 }
 
@@ -112,8 +112,8 @@ function numbersOf(
 }
 
 /**
- * Lives one after the other in one data directory: what one leaves behind, the next would meet. After one that failed the
- * next begins with nothing, and what is there can be looked at.
+ * Runs scenarios one after the other in one data directory, so that one finds what another leaves behind. After a failure the
+ * next one starts with an empty directory, and the old one is kept for inspection.
  */
 async function lane(): Promise<void> {
   const begin = () => mkdtemp(path.join(tmpdir(), "pierhead-storm-"));
@@ -125,8 +125,8 @@ async function lane(): Promise<void> {
 }
 
 /**
- * Steps that one life can die at: in the order in which the life comes to them, and as far from each other as can be, as a
- * build whose servers died thrice is given up.
+ * Groups the steps that one scenario dies at: in the order it reaches them and as far apart as possible, because a
+ * build whose servers died three times is given up.
  */
 function groupsOf(points: string[]): string[][] {
   const isEarly = (point: string) => !lateInLife.includes(point) && !isEnd(point);
@@ -151,7 +151,7 @@ async function attempt({ run, points }: Life, dataDir: string): Promise<boolean>
   try {
     const deaths = await liveOnce(dataDir, points, points === null ? run % 4 === 0 : isOfPush(points));
     const missed = points?.slice(deaths) ?? [];
-    // The death before may have changed the course of that life.
+    // An earlier death may have changed the course of the scenario.
     if (missed.length > 0 && deaths > 0) lives.push(...missed.map((point) => ({ run, points: [point] })));
     else assert.deepEqual(missed, [], "the server never reached this step");
     assert.ok(deaths > 0, "the server never died");
@@ -168,19 +168,19 @@ async function attempt({ run, points }: Life, dataDir: string): Promise<boolean>
 }
 
 /**
- * One life of one deployment on a server that dies at each of `points`, or several times at random, and always comes back.
- * @returns how often it died.
+ * Runs the life of one deployment on a server that dies at each of `points`, or several times at random, and always restarts.
+ * @returns the number of deaths.
  */
 async function liveOnce(dataDir: string, points: string[] | null, ofPush: boolean): Promise<number> {
   let deaths = 0;
   let isOver = false;
   const random = new RandomDeaths();
-  // One port for the whole life: clients that wait for the server to come back find it.
+  // One port for the whole scenario, so that waiting clients find the restarted server.
   await using repository = await createAgentRepository();
   await using github = await startGithub({ "acme/bot": repository.directory });
   const environment = { ...shared, ...github.environment, PORT: String(await freePort()) };
 
-  /** A start may itself reach the step. */
+  /** A start itself may reach the step. */
   async function begin(): Promise<ServerProcess> {
     const point = points?.[deaths];
     const fault = point === undefined ? {} : { PIERHEAD_FAULT_POINT: point };
@@ -193,8 +193,11 @@ async function liveOnce(dataDir: string, points: string[] | null, ofPush: boolea
     void started.ended.then(({ signal }) => {
       if (isOver) return;
       deaths += 1;
-      current = signal === "SIGKILL" ? begin() : Promise.reject(new Error(`it ended by itself:\n${started.logged()}`));
-      // Whoever asks next sees the failure.
+      current =
+        signal === "SIGKILL"
+          ? begin()
+          : Promise.reject(new Error(`the server ended unexpectedly:\n${started.logged()}`));
+      // The next caller receives the failure.
       current.catch(() => {});
     });
     return started;
@@ -223,7 +226,7 @@ async function liveOnce(dataDir: string, points: string[] | null, ofPush: boolea
   return deaths;
 }
 
-/** No process, directory or file without an owner. */
+/** Asserts that no process, directory or file is orphaned. */
 async function nothingLeft(dataDir: string): Promise<void> {
   for (const directory of ["replicas", "state", "builds", "artifacts", "uploads"]) {
     await eventually(
@@ -239,7 +242,7 @@ async function nothingLeft(dataDir: string): Promise<void> {
   );
 }
 
-/** Processes that carry our marks: replicas of this data directory, and builds. */
+/** Processes with our marks: replicas of this data directory, and builds. */
 async function strayProcesses(dataDir: string): Promise<string[]> {
   const left: string[] = [];
   for (const pid of await readdir("/proc").catch(() => [])) {

@@ -2,13 +2,13 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiFailure } from "../../src/client/client.ts";
 
-/** Calls under way at a time. */
+/** Calls in flight at a time. */
 const lanesMax = 24;
 
-/** Nobody answers while the last replica that works is being killed too: then a call is made again, under its own name. */
+/** No server answers while the last working replica is killed too. The call is then repeated with the same key. */
 const triesMax = 60;
 
-/** A call that is made until it is answered, each time under the same key: it is done once. */
+/** Repeats a call with one idempotency key until it is answered, so that it takes effect once. */
 export async function surely<T>(act: (idempotencyKey: string) => Promise<T>): Promise<T> {
   const key = randomUUID();
   for (let tries = 1; ; tries += 1) {
@@ -31,7 +31,7 @@ export async function inLanes(work: (() => Promise<unknown>)[]): Promise<void> {
   );
 }
 
-/** Says what was counted. @returns how many of the counts were 0, as they must be, and how many were not. */
+/** Prints the counts. @returns how many counts were 0, as they must be, and how many were not. */
 export function judge(counts: Record<string, number>) {
   let failed = 0;
   for (const [what, count] of Object.entries(counts)) {

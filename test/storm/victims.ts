@@ -12,14 +12,14 @@ import { keys, ListenerProcess, type Replica, startReplicas } from "./fleet.ts";
 import { countLeft } from "./replica-counts.ts";
 import { inLanes, judge, surely } from "./surely.ts";
 
-/** How many agents there are; each deploy is of the next one. */
+/** Number of agents. Each deploy takes the next one. */
 const agentsMax = 4;
 
-/** On a machine that does other things too; it measures nothing. How long it took is said. */
+/** The machine is busy, so this limit measures nothing. The output shows how long it took. */
 const settleTimeoutMs = 240_000;
 
 interface World {
-  /** Above all data directories: other programs of this machine that bear the same marks are none of ours. */
+  /** Parent of all data directories, which tells our processes from others with the same marks. */
   home: string;
   api: Client;
   databaseUrl: string;
@@ -32,17 +32,17 @@ interface World {
 
 interface Agent {
   id: string;
-  /** What its active revision answers. */
+  /** Response of its active revision. */
   version: string;
 }
 
-/** Kills one of its kind, so long after a deploy began, and brings back what nobody else would. */
+/** Kills one process of its kind some time after a deploy began, and restarts it where nothing else does. */
 type Victim = (world: World, afterMs: number) => Promise<void>;
 
-/** Deaths are spread over so much of a deploy. */
+/** Deaths are spread over this much of a deploy. */
 const spreadMs = 1_500;
 
-/** A build is met for so long at least, whenever it comes; that of a victim also by a machine that does other things. */
+/** How long a build takes at least, so that a kill hits it; longer for the build that is the victim. */
 const [buildMs, victimBuildMs] = [700, 3_000];
 const buildSpreadMs = 500;
 
@@ -72,9 +72,9 @@ const victims: Record<string, Victim> = {
 };
 
 /**
- * Each of the programs that a deploy needs is killed in the middle of one, `times` each, on a server with PostgreSQL and a
- * listener of its own. After each death all must come to serve again: what was deployed, or what was before it.
- * @returns how many deaths and counts were as they must be, and how many were not.
+ * Kills each program that a deploy needs in the middle of one, `times` each, on a server with PostgreSQL and a
+ * separate listener. After each death every deployment must serve again: the new revision or the previous one.
+ * @returns how many deaths and counts were right and how many were wrong.
  */
 export async function stormVictims(times: number): Promise<{ passed: number; failed: number }> {
   const postgres = await startPostgresServer();
@@ -117,7 +117,7 @@ async function createAgents(world: World): Promise<void> {
   await allServe(world);
 }
 
-/** With a build that takes a moment, so that it can be met. */
+/** The build takes a moment, so that a kill can hit it. */
 function slowly(version: string, ms = buildMs): Record<string, string> {
   const build = ["node", "-e", `setTimeout(() => {}, ${ms})`];
   return { ...nodeAgent(version), "pierhead.json": JSON.stringify({ build, start: ["node", "server.js"] }) };
@@ -130,7 +130,7 @@ async function killAll(world: World, times: number) {
     for (let time = 0; time < times; time += 1) {
       try {
         const version = `${name.replaceAll(" ", "-")}-${time}`;
-        // In turn: a revision that is killed oftener than a handful of times waits ever longer, as a crash loop does.
+        // Takes turns, because a revision that is killed more than a few times backs off like a crash loop.
         const agent = world.agents[time % world.agents.length] as Agent;
         tookMs.push(await dieOnce({ ...world, agent }, kill, version, (time * 397) % spreadMs));
         counts.passed += 1;
@@ -147,7 +147,7 @@ async function killAll(world: World, times: number) {
   return counts;
 }
 
-/** A deploy of one agent, and a death in the middle of it. @returns how long it then took until all was settled, in ms. */
+/** Deploys one agent and kills in the middle of it. @returns milliseconds until everything settled afterwards. */
 async function dieOnce(
   world: World & { agent: Agent },
   kill: Victim,
@@ -164,14 +164,14 @@ async function dieOnce(
     await kill(world, afterMs);
   } finally {
     began = performance.now();
-    // Also when nobody was met: the next death begins with what is so.
+    // Also when the kill hit nothing: the next death starts from the actual state.
     if ((await settledRevision(world, agent)) === "DEPLOYED") agent.version = version;
   }
   await allServe(world);
   return Math.round(performance.now() - began);
 }
 
-/** @returns DEPLOYED, or how it failed: with a reason, else it throws. */
+/** @returns DEPLOYED, or the failed status. @throws when a failure has no reason. */
 async function settledRevision({ api }: World, { id }: Agent): Promise<string> {
   const { status, status_message: why } = (await eventually(
     () => surely(async () => (await api.listRevisions({ deployment_id: id, limit: 1 })).resources[0]),
@@ -182,7 +182,7 @@ async function settledRevision({ api }: World, { id }: Agent): Promise<string> {
   return status;
 }
 
-/** Each agent answers through the gateway of its listener, as its active revision. */
+/** Asserts that each agent answers through its listener's gateway as its active revision. */
 async function allServe({ agents, listener, api }: World): Promise<void> {
   for (const { id, version } of agents) {
     const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
@@ -192,7 +192,7 @@ async function allServe({ agents, listener, api }: World): Promise<void> {
   }
 }
 
-/** Waits until processes of this storm carry a mark. @returns their ids, one at least. */
+/** Waits until processes of this storm carry a mark. @returns their ids, at least one. */
 async function marked({ home }: World, mark: string): Promise<number[]> {
   const found = async () => {
     const pids = (await readdir("/proc")).filter((pid) => /^\d+$/.test(pid));
@@ -204,12 +204,12 @@ async function marked({ home }: World, mark: string): Promise<number[]> {
   return eventually(found, ({ length }) => length > 0, { timeoutMs: 60_000, what: `a process with ${mark}` });
 }
 
-/** Kills any of these. */
+/** Kills one of these processes. */
 function killOne(pids: readonly number[]): void {
   try {
     process.kill(pids[Math.floor(Math.random() * pids.length)] as number, "SIGKILL");
   } catch {
-    // It ended in between, by itself.
+    // It ended on its own in between.
   }
 }
 
@@ -218,7 +218,7 @@ async function isMarked(pid: string, { home, mark }: { home: string; mark: strin
   return environment.includes(home) && environment.split("\0").some((one) => one.startsWith(`${mark}=`));
 }
 
-/** What is there more than it should be: while all serve, and after all is deleted. */
+/** Counts leftovers: while all serve, and after all is deleted. */
 async function countAfter({ api, agents, databaseUrl, replica, listener }: World): Promise<Record<string, number>> {
   const db = new pg.Client({ connectionString: databaseUrl });
   await db.connect();
@@ -233,10 +233,10 @@ async function countAfter({ api, agents, databaseUrl, replica, listener }: World
       ),
     );
     for (const { id } of agents) await api.waitForDeletion({ deployment_id: id }, { timeoutMs: settleTimeoutMs });
-    // Directories of builds that a killed server left go when it starts again.
+    // A killed server removes the build directories it left behind when it restarts.
     await replica.restart();
     const left = await countLeft(db, [replica.dataDir, listener.dataDir]);
-    return { "moves that were made twice": rows[0].count, ...left };
+    return { "status moves made twice": rows[0].count, ...left };
   } finally {
     await db.end();
   }

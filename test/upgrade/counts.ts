@@ -3,7 +3,7 @@ import { inLanes, surely } from "../storm/surely.ts";
 import { eventually } from "../support/eventually.ts";
 import { findPid, settleTimeoutMs, type World } from "./world.ts";
 
-/** What anybody can see of a deployment's revisions, by their id. */
+/** Public facts of a deployment's revisions, by id. */
 export type Seen = Map<string, Pick<Revision, "status" | "artifact_digest">>;
 
 export async function lookAtAll({ api, accepted }: World): Promise<Seen> {
@@ -28,26 +28,26 @@ export async function waitUntilSettled(world: World): Promise<void> {
   await eventually(
     () => surely(unsettled),
     (count) => count === 0,
-    { what: "no revision on its way", timeoutMs: settleTimeoutMs },
+    { what: "no revision in progress", timeoutMs: settleTimeoutMs },
   );
 }
 
-/** What must be 0 once all have settled. @param before what was seen before the program was replaced. */
+/** Returns the counts that must be 0 once all have settled. @param before facts read before the program was replaced. */
 export async function countWrong(world: World, before: Seen): Promise<Record<string, number>> {
   const after = await lookAtAll(world);
   const wanted = [...world.accepted.values()].flat();
   const isDeployed = (id: string) => after.get(id)?.status === "DEPLOYED";
   const counts: Record<string, number> = {
     "revisions that are lost": wanted.filter((id) => !after.has(id)).length,
-    "revisions that nobody asked for": after.size - wanted.filter((id) => after.has(id)).length,
-    "revisions that did not come to serve": wanted.filter((id) => after.has(id) && !isDeployed(id)).length,
-    "artifacts that were made anew": [...before].filter(
+    "revisions that no request made": after.size - wanted.filter((id) => after.has(id)).length,
+    "revisions that never served": wanted.filter((id) => after.has(id) && !isDeployed(id)).length,
+    "artifacts that were rebuilt": [...before].filter(
       ([id, { status, artifact_digest: digest }]) =>
         // An earlier program may not show it.
         status === "DEPLOYED" && digest !== undefined && after.has(id) && after.get(id)?.artifact_digest !== digest,
     ).length,
-    "moves that were made twice": await countTwice(world),
-    "work that the driver was given twice": world.compute.wrong.length,
+    "status moves made twice": await countTwice(world),
+    "work that the driver received twice": world.compute.wrong.length,
   };
   return { ...counts, ...(await countDeployments(world)), ...(await countStarts(world)) };
 }
@@ -57,7 +57,7 @@ async function countDeployments({ api, accepted }: World): Promise<Record<string
   for await (const { id } of api.all("listDeployments")) known.add(id);
   return {
     "deployments that are lost": [...accepted.keys()].filter((id) => !known.has(id)).length,
-    "deployments that nobody was told of": [...known].filter((id) => !accepted.has(id)).length,
+    "deployments that no create returned": [...known].filter((id) => !accepted.has(id)).length,
   };
 }
 
@@ -78,14 +78,14 @@ async function countTwice({ api }: World): Promise<number> {
   }
 }
 
-/** Of agents, whose every process leaves a mark. */
+/** Counts starts of agents: each of their processes leaves a mark. */
 async function countStarts({ gates, starts }: World): Promise<Record<string, number>> {
   let wrong = 0;
   for (const [version, count] of starts) if ((await gates.count(`started-${version}-`)) !== count) wrong += 1;
-  return { "agents that were started more or less often than asked for": wrong };
+  return { "agents started more or less often than requested": wrong };
 }
 
-/** Agents whose process is another than before, of those that nobody touched. */
+/** Counts untouched agents that run in another process than before. */
 export async function countReplaced(world: World, touched: Set<string>): Promise<number> {
   let replaced = 0;
   for (const agent of world.agents) {

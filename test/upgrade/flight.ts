@@ -3,9 +3,9 @@ import { eventually } from "../support/eventually.ts";
 import { type Agent, settleTimeoutMs, update, type World, waitForStatus } from "./world.ts";
 
 /**
- * Deploys that stand still in each of their steps until they are let go: of simulated deployments half with replicas that
- * are starting, half with replicas of the revision before that are ending; of agents a fourth each in their build, starting, ending. The
- * last fourth is left alone.
+ * Deploys that wait in each of their steps until they are released. Of the simulated deployments, half have replicas that
+ * are starting, half have replicas of the previous revision that are ending. Of the agents, a fourth each is building, starting and ending. The
+ * last fourth is not touched.
  */
 export interface Flight {
   turn: number;
@@ -36,7 +36,7 @@ export async function takeOff(world: World, turn: number, mid: number): Promise<
   return flight;
 }
 
-/** An agent of the turn before is what ends slowly: what ends it in the next turn is said in its own source. */
+/** The agent of the previous turn ends slowly. Its source names the gate that ends it in the next turn. */
 async function updateHeld(world: World, agent: Agent, { turn, held }: { turn: number; held: string }): Promise<void> {
   const version = versionOf(agent, turn);
   const gate = held === "end" ? { end: `${turn + 1}-end` } : { [held]: `${turn}-${held}` };
@@ -47,7 +47,7 @@ async function updateHeld(world: World, agent: Agent, { turn, held }: { turn: nu
 
 const versionOf = ({ name }: Agent, turn: number) => `${name}.${turn + 1}`;
 
-/** Levels that each of them stays on. */
+/** Phases that each deploy stays in. */
 async function untilHeld(world: World, { turn, starting, ending, agents }: Flight): Promise<void> {
   const { compute, gates } = world;
   await waitForStatus(world, [...starting, ...agents.ready.map(({ id }) => id)], "DEPLOYING");
@@ -74,7 +74,7 @@ async function untilHeld(world: World, { turn, starting, ending, agents }: Fligh
 
 const isWithin = (ids: string[], others: Set<string>) => ids.every((id) => others.has(id));
 
-/** Those that did not wait: they ended, well or not, while their step could not. */
+/** Returns the deploys that did not wait: they ended although their step was held. */
 export async function countEnded(
   { api, accepted, compute }: World,
   { starting, ending, agents }: Flight,

@@ -1,7 +1,7 @@
 import { readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 
-/** Files that agents wait for, and files by which they say how far they are. */
+/** Gate files that agents wait for, and mark files by which they report their progress. */
 export class Gates {
   readonly #directory: string;
 
@@ -13,14 +13,14 @@ export class Gates {
     return writeFile(path.join(this.#directory, gate), "");
   }
 
-  /** How many marks begin so: `started-VERSION-` is made by each process of an agent, `building-`, `ending-` as well. */
+  /** Returns the number of marks with this prefix. Each process of an agent writes `started-VERSION-`, `building-` and `ending-` marks. */
   async count(prefix: string): Promise<number> {
     return (await readdir(this.#directory)).filter((name) => name.startsWith(prefix)).length;
   }
 
   /**
-   * An agent server whose build ends, that gets ready, or that ends when it is told to, only once the gate of that name is
-   * open; at once where none is named.
+   * Returns the source of an agent server that finishes its build, becomes ready or ends on SIGTERM only once the gate of that name
+   * is open, and at once without a gate.
    */
   agent(version: string, held: { build?: string; ready?: string; end?: string } = {}): Record<string, string> {
     const gate = (name: string | undefined) =>

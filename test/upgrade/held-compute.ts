@@ -1,11 +1,11 @@
 import type { Clock } from "../../src/compute/simulated.ts";
 import { openRecordingCompute, type RecordingCompute } from "../storm/recording-compute.ts";
 
-/** A simulated driver whose replicas of some deployments start or end only once they are let go. */
+/** A simulated driver that holds the start or end of some deployments' replicas until they are released. */
 export interface HeldCompute extends RecordingCompute {
   hold(kind: "start" | "end", deploymentIds: Iterable<string>): void;
   letGo(): void;
-  /** Deployments with a replica in this phase. */
+  /** Returns deployments with a replica in this phase. */
   in(phase: "starting" | "stopping"): Set<string>;
 }
 
@@ -28,7 +28,7 @@ export function openHeldCompute(): HeldCompute {
     },
   };
   const recorded = openRecordingCompute({ seed: 1, clock });
-  /** The world plans what comes next within the call that it is asked by. */
+  /** The simulated world schedules its next change within the call that asks for it. */
   const holding = <T>(holds: boolean, act: () => T): T => {
     isHolding = holds;
     try {

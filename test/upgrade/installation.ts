@@ -6,26 +6,26 @@ import { freePort } from "../support/free-port.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import type { Program } from "./programs.ts";
 
-/** A Pierhead whose program is replaced. */
+/** A Pierhead installation whose program is replaced. */
 export interface Installation {
-  /** Of its API. */
+  /** URL of its API. */
   url: string;
-  /** Where its agents are called. */
+  /** URL of its gateway. */
   agentsUrl: string;
   dataDirs: string[];
   replicas: Replica[];
-  /** Runs its agents where the replicas do not. */
+  /** Listener that runs the agents when the control plane does not. */
   listener: ListenerProcess | null;
 }
 
-/** Where agents wait for their gates, nothing but the gates must end the wait; builds that wait must not keep others away. */
+/** Only the gates may end a wait, and builds that wait must not block others. */
 const patience = {
   PIERHEAD_DRAIN_TIMEOUT_MS: "600000",
   PIERHEAD_BUILD_CONCURRENCY: "32",
   PIERHEAD_RATE_LIMIT: "0",
 };
 
-/** One server on the embedded database, as on a laptop: its agents are its own. */
+/** Starts one server on the embedded database, as on a laptop. It runs its own agents. */
 export async function startOneServer(stop: AsyncDisposableStack, directory: string, { directory: program }: Program) {
   const cacheDir = path.resolve("node_modules/.cache/pierhead");
   await ensureTemplate(cacheDir);
@@ -43,7 +43,7 @@ export async function startOneServer(stop: AsyncDisposableStack, directory: stri
   return { url, agentsUrl: url, dataDirs: [dataDir], replicas: [replica], listener: null } satisfies Installation;
 }
 
-/** Two control planes on one PostgreSQL behind a load balancer, and a listener. @returns null where there is no PostgreSQL. */
+/** Starts two control planes on one PostgreSQL behind a load balancer, and a listener. @returns null without PostgreSQL. */
 export async function startTwoReplicas(
   stop: AsyncDisposableStack,
   directory: string,

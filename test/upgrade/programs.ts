@@ -6,16 +6,16 @@ import { extract } from "tar";
 
 const run = promisify(execFile);
 
-/** One version of Pierhead, as its sources. */
+/** The sources of one version of Pierhead. */
 export interface Program {
   directory: string;
   version: string;
 }
 
-/** What a program needs beside what is installed. */
+/** Files that a program needs besides the installed packages. */
 const parts = ["src", "templates", "package.json"];
 
-/** A migration as a later release would bring it: onto the tables that every pass reads and writes. */
+/** A migration as in a later release: it changes tables that every pass reads and writes. */
 const migration = `-- additive
 alter table deployments add column of_later integer not null default 7;
 alter table revisions add column of_later text;
@@ -27,7 +27,7 @@ insert into later (deployment_id) select id from deployments;
 
 export const thisProgram = async (): Promise<Program> => ({ directory: ".", version: await versionOf(".") });
 
-/** The program at a commit, branch or tag of this repository, on the packages that are installed here. */
+/** Returns the program at a commit, branch or tag of this repository, with the packages installed here. */
 export async function programAt(ref: string, directory: string): Promise<Program> {
   await mkdir(directory, { recursive: true });
   const archive = path.join(directory, "program.tar");
@@ -37,7 +37,7 @@ export async function programAt(ref: string, directory: string): Promise<Program
   return { directory, version: await versionOf(directory) };
 }
 
-/** This program with a higher version and one more migration: what is released after it. */
+/** Returns this program with a higher version and one more migration, like the next release. */
 export async function laterProgram(directory: string): Promise<Program> {
   for (const part of parts) await cp(part, path.join(directory, part), { recursive: true });
   await linkPackages(directory);
@@ -49,7 +49,7 @@ export async function laterProgram(directory: string): Promise<Program> {
   return { directory, version };
 }
 
-/** Names of migrations that the later program has and the earlier one could not work with. */
+/** Returns the names of the later program's migrations that the earlier one cannot work with. */
 export async function findUnknowable(earlier: Program, later: Program): Promise<string[]> {
   const namesOf = ({ directory }: Program) => readdir(path.join(directory, "src/store/engine/migrations"));
   const known = new Set(await namesOf(earlier));

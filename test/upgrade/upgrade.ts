@@ -21,8 +21,8 @@ import * as act from "./world.ts";
 
 /**
  * npm run upgrade [-- --from REF] [--deployments 200] [--agents 4] [--mid 6] [--turns 4] [--postgres]: replaces the program of a
- * running Pierhead by a later one, and puts the earlier one back, each time with deploys under way that stand still in
- * every step, ended cleanly and by SIGKILL. Afterwards everything is counted: nothing may be lost, deployed again or started again.
+ * running Pierhead by a later one, and restores the earlier one, each time with deploys in flight that wait in
+ * every step, ended cleanly and by SIGKILL. Counts everything afterwards: nothing may be lost, deployed again or started again.
  *
  * The later program is a copy of this tree with one more migration; with `--from` the earlier one is that commit or tag,
  * and the later one this tree. With `--postgres` two replicas are replaced one after the other while they work.
@@ -48,7 +48,7 @@ if (isContained() || !canContain()) {
   console.log(`${passed} passed, ${failed} failed`);
   process.exit(failed > 0 || passed === 0 ? 1 : 0);
 } else {
-  // Whoever ends this process, by whatever signal, ends all that it started.
+  // A signal that ends this process also ends everything it started.
   const { child } = runContained(import.meta.filename, process.argv.slice(2), { stdio: "inherit" });
   child.once("exit", (code) => {
     process.exitCode = code ?? 1;
@@ -84,7 +84,7 @@ async function upgrade(): Promise<{ passed: number; failed: number }> {
   counts["simulated replicas left"] = await eventually(replicasLeft, (count) => count === 0, {
     timeoutMs: 120_000,
   }).catch(replicasLeft);
-  // Directories of artifacts that a killed server left go when it starts again.
+  // A killed server removes the artifact directories it left behind when it restarts.
   for (const replica of installation.replicas) await replica.restart();
   return judge({ ...counts, ...(await countLeftOnDisk(installation.dataDirs)) });
 }
@@ -94,11 +94,11 @@ interface Turn {
   signal: NodeJS.Signals;
 }
 
-/** There and back, ended both ways; only there where the later one has migrations that the earlier one cannot work with. */
+/** Replaces the program and restores the earlier one, with both kinds of end. Skips restoring when migrations forbid it. */
 function turnsOf(earlier: Program, later: Program, unknowable: string[]): Turn[] {
   const upgrade: Turn = { to: later, signal: "SIGTERM" };
   if (unknowable.length > 0) {
-    say(`the earlier program is not put back, it cannot work with ${unknowable.join(", ")}`);
+    say(`the earlier program is not restored because it cannot work with ${unknowable.join(", ")}`);
     return [upgrade];
   }
   const turns: Turn[] = [
@@ -110,7 +110,7 @@ function turnsOf(earlier: Program, later: Program, unknowable: string[]): Turn[]
   return turns.slice(0, Number(options.turns));
 }
 
-/** Deployments that serve, on an installation that nothing has happened to yet. */
+/** Creates serving deployments on a fresh installation. */
 async function settle(stop: AsyncDisposableStack, directory: string, installation: Installation): Promise<act.World> {
   const api = createClient({ baseUrl: installation.url, apiKey: keys.admin });
   const { id: listenerId, listener_key: key } = await api.createListener({
@@ -138,12 +138,12 @@ async function settle(stop: AsyncDisposableStack, directory: string, installatio
   return world;
 }
 
-/** Everything that happens around one replacement of the program. @returns what must be 0. */
+/** Runs one replacement of the program. @returns the counts that must be 0. */
 async function replace(world: act.World, { turn, to, signal }: Turn & { turn: number }) {
   const { installation } = world;
   const flight = await takeOff(world, turn, Number(options.mid));
   const before = await lookAtAll(world);
-  say("deploys stand still in every step");
+  say("deploys wait in every step");
   const stopCreating = act.createAlways(world, `during-${turn}`);
   const unanswered = installation.listener === null ? 0 : await replaceReplicas(world, { turn, to, signal });
   if (installation.listener === null) await restart(installation.replicas[0] as Replica, to, signal);
@@ -166,7 +166,7 @@ function touchedBy({ agents }: Flight): Set<string> {
   return new Set(Object.values(agents).flatMap((some) => some.map(({ id }) => id)));
 }
 
-/** One after the other; in between both programs work. The listener comes last. @returns requests that failed meanwhile. */
+/** Replaces replicas one after the other, so both programs work in between, then the listener. @returns failed requests. */
 async function replaceReplicas(world: act.World, { turn, to, signal }: Turn & { turn: number }): Promise<number> {
   const { replicas, listener } = world.installation;
   const untouched = world.agents.filter((_, index) => index % 4 === 0);
@@ -192,7 +192,7 @@ async function restart(replica: Replica, to: Program, signal: NodeJS.Signals): P
   if (version !== to.version) throw new Error(`${version} runs where ${to.version} was started`);
 }
 
-/** Deployments are made, updated, rolled back and deleted as ever: simulated ones, and one that is built from git. */
+/** Creates, updates, rolls back and deletes deployments as usual: simulated ones, and one that is built from git. */
 async function liveOn(world: act.World, name: string): Promise<void> {
   const made = await Promise.all([1, 2, 3].map((number) => act.createSimulated(world, `${name}-${number}`)));
   const mover = world.mover as act.Agent;

@@ -7,10 +7,10 @@ import type { Gates } from "./held-agent.ts";
 import type { HeldCompute } from "./held-compute.ts";
 import type { Installation } from "./installation.ts";
 
-/** Settling measures nothing. */
+/** Generous, because settling measures nothing. */
 export const settleTimeoutMs = 600_000;
 
-/** What was asked for, and what must therefore be there. */
+/** The requests so far, and the state that they imply. */
 export interface World {
   api: Client;
   installation: Installation;
@@ -18,22 +18,22 @@ export interface World {
   gates: Gates;
   repository: AgentRepository;
   listenerId: string;
-  /** Revisions of every deployment that was accepted, as they were answered, oldest first. */
+  /** Revisions of every accepted deployment as returned by the API, oldest first. */
   accepted: Map<string, string[]>;
-  /** On simulated compute, from the beginning. */
+  /** Deployments on simulated compute that exist from the start. */
   simulated: string[];
-  /** On process compute, built from git. */
+  /** Agents on process compute, built from git. */
   agents: Agent[];
-  /** An agent that is updated and rolled back now and then. */
+  /** An agent that is sometimes updated and rolled back. */
   mover: Agent | null;
-  /** How often each version of an agent must have been started by now. */
+  /** Expected number of starts of each version of an agent. */
   starts: Map<string, number>;
 }
 
 export interface Agent {
   id: string;
   name: string;
-  /** Of the process that answers now. */
+  /** Identity of the process that answers now. */
   pid: number;
 }
 
@@ -64,7 +64,7 @@ export async function createAgent(world: World, name: string, held: { end?: stri
   return { id: made.id, name, pid: 0 };
 }
 
-/** Another image, or another commit. */
+/** Updates to another image or another commit. */
 export async function update({ api, accepted }: World, id: string, to: { image_uri: string } | { repo_ref: string }) {
   const body = { source_revision_config: to };
   const { latest_revision_id: revision } = await surely((idempotencyKey) =>
@@ -73,7 +73,7 @@ export async function update({ api, accepted }: World, id: string, to: { image_u
   accepted.get(id)?.push(revision as string);
 }
 
-/** Back to its first revision. */
+/** Rolls back to the first revision. */
 export async function rollBack({ api, accepted }: World, id: string): Promise<void> {
   const revisions = accepted.get(id) as string[];
   const ids = { deployment_id: id, revision_id: revisions[0] as string };
@@ -103,25 +103,25 @@ export async function waitForStatus({ api, accepted }: World, ids: string[], sta
   }
 }
 
-/** Where the gateway answers for it. */
+/** Returns its URL at the gateway. */
 export async function pathOf({ api }: World, { id }: Agent): Promise<string> {
   const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
   return new URL(url ?? "").pathname;
 }
 
-/** The process that answers for an agent, through the gateway. */
+/** Returns the identity of the process that answers for an agent through the gateway. */
 export async function findPid(world: World, agent: Agent): Promise<number> {
   const { name } = agent;
   const address = `${world.installation.agentsUrl}${await pathOf(world, agent)}/version`;
   const answer = await eventually(
     () => fetch(address).then((response) => response.text(), String),
     (text) => text.includes(`"${name}.`),
-    { what: `an answer of ${name}`, timeoutMs: settleTimeoutMs },
+    { what: `a response of ${name}`, timeoutMs: settleTimeoutMs },
   );
   return (JSON.parse(answer) as { pid: number }).pid;
 }
 
-/** Deployments that are made one after the other, whoever answers. */
+/** Creates deployments one after the other on any server that answers. */
 export function createAlways(world: World, prefix: string) {
   const stopping = new AbortController();
   let count = 0;
@@ -132,7 +132,7 @@ export function createAlways(world: World, prefix: string) {
       await sleep(50);
     }
   })();
-  // Whoever stops it is told.
+  // A failure is rethrown when it is stopped.
   working.catch(() => {});
   return async (): Promise<number> => {
     stopping.abort();
@@ -141,7 +141,7 @@ export function createAlways(world: World, prefix: string) {
   };
 }
 
-/** Requests to agents, one after the other. @returns what ends it and says how many were made, and failed. */
+/** Calls agents one after the other. @returns a function that stops and reports how many calls were made and failed. */
 export function askAlways({ installation }: World, paths: string[]) {
   const stopping = new AbortController();
   const counts = { asked: 0, failed: 0 };
