@@ -23,8 +23,8 @@ const soon = () => AbortSignal.timeout(60_000);
 /** Returns whether this very replica answers, because a free port may soon belong to a replica of another test file. */
 async function answers({ address, revisionId }: ReplicaState): Promise<boolean> {
   const asked = await fetch(`http://${address?.host}:${address?.port}/env`).catch(() => undefined);
-  const told = asked?.ok ? ((await asked.json().catch(() => null)) as { env?: Record<string, string> } | null) : null;
-  return told?.env?.[revisionVariable] === revisionId;
+  const answer = asked?.ok ? ((await asked.json().catch(() => null)) as { env?: Record<string, string> } | null) : null;
+  return answer?.env?.[revisionVariable] === revisionId;
 }
 
 const revisionVariable = "OF_REVISION";
@@ -147,20 +147,20 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
     });
 
     test("becoming ready and exiting call back", async () => {
-      let looks = 0;
-      compute.onChange(() => looks++);
+      let notifications = 0;
+      compute.onChange(() => notifications++);
       const [healthy, failing] = [world.spec("healthy"), world.spec("broken")];
       await compute.ensure(healthy, soon());
       await reaches(healthy, "ready");
       await eventually(
-        async () => looks,
+        async () => notifications,
         (seen) => seen > 0,
       );
-      looks = 0;
+      notifications = 0;
       await compute.ensure(failing, soon());
       await reaches(failing, "exited");
       await eventually(
-        async () => looks,
+        async () => notifications,
         (seen) => seen > 0,
       );
       await Promise.all([remove(healthy), remove(failing)]);

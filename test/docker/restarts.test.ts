@@ -20,11 +20,11 @@ describe("docker: the engine restarts", { skip: missingForDockerd() ?? databaseI
 
       const wanted = await world.agent("healthy");
       await world.start(wanted);
-      let looks = 0;
-      world.compute.onChange(() => looks++);
+      let notifications = 0;
+      world.compute.onChange(() => notifications++);
       await dockerd.restart();
       await eventually(
-        async () => looks,
+        async () => notifications,
         (count) => count > 0,
       );
       assert.equal((await world.exits(wanted)).reason, "Exited");

@@ -108,7 +108,7 @@ suite("databases, autoscalers and routes", () => {
     await eventually(
       () => site.get<DeploymentView>("Deployment", slug),
       (deployment) => JSON.stringify(deployment?.spec.template).includes(first.revision_id),
-      { timeoutMs: 60_000, what: "gone back" },
+      { timeoutMs: 60_000, what: "rolled back" },
     );
     assert.match(JSON.stringify((await site.get("StatefulSet", `${slug}-postgres`))?.["spec"]), /"storage":"2Gi"/);
   });

@@ -46,9 +46,9 @@ suite("refusals and limits of a cluster", { concurrency: true }, () => {
 
   test("a missing service account, a full quota and a cluster policy are reported in the cluster's words", async () => {
     await using site = await openSite(world.plane);
-    const nobody = await failed(site, newRun(site, undefined, { spec: { service_account_name: "nobody" } }));
-    assert.equal(nobody.cause?.reason, "Forbidden");
-    assert.match(nobody.cause?.message ?? "", /serviceaccount "nobody" not found/);
+    const missing = await failed(site, newRun(site, undefined, { spec: { service_account_name: "nobody" } }));
+    assert.equal(missing.cause?.reason, "Forbidden");
+    assert.match(missing.cause?.message ?? "", /serviceaccount "nobody" not found/);
     await make(world.plane.admin, `/api/v1/namespaces/${site.namespace}/resourcequotas`, {
       metadata: { name: "none" },
       spec: { hard: { pods: "0" } },

@@ -43,13 +43,13 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     }
   });
 
-  const troubles = [
+  const failures = [
     { image: "127.0.0.1:1/pull-fails:1", reason: "ImagePull", message: /127\.0\.0\.1:1\/pull-fails:1/ },
     { image: "127.0.0.1:1/crashes:1", reason: "Exited", message: /exit code 3/ },
     { image: "127.0.0.1:1/start-fails:1", reason: "StartError", message: /secret "nowhere" not found/ },
     { image: "127.0.0.1:1/out-of-memory:1", reason: "OutOfMemory", message: /Raise the limit/ },
   ];
-  for (const { image, reason, message } of troubles) {
+  for (const { image, reason, message } of failures) {
     test(`${reason}: the revision fails and says why, and the one before goes on serving`, async () => {
       await using site = await openSite(world.plane);
       const first = newRun(site);

@@ -135,12 +135,12 @@ class KubernetesCluster implements ClusterCompute {
       if (hasRun(pod, container)) this.#containers.set(name, { deploymentId, namespace, name, container });
     }
     const { revisionId, isReady, findings } = rollout;
-    const troubles: RolloutProblem[] = [];
+    const problems: RolloutProblem[] = [];
     for (const { weight, cause, crashed } of findings) {
       const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
-      troubles.push({ weight, cause: { ...cause, last_lines: lines } });
+      problems.push({ weight, cause: { ...cause, last_lines: lines } });
     }
-    return { revisionId, isReady, problems: troubles, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
+    return { revisionId, isReady, problems, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
   }
 
   async remove({ deploymentId, namespace }: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<Removal> {

@@ -18,10 +18,10 @@ test("an engine that disconnects during an answer is named in the error", async 
 
 test("a caller that aborts during an answer gets its own reason", async (context) => {
   const engine = await startFakeEngine(context, (_, response) => response.write('{"stream":"Step 1/2"}\n'));
-  const wish = new AbortController();
-  const progress = engine.values("POST", "/build", { signal: wish.signal });
+  const caller = new AbortController();
+  const progress = engine.values("POST", "/build", { signal: caller.signal });
   await progress.next();
-  wish.abort(new Error("no longer wanted"));
+  caller.abort(new Error("no longer wanted"));
   await assert.rejects(progress.next(), /no longer wanted/);
 });
 

@@ -7,8 +7,8 @@ import { runInContainer } from "../engine/exec.ts";
 import { labels } from "../replicas/container.ts";
 
 /**
- * The container of a service, for administration by hand. Needs no check of rights, because whoever may use the engine may
- * do anything in its containers.
+ * The container of a service, for administration by hand. It checks no rights, because a user of the engine may do anything
+ * in its containers.
  * @throws EngineError, EngineUnreachable
  */
 export class ServiceContainer implements AsyncDisposable {
