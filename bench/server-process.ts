@@ -99,7 +99,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
   const { registry } = metrics;
   const readMetrics = async () => ({ contentType: registry.contentType, text: await registry.metrics() });
   const listening = await listen(
-    { api, gateway, door: null, metrics: readMetrics },
+    { api, gateway, registryProxy: null, metrics: readMetrics },
     {
       host: "127.0.0.1",
       port: 0,

@@ -7,52 +7,52 @@ import { isSameHash, readKey } from "./api-key.ts";
 import { Memo } from "./memo.ts";
 import { readServiceKey, type ServiceClaims } from "./service-key.ts";
 
-/** A revoked key is refused this much later at most. A busy key then costs one query every 2 s instead of one a request. */
-const memoryMs = 2_000;
+/** Cache lifetime: a revoked key is refused after 2 s at the latest, and a busy key costs one query every 2 s. */
+const cacheMs = 2_000;
 
-/** Rows remembered at once: 10,000 keys of about 1 KiB. */
+/** Maximum number of cached rows: 10,000 keys of about 1 KiB. */
 const rowsMax = 10_000;
 
-/** `last_used_at` is exact to this. */
+/** Precision of `last_used_at`. */
 const touchIntervalMs = 60_000;
 
-/** Whose rights a request has: those of a key, or of a person in one of the places where that person is a member. */
+/** Source of a request's permissions: a key, or one of a person's memberships. */
 export type Holder = ApiKeyRow | MembershipRow;
 
 export const isMember = (holder: Holder): holder is MembershipRow => "email" in holder;
 
-/** Finds valid keys and workspaces, and remembers them for a moment. */
+/** Finds valid keys, sessions and workspaces, and caches them for two seconds. */
 export interface Keyring {
-  /** undefined: unknown, wrong, expired or revoked; nobody is told which. */
+  /** Returns undefined for a key that is unknown, wrong, expired or revoked. The caller cannot see which. */
   findKey(key: string): Promise<ApiKeyRow | undefined>;
   /**
-   * Whom a session stands for: a key, or a person's memberships, the strongest first. []: there is no such session, it
-   * is over, its key is no longer valid, or the person no longer a member.
+   * Returns the holders of a session: a key, or a person's memberships, the strongest first. Returns [] if the session does
+   * not exist or has expired, its key is no longer valid, or the person is no longer a member.
    */
   findSession(token: string): Promise<readonly Holder[]>;
-  /** Who signed this service key; undefined: nobody we know, or none are taken here. */
+  /** Returns the claims of a service key, or undefined if the signature is unknown or this server accepts none. */
   readServiceKey(token: string): ServiceClaims | undefined;
-  /** Whether this very key, or token of a session, was valid when it was last used here; asks nobody. */
+  /** Reports whether this exact key or session token was valid when it was last used in this process. Sends no query. */
   isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
   /**
-   * Call it when a change of keys, sessions, members or workspaces is committed (`Db.afterCommit`), not before: in this
-   * server the change holds at once.
+   * Clears the cache. Call it after a change of keys, sessions, members or workspaces is committed (`Db.afterCommit`), not
+   * before. The change then takes effect in this server at once.
    */
   forget(): void;
 }
 
-/** @param serviceSecret that services sign their keys with; null: there are none. */
+/** @param serviceSecret secret with which services sign their keys; null: service keys are not accepted. */
 export function createKeyring(db: Db, logger: Logger, serviceSecret: string | null = null): Keyring {
-  const keys = new Memo<ApiKeyRow>({ memoryMs, rowsMax, read: (prefix) => findApiKeyByPrefix(db, prefix) });
+  const keys = new Memo<ApiKeyRow>({ memoryMs: cacheMs, rowsMax, read: (prefix) => findApiKeyByPrefix(db, prefix) });
   const readSession = (digest: string) => findSession(db, Buffer.from(digest, "hex"));
-  const sessions = new Memo<SessionRow>({ memoryMs, rowsMax, read: readSession });
-  const workspaces = new Memo<WorkspaceRow>({ memoryMs, rowsMax, read: (id) => findWorkspace(db, id) });
+  const sessions = new Memo<SessionRow>({ memoryMs: cacheMs, rowsMax, read: readSession });
+  const workspaces = new Memo<WorkspaceRow>({ memoryMs: cacheMs, rowsMax, read: (id) => findWorkspace(db, id) });
   const touched = new WeakSet<ApiKeyRow>();
   const familiar = new Map<string, Buffer>();
   const hasExpired = (row: ApiKeyRow) => row.expires_at !== null && row.expires_at <= db.now();
 
-  function note(prefix: string, hash: Buffer): void {
+  function rememberFamiliar(prefix: string, hash: Buffer): void {
     if (familiar.has(prefix)) return;
     if (familiar.size >= rowsMax) familiar.delete(familiar.keys().next().value as string);
     familiar.set(prefix, hash);
@@ -63,7 +63,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
     if (isRecent || touched.has(row)) return;
     touched.add(row);
     touchApiKey(db, row.id).catch((error: unknown) => {
-      logger.debug({ key_id: row.id, error: describeError(error) }, "the use of a key could not be noted");
+      logger.debug({ key_id: row.id, error: describeError(error) }, "could not record the use of a key");
     });
   }
 
@@ -76,7 +76,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
         return undefined;
       }
       if (!isSameHash(hash, row.hash)) return undefined;
-      note(prefix, row.hash);
+      rememberFamiliar(prefix, row.hash);
       touch(row);
       return row;
     },
@@ -90,7 +90,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
         familiar.delete(prefix);
         return [];
       }
-      note(prefix, hash);
+      rememberFamiliar(prefix, hash);
       for (const one of valid) if (!isMember(one)) touch(one);
       return valid;
     },

@@ -6,8 +6,8 @@ interface Entry<T> {
 }
 
 /**
- * Remembers for a moment what was read by a key; readers at the same time share one read. What is not there is not
- * remembered: it is there as soon as somebody makes it, and guessing keys fills no memory.
+ * Caches rows by key for a short time. Concurrent readers of a key share one read. Missing rows are not cached, so a new row
+ * is found at once and guessed keys use no memory.
  */
 export class Memo<T> {
   readonly #entries = new Map<string, Entry<T>>();
@@ -18,12 +18,12 @@ export class Memo<T> {
   }
 
   find(key: string): Promise<T | undefined> {
-    // A unit holds a connection, the only one of the embedded database, and what others began to read may wait for it.
+    // A transaction holds a connection, the only one of the embedded database, and a shared read may be waiting for it.
     if (currentUnit() !== undefined) return this.#options.read(key);
     const known = this.#entries.get(key);
     if (known !== undefined && known.until > performance.now()) return known.row;
     const entry = { row: this.#options.read(key), until: performance.now() + this.#options.memoryMs };
-    this.#keep(key, entry);
+    this.#store(key, entry);
     const forget = () => {
       if (this.#entries.get(key) === entry) this.#entries.delete(key);
     };
@@ -31,12 +31,12 @@ export class Memo<T> {
     return entry.row;
   }
 
-  /** What is asked for from now on is read again. */
+  /** Clears the cache. */
   forget(): void {
     this.#entries.clear();
   }
 
-  #keep(key: string, entry: Entry<T>): void {
+  #store(key: string, entry: Entry<T>): void {
     this.#entries.delete(key);
     this.#entries.set(key, entry);
     if (this.#entries.size <= this.#options.rowsMax) return;

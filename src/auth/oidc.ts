@@ -23,24 +23,24 @@ import { mailAddress } from "../domain/mail-address.ts";
 import { failureOf, OAuthFailure } from "./oauth/failure.ts";
 import type { ProviderFetch } from "./oauth/outbound.ts";
 
-/** The identity provider that people sign in with, as the operator has set it up. */
+/** Identity provider for the sign-in of people, as the operator configured it. */
 export interface OidcSettings {
   issuer: string;
   clientId: string;
   /** null: a public client. */
   clientSecret: string | null;
-  /** For the button. */
+  /** Label of the sign-in button. */
   name: string;
-  /** Addresses count that the provider does not say it has verified. */
+  /** Whether to accept email addresses that the provider does not report as verified. */
   trustsEmail: boolean;
 }
 
-/** Asked for again after this long: endpoints and keys of a provider change, and then with days of overlap. */
+/** Lifetime of the provider's metadata. A provider changes endpoints and keys rarely, and then with days of overlap. */
 const metadataLifeMs = 3_600_000;
 
 /**
- * Sign-in of people with OpenID Connect: authorization code with PKCE, state and nonce. All three are made of one secret
- * that the browser which began holds, so that nothing of a sign-in has to be kept, and nobody else's browser can end it.
+ * Sign-in of people with OpenID Connect: authorization code with PKCE, state and nonce. All three are derived from one
+ * secret in the browser that started the sign-in. So the server stores nothing, and no other browser can complete it.
  */
 export class Oidc {
   readonly #settings: OidcSettings;
@@ -57,8 +57,8 @@ export class Oidc {
   }
 
   /**
-   * Where to send the browser that holds `secret`.
-   * @throws OAuthFailure when the provider does not answer, or not as one should.
+   * Returns the URL to which to send the browser that holds `secret`.
+   * @throws OAuthFailure when the provider does not answer, or answers incorrectly.
    */
   async begin(secret: string, redirectUri: string): Promise<string> {
     const server = await this.#server();
@@ -71,22 +71,23 @@ export class Oidc {
       scope: "openid email",
       code_challenge: await calculatePKCECodeChallenge(verifier),
       code_challenge_method: "S256",
-      ...{ state, nonce },
+      state,
+      nonce,
     };
     for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
     return url.href;
   }
 
-  /** Does the answer belong to the sign-in that the holder of `secret` began? */
+  /** Reports whether a response belongs to the sign-in that the holder of `secret` started. */
   isAnswerTo(secret: string, parameters: URLSearchParams): boolean {
-    const [told = "", second] = parameters.getAll("state");
-    const [given, wanted] = [Buffer.from(told), Buffer.from(partsOf(secret).state)];
-    return second === undefined && given.length === wanted.length && timingSafeEqual(given, wanted);
+    const [received = "", second] = parameters.getAll("state");
+    const [given, expected] = [Buffer.from(received), Buffer.from(partsOf(secret).state)];
+    return second === undefined && given.length === expected.length && timingSafeEqual(given, expected);
   }
 
   /**
-   * Turns the answer of the provider into the address of who signed in, in lower case.
-   * @throws OAuthFailure: an error was answered, it is not the provider's, or not an address that counts.
+   * Completes a sign-in and returns the person's email address in lower case.
+   * @throws OAuthFailure when the response is an error or not from the provider, or the address is missing or unverified.
    */
   async finish(secret: string, parameters: URLSearchParams, redirectUri: string): Promise<string> {
     const server = await this.#server();
@@ -96,33 +97,39 @@ export class Oidc {
       const options = this.#options();
       const checked = validateAuthResponse(server, client, parameters, state);
       const answer = await authorizationCodeGrantRequest(
-        ...([server, client, this.#authOf(server), checked, redirectUri, verifier, options] as const),
+        server,
+        client,
+        this.#authOf(server),
+        checked,
+        redirectUri,
+        verifier,
+        options,
       );
       const expected = { expectedNonce: nonce, requireIdToken: true };
       const issued = await processAuthorizationCodeResponse(server, client, answer, expected);
       await validateApplicationLevelSignature(server, answer, options);
       const claims = getValidatedIdTokenClaims(issued) as IDToken;
       if (claims["email"] !== undefined || server.userinfo_endpoint === undefined) return this.#addressIn(claims);
-      // Many put into the token only what nobody can ask for elsewhere (OpenID Connect Core, section 5.4).
-      const told = await userInfoRequest(server, client, issued.access_token, options);
-      return this.#addressIn(await processUserInfoResponse(server, client, claims.sub, told));
+      // Many providers put only those claims into the token that userinfo does not return (OpenID Connect Core, section 5.4).
+      const userInfo = await userInfoRequest(server, client, issued.access_token, options);
+      return this.#addressIn(await processUserInfoResponse(server, client, claims.sub, userInfo));
     } catch (error) {
       throw failureOf(error);
     }
   }
 
-  /** An address that anybody can claim at the provider says nothing of who it is. */
+  /** Refuses an unverified address, because anyone could have claimed it at the provider. */
   #addressIn(claims: Readonly<Record<string, unknown>>): string {
     const [email, isVerified] = [claims["email"], claims["email_verified"]];
     if (typeof email !== "string" || email === "") {
-      throw new OAuthFailure("refused", "email_missing", `${this.name} did not say what your e-mail address is.`);
+      throw new OAuthFailure("refused", "email_missing", `${this.name} did not say what your email address is.`);
     }
-    // Some write the truth value as text.
+    // Some providers send the boolean as text.
     if (isVerified === true || isVerified === "true" || this.#settings.trustsEmail) return mailAddress(email);
     throw new OAuthFailure("refused", "email_unverified", `${this.name} has not verified your address ${email}.`);
   }
 
-  /** What the provider says of itself; a failure is not remembered. */
+  /** Returns the provider's metadata. A failure is not cached. */
   #server(): Promise<AuthorizationServer> {
     const known = this.#metadata;
     if (known !== undefined && known.until > performance.now()) return known.read;
@@ -143,10 +150,10 @@ export class Oidc {
     } catch (error) {
       throw failureOf(error);
     }
-    throw new OAuthFailure("misconfigured", "no_endpoints", "The provider does not say where its endpoints are.");
+    throw new OAuthFailure("misconfigured", "no_endpoints", "The metadata of the provider contains no endpoints.");
   }
 
-  /** In the form, where that is possible: how a secret is written into a header is read differently by many. */
+  /** Prefers to send the secret in the form, because servers disagree on its encoding in a header. */
   #authOf({ token_endpoint_auth_methods_supported: methods }: AuthorizationServer): ClientAuth {
     const { clientSecret } = this.#settings;
     if (clientSecret === null) return None();
@@ -158,8 +165,8 @@ export class Oidc {
   }
 }
 
-/** 43 characters each, as many as a verifier has to have (RFC 7636, section 4.1); none leads to another, or to the secret. */
+/** Derives three values of 43 characters, the minimum of a verifier (RFC 7636, section 4.1). None reveals another, or the secret. */
 function partsOf(secret: string): { verifier: string; state: string; nonce: string } {
-  const made = (part: string) => createHmac("sha256", secret).update(part).digest("base64url");
-  return { verifier: made("verifier"), state: made("state"), nonce: made("nonce") };
+  const derive = (part: string) => createHmac("sha256", secret).update(part).digest("base64url");
+  return { verifier: derive("verifier"), state: derive("state"), nonce: derive("nonce") };
 }

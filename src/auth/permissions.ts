@@ -3,8 +3,8 @@ import type { Role } from "../contract/operation.ts";
 import type { KeyRole } from "../store/tenants/api-keys.ts";
 
 /**
- * What each role may do besides calls that need no key. A listener's key speaks the listener protocol and nothing else;
- * an agent's key gets tokens for users and nothing else, as it lives in a process that runs what models say.
+ * Operations that each role may call besides those that need no key. A listener's key can only use the listener protocol.
+ * An agent's key can only get tokens for users, because it lives in a process that runs what models say.
  */
 const allowed: Record<KeyRole, readonly Role[]> = {
   reader: ["caller", "reader"],
@@ -18,14 +18,14 @@ export function mayCall(role: KeyRole, needed: Role): boolean {
   return needed === "none" || allowed[role].includes(needed);
 }
 
-/** Readers see that a secret exists, not what it is. */
+/** Reports whether a role may read the values of secrets. Readers see only that a secret exists. */
 export function maySeeSecrets(role: KeyRole): boolean {
   return mayCall(role, "deployer");
 }
 
 const widths: Record<KeyScope, number> = { workspace: 0, organization: 1, installation: 2 };
 
-/** Does a key of this scope reach as far as that? */
+/** Reports whether a scope is at least as wide as the needed one. */
 export function reaches(scope: KeyScope, needed: KeyScope): boolean {
   return widths[scope] >= widths[needed];
 }

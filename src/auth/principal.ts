@@ -6,48 +6,48 @@ import type { Reach } from "../store/tenants/scope.ts";
 import { type Holder, isMember, type Keyring } from "./keyring.ts";
 import { mayCall, reaches } from "./permissions.ts";
 
-/** What a request says about who is asking. */
+/** Credentials of a request. */
 export interface Credentials {
   key: string | undefined;
-  /** Token of a browser that is signed in; counts where no key is shown. */
+  /** Session token of a signed-in browser. Used only without a key. */
   session: string | undefined;
-  /** `X-Service-Key`: counts where there is no other key. */
+  /** `X-Service-Key`. Used only without a key. */
   serviceKey: string | undefined;
-  /** `X-Tenant-Id`: any text, compared only. */
+  /** `X-Tenant-Id`: any text, used only for comparison. */
   tenantId: string | undefined;
   organizationId: string | undefined;
 }
 
-/** Who asks for things of a workspace. */
+/** Caller of an operation of one workspace. */
 export interface Principal {
   organizationId: string;
   tenantId: string;
   role: KeyRole;
   scope: KeyScope;
-  /** Of the key, or of a person's membership. */
+  /** Id of the key, or of a person's membership. */
   keyId: string;
   /** Name for the audit log. */
   actor: string;
-  /** The one user that a service speaks for; null: whom the request names. */
+  /** The only user that a service acts for. null: the user that the request names. */
   userId: string | null;
 }
 
-/** Who administers a workspace, an organization or the installation. */
+/** Caller of an operation that administers a workspace, an organization or the installation. */
 export interface Administrator {
-  /** The key's own organization: meant where none is named. */
+  /** Default organization: the key's own. */
   organizationId: string;
-  /** The workspace that is meant where none is named; null: there is none. */
+  /** Default workspace. null: there is none. */
   workspaceId: string | null;
   scope: KeyScope;
-  /** What it may see and change; the rest is as if it did not exist. */
+  /** What the caller may see and change. Everything else appears not to exist. */
   reach: Reach;
   holder: Holder;
-  /** Of the key, or of the person's membership. */
+  /** Id of the key, or of the person's membership. */
   keyId: string;
   actor: string;
 }
 
-/** A data plane. It serves every workspace whose deployments are assigned to it, so it has no tenant. */
+/** Caller of the listener protocol. It serves every workspace whose deployments are assigned to it, so it has no tenant. */
 export interface ListenerPrincipal {
   listenerId: string;
   keyId: string;
@@ -56,8 +56,8 @@ export interface ListenerPrincipal {
 }
 
 /**
- * Who is asking, and may they (contract 1.3)?
- * @throws ApiError 401 without a valid key; 403 when the workspace is missing, foreign or switched off, or the role is too small.
+ * Identifies the caller of a workspace operation and checks the role (contract 1.3).
+ * @throws ApiError 401 without a valid key; 403 when the workspace is missing, foreign or disabled, or the role is too low.
  */
 export async function findPrincipal(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
   if (isOfService(asked)) return findService(keyring, asked, needed);
@@ -78,17 +78,22 @@ export async function findPrincipal(keyring: Keyring, asked: Credentials, needed
 }
 
 /**
- * Is whoever was admitted some time ago, and has waited since, still to be answered? A service key ends within minutes by
- * itself, and nobody ends it before: its service is answered.
+ * Checks again whether a caller that was admitted earlier may still get its response, after a wait. A service key expires
+ * within minutes and cannot be revoked, so a service always gets its response.
  * @throws ApiError as `findPrincipal`.
  */
-export async function checkStill(keyring: Keyring, asked: Credentials, needed: Role, was: Principal): Promise<void> {
+export async function recheckPrincipal(
+  keyring: Keyring,
+  asked: Credentials,
+  needed: Role,
+  was: Principal,
+): Promise<void> {
   if (isOfService(asked)) return;
   const { tenantId } = await findPrincipal(keyring, asked, needed);
   if (tenantId !== was.tenantId) throw errors.forbidden();
 }
 
-/** A service of the operator's may in a workspace what agents may: get tokens for users. */
+/** Identifies a service of the operator. It may do in a workspace what agents may: get tokens for users. */
 async function findService(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
   const { claims, workspace } = await readService(keyring, asked);
   if (asked.tenantId !== undefined && !isSame(asked.tenantId, workspace.id)) throw errors.tenantMismatch();
@@ -117,7 +122,8 @@ async function readService(keyring: Keyring, { serviceKey = "", organizationId }
 }
 
 /**
- * @param isEnrolling the key has to be one that is to be exchanged for another one; otherwise it must not be.
+ * Identifies the listener that calls.
+ * @param isEnrolling the key must be a one-time enrollment token; otherwise it must not be one.
  * @throws ApiError 401 without a valid key; 403 unless it belongs to a listener; 409 `enrolled`.
  */
 export async function findListenerPrincipal(
@@ -137,8 +143,9 @@ export async function findListenerPrincipal(
 }
 
 /**
- * Who administers, and how far? No workspace need be named; one that is named has to be one of the key's.
- * @throws ApiError 401 without a valid key; 403 when the workspace is foreign, or the role or scope is too small.
+ * Identifies the caller of an administrative operation and its reach. The request may name a workspace, which must be one
+ * of the key's.
+ * @throws ApiError 401 without a valid key; 403 when the workspace is foreign, or the role or scope is too low.
  */
 export async function findAdministrator(
   keyring: Keyring,
@@ -178,7 +185,7 @@ async function findHolder(keyring: Keyring, asked: Credentials): Promise<Holder>
   return key;
 }
 
-/** Of a person's memberships the strongest that reaches the workspace that is named; if none is, the strongest of all. */
+/** Returns the strongest membership of a session that reaches the named workspace, or the strongest if none does. */
 async function holderOfSession(keyring: Keyring, { session, tenantId }: Credentials): Promise<Holder | undefined> {
   const held = session === undefined ? [] : await keyring.findSession(session);
   if (held.length < 2 || tenantId === undefined) return held[0];
@@ -189,7 +196,7 @@ async function holderOfSession(keyring: Keyring, { session, tenantId }: Credenti
   return reaching ?? held[0];
 }
 
-/** The key's own workspace, or the one it names; undefined: it has none and names none. */
+/** Returns the key's own workspace, or the one that the request names. undefined: there is neither. */
 async function workspaceOf(keyring: Keyring, key: Holder, asked: Credentials) {
   if (scopeOf(key) === "workspace") return ownWorkspace(key, asked);
   if (asked.tenantId !== undefined) return chosenWorkspace(keyring, key, asked.tenantId);
@@ -202,7 +209,7 @@ function ownWorkspace(key: Holder, asked: Credentials): { id: string; isEnabled:
   return { id, isEnabled: key.deployments_enabled !== false };
 }
 
-/** A key of an organization is good for any of its workspaces, but the caller has to say which. */
+/** Returns the workspace that the request names. A key of an organization is valid for all its workspaces. */
 async function chosenWorkspace(keyring: Keyring, key: Holder, tenantId: string) {
   const workspace = await namedWorkspace(keyring, tenantId);
   if (workspace?.organization_id !== key.organization_id) throw errors.forbidden();

@@ -1,26 +1,26 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 
-/** Who speaks, by a token that it signed itself with the secret it shares with this server (contract 1.2). */
+/** Claims of a token that a service signed with the secret that it shares with this server (contract 1.2). */
 export interface ServiceClaims {
   service: string;
   tenantId: string;
-  /** The user it speaks for; null: nobody, or whom the request names. */
+  /** The user that the service acts for. null: none, or the one that the request names. */
   userId: string | null;
 }
 
-/** Clocks of servers that share a secret may differ by so much. */
+/** Maximum difference between the clocks of servers that share a secret. */
 const skewS = 60;
 
-/** A token is a few hundred bytes; what is longer is not looked at. */
+/** A token is a few hundred bytes. Longer ones are refused unread. */
 const tokenLengthMax = 4_096;
 
 const textMax = 256;
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
- * Reads a JSON Web Token (RFC 7519) of the one kind that is taken: HS256, with `sub`, `exp`, `tenant_id` and, if it
- * speaks for a user, `user_id`.
- * @returns undefined for every other token; nobody is told what is wrong with it.
+ * Reads a JSON Web Token (RFC 7519) of the only accepted kind: HS256, with `sub`, `exp`, `tenant_id` and, if it acts for a
+ * user, `user_id`. Signing and checking use Node's own crypto (decision 0049).
+ * @returns undefined for every other token, without a reason.
  */
 export function readServiceKey(token: string, secret: string, nowMs: number): ServiceClaims | undefined {
   const [head = "", body = "", signature = "", rest] = token.length > tokenLengthMax ? [] : token.split(".");

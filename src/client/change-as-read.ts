@@ -2,16 +2,15 @@ import type { Deployment } from "../contract/deployments/deployment.ts";
 import { isRefusal } from "./failure.ts";
 import { pause } from "./pause.ts";
 
-/** A deployment that others, or its own rollout, change faster than one can read it is reported. */
+/** Attempts before the conflict is reported: others, or the deployment's own rollout, change it faster than one can read it. */
 const attemptsMax = 12;
 
-/** On average half of it: those who were refused together do not meet again. */
+/** Upper bound of a random pause, so that clients with a conflict do not collide again. */
 const pauseMs = 200;
 
 /**
- * Reads a deployment, and makes of it a change that counts only for that state; reads it again when it was changed
- * meanwhile.
- * @throws ApiFailure `changedMeanwhile` when that happens again and again.
+ * Reads a deployment and makes a change that applies only to that state. Reads it again if it was changed meanwhile.
+ * @throws ApiFailure `changedMeanwhile` after 12 attempts.
  */
 export async function changeAsRead<T>(
   read: (signal?: AbortSignal) => Promise<Deployment>,

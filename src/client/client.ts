@@ -9,62 +9,62 @@ import { type CallTrace, exchange, openStream, type SendOnce, type StreamRequest
 import type { FollowLogs, FollowOptions } from "./follow.ts";
 import type { Page } from "./pages.ts";
 import type { WaitOptions } from "./wait.ts";
-import type { OpenStream, Watched, WatchQuestion } from "./watch.ts";
+import type { OpenStream, Watched, WatchQuery } from "./watch.ts";
 
 export type { Answer, CallTrace, SendOnce } from "./exchange.ts";
 // biome-ignore lint/performance/noBarrelFile: this file is what the package publishes, and its callers need the errors.
 export { ApiFailure, isRefusal, ServerUnreachable, WaitTimeout } from "./failure.ts";
 export type { FollowLogs, FollowOptions } from "./follow.ts";
 export { isSettled } from "./settled.ts";
-export type { Watched, WatchQuestion } from "./watch.ts";
+export type { Watched, WatchQuery as WatchQuestion } from "./watch.ts";
 
 export interface ClientOptions {
   /** Address of the API, with its path prefix if it has one: `http://127.0.0.1:8124`, `https://host/api-host`. */
   baseUrl: string;
-  /** Absent: only calls that need no key, or a proxy adds it. */
+  /** Absent: only calls that need no key, or a proxy that adds it. */
   apiKey?: string | undefined;
-  /** Needed with keys of an organization; others know their workspace. */
+  /** Required with keys of an organization. Other keys belong to one workspace. */
   workspaceId?: string | undefined;
-  /** For which of your users the calls of the OAuth service are; absent: for the key itself. */
+  /** Your user, for the calls of the OAuth service. Absent: the key itself. */
   userId?: string | undefined;
   fetch?: typeof fetch;
-  /** In place of `fetch`, for everything that is no stream. */
+  /** Replaces `fetch` for everything except streams. */
   send?: SendOnce;
-  /** Told about every try of every call. */
+  /** Called after every attempt of every call. */
   onCall?: (call: CallTrace) => void;
 }
 
 export interface CallOptions {
   signal?: AbortSignal | undefined;
-  /** For all tries together. Default 30_000. */
+  /** Deadline of all attempts together. Default 30_000. */
   deadlineMs?: number;
-  /** Of a call that changes something: a name for it that outlives this process. Absent: a new one for each call. */
+  /** Idempotency key of a change, if it must outlive this process. Absent: a new one for each call. */
   idempotencyKey?: string;
-  /** The deployment as this client read it: a change is refused (`changedMeanwhile`) when it is another one by now. */
+  /** The deployment as this client read it. If it has changed since, the change is refused (`changedMeanwhile`). */
   ifUnchanged?: Deployment;
 }
 
 type Ids = { deployment_id: string; revision_id: string };
 
-/** One method for each operation, and the few things that take several calls. */
+/** One method for each operation, and helpers that need several calls. */
 export type Client = {
   [Id in keyof ClientOperations]: (
     ...args: Arguments<Input<ClientOperations[Id]>>
   ) => Promise<Output<ClientOperations[Id]>>;
 } & {
-  /** Every item of a list, page after page: `for await (const one of client.all("listDeployments", { name_contains: "bot" }))` */
+  /** Iterates over all items of a list: `for await (const one of client.all("listDeployments", { name_contains: "bot" }))` */
   all<Id extends ListId>(id: Id, ...args: Arguments<ListInput<Id>>): AsyncGenerator<ItemOf<Id>, void, undefined>;
   /**
-   * The installation as of now, as a gzipped tar archive; the server writes all of it down before it answers. An operator's
-   * key is needed.
+   * Downloads a backup of the installation as of now, a gzipped tar archive. The server writes all of it to disk before it
+   * answers. Needs an operator's key.
    * @throws ApiFailure, ServerUnreachable; reading throws when the connection ends before the archive does.
    */
   downloadBackup(signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   /** Sends a gzip tar to the `upload_url` of `createUploadUrl`. Default deadline 300_000. */
   uploadArchive(uploadUrl: string, archive: Blob, options?: CallOptions): Promise<UploadReceipt>;
   /**
-   * A change that is made of what a deployment is, such as one variable more: nothing that others change meanwhile is lost.
-   * `change` is called again with the deployment as it is by then; it hands `call` to the operation that changes.
+   * Makes a change that depends on the current state of a deployment, such as adding one variable, without losing changes
+   * of others. After a conflict, `change` is called again with the new state. It must pass `call` to the operation.
    */
   changeAsRead<T>(
     ids: Pick<Ids, "deployment_id">,
@@ -73,12 +73,12 @@ export type Client = {
   ): Promise<T>;
   waitForRevision(ids: Ids, options?: WaitOptions & { onChange?: (revision: Revision) => void }): Promise<Revision>;
   waitForDeletion(ids: Pick<Ids, "deployment_id">, options?: WaitOptions): Promise<void>;
-  /** Events as they happen, each once, over lost connections; ends when the watched deployment is gone. */
-  watchEvents(question?: WatchQuestion, signal?: AbortSignal): AsyncGenerator<Watched, void, undefined>;
+  /** Yields each event once as it happens, and reconnects when the connection is lost. Ends when the watched deployment is deleted. */
+  watchEvents(question?: WatchQuery, signal?: AbortSignal): AsyncGenerator<Watched, void, undefined>;
   followLogs(question: FollowLogs, options?: FollowOptions): AsyncGenerator<LogEntry, void, undefined>;
-  /** The newest `count` lines, oldest first. */
+  /** Returns the newest `count` lines, oldest first. */
   tailLogs(question: FollowLogs, count: number, signal?: AbortSignal): Promise<LogEntry[]>;
-  /** Any call, for paths that have no method. */
+  /** Sends a call to a path that has no method. */
   request(verb: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
 };
 
@@ -88,15 +88,15 @@ type Arguments<I> =
 const callDeadlineMs = 30_000;
 const uploadDeadlineMs = 300_000;
 
-/** A million deployments are written down in some minutes. */
+/** The server needs some minutes to write a million deployments. */
 const backupDeadlineMs = 600_000;
 
 /**
- * A client of the deployment API. No dependencies: it runs wherever `fetch` does, browsers included.
+ * Creates a client of the deployment API. It has no dependencies and runs wherever `fetch` does, browsers included.
  *
- * Every call throws ApiFailure when the server refuses, ServerUnreachable when it does not answer, and the signal's
- * reason when it is aborted. A call that fails in passing is repeated, up to three times within its deadline; what
- * changes something carries an `Idempotency-Key`, so that it is done once however often it was sent.
+ * Every call throws ApiFailure when the server refuses it, ServerUnreachable when the server does not answer, and the
+ * signal's reason when it is aborted. A call is retried up to three times within its deadline after a transient failure.
+ * Changes carry an `Idempotency-Key`, so a retried change takes effect once.
  */
 export function createClient(options: ClientOptions): Client {
   const baseUrl = options.baseUrl.replace(/\/+$/, "");
@@ -145,7 +145,7 @@ export function createClient(options: ClientOptions): Client {
         verb: "PUT",
         url: uploadUrl,
         shownUrl: uploadUrl.replace(/\?.*/s, ""),
-        // The URL carries its own signature: it never gets the key.
+        // The URL carries its own signature, so the key is not sent.
         headers: { "content-type": "application/gzip" },
         body: { blob: archive },
         deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
@@ -159,7 +159,7 @@ export function createClient(options: ClientOptions): Client {
   };
 }
 
-/** What takes several calls: loaded when it is first used, as each file is a third of a millisecond of `pierhead list`. */
+/** Calls that need several requests. Each file is loaded on first use, because it costs a third of a millisecond of `pierhead list`. */
 function callsInTurn(
   methods: { [Id in keyof ClientOperations]: Client[Id] },
   watches: ReturnType<typeof createWatches>,
@@ -224,13 +224,13 @@ async function openBackup(
   return body as ReadableStream<Uint8Array>;
 }
 
-/** The same read again and again. */
+/** Binds a read to its input. */
 function reading<I, T>(read: (input: I, options: CallOptions) => Promise<T>, input: I) {
   return (signal?: AbortSignal) => read(input, { signal });
 }
 
 function createWatches(open: OpenStream) {
-  const watch = async function* (question: WatchQuestion = {}, signal?: AbortSignal) {
+  const watch = async function* (question: WatchQuery = {}, signal?: AbortSignal) {
     const { watchEvents } = await import("./watch.ts");
     yield* watchEvents(open, question, signal);
   };
@@ -249,7 +249,7 @@ function createWatches(open: OpenStream) {
 
 type PagedRead = (input: object, call?: CallOptions) => Promise<Page>;
 
-/** Puts parameters into the braces of a path; those it does not name become the query. */
+/** Fills the braces of a path with parameters. The remaining parameters become the query. */
 function fillPath(path: string, parameters: Record<string, unknown>): string {
   const query = new URLSearchParams();
   const inPath = new Set([...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name));
@@ -260,7 +260,7 @@ function fillPath(path: string, parameters: Record<string, unknown>): string {
   return query.size === 0 ? filled : `${filled}?${query}`;
 }
 
-/** 128 random bits. `crypto.randomUUID` is missing on pages that are not served over https. */
+/** Returns 128 random bits as hex. `crypto.randomUUID` is missing on pages that are not served over https. */
 function randomKey(): string {
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,10 +1,10 @@
-/** Which state each answer was, by the tag that came with it. Goes with the answer. */
+/** ETags of the responses of this client, by response. */
 const tags = new WeakMap<object, string>();
 
-/** Proxies that compress mark a tag as weak (`W/`), which no change may be compared by; the server makes strong ones only. */
+/** Stores the ETag of a response. Compressing proxies mark it as weak (`W/`), which `If-Match` rejects. The server only makes strong ones. */
 export function rememberTag(answer: unknown, tag: string | null): void {
   if (typeof answer === "object" && answer !== null && tag !== null) tags.set(answer, tag.replace(/^W\//, ""));
 }
 
-/** Undefined for what no answer of a client is, or came without a tag. */
+/** Returns the ETag of a response, or undefined for any other object and for a response without an ETag. */
 export const tagOf = (answer: object): string | undefined => tags.get(answer);

@@ -1,19 +1,19 @@
-/** One message of a stream of server-sent events. */
+/** Message of a stream of server-sent events. */
 export interface StreamMessage {
-  /** `message` when the server named none. */
+  /** `message` when the server sent no type. */
   type: string;
   data: string;
-  /** Place to go on from behind this message. */
+  /** Position from which to continue after this message. */
   id: string;
 }
 
-/** A server of ours says every 15 s that it is there; a connection this silent is dead. */
+/** The server sends a heartbeat every 15 s, so a connection that is silent for longer than this is dead. */
 export const silenceMaxMs = 45_000;
 
 /**
- * Reads the body of an open stream to its end (WHATWG HTML 9.2.6). A block without data is given as a message with empty
- * `data`, because it may carry a place.
- * @throws what the transport throws, and an error after `silenceMaxMs` without a byte.
+ * Yields the messages of an open stream (WHATWG HTML 9.2.6). A block without data is yielded with an empty `data`, because
+ * it is a heartbeat and may carry a position (decision 0049).
+ * @throws the errors of the transport, and an error after `silenceMaxMs` without a byte.
  */
 export async function* readMessages(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
@@ -26,7 +26,7 @@ export async function* readMessages(
       const { done, value } = await withinSilence(reader);
       if (done) return;
       text += value;
-      // A lone CR at the end may be half of a CRLF.
+      // A single CR at the end may be the first half of a CRLF.
       const blocks = text.split(/\r\n\r\n|\n\n|\r\r(?!$)/);
       text = blocks.pop() ?? "";
       for (const block of blocks) {
@@ -37,7 +37,7 @@ export async function* readMessages(
     }
   } finally {
     await reader.cancel().catch(() => {
-      // It had ended.
+      // The stream had already ended.
     });
   }
 }

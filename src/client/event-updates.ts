@@ -1,36 +1,36 @@
 import type { Watched } from "./watch.ts";
 
-/** Tells those who wait for a state when it is worth to look again. */
-export interface News {
-  /** Whether it will tell: while it cannot, one has to look now and then. */
+/** Notifications that it is worth reading the awaited state again. */
+export interface Updates {
+  /** Whether notifications arrive. While false, the caller has to poll. */
   readonly isLive: boolean;
-  /** Resolves with news that came since the last call, at the latest after `maxMs`; rejects with the signal's reason. */
+  /** Resolves on a notification since the last call, at the latest after `maxMs`. Rejects with the signal's reason. */
   next(maxMs: number, signal?: AbortSignal): Promise<void>;
   close(): void;
 }
 
 /**
- * Watches in the background. A server that cannot be watched (an older one, or a proxy that holds streams back) is no
- * failure: there is no news then.
+ * Starts to watch in the background. If the server cannot be watched (an older one, or a proxy that buffers streams), no
+ * notifications arrive, which is not an error.
  */
-export function startNews(watch: (signal: AbortSignal) => AsyncIterable<Watched>): News {
+export function startUpdates(watch: (signal: AbortSignal) => AsyncIterable<Watched>): Updates {
   const ending = new AbortController();
-  let [isLive, hasNews] = [false, false];
-  let tell = () => {};
+  let [isLive, hasUpdate] = [false, false];
+  let notify = () => {};
   const listen = async () => {
     for await (const { kind } of watch(ending.signal)) {
       isLive = kind !== "lost";
-      hasNews = true;
-      tell();
+      hasUpdate = true;
+      notify();
     }
   };
   void listen()
     .catch(() => {
-      // One looks now and then.
+      // The caller polls.
     })
     .finally(() => {
       isLive = false;
-      tell();
+      notify();
     });
   return {
     get isLive() {
@@ -41,7 +41,7 @@ export function startNews(watch: (signal: AbortSignal) => AsyncIterable<Watched>
         const done = () => {
           clearTimeout(timer);
           signal?.removeEventListener("abort", abort);
-          hasNews = false;
+          hasUpdate = false;
           resolve();
         };
         const abort = () => {
@@ -50,8 +50,8 @@ export function startNews(watch: (signal: AbortSignal) => AsyncIterable<Watched>
         };
         const timer = setTimeout(done, maxMs);
         if (signal?.aborted) return abort();
-        if (hasNews) return done();
-        tell = done;
+        if (hasUpdate) return done();
+        notify = done;
         signal?.addEventListener("abort", abort, { once: true });
       });
     },

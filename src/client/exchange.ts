@@ -3,16 +3,16 @@ import { rememberTag } from "./etags.ts";
 import { ApiFailure, isPassing, ServerUnreachable } from "./failure.ts";
 import { pause } from "./pause.ts";
 
-/** One request and its answer, for whoever wants to show or count them. Never contains the key. */
+/** Trace of one request and its response, for displaying or counting calls. Never contains the key. */
 export interface CallTrace {
   verb: string;
   /** Without the query of signed URLs. */
   url: string;
-  /** What was sent as JSON; may contain secrets of deployments. */
+  /** The JSON body, which may contain secrets of deployments. */
   body: unknown;
-  /** 1 for the first try. */
+  /** 1 for the first attempt. */
   attempt: number;
-  /** Null: no answer. */
+  /** Null: there was no response. */
   status: number | null;
   durationMs: number;
   requestId: string | null;
@@ -21,17 +21,17 @@ export interface CallTrace {
 export interface Exchange {
   verb: string;
   url: string;
-  /** As it is shown in traces and failures. */
+  /** URL for traces and errors. */
   shownUrl: string;
   headers: Record<string, string>;
-  /** A value to send as JSON, or bytes as they are. */
+  /** A value to send as JSON, or bytes to send unchanged. */
   body: { json: unknown } | { blob: Blob } | null;
-  /** For all tries together. */
+  /** Deadline of all attempts together. */
   deadlineMs: number;
   signal: AbortSignal | undefined;
 }
 
-/** What a call needs of `fetch` when its answer is read as a whole. */
+/** Part of `fetch` that calls need when their response is read as a whole. */
 export type SendOnce = (
   url: string,
   request: {
@@ -47,18 +47,18 @@ export type Answer = Pick<Response, "ok" | "status" | "statusText" | "text"> & {
 
 export interface Transport {
   fetch: typeof fetch;
-  /** For everything that is no stream. */
+  /** For everything except streams. */
   send: SendOnce;
   onCall: ((call: CallTrace) => void) | undefined;
 }
 
-/** First pause 0.2 s, doubled: 0.2 + 0.4 + 0.8 s carry a call over a restart of the server's listening socket. */
+/** The first pause is 0.2 s, then doubled: 0.2 + 0.4 + 0.8 s outlast a restart of the server's listening socket. */
 const attemptsMax = 4;
 const backOffMs = 200;
 
 /**
- * Sends one request, again when that is promising: after transport errors, 429 and 5xx. Sending it twice must be safe.
- * `Retry-After` is obeyed within the deadline.
+ * Sends one request and retries it after transport errors, 429 and 5xx. Sending it twice must be safe. `Retry-After` is
+ * obeyed within the deadline.
  *
  * @returns The parsed JSON of a 2xx answer; undefined when its body is empty.
  * @throws ApiFailure, ServerUnreachable; the signal's reason when it was aborted.
@@ -76,21 +76,21 @@ export async function exchange(transport: Transport, request: Exchange): Promise
   }
 }
 
-/** Until the head of the answer; the stream itself may last. */
+/** Deadline for the head of the response. The stream itself may last longer. */
 const headDeadlineMsDefault = 15_000;
 
 export interface StreamRequest {
   url: string;
   headers: Record<string, string>;
-  /** Its content type. */
+  /** Expected content type. */
   accept: string;
   signal: AbortSignal;
   headDeadlineMs?: number;
 }
 
 /**
- * Opens an answer of a content type that is read while it comes, once.
- * @throws ApiFailure when the server answers with something else; ServerUnreachable; the signal's reason.
+ * Opens a response of a content type that is read as a stream. Does not retry.
+ * @throws ApiFailure when the server answers with another content type; ServerUnreachable; the signal's reason.
  */
 export async function openStream(
   transport: Transport,
@@ -102,7 +102,12 @@ export async function openStream(
   const startedAt = performance.now();
   const trace = (status: number | null, requestId: string | null) =>
     transport.onCall?.({
-      ...{ verb: "GET", url, body: null, attempt: 1, status, requestId },
+      verb: "GET",
+      url,
+      body: null,
+      attempt: 1,
+      status,
+      requestId,
       durationMs: Math.round(performance.now() - startedAt),
     });
   try {
@@ -228,12 +233,12 @@ function explainAnswer(response: Answer, body: unknown): Pick<ApiFailure, "detai
   }
   const location = response.headers.get("location");
   if (location !== null) return { detail: `The address redirects to ${location}. Use that one.`, items: null };
-  // A proxy, a wrong path, or another program on that port.
+  // The response comes from a proxy, a wrong path, or another program on that port.
   const what = response.status < 400 ? "not with this API's JSON" : `${response.status} ${response.statusText}`.trim();
   return { detail: `The address answered ${what}. Is it the address of a Pierhead server?`, items: null };
 }
 
-/** Seconds, or a date (RFC 9110 10.2.3). */
+/** Returns the pause of `Retry-After`, which is in seconds or a date (RFC 9110 10.2.3). */
 function retryAfterMs(response: Answer): number | null {
   const value = response.headers.get("retry-after");
   if (value === null) return null;
@@ -242,7 +247,7 @@ function retryAfterMs(response: Answer): number | null {
   return Number.isFinite(ms) ? Math.max(0, ms) : null;
 }
 
-/** `fetch failed` says nothing; its causes do: `connect ECONNREFUSED 127.0.0.1:8124`. */
+/** Returns the message of the innermost cause, because `fetch failed` says nothing: `connect ECONNREFUSED 127.0.0.1:8124`. */
 function reasonOf(error: unknown): string {
   let innermost = error;
   while (innermost instanceof Error && innermost.cause !== undefined) innermost = innermost.cause;

@@ -1,20 +1,20 @@
 import type { ErrorCode, ValidationItem } from "../contract/error.ts";
 import type { Revision } from "../contract/revisions/revision.ts";
 
-/** The server answered and refused. `message` is what a person should read. */
+/** Error response of the server. `message` is meant for people. */
 export class ApiFailure extends Error {
   override readonly name = "ApiFailure";
   /** HTTP status, 400 to 599. */
   readonly status: number;
-  /** Which refusal of the catalogue (docs/reference/errors.md); null: another server or a proxy answered, or a bug of ours. */
+  /** Code of the error (docs/reference/errors.md). null: another server or a proxy answered, or it is a bug in Pierhead. */
   readonly code: ErrorCode | null;
-  /** The refusal in one text; a validation answer (422) as `place: problem; place: problem`. */
+  /** The error as one text. A validation error (422) becomes `field: problem; field: problem`. */
   readonly detail: string;
-  /** The single problems of a 422, else null. */
+  /** The individual problems of a 422, otherwise null. */
   readonly items: readonly ValidationItem[] | null;
-  /** Id under which the server logged the request; null when it gave none. */
+  /** Id under which the server logged the request. null: the response had none. */
   readonly requestId: string | null;
-  /** `GET /v2/deployments`: which call it was, without query. */
+  /** The call without its query: `GET /v2/deployments`. */
   readonly call: string;
 
   constructor(answer: Pick<ApiFailure, "status" | "code" | "detail" | "items" | "requestId" | "call">) {
@@ -28,12 +28,12 @@ export class ApiFailure extends Error {
   }
 }
 
-/** Is it one of these refusals? `isRefusal(error, "nameTaken")` */
+/** Reports whether an error is one of these errors of the API: `isRefusal(error, "nameTaken")`. */
 export function isRefusal<C extends ErrorCode>(error: unknown, ...codes: C[]): error is ApiFailure & { code: C } {
   return error instanceof ApiFailure && codes.some((code) => code === error.code);
 }
 
-/** No answer: refused, reset, unresolved, or later than the deadline. `cause` is the last error of the transport. */
+/** The server did not answer: refused, reset, not resolved, or past the deadline. `cause` is the last error of the transport. */
 export class ServerUnreachable extends Error {
   override readonly name = "ServerUnreachable";
   readonly url: string;
@@ -44,10 +44,10 @@ export class ServerUnreachable extends Error {
   }
 }
 
-/** What was waited for did not come in time. It may still come: nothing was stopped. */
+/** The wait timed out. What it waited for continues and may still happen. */
 export class WaitTimeout extends Error {
   override readonly name = "WaitTimeout";
-  /** The last state seen, when a revision was waited for. */
+  /** The last known state, when the wait was for a revision. */
   readonly revision: Revision | null;
 
   constructor(message: string, revision: Revision | null = null) {
@@ -56,7 +56,7 @@ export class WaitTimeout extends Error {
   }
 }
 
-/** Worth another try later: the server is away, busy, or broke on this one call. */
+/** Reports whether a later retry may succeed, because the server is unreachable, busy, or failed on this one call. */
 export function isPassing(error: unknown): boolean {
   if (error instanceof ServerUnreachable) return true;
   return error instanceof ApiFailure && (error.status >= 500 || error.status === 429);

@@ -5,19 +5,19 @@ import type { Watched } from "./watch.ts";
 
 export interface FollowLogs {
   deployment_id: string;
-  /** Absent: all revisions, and the stream never ends by itself. */
+  /** Absent: all revisions, and the log never ends. */
   revision_id?: string;
   type: LogType;
   level?: LogLevel;
   query?: string;
-  /** First moment of interest, ISO 8601. */
+  /** Time of the first line, ISO 8601. */
   start_time?: string;
 }
 
 export interface FollowOptions {
-  /** Start with so many of the newest lines instead of all of them. */
+  /** Start with this many of the newest lines instead of all lines. */
   tail?: number;
-  /** Pause after a page without news, where the server cannot be watched. Default 1_000. */
+  /** Pause after a page without new lines, if the server cannot be watched. Default 1_000. */
   intervalMs?: number;
   signal?: AbortSignal;
 }
@@ -27,19 +27,19 @@ export type ReadLogPage = (
   signal?: AbortSignal,
 ) => Promise<LogPage>;
 
-/** Opens a stream of lines of one log after a line, with what happens to the deployment. */
+/** Opens a stream of the lines of one log after a given line, together with the events of the deployment. */
 export type WatchLog = (logsAfter: string, signal?: AbortSignal) => AsyncIterable<Watched>;
 
-/** Lines a page; the API gives at most 1_000. */
+/** Lines per page. The API allows at most 1_000. */
 const pageSize = 500;
 
-/** A server that restarts is back within this; one that stays away longer is reported. */
-const patienceMs = 60_000;
+/** A restarting server is back within this time. A longer outage is reported. */
+const outageMaxMs = 60_000;
 
 /**
- * Log lines, oldest first, each once, without a gap over lost connections: the cursor is the client's. Pages until it
- * has caught up, then lines as they are written, or pages again where the server cannot be watched. Ends when the server
- * says that the stream is finished and exhausted, which the logs of a build do.
+ * Yields log lines, oldest first and each once, without gaps when connections are lost, because the client holds the
+ * cursor. Reads pages until it has caught up, then follows a stream, or polls pages if the server cannot be watched. Ends
+ * when the server reports that the log is complete and was read to the end, which happens for build logs.
  */
 export async function* followLogs(
   { read, watch }: { read: ReadLogPage; watch: WatchLog },
@@ -48,7 +48,7 @@ export async function* followLogs(
 ): AsyncGenerator<LogEntry, void, undefined> {
   const { tail, intervalMs = 1_000, signal } = options;
   const lastOfAll = await endOfLog(read, question, signal);
-  // Of none at all the newest is read, too: it says where to begin.
+  // With a tail of 0, the newest line is read anyway, because it marks the start.
   const newest = tail === undefined ? [] : await readTail(read, question, Math.max(1, tail), signal);
   if (tail !== 0) yield* newest;
   const isNew = behind(newest);
@@ -56,7 +56,7 @@ export async function* followLogs(
   let canWatch = true;
   for (let answeredAt = performance.now(); ; ) {
     const ask = () => read({ ...question, ...from, order: "asc", limit: pageSize }, signal);
-    const page = await patiently(ask, answeredAt);
+    const page = await duringOutage(ask, answeredAt);
     if (page !== undefined) {
       answeredAt = performance.now();
       yield* page.logs.filter(isNew);
@@ -75,8 +75,8 @@ export async function* followLogs(
 }
 
 /**
- * The newest line of all, where only some are wanted: the last of those may be long ago, and a stream from there would send
- * the whole log. Asked for before anything else, so that all wanted ones up to it are on the pages.
+ * Returns the id of the newest line of the whole log when only some lines are wanted. The last wanted line may be old, and a
+ * stream from there would send the whole log. It is read first, so that all wanted lines up to it are on the pages.
  */
 async function endOfLog(
   read: ReadLogPage,
@@ -85,18 +85,18 @@ async function endOfLog(
 ): Promise<string | undefined> {
   if (revision_id === undefined && level === undefined && query === undefined) return undefined;
   const ask = () => read({ deployment_id, type, order: "desc", limit: 1 }, signal);
-  return (await patiently(ask, performance.now()))?.logs[0]?.id;
+  return (await duringOutage(ask, performance.now()))?.logs[0]?.id;
 }
 
-/** A page that is not full was the last one: of what came before the end of the log, nothing is left. */
+/** Returns where to continue. A page that is not full was the last one, so nothing before the end of the log is left. */
 function placeBehind(logs: readonly LogEntry[], offset: string, lastOfAll: string | undefined): string {
   if (lastOfAll === undefined || logs.length >= pageSize) return offset;
   return Number(lastOfAll) > Number(offset) ? lastOfAll : offset;
 }
 
 /**
- * Lines as they come, until something else happened that may have ended the log, or the stream cannot be had.
- * @returns the last line's place, and whether it is worth to read a page at once.
+ * Yields lines as they arrive, until an event that may have ended the log, or until the stream fails.
+ * @returns the position of the last line, and whether to read a page at once.
  */
 async function* streamed(
   watch: WatchLog,
@@ -121,7 +121,7 @@ async function* streamed(
 
 const levels: readonly string[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 
-/** What the server would have left out of a page. */
+/** Reports whether a line passes the filters that the server applies to pages. */
 function isWanted(line: LogEntry, { revision_id: revisionId, level, query = "", start_time }: FollowLogs): boolean {
   if (revisionId !== undefined && line.revision_id !== revisionId) return false;
   if (level !== undefined && levels.indexOf(line.level) < levels.indexOf(level)) return false;
@@ -130,15 +130,15 @@ function isWanted(line: LogEntry, { revision_id: revisionId, level, query = "", 
 }
 
 /**
- * Tells the lines behind a tail, of pages that begin with the moment of its last one: what was written at once has one
- * moment, so lines before it come again, those that were left out of the tail among them.
+ * Returns a filter for the lines after a tail, on pages that start at the time of the tail's last line. Several lines can
+ * have the same time, so these pages repeat earlier lines, including lines that the tail left out.
  */
 function behind(tail: readonly LogEntry[]): (entry: LogEntry) => boolean {
   const last = tail.at(-1);
-  const told = new Set(tail.map(({ id }) => id));
+  const sent = new Set(tail.map(({ id }) => id));
   let isReached = false;
   return (entry) => {
-    if (told.has(entry.id)) {
+    if (sent.has(entry.id)) {
       isReached ||= entry.id === last?.id;
       return false;
     }
@@ -148,7 +148,7 @@ function behind(tail: readonly LogEntry[]): (entry: LogEntry) => boolean {
 
 const startingAt = (moment: string | undefined) => (moment === undefined ? {} : { start_time: moment });
 
-/** The newest `count` lines, oldest first. */
+/** Returns the newest `count` lines, oldest first. */
 export async function readTail(
   read: ReadLogPage,
   question: FollowLogs,
@@ -167,11 +167,11 @@ export async function readTail(
   return newest.reverse();
 }
 
-async function patiently(read: () => Promise<LogPage>, answeredAt: number): Promise<LogPage | undefined> {
+async function duringOutage(read: () => Promise<LogPage>, answeredAt: number): Promise<LogPage | undefined> {
   try {
     return await read();
   } catch (error) {
-    if (isPassing(error) && performance.now() - answeredAt < patienceMs) return undefined;
+    if (isPassing(error) && performance.now() - answeredAt < outageMaxMs) return undefined;
     throw error;
   }
 }

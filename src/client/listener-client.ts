@@ -18,44 +18,44 @@ import { readMessages, type StreamMessage } from "./event-stream.ts";
 
 export interface SendRequest {
   method: Verb;
-  /** Begins with `/dp/v1/`, query included. */
+  /** Starts with `/dp/v1/` and includes the query. */
   path: string;
-  /** Goes out as JSON. */
+  /** Sent as JSON. */
   body?: unknown;
   headers: Record<string, string>;
   signal: AbortSignal;
 }
 
-/** Carries one call to a control plane: over HTTP, or straight into the server of the same process. */
+/** Sends one call to a control plane: over HTTP, or directly to the server in the same process. */
 export type Send = (request: SendRequest) => Promise<{ status: number; body: unknown }>;
 
-/** Opens a stream of server-sent events; a server that has none answers like any other call. */
+/** Opens a stream of server-sent events. A server without streams answers like any other call. */
 export type OpenStream = (
   request: Pick<SendRequest, "path" | "headers" | "signal">,
 ) => Promise<{ status: number; body: unknown } | { messages: AsyncIterable<StreamMessage> }>;
 
 export interface ListenerClient {
   /**
-   * Makes this instance the one that acts for its listener.
+   * Opens the session that makes this instance the only one that acts for its listener.
    * @throws CallRefused with `error` = `listener_busy` (409) while another instance holds the session, `listener_draining`
-   * while this listener is to change nothing.
+   * while this listener is draining.
    */
   openSession(request: SessionRequest, signal: AbortSignal): Promise<ListenerSession>;
 }
 
 /**
- * The calls of one session; each carries its epoch. All of them throw StaleEpoch once a newer session exists,
- * CallRefused on any other refusal, and whatever the transport throws when the control plane cannot be reached.
+ * Calls of one session, each of which carries its epoch. They throw StaleEpoch once a newer session exists, CallRefused on
+ * any other error response, and the error of the transport when the control plane cannot be reached.
  */
 export interface ListenerSession extends Session {
   /**
-   * Assignments newer than `after` (0: all of them), waiting up to `waitMs` (at most `waitMsMax`) for the first one.
-   * @throws Gone when `after` is older than what the control plane can compare: read everything again, from 0.
+   * Returns assignments newer than `after` (0: all of them), waiting up to `waitMs` (at most `waitMsMax`) for the first one.
+   * @throws Gone when `after` is older than the control plane can compare: read everything again, from 0.
    */
   desired(after: number, waitMs: number, signal: AbortSignal): Promise<DesiredPage>;
   /**
-   * The same as it happens, for as long as the connection lasts; null is a sign of life. Absent where there is no way to
-   * it. Ends when the connection does; an older server answers with one page.
+   * Yields the same assignments as they change, for as long as the connection lasts. null is a heartbeat. Absent if the
+   * transport has no streams. Ends with the connection. An older server answers with one page.
    * @throws Gone as above.
    */
   stream?(after: number, signal: AbortSignal): AsyncGenerator<DesiredPage | null, void, undefined>;
@@ -65,25 +65,25 @@ export interface ListenerSession extends Session {
   sendMetrics(batch: MetricBatch, signal: AbortSignal): Promise<void>;
   heartbeat(signal: AbortSignal): Promise<Heartbeat>;
   compare(inventory: Inventory, signal: AbortSignal): Promise<InventoryAnswer>;
-  /** Lets the next instance begin at once instead of after the lease. */
+  /** Ends the session, so that the next instance can start at once instead of after the lease. */
   close(signal: AbortSignal): Promise<void>;
 }
 
-/** A newer session of this listener exists: whoever sees this must stop acting. */
+/** A newer session of this listener exists, so this instance must stop acting. */
 export class StaleEpoch extends Error {
   override name = "StaleEpoch";
 }
 
-/** The control plane no longer knows what changed since then (410). */
+/** The control plane no longer has the changes since then (410). */
 export class Gone extends Error {
   override name = "Gone";
 }
 
-/** Any other refusal, or an answer that does not have the shape of the protocol (`status` 0). */
+/** Any other error response, or a response that does not match the protocol (`status` 0). */
 export class CallRefused extends Error {
   override name = "CallRefused";
   readonly status: number;
-  /** The stable word in the body's `error`, where there is one. */
+  /** The stable code in the body's `error`, if there is one. */
   readonly error: string | null;
   constructor(status: number, error: string | null, message: string) {
     super(message);
@@ -95,10 +95,10 @@ export class CallRefused extends Error {
 /** Longest wait of one `desired` call that a control plane accepts. */
 export const waitMsMax = 30_000;
 
-/** A call that only reads or writes a little answers well within this, or the connection is dead. */
+/** Timeout of calls. They read or write little, so a later response means that the connection is dead. */
 const callTimeoutMs = 30_000;
 
-/** Without `openStream` assignments are asked for by long poll. */
+/** Creates the client. Without `openStream` it requests assignments by long poll. */
 export function createListenerClient(send: Send, openStream?: OpenStream): ListenerClient {
   return {
     async openSession(request, signal) {
@@ -141,8 +141,8 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
 }
 
 /**
- * Exchanges the enrollment token that `send` shows as its key for the key of the listener.
- * @throws CallRefused with `status` 401 when the token is unknown, over or was exchanged before.
+ * Exchanges the enrollment token, which `send` uses as its key, for the key of the listener.
+ * @throws CallRefused with `status` 401 when the token is unknown, expired or already exchanged.
  */
 export function enroll(send: Send, signal: AbortSignal): Promise<Enrolled> {
   return call(send, { ...at("enrollListener"), signal }, Enrolled);
@@ -186,7 +186,7 @@ interface Call extends Omit<SendRequest, "headers"> {
 async function call<S extends TSchema>(send: Send, { timeoutMs, ...request }: Call, schema: S): Promise<Static<S>> {
   const ending = new AbortController();
   const end = () => ending.abort(request.signal.reason ?? new DOMException("no answer in time", "TimeoutError"));
-  // Not AbortSignal.timeout: that of a call long answered would keep it in memory, and end it, 30 s later.
+  // AbortSignal.timeout would keep a finished call in memory, and abort it 30 s later.
   const timer = setTimeout(end, timeoutMs ?? callTimeoutMs).unref();
   request.signal.addEventListener("abort", end, { once: true });
   if (request.signal.aborted) end();
@@ -203,16 +203,12 @@ function checked<S extends TSchema>(
   schema: S,
 ): Static<S> {
   if (status < 200 || status > 299) throw refusal(status, body);
-  // A proxy's "200, please log in" must never pass for a list of assignments: what is absent there gets removed here.
+  // A proxy's "200, please log in" must never pass for a list of assignments, because missing assignments are removed.
   if (validatorOf(schema).Check(body)) return body as Static<S>;
-  throw new CallRefused(
-    0,
-    null,
-    `${request.method} ${request.path} answered ${status} with something else than asked for`,
-  );
+  throw new CallRefused(0, null, `${request.method} ${request.path} answered ${status} with an unexpected body`);
 }
 
-/** Compiled once: a page of assignments is checked in 2 us an item, where walking its schema took 140. */
+/** Compiled validators. A page of assignments is checked in 2 us per item, where walking its schema took 140. */
 const validators = new WeakMap<TSchema, Validator>();
 
 function validatorOf(schema: TSchema): Validator {
@@ -229,7 +225,7 @@ function refusal(status: number, body: unknown): Error {
   return new CallRefused(status, typeof error === "string" ? error : null, text);
 }
 
-/** A control plane at an address. `apiKey` is the listener's own key, or reads it: a key is replaced without a restart. */
+/** Sends calls to a control plane by HTTP. `apiKey` is the listener's key or reads it, so a key can be replaced without a restart. */
 export function httpSend(baseUrl: string, apiKey: string | (() => Promise<string>)): Send {
   const base = baseUrl.replace(/\/+$/, "");
   return async ({ method, path, body, headers, signal }) => {
@@ -241,7 +237,7 @@ export function httpSend(baseUrl: string, apiKey: string | (() => Promise<string
         ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-      // A redirect would carry the key to whoever is named there.
+      // A redirect would send the key to another host.
       redirect: "error",
       signal,
     });
@@ -250,7 +246,7 @@ export function httpSend(baseUrl: string, apiKey: string | (() => Promise<string
   };
 }
 
-/** Streams of a control plane at an address. */
+/** Opens streams of a control plane by HTTP. */
 export function httpStreams(baseUrl: string, apiKey: string | (() => Promise<string>)): OpenStream {
   const base = baseUrl.replace(/\/+$/, "");
   return async ({ path, headers, signal }) => {

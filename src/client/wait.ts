@@ -1,25 +1,25 @@
 import type { Deployment } from "../contract/deployments/deployment.ts";
 import type { Revision } from "../contract/revisions/revision.ts";
-import { type News, startNews } from "./event-updates.ts";
+import { startUpdates, type Updates } from "./event-updates.ts";
 import { ApiFailure, isPassing, WaitTimeout } from "./failure.ts";
 import { isSettled } from "./settled.ts";
 import type { Watched } from "./watch.ts";
 
 export interface WaitOptions {
-  /** Default 1_800_000 (30 min): the longest that existing clients of this API wait (contract 4.7). */
+  /** Default 1_800_000 (30 min): the longest time that existing clients of this API wait (contract 4.7). */
   timeoutMs?: number;
   signal?: AbortSignal;
 }
 
-/** Opens a watch on what is waited for. */
+/** Opens a watch on the awaited object. */
 export type Watch = (signal: AbortSignal) => AsyncIterable<Watched>;
 
 /**
- * Reads a revision until its status is final: whenever something happened, and now and then where that is not told. A
- * failed status is an answer, not an exception.
+ * Reads a revision until its status is final: after each event, or by polling if there are no events. A failed status is a
+ * result, not an exception.
  *
- * @param options.onChange Called with the first state seen and with every one whose status or message differs.
- * @throws WaitTimeout with the last state seen.
+ * @param options.onChange Called with the first state, and with every one whose status or message differs.
+ * @throws WaitTimeout with the last known state.
  */
 export async function waitForRevision(
   read: (signal?: AbortSignal) => Promise<Revision>,
@@ -33,7 +33,7 @@ export async function waitForRevision(
     last = revision;
     return isSettled(revision.status) ? revision : undefined;
   };
-  return look(
+  return poll(
     async () => seen(await read(options.signal)),
     watch,
     options,
@@ -41,7 +41,7 @@ export async function waitForRevision(
   );
 }
 
-/** Reads a deployment until it is gone. */
+/** Polls a deployment until it is deleted. */
 export async function waitForDeletion(
   read: (signal?: AbortSignal) => Promise<Deployment>,
   watch: Watch,
@@ -56,20 +56,20 @@ export async function waitForDeletion(
       throw error;
     }
   };
-  await look(isGone, watch, options, () => new WaitTimeout("The deployment is still being deleted."));
+  await poll(isGone, watch, options, () => new WaitTimeout("The deployment is still being deleted."));
 }
 
-/** Without news: 0.25 s shows the steps of a build that reuses everything; 1 s is soon enough for all others. */
+/** Intervals without notifications: 0.25 s shows the steps of a build that reuses everything, 1 s is enough for all others. */
 const intervalMinMs = 250;
 const intervalMaxMs = 1_000;
 
-/** With news one looks all the same: should a server lose an event, one waits this long for its successor. */
-const intervalWithNewsMs = 10_000;
+/** Interval with notifications, in case the server loses an event. */
+const intervalWithUpdatesMs = 10_000;
 
-/** A server that restarts is back within this; one that stays away longer is reported. */
-const patienceMs = 60_000;
+/** A restarting server is back within this time. A longer outage is reported. */
+const outageMaxMs = 60_000;
 
-async function look<T>(
+async function poll<T>(
   read: () => Promise<T | undefined>,
   watch: Watch,
   { timeoutMs = 1_800_000, signal }: WaitOptions,
@@ -77,7 +77,7 @@ async function look<T>(
 ): Promise<T> {
   const deadlineAt = performance.now() + timeoutMs;
   let answeredAt = performance.now();
-  let news: News | undefined;
+  let updates: Updates | undefined;
   try {
     for (let intervalMs = intervalMinMs; ; intervalMs = Math.min(intervalMs * 1.5, intervalMaxMs)) {
       try {
@@ -85,15 +85,15 @@ async function look<T>(
         if (found !== undefined) return found;
         answeredAt = performance.now();
       } catch (error) {
-        if (!isPassing(error) || performance.now() - answeredAt > patienceMs) throw error;
+        if (!isPassing(error) || performance.now() - answeredAt > outageMaxMs) throw error;
       }
       const leftMs = deadlineAt - performance.now();
       if (leftMs <= 0) throw timedOut();
-      // Not before: what has ended already needs no watch.
-      news ??= startNews(watch);
-      await news.next(Math.min(news.isLive ? intervalWithNewsMs : intervalMs, leftMs), signal);
+      // Started only now, because an object that is already final needs no watch.
+      updates ??= startUpdates(watch);
+      await updates.next(Math.min(updates.isLive ? intervalWithUpdatesMs : intervalMs, leftMs), signal);
     }
   } finally {
-    news?.close();
+    updates?.close();
   }
 }

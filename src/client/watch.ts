@@ -4,21 +4,21 @@ import { readMessages } from "./event-stream.ts";
 import { ApiFailure, isPassing } from "./failure.ts";
 import { pause } from "./pause.ts";
 
-export interface WatchQuestion {
+export interface WatchQuery {
   /** Absent: the whole workspace. */
   deployment_id?: string;
   types?: readonly EventType[];
-  /** Place behind which to begin, as an answer gave it; `0`: the oldest event that is kept. Absent: now. */
+  /** Position from a response after which to start. `0`: the oldest stored event. Absent: now. */
   after?: string;
-  /** Lines of one deployment's logs come along. */
+  /** Logs of the deployment whose lines the stream also carries. */
   logs?: readonly LogType[];
   logs_after?: string;
 }
 
 /**
- * `open`: the stream runs, and nothing that happens from here on is missed; it comes again after each lost connection, which
- * `lost` tells of at once.
- * `reset`: what happened meanwhile is no longer kept; read anew what you watch.
+ * `open`: the stream is connected, and no event from here on is missed. It is repeated after each reconnect.
+ * `lost`: the connection was lost.
+ * `reset`: the events in between are no longer stored. Read the watched state again.
  */
 export type Watched =
   | { kind: "open"; position: string }
@@ -33,48 +33,48 @@ export type OpenStream = (path: string, lastEventId: string | undefined, signal:
 const backOffMinMs = 250;
 const backOffMaxMs = 5_000;
 
-/** A server that restarts is back within this; one that stays away longer is reported. */
-const patienceMs = 60_000;
+/** A restarting server is back within this time. A longer outage is reported. */
+const outageMaxMs = 60_000;
 
 /**
- * Events as they happen, each once and in order, over lost connections and restarts of the server. Ends when the watched
- * deployment is gone.
- * @throws ApiFailure when the server refuses; ServerUnreachable when it stays away; the signal's reason.
+ * Yields events as they happen, each once and in order, across lost connections and restarts of the server. Ends when the
+ * watched deployment is deleted.
+ * @throws ApiFailure when the server refuses; ServerUnreachable when it stays unreachable; the signal's reason.
  */
 export async function* watchEvents(
   open: OpenStream,
-  question: WatchQuestion,
+  question: WatchQuery,
   signal: AbortSignal = new AbortController().signal,
 ): AsyncGenerator<Watched, void, undefined> {
-  const heard: Heard = { position: undefined, isOpen: false, failures: 0, atMs: performance.now() };
-  for (; ; heard.failures += 1) {
+  const state: WatchState = { position: undefined, isOpen: false, failures: 0, atMs: performance.now() };
+  for (; ; state.failures += 1) {
     try {
-      const { body } = await open(pathOf(question), heard.position, signal);
-      yield* heardOver(body as ReadableStream<Uint8Array<ArrayBuffer>>, heard);
+      const { body } = await open(pathOf(question), state.position, signal);
+      yield* messagesOf(body as ReadableStream<Uint8Array<ArrayBuffer>>, state);
     } catch (error) {
       signal.throwIfAborted();
-      if (heard.position !== undefined && isGone(error)) return;
-      if (isRefusal(error) || performance.now() - heard.atMs > patienceMs) throw error;
+      if (state.position !== undefined && isGone(error)) return;
+      if (isRefusal(error) || performance.now() - state.atMs > outageMaxMs) throw error;
     }
-    if (heard.isOpen) yield { kind: "lost", position: heard.position ?? "" };
-    heard.isOpen = false;
-    await pause(Math.min(backOffMaxMs, backOffMinMs * 2 ** heard.failures) * (0.5 + Math.random() / 2), signal);
+    if (state.isOpen) yield { kind: "lost", position: state.position ?? "" };
+    state.isOpen = false;
+    await pause(Math.min(backOffMaxMs, backOffMinMs * 2 ** state.failures) * (0.5 + Math.random() / 2), signal);
   }
 }
 
-/** What a watch knows over its connections. */
-interface Heard {
+/** State of a watch across its connections. */
+interface WatchState {
   position: string | undefined;
   isOpen: boolean;
-  /** Connections in a row that brought nothing. */
+  /** Consecutive connections without a message. */
   failures: number;
   atMs: number;
 }
 
-async function* heardOver(body: ReadableStream<Uint8Array<ArrayBuffer>>, heard: Heard): AsyncGenerator<Watched> {
-  for await (const { type, data, id } of readMessages(body, heard.position ?? "")) {
-    if (!heard.isOpen) yield { kind: "open", position: id };
-    Object.assign(heard, { position: id, isOpen: true, failures: 0, atMs: performance.now() });
+async function* messagesOf(body: ReadableStream<Uint8Array<ArrayBuffer>>, state: WatchState): AsyncGenerator<Watched> {
+  for await (const { type, data, id } of readMessages(body, state.position ?? "")) {
+    if (!state.isOpen) yield { kind: "open", position: id };
+    Object.assign(state, { position: id, isOpen: true, failures: 0, atMs: performance.now() });
     if (data !== "") yield watchedOf(type, data, id);
   }
 }
@@ -89,7 +89,7 @@ function watchedOf(type: string, data: string, position: string): Watched {
   return { kind: "event", position, event: value as Event };
 }
 
-function pathOf({ deployment_id: id, types, after, logs, logs_after }: WatchQuestion): string {
+function pathOf({ deployment_id: id, types, after, logs, logs_after }: WatchQuery): string {
   const lists = { types, logs };
   const query = new URLSearchParams();
   for (const [name, values] of Object.entries(lists)) if (values?.length) query.set(name, values.join(","));

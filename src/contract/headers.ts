@@ -1,6 +1,6 @@
 import { type TProperties, type TSchema, Type } from "typebox";
 import { lastEventIdHeader } from "./logs/event.ts";
-import { keepsAnswer, type Operation } from "./operation.ts";
+import { type Operation, takesIdempotencyKey } from "./operation.ts";
 
 /** Longer than any key that clients generate, and short enough for an index. */
 const idempotencyKeyLengthMax = 255;
@@ -28,7 +28,7 @@ const ifNoneMatchHeader = Type.Optional(
 /** Returns the schema of the request headers of an operation, without those for authentication. null: it takes none. */
 export function requestHeadersOf(operation: Operation): TSchema | null {
   const headers: TProperties = {
-    ...(keepsAnswer(operation) && { "Idempotency-Key": idempotencyHeader }),
+    ...(takesIdempotencyKey(operation) && { "Idempotency-Key": idempotencyHeader }),
     ...(operation.takesIfMatch && { "If-Match": ifMatchHeader }),
     ...(operation.canStream && { "Last-Event-ID": lastEventIdHeader }),
     ...(operation.hasEtag && operation.verb === "GET" && { "If-None-Match": ifNoneMatchHeader }),

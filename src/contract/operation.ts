@@ -92,6 +92,6 @@ export function operation<
  * Reports whether the operation takes an `Idempotency-Key`: every operation that changes a workspace does. Reads (some
  * older clients read by POST) and the calls of listeners and agents can be repeated safely without one.
  */
-export function keepsAnswer({ verb, role }: Pick<Operation, "verb" | "role">): boolean {
+export function takesIdempotencyKey({ verb, role }: Pick<Operation, "verb" | "role">): boolean {
   return verb !== "GET" && (role === "deployer" || role === "admin");
 }

@@ -17,7 +17,7 @@ import { metricsOperations } from "./logs/operations-metrics.ts";
 import { agentAuthOperations } from "./oauth/operations-agent-auth.ts";
 import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } from "./oauth/operations-auth.ts";
 import { oauthProviderOperations } from "./oauth/operations-oauth-providers.ts";
-import { keepsAnswer, type Operation } from "./operation.ts";
+import { type Operation, takesIdempotencyKey } from "./operation.ts";
 import { revisionOperations } from "./revisions/operations-revisions.ts";
 import { webhookOperations } from "./webhooks/operations-webhooks.ts";
 
@@ -62,7 +62,7 @@ export const commonErrors: readonly ErrorCode[] = [
 ];
 
 /** Returns every error that an operation can return: its own, and those that follow from its role and its input. */
-export function refusalsOf(operation: Operation): readonly ErrorCode[] {
+export function errorsOf(operation: Operation): readonly ErrorCode[] {
   const { role, verb, params, query, body, stream, takesIfMatch, administers, errors } = operation;
   const hasInput = [params, query, body, requestHeadersOf(operation)].some((part) => part !== null);
   return [
@@ -70,7 +70,7 @@ export function refusalsOf(operation: Operation): readonly ErrorCode[] {
       ...errors,
       ...(role === "none" ? [] : commonErrors),
       ...(administers === null ? [] : (["scopeMissing"] as const)),
-      ...(keepsAnswer(operation) ? (["idempotencyKeyReused"] as const) : []),
+      ...(takesIdempotencyKey(operation) ? (["idempotencyKeyReused"] as const) : []),
       ...(takesIfMatch ? (["changedMeanwhile"] as const) : []),
       ...(hasInput ? (["invalidRequest"] as const) : []),
       // The server checks the body's size before it knows whether the operation reads a body.

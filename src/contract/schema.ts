@@ -29,7 +29,7 @@ export function nullable<S extends TSchema>(schema: S, description?: string) {
 }
 
 /** Returns the schema of a request field that may be absent or null. Both mean the same (contract 4.1). */
-export function given<S extends TSchema>(schema: S, description?: string, rules: { requiredUnless?: string } = {}) {
+export function optional<S extends TSchema>(schema: S, description?: string, rules: { requiredUnless?: string } = {}) {
   return Type.Optional(Type.Union([schema, Type.Null()], { ...describe(description), ...rules }));
 }
 

@@ -1,30 +1,31 @@
-/** Signs texts so that this installation knows them again; nothing has to be kept. */
+/** Signs texts so that this installation can verify them later without storing anything. */
 export interface Signer {
   sign(text: string): string;
   isSigned(text: string, signature: string): boolean;
 }
 
-/** What a token allows: images below the name of one deployment. */
+/** Access that a token grants: to the images below the name of one deployment. */
 export interface Access {
   deploymentId: string;
   kind: "push" | "pull";
 }
 
-/** Long enough for a push of gigabytes, whose every request carries it; contract D10 asks for half an hour at least. */
+/** Lifetime of a token. Every request of a push carries it, and a push can be gigabytes. Contract D10 requires half an hour. */
 export const accessTokenLifeMs = 3_600_000;
 
-/** Repositories of a deployment's images begin so: the rest of `/v2/` is the API's (contract D10). */
+/** Returns the prefix of a deployment's repositories. The rest of `/v2/` belongs to the API (contract D10). */
 export const repositoryPrefix = (deploymentId: string) => `r/${deploymentId}/`;
 
-/** Docker sends it as the password of this user (contract D10); we accept any name. */
+/** User name with which docker sends the token as the password (contract D10). The server accepts any name. */
 export const tokenUser = "oauth2accesstoken";
 
+/** Returns a signed token that is valid for an hour. */
 export function signAccess(signer: Signer, access: Access, now = Date.now()): string {
   const text = `${access.kind}.${access.deploymentId}.${now + accessTokenLifeMs}`;
   return `${text}.${signer.sign(boundTo(text))}`;
 }
 
-/** @returns null for a token that is none of ours, was changed or is too old. */
+/** Returns the access that a token grants, or null if the token is foreign, modified or expired. */
 export function readAccess(signer: Signer, token: string, now = Date.now()): Access | null {
   const [, text = "", kind, deploymentId = "", expiresAt, signature = ""] =
     /^((push|pull)\.([0-9a-f-]{36})\.(\d{13}))\.(.+)$/.exec(token) ?? [];

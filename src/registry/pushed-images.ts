@@ -1,31 +1,31 @@
 import { readdir, readFile, rm, stat } from "node:fs/promises";
 import path from "node:path";
 
-/** An image in the registry: one manifest of one repository. */
+/** Image in the registry: one manifest of one repository. */
 export interface PushedImage {
   deploymentId: string;
-  /** Of the repository, in the registry's files. */
+  /** Directory of the repository in the registry's files. */
   directory: string;
   /** `sha256:...` */
   digest: string;
-  /** The last time. */
+  /** Time of the last push. */
   pushedAt: Date;
 }
 
-/** What of the registry's files has to stay. */
+/** Lookups that decide which of the registry's files must stay. */
 export interface Needed {
-  /** Those of these deployments that there are. */
+  /** Returns those of these deployments that exist. */
   deployments(ids: string[]): Promise<Set<string>>;
-  /** Those of these digests that a revision may go back to. */
+  /** Returns those of these digests that a revision may go back to. */
   digests(digests: string[]): Promise<Set<string>>;
 }
 
-/** Pushed and not deployed yet: somebody may be about to. */
+/** A pushed image stays for a day without a revision, because its deployment may follow. */
 const recentMs = 86_400_000;
 
 /**
- * Images that nothing needs any more: of deployments that are gone, and those that no kept revision names a day after
- * they were pushed. Images that a needed list of images names, one for each platform, are needed as well.
+ * Returns the images that nothing needs any more: images of deleted deployments, and images that no stored revision names a
+ * day after their push. Images in a needed image index, one for each platform, are needed as well.
  * @param blobsDir root of the registry's files
  */
 export async function findUnneeded(blobsDir: string, needed: Needed, now = Date.now()): Promise<PushedImage[]> {
@@ -43,7 +43,7 @@ export async function findUnneeded(blobsDir: string, needed: Needed, now = Date.
   return images.filter((image) => !isKept(image) && !(deployments.has(image.deploymentId) && parts.has(image.digest)));
 }
 
-/** Directories of deployments that are gone: links to layers stay there when their images go, and uploads that broke off. */
+/** Returns the directories of deleted deployments. They keep layer links and broken uploads when their images are deleted. */
 export async function findGone(blobsDir: string, { deployments }: Pick<Needed, "deployments">): Promise<string[]> {
   const root = path.join(blobsDir, repositoriesDir);
   const found = await names(root);
@@ -51,7 +51,7 @@ export async function findGone(blobsDir: string, { deployments }: Pick<Needed, "
   return found.filter((deploymentId) => !known.has(deploymentId)).map((name) => path.join(root, name));
 }
 
-/** Takes images out of their repositories, with the tags that stand for them. Only while the registry does not run. */
+/** Removes images and their tags from their repositories. Call it only while the registry is stopped. */
 export async function unlinkImages(images: PushedImage[]): Promise<void> {
   for (const { directory, digest } of images) {
     const tagsDir = path.join(directory, "_manifests/tags");
@@ -91,7 +91,7 @@ async function listManifests(directory: string, deploymentId: string): Promise<P
   return (await Promise.all(found)).filter((image) => image !== null);
 }
 
-/** Digests of the images in a list of images; none for a single image. */
+/** Returns the digests of the images in an image index, or nothing for a single image. */
 async function listParts(blobsDir: string, digest: string): Promise<string[]> {
   const [algorithm = "", hex = ""] = digest.split(":");
   const file = path.join(blobsDir, blobDir, algorithm, hex.slice(0, 2), hex, "data");

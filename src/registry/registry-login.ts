@@ -8,37 +8,37 @@ export interface RegistryCredential {
 export interface RegistryLoginOptions {
   /** Scheme, host and port of the registry. */
   origin: string;
-  /** What the operator wrote down for a host, with its port; null: nothing. Asked each time. */
+  /** Returns the operator's credential for a host with its port, or null if there is none. Called for every request. */
   credentialOf(host: string): Promise<RegistryCredential | null>;
-  /** As of `OutboundPolicy`, for token services elsewhere. */
+  /** As in `OutboundPolicy`, for token services on other hosts. */
   allowPrivateNetwork: boolean;
 }
 
-/** Where tokens are given out, and for whom. */
+/** Service that issues tokens, as named in the registry's challenge. */
 interface TokenService {
   realm: URL;
   service: string | null;
 }
 
-const askTimeoutMs = 10_000;
+const requestTimeoutMs = 10_000;
 const tokenBytesMax = 64 * 1024;
 
-/** A registry that changes its way of asking is noticed after this, or with its first refusal. */
-const challengeKeptMs = 600_000;
+/** A registry that changes its authentication is noticed after this time, or at its first refusal. */
+const challengeLifeMs = 600_000;
 
-/** Without a word about it a token is good for a minute (distribution's token specification); a request needs some of it. */
+/** A token without an expiry is valid for a minute (distribution's token specification). A request needs part of it. */
 const tokenDefaultS = 60;
 const tokenMarginMs = 10_000;
 const tokensMax = 1_000;
 
 /**
- * Finds out how a registry wants to be asked, and does so: a user name and password with each request, or a token of the
- * service that it names (https://distribution.github.io/distribution/spec/auth/token/). Another host than the registry's
- * gets the credentials that the operator has for that host, and no others.
+ * Discovers how a registry authenticates requests and produces the header: a user name and password with each request, or a
+ * token of the service that it names (https://distribution.github.io/distribution/spec/auth/token/). A host other than the
+ * registry's only gets the operator's credentials for that host.
  */
 export class RegistryLogin {
   readonly #options: RegistryLoginOptions;
-  #asked: { found: Promise<TokenService | null>; untilMs: number } | undefined;
+  #challenge: { found: Promise<TokenService | null>; untilMs: number } | undefined;
   readonly #tokens = new Map<string, { token: string; untilMs: number }>();
 
   constructor(options: RegistryLoginOptions) {
@@ -46,9 +46,9 @@ export class RegistryLogin {
   }
 
   /**
+   * Returns the header to send, or null if there are no credentials.
    * @param scopes `repository:<name>:<actions>`; none for the registry itself.
-   * @returns the header to send; null: nothing is known to send.
-   * @throws Error in words for the operator.
+   * @throws Error with a message for the operator.
    */
   async authorization(scopes: string[]): Promise<string | null> {
     const service = await this.#service();
@@ -57,49 +57,49 @@ export class RegistryLogin {
     return credential && basicOf(credential);
   }
 
-  /** It refused what it was sent: everything is asked for again. */
+  /** Drops the tokens and the challenge after the registry has refused a request. */
   forget(): void {
-    this.#asked = undefined;
+    this.#challenge = undefined;
     this.#tokens.clear();
   }
 
-  /** @returns null: a user name and password will do. */
+  /** Returns null if a user name and a password are enough. */
   #service(): Promise<TokenService | null> {
-    if (this.#asked === undefined || this.#asked.untilMs < performance.now()) {
+    if (this.#challenge === undefined || this.#challenge.untilMs < performance.now()) {
       const found = this.#discover();
-      this.#asked = { found, untilMs: performance.now() + challengeKeptMs };
+      this.#challenge = { found, untilMs: performance.now() + challengeLifeMs };
       found.catch(() => {
-        this.#asked = undefined;
+        this.#challenge = undefined;
       });
     }
-    return this.#asked.found;
+    return this.#challenge.found;
   }
 
   async #discover(): Promise<TokenService | null> {
     const url = `${this.#options.origin}/v2/`;
-    const answer = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(askTimeoutMs) });
+    const answer = await fetch(url, { redirect: "manual", signal: AbortSignal.timeout(requestTimeoutMs) });
     await answer.body?.cancel();
     return answer.status === 401 ? readChallenge(answer.headers.get("www-authenticate") ?? "") : null;
   }
 
   async #token(service: TokenService, scopes: string[]): Promise<string> {
     const key = scopes.join(" ");
-    const kept = this.#tokens.get(key);
-    if (kept !== undefined && kept.untilMs > performance.now()) return kept.token;
-    const { token, expiresInS } = await this.#askToken(service, scopes);
+    const cached = this.#tokens.get(key);
+    if (cached !== undefined && cached.untilMs > performance.now()) return cached.token;
+    const { token, expiresInS } = await this.#requestToken(service, scopes);
     if (this.#tokens.size >= tokensMax) this.#tokens.clear();
     this.#tokens.set(key, { token, untilMs: performance.now() + expiresInS * 1000 - tokenMarginMs });
     return token;
   }
 
-  async #askToken({ realm, service }: TokenService, scopes: string[]) {
+  async #requestToken({ realm, service }: TokenService, scopes: string[]) {
     const url = new URL(realm);
     if (service !== null) url.searchParams.set("service", service);
     for (const scope of scopes) url.searchParams.append("scope", scope);
     const credential = await this.#options.credentialOf(realm.host);
     if (credential === null) {
       throw new Error(
-        `the registry at ${this.#host} sends for a token to ${realm.host}: add credentials for that host to PIERHEAD_REGISTRY_AUTH_FILE`,
+        `the registry at ${this.#host} requires a token of ${realm.host}: add credentials for that host to PIERHEAD_REGISTRY_AUTH_FILE`,
       );
     }
     const answer = await fetchOutward(
@@ -107,7 +107,8 @@ export class RegistryLogin {
       { headers: { authorization: basicOf(credential) } },
       this.#policy(realm),
     );
-    if (!answer.ok) throw new Error(`${realm.host} gives no token for the registry at ${this.#host}: ${answer.status}`);
+    if (!answer.ok)
+      throw new Error(`${realm.host} issued no token for the registry at ${this.#host}: ${answer.status}`);
     return readToken(await answer.text(), realm);
   }
 
@@ -115,14 +116,14 @@ export class RegistryLogin {
     return new URL(this.#options.origin).host;
   }
 
-  /** The registry itself is the operator's word; what it names is not. */
+  /** The operator configured the registry, so it may be on a private network. Hosts that it names may not. */
   #policy(realm: URL): OutboundPolicy {
     const isSame = realm.origin === this.#options.origin;
     const { allowPrivateNetwork } = this.#options;
     return {
       allowPrivateNetwork: isSame || allowPrivateNetwork,
       plainHttp: isSame ? "anywhere" : "loopback",
-      timeoutMs: askTimeoutMs,
+      timeoutMs: requestTimeoutMs,
       bytesMax: tokenBytesMax,
     };
   }
@@ -131,13 +132,15 @@ export class RegistryLogin {
 const basicOf = ({ username, password }: RegistryCredential) =>
   `Basic ${Buffer.from(`${username}:${password}`).toString("base64")}`;
 
-/** A registry that takes both gets the simpler one. @throws Error for a realm that is no address. */
+/** Returns null for a registry that accepts both schemes, because Basic is simpler. @throws Error if the realm is not a URL. */
 function readChallenge(header: string): TokenService | null {
   if (!/^bearer\s/i.test(header) || /,\s*basic\b/i.test(header)) return null;
-  const given = new Map([...header.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", value = ""]) => [name, value]));
-  const realm = URL.parse(given.get("realm") ?? "");
-  if (realm === null) throw new Error("the registry names no address that gives tokens");
-  return { realm, service: given.get("service") ?? null };
+  const parameters = new Map(
+    [...header.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = "", value = ""]) => [name, value]),
+  );
+  const realm = URL.parse(parameters.get("realm") ?? "");
+  if (realm === null) throw new Error("the registry requires a token but names no valid address for it");
+  return { realm, service: parameters.get("service") ?? null };
 }
 
 function readToken(text: string, realm: URL): { token: string; expiresInS: number } {
@@ -148,7 +151,7 @@ function readToken(text: string, realm: URL): { token: string; expiresInS: numbe
       return { token, expiresInS: typeof read.expires_in === "number" ? read.expires_in : tokenDefaultS };
     }
   } catch {
-    // no JSON then
+    // Not JSON: reported below.
   }
-  throw new Error(`${realm.host} answers without a token`);
+  throw new Error(`the response of ${realm.host} contains no token`);
 }

@@ -9,8 +9,8 @@ import { Ports } from "../compute/process/system/ports.ts";
 import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/system/processes.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
 
-export interface RegistryPlace {
-  /** Blobs, configuration and the identity of the process live below it. */
+export interface RegistryProcessOptions {
+  /** Directory for blobs, configuration and the identity of the process. */
   directory: string;
   /** Absolute path of the CNCF distribution registry, `registry` or Debian's `docker-registry`. */
   program: string;
@@ -18,28 +18,28 @@ export interface RegistryPlace {
   collectTimeoutMs?: number;
 }
 
-/** It reads one small file and listens: 50 ms, on a busy machine a second. */
+/** The registry reads one small file and listens, which takes 50 ms, and a second on a busy machine. */
 const startTimeoutMs = 20_000;
 
-/** Its own uploads end with their connections; it has nothing else to finish. */
+/** Its uploads end with their connections, so it has nothing else to finish. */
 const endTimeoutMs = 5_000;
 
-/** Pushes and pulls wait meanwhile. What one that is given up has not deleted yet goes with the next. */
+/** Pushes and pulls wait during a collection. A collection that is killed is completed by the next one. */
 const collectTimeoutDefaultMs = 300_000;
 
-/** Another program may take the port between our look and its start. */
-const startTriesMax = 3;
+/** Another program may take the port between its selection and the start. */
+const startAttemptsMax = 3;
 
-/** Where Debian and people put it. @returns null when it is in none of these places. */
+/** Returns the program where Debian or people install it, or null if it is in none of these directories. */
 export function findRegistryProgram(): string | null {
-  for (const place of ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"]) {
+  for (const directory of ["/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"]) {
     for (const name of ["docker-registry", "registry"]) {
-      const file = path.join(place, name);
+      const file = path.join(directory, name);
       try {
         accessSync(file, constants.X_OK);
         return file;
       } catch {
-        // not here
+        // not in this directory
       }
     }
   }
@@ -47,31 +47,31 @@ export function findRegistryProgram(): string | null {
 }
 
 /**
- * The registry that holds pushed images: a child process on a loopback port, behind the door. It is started when it is
- * needed first and again when it has ended; one that a killed server left is ended before.
+ * Registry that stores pushed images: a child process on a loopback port, behind `RegistryProxy`. It starts on first use and
+ * again after it has exited. A process that a killed server left behind is stopped first.
  */
 export class RegistryProcess {
-  readonly #place: RegistryPlace;
+  readonly #options: RegistryProcessOptions;
   readonly #identityFile: string;
   readonly #configFile: string;
   #running: Promise<number> | undefined;
   #child: ChildProcess | undefined;
-  /** Nobody may ask while its files are being tidied. */
+  /** Requests wait while a garbage collection changes the registry's files. */
   #pause: Promise<unknown> = Promise.resolve();
 
-  constructor(place: RegistryPlace) {
-    this.#place = place;
-    this.#identityFile = path.join(place.directory, "process.json");
-    this.#configFile = path.join(place.directory, "config.json");
+  constructor(options: RegistryProcessOptions) {
+    this.#options = options;
+    this.#identityFile = path.join(options.directory, "process.json");
+    this.#configFile = path.join(options.directory, "config.json");
   }
 
-  /** Root of its files. */
+  /** Root of the registry's files. */
   get blobsDir(): string {
-    return path.join(this.#place.directory, "data");
+    return path.join(this.#options.directory, "data");
   }
 
   /**
-   * Port of the running registry, on 127.0.0.1.
+   * Returns the port of the running registry on 127.0.0.1, and starts it if necessary.
    * @throws Error when it does not start; the next call tries again.
    */
   async port(): Promise<number> {
@@ -83,7 +83,7 @@ export class RegistryProcess {
     return this.#running;
   }
 
-  /** Ends it, does something with its files, and lets it be started again. */
+  /** Stops the registry, runs `act` on its files, and then lets it start again. */
   whilePaused(act: () => Promise<void>): Promise<void> {
     const paused = this.#pause.then(async () => {
       await this.#end();
@@ -93,24 +93,24 @@ export class RegistryProcess {
     return paused;
   }
 
-  /** Deletes the blobs that no image names any more. Only while it is paused. */
+  /** Deletes blobs that no image names any more. Call it only while the registry is paused. */
   async collectGarbage(signal?: AbortSignal): Promise<void> {
-    const { program, logger, collectTimeoutMs: timeout = collectTimeoutDefaultMs } = this.#place;
+    const { program, logger, collectTimeoutMs: timeout = collectTimeoutDefaultMs } = this.#options;
     const found = await readJson<RegistryConfig>(this.#configFile);
-    // That of a directory that was moved or copied names blobs elsewhere. A right one is left: the disk may be full.
+    // The file of a moved or copied directory names blobs elsewhere. A correct one is kept, because the disk may be full.
     if (found?.storage.filesystem.rootdirectory !== this.blobsDir) await this.#configure(0);
     const argv = ["garbage-collect", this.#configFile];
     const child = spawn(program, argv, { stdio: "ignore", timeout, killSignal: "SIGKILL", signal });
     const ended = new Promise<string | null>((resolve) => {
       child.once("error", (error) => child.pid === undefined && resolve(error.message));
-      child.once("exit", (code, by) => resolve(code === 0 ? null : `it ended with ${by ?? `exit code ${code}`}`));
+      child.once("exit", (code, by) => resolve(code === 0 ? null : `it exited with ${by ?? `exit code ${code}`}`));
     });
-    // One that a killed server left would delete what is being pushed.
-    await this.#note(child).catch((error: unknown) => {
-      logger.warn({ error: describeError(error) }, "the garbage collection of the registry could not be noted");
+    // A collection that a killed server left running would delete what is being pushed.
+    await this.#recordIdentity(child).catch((error: unknown) => {
+      logger.warn({ error: describeError(error) }, "could not record the registry's garbage collection");
     });
     const failure = await ended;
-    if (failure !== null) logger.warn({ error: failure }, "garbage collection of the registry failed");
+    if (failure !== null) logger.warn({ error: failure }, "registry garbage collection failed");
   }
 
   async stop(): Promise<void> {
@@ -119,44 +119,47 @@ export class RegistryProcess {
 
   async #start(): Promise<number> {
     await mkdir(this.blobsDir, { recursive: true, mode: 0o700 });
-    await this.#endLeft().catch((error: unknown) => {
-      throw doesNotStart(error);
+    await this.#stopLeftover().catch((error: unknown) => {
+      throw startFailure(error);
     });
     const ports = new Ports();
-    for (let triesLeft = startTriesMax - 1; ; triesLeft--) {
+    for (let attemptsLeft = startAttemptsMax - 1; ; attemptsLeft--) {
       try {
         return await this.#launch(await ports.take());
       } catch (error) {
-        if (triesLeft === 0) throw doesNotStart(error);
+        if (attemptsLeft === 0) throw startFailure(error);
       }
     }
   }
 
   async #launch(port: number): Promise<number> {
     await this.#configure(port);
-    const child = spawn(this.#place.program, ["serve", this.#configFile], { stdio: ["ignore", "ignore", "pipe"] });
-    const words = keepLastWords(child);
+    const child = spawn(this.#options.program, ["serve", this.#configFile], { stdio: ["ignore", "ignore", "pipe"] });
+    const lastOutput = collectLastOutput(child);
     const ended = new Promise<string>((resolve) => {
       child.once("error", (error) => resolve(error.message));
-      child.once("exit", (code, signal) => resolve(`it ended with ${signal ?? `exit code ${code}`}. ${words()}`));
+      child.once("exit", (code, signal) => resolve(`it exited with ${signal ?? `exit code ${code}`}. ${lastOutput()}`));
     });
-    const failure = await this.#note(child).then(() => Promise.race([ended, answers(port)]), describeError);
+    const failure = await this.#recordIdentity(child).then(
+      () => Promise.race([ended, waitUntilReady(port)]),
+      describeError,
+    );
     if (failure !== null) {
       child.kill("SIGKILL");
       throw new Error(failure);
     }
-    this.#place.logger.info({ port, pid: child.pid }, "image registry started");
+    this.#options.logger.info({ port, pid: child.pid }, "image registry started");
     this.#child = child;
-    void ended.then((why) => {
+    void ended.then((reason) => {
       if (this.#child !== child) return;
       this.#running = undefined;
-      this.#place.logger.warn({ error: why }, "image registry ended");
+      this.#options.logger.warn({ error: reason }, "image registry exited");
     });
     return port;
   }
 
   async #configure(port: number): Promise<void> {
-    // JSON is YAML, which it reads.
+    // The registry reads YAML, and JSON is valid YAML.
     const config: RegistryConfig = {
       version: "0.1",
       log: { level: "warn", accesslog: { disabled: true } },
@@ -166,8 +169,8 @@ export class RegistryProcess {
     await writeFile(this.#configFile, JSON.stringify(config), { mode: 0o600 });
   }
 
-  /** For the server after this one, which ends what it finds. */
-  async #note({ pid }: ChildProcess): Promise<void> {
+  /** Records the process, so that the next server can stop it after a crash. */
+  async #recordIdentity({ pid }: ChildProcess): Promise<void> {
     const identity = pid === undefined ? undefined : identify(pid);
     if (identity !== undefined) await writeJson(this.#identityFile, identity);
   }
@@ -186,7 +189,7 @@ export class RegistryProcess {
     await rm(this.#identityFile, { force: true });
   }
 
-  async #endLeft(): Promise<void> {
+  async #stopLeftover(): Promise<void> {
     const left = await readJson<ProcessIdentity>(this.#identityFile);
     if (!left) return;
     signalProcess(left, "SIGTERM");
@@ -198,34 +201,34 @@ export class RegistryProcess {
   }
 }
 
-/** What we read of its configuration again. */
+/** The part of the configuration that is read back. */
 interface RegistryConfig {
   storage: { filesystem: { rootdirectory: string }; delete: object };
   [other: string]: unknown;
 }
 
-/** What it printed last, for the reason why it ended. */
-function keepLastWords(child: ChildProcess): () => string {
-  let words = "";
+/** Collects the last 1,000 characters of stderr, which explain an exit. */
+function collectLastOutput(child: ChildProcess): () => string {
+  let output = "";
   child.stderr?.setEncoding("utf8").on("data", (text: string) => {
-    words = (words + text).slice(-1_000);
+    output = (output + text).slice(-1_000);
   });
-  return () => words.trim();
+  return () => output.trim();
 }
 
-/** @returns null once it answers, else why it is given up. */
-async function answers(port: number): Promise<string | null> {
+/** Resolves with null once the registry answers, or with the reason why it is given up. */
+async function waitUntilReady(port: number): Promise<string | null> {
   const end = performance.now() + startTimeoutMs;
   while (performance.now() < end) {
-    const isThere = await fetch(`http://127.0.0.1:${port}/v2/`).then(
+    const isReady = await fetch(`http://127.0.0.1:${port}/v2/`).then(
       ({ ok }) => ok,
       () => false,
     );
-    if (isThere) return null;
+    if (isReady) return null;
     await sleep(20);
   }
   return `it did not answer within ${startTimeoutMs / 1000} s`;
 }
 
-const doesNotStart = (error: unknown) =>
+const startFailure = (error: unknown) =>
   new Error(`the image registry does not start: ${describeError(error)}`, { cause: error });

@@ -1,57 +1,71 @@
-import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request, type ServerResponse } from "node:http";
+import {
+  Agent,
+  request as httpRequest,
+  type IncomingMessage,
+  type OutgoingHttpHeaders,
+  type ServerResponse,
+} from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { describeError, type Logger } from "../telemetry/log.ts";
 import { type Access, readAccess, repositoryPrefix, type Signer } from "./access-token.ts";
 import type { RegistryLogin } from "./registry-login.ts";
 
-/** The registry behind the door. */
+/** Registry behind the proxy. */
 export interface Upstream {
   /** Scheme, host and port. */
   origin: string;
-  /** Of the names of its repositories, with a slash at its end; "" for none. */
+  /** Prefix of its repository names, with a slash at the end; "" for none. */
   prefix: string;
-  /** null: it asks nobody. */
+  /** null: it needs no authentication. */
   login: RegistryLogin | null;
 }
 
-export interface DoorOptions {
+export interface RegistryProxyOptions {
   signer: Signer;
   upstream(): Promise<Upstream>;
   logger: Logger;
 }
 
-/** What of a request the registry is told; above all not who asks. */
-const passedOn = ["accept", "content-type", "content-length", "content-range", "range", "if-none-match", "user-agent"];
+/** Headers that are forwarded to the registry. The client's credentials are not among them. */
+const forwardedHeaders = [
+  "accept",
+  "content-type",
+  "content-length",
+  "content-range",
+  "range",
+  "if-none-match",
+  "user-agent",
+];
 
 /**
- * The way to the registry, on the port of the API: knows the deployment by the token that docker sends as a password,
- * and lets it see and change its own images only. Blobs pass through as they come, of any size.
+ * Forwards requests from the port of the API to the registry. Docker sends a token as its password, which identifies the
+ * deployment and grants access only to its images. Blobs are streamed, whatever their size.
  */
-export class RegistryDoor {
-  readonly #options: DoorOptions;
+export class RegistryProxy {
+  readonly #options: RegistryProxyOptions;
   #writes = 0;
-  /** A push may go on that began before this process did. */
+  /** Initially now, because a push may have started before this process. */
   #lastWriteAtMs = performance.now();
-  /** As many connections as there are clients: a push over a slow line takes minutes, and nobody waits for another's. */
+  /** Unlimited connections, because a push over a slow line takes minutes and must not block others. */
   readonly #agents = { "http:": new Agent({ keepAlive: true }), "https:": new TlsAgent({ keepAlive: true }) };
 
-  constructor(options: DoorOptions) {
+  constructor(options: RegistryProxyOptions) {
     this.#options = options;
   }
 
-  /** Whether a request is for the registry; other paths below `/v2/` are the API's (contract D10). */
+  /** Reports whether a request is for the registry. Other paths below `/v2/` belong to the API (contract D10). */
   matches({ url = "" }: IncomingMessage): boolean {
     return /^\/v2\/?($|\?|r\/|_catalog)/.test(url);
   }
 
-  handle(asked: IncomingMessage, response: ServerResponse): void {
-    this.#answer(asked, response).catch((error: unknown) => {
-      this.#options.logger.warn({ error: describeError(error) }, "the image registry does not answer");
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    this.#answer(request, response).catch((error: unknown) => {
+      this.#options.logger.warn({ error: describeError(error) }, "image registry unavailable");
       refuse(response, 503, "UNAVAILABLE", "the image registry is not available; try again");
     });
   }
 
-  /** How long nobody has pushed; 0 while somebody does. */
+  /** Milliseconds since the last push ended; 0 while a push is in progress. */
   get quietForMs(): number {
     return this.#writes > 0 ? 0 : performance.now() - this.#lastWriteAtMs;
   }
@@ -60,18 +74,18 @@ export class RegistryDoor {
     for (const agent of Object.values(this.#agents)) agent.destroy();
   }
 
-  async #answer(asked: IncomingMessage, response: ServerResponse): Promise<void> {
-    const access = this.#accessOf(asked);
+  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const access = this.#accessOf(request);
     if (access === null) {
-      // Docker asks without credentials first, and then with those of its login.
+      // Docker first sends a request without credentials, and then one with those of its login.
       const challenge = { "www-authenticate": 'Basic realm="pierhead"' };
       return refuse(response, 401, "UNAUTHORIZED", "log in with a push token of the deployment", challenge);
     }
-    const target = targetOf(asked, access);
+    const target = targetOf(request, access);
     if (target === null) return refuse(response, 403, "DENIED", "this token is for other images");
-    if (readVerbs.has(asked.method ?? "")) return this.#pass(asked, response, target);
+    if (readVerbs.has(request.method ?? "")) return this.#forward(request, response, target);
     this.#writes += 1;
-    await this.#pass(asked, response, target).finally(() => {
+    await this.#forward(request, response, target).finally(() => {
       this.#writes -= 1;
       this.#lastWriteAtMs = performance.now();
     });
@@ -84,52 +98,52 @@ export class RegistryDoor {
     return readAccess(this.#options.signer, token);
   }
 
-  async #pass(asked: IncomingMessage, response: ServerResponse, target: string): Promise<void> {
+  async #forward(request: IncomingMessage, response: ServerResponse, target: string): Promise<void> {
     const upstream = await this.#options.upstream();
     const { protocol, host } = new URL(upstream.origin);
     const isTls = protocol === "https:";
-    // The registry on this machine makes its addresses of the name it was called by.
-    const headers: OutgoingHttpHeaders = { host: upstream.login === null ? asked.headers.host : host };
-    const url = placeIn(upstream, target);
-    const authorization = await upstream.login?.authorization(scopesOf(url, asked.method));
-    // Who left meanwhile is heard of no more, and a push of theirs would not end.
+    // The registry on this machine builds its URLs from the Host header of the request.
+    const headers: OutgoingHttpHeaders = { host: upstream.login === null ? request.headers.host : host };
+    const url = upstreamUrl(upstream, target);
+    const authorization = await upstream.login?.authorization(scopesOf(url, request.method));
+    // There is no close event any more if the client left meanwhile, so its push would never end.
     if (response.destroyed) return;
     if (authorization != null) headers["authorization"] = authorization;
-    for (const name of passedOn) if (asked.headers[name] !== undefined) headers[name] = asked.headers[name];
-    if (formType.test(asked.headers["content-type"] ?? "")) headers["content-type"] = "application/octet-stream";
+    for (const name of forwardedHeaders) if (request.headers[name] !== undefined) headers[name] = request.headers[name];
+    if (formType.test(request.headers["content-type"] ?? "")) headers["content-type"] = "application/octet-stream";
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const agent = this.#agents[isTls ? "https:" : "http:"];
-    const passed = (isTls ? tlsRequest : request)(url, { method: asked.method, headers, agent });
-    passed.on("error", reject);
-    passed.on("response", (answer) => {
-      // That we are not known there is nothing a client could change.
+    const forwarded = (isTls ? tlsRequest : httpRequest)(url, { method: request.method, headers, agent });
+    forwarded.on("error", reject);
+    forwarded.on("response", (answer) => {
+      // A client cannot fix the server's own credentials, so it gets a 503.
       if (answer.statusCode === 401) {
         answer.resume();
         upstream.login?.forget();
-        return reject(new Error(`the registry at ${host} refuses the credentials it was given`));
+        return reject(new Error(`the registry at ${host} refuses the configured credentials`));
       }
-      response.writeHead(answer.statusCode ?? 502, { ...answer.headers, ...placeOf(answer, upstream) });
-      // One that breaks off has no end that would be passed on.
+      response.writeHead(answer.statusCode ?? 502, { ...answer.headers, ...ownLocation(answer, upstream) });
+      // A response that breaks off has no end, so the error must end it here.
       answer.once("error", reject).pipe(response).once("finish", resolve);
     });
     response.on("close", () => {
-      if (!response.writableFinished) passed.destroy();
+      if (!response.writableFinished) forwarded.destroy();
       resolve();
     });
-    asked.pipe(passed);
+    request.pipe(forwarded);
     await promise;
   }
 }
 
-/** A registry reads parameters from such a body as well, and believes them more than those of the address that were checked. */
+/** A registry reads parameters from such a body, and they would override the checked parameters of the URL. */
 const formType = /^\s*(application\/x-www-form-urlencoded|multipart\/)/i;
 
 const readVerbs = new Set(["GET", "HEAD"]);
 const writeVerbs = new Set(["POST", "PUT", "PATCH"]);
 
 /**
- * The path to pass on, or null when the token does not allow it. Deleting is ours alone. A blob of another repository
- * may be mounted from the same deployment only: from elsewhere docker then sends it.
+ * Returns the path to forward, or null when the token does not allow it. Only the server deletes. A blob may be mounted only
+ * from a repository of the same deployment. Otherwise the parameters are removed, and docker uploads the blob.
  */
 function targetOf({ method = "", url = "" }: IncomingMessage, { deploymentId, kind }: Access): string | null {
   const { pathname, searchParams } = new URL(url, "http://registry");
@@ -144,15 +158,15 @@ function targetOf({ method = "", url = "" }: IncomingMessage, { deploymentId, ki
   return searchParams.size === 0 ? pathname : `${pathname}?${searchParams}`;
 }
 
-/** The same place in a registry that keeps our repositories below a prefix. */
-function placeIn({ origin, prefix }: Upstream, target: string): URL {
+/** Returns the URL of a path in a registry that stores the repositories below a prefix. */
+function upstreamUrl({ origin, prefix }: Upstream, target: string): URL {
   const url = new URL(target.replace("/v2/", `/v2/${target === "/v2/" ? "" : prefix}`), origin);
   const from = url.searchParams.get("from");
   if (from !== null) url.searchParams.set("from", prefix + from);
   return url;
 }
 
-/** What a request needs to be allowed, in the words of token services. */
+/** Returns the scopes that a request needs, in the format of token services. */
 function scopesOf({ pathname, searchParams }: URL, method = "GET"): string[] {
   const [, repository] = /^\/v2\/(.+)\/(?:blobs|manifests|tags)\//.exec(pathname) ?? [];
   if (repository === undefined) return [];
@@ -161,8 +175,8 @@ function scopesOf({ pathname, searchParams }: URL, method = "GET"): string[] {
   return from === null ? [own] : [own, `repository:${from}:pull`];
 }
 
-/** Where a push goes on, as its client has to be told: on our own address. What lies elsewhere, such as blobs, stays there. */
-function placeOf({ headers }: IncomingMessage, { origin, prefix }: Upstream): { location?: string } {
+/** Rewrites a `Location` of the registry to the server's own address, where the push continues. Other hosts stay unchanged. */
+function ownLocation({ headers }: IncomingMessage, { origin, prefix }: Upstream): { location?: string } {
   if (headers.location === undefined) return {};
   const { origin: found, pathname, search } = new URL(headers.location, origin);
   if (found !== origin) return {};
@@ -179,6 +193,6 @@ function refuse(
   if (response.headersSent) return void response.destroy();
   const body = JSON.stringify({ errors: [{ code, message }] });
   const own = { "content-type": "application/json", "docker-distribution-api-version": "registry/2.0" };
-  // What a refused client still sends is not read.
+  // The rest of a refused request is not read.
   response.writeHead(status, { ...own, ...headers, connection: "close" }).end(body);
 }

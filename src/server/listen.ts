@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
 import type { Gateway } from "../gateway/gateway.ts";
 import { accessTokenLifeMs } from "../registry/access-token.ts";
-import type { RegistryDoor } from "../registry/registry-proxy.ts";
+import type { RegistryProxy } from "../registry/registry-proxy.ts";
 import { createHttpServer } from "./http-server.ts";
 
 /** Who answers which requests. */
@@ -11,7 +11,7 @@ export interface Answering {
   api: FastifyInstance;
   gateway: Gateway;
   /** null: images are not pushed here. */
-  door: RegistryDoor | null;
+  registryProxy: RegistryProxy | null;
   metrics: (request: IncomingMessage) => Promise<{ contentType: string; text: string }>;
 }
 
@@ -26,20 +26,20 @@ export interface Listening {
  * @throws Error with a sentence about what to do when a port is taken.
  */
 export async function listen(
-  { api, gateway, door, metrics }: Answering,
+  { api, gateway, registryProxy, metrics }: Answering,
   wish: { host: string; port: number; gatewayPort: number | undefined },
 ): Promise<Listening> {
   await api.ready();
   const main = createHttpServer(gateway, {
     answer(request, response) {
       if (gateway.matches(request)) gateway.handle(request, response);
-      else if (door?.matches(request)) door.handle(request, response);
+      else if (registryProxy?.matches(request)) registryProxy.handle(request, response);
       else if (request.url === "/metrics") void answerMetrics(metrics(request), response);
       else api.routing(request, response);
     },
     isForAgent: (request) => gateway.matches(request),
     // A layer of an image comes in one request: it may take as long as the token it is sent with.
-    arrivalMsOf: (request) => (door?.matches(request) ? accessTokenLifeMs : undefined),
+    arrivalMsOf: (request) => (registryProxy?.matches(request) ? accessTokenLifeMs : undefined),
   });
   const servers = [main];
   if (wish.gatewayPort !== undefined) {

@@ -24,10 +24,10 @@ export function openRegistry(
   if (config.registry === "none") return "it was switched off (PIERHEAD_REGISTRY=none).";
   const signer = textSigner(sealer);
   if (config.registryUrl !== undefined)
-    return new Registry({ place: upstreamOf(config.registryUrl, config), signer, logger });
+    return new Registry({ location: upstreamOf(config.registryUrl, config), signer, logger });
   const program = config.registryProgram ?? findRegistryProgram();
   if (program === null) return "its program is not installed. Debian: apt-get install docker-registry.";
-  return new Registry({ place: { directory: path.join(config.dataDir, "registry"), program }, signer, logger });
+  return new Registry({ location: { directory: path.join(config.dataDir, "registry"), program }, signer, logger });
 }
 
 /**

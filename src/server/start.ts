@@ -86,9 +86,9 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     if (listener !== null) closing.add("listener", () => listener.stop());
     await listener?.routed();
     ground.waitingFor.delete("listener");
-    const door = typeof ground.registry === "string" ? null : ground.registry.door;
+    const registryProxy = typeof ground.registry === "string" ? null : ground.registry.proxy;
     const metrics = (request: IncomingMessage) => readMetrics(ground, gateway, request);
-    const listening = await listen({ api, gateway, door, metrics }, config);
+    const listening = await listen({ api, gateway, registryProxy, metrics }, config);
     closing.add("sockets", () => listening.close());
     // Sooner than their connections are cut: nobody comes any more for whom they could wait.
     closing.add("waiting requests", async () => gateway.stopAccepting());

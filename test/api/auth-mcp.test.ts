@@ -195,7 +195,7 @@ const refused: [string, Answers, RegExp][] = [
     withMetadata({ authorization_endpoint: `${as.url}/authorize?state=x` }),
     /each request sets it itself/,
   ],
-  ["no endpoints", withMetadata({ token_endpoint: undefined }), /does not say where its endpoints are/],
+  ["no endpoints", withMetadata({ token_endpoint: undefined }), /contains no endpoints/],
   [
     "a registration in a private network",
     withMetadata({ registration_endpoint: "http://10.0.0.1/register" }),
@@ -224,7 +224,7 @@ const refused: [string, Answers, RegExp][] = [
       ...honest,
       "/register": { status: 201, json: { client_id: "made", token_endpoint_auth_method: "private_key_jwt" } },
     },
-    /was not asked for/,
+    /was not requested/,
   ],
   [
     "a redirect",

@@ -6,7 +6,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { sql } from "kysely";
 import { createKeyring } from "../../src/auth/keyring.ts";
-import { keepsAnswer } from "../../src/contract/operation.ts";
+import { takesIdempotencyKey } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
 import { trimOlder } from "../../src/store/maintenance/retention.ts";
 import { savedResponseDays } from "../../src/store/tenants/idempotency-keys.ts";
@@ -85,8 +85,8 @@ test("the document promises the header for every changing operation and for no o
   for (const operation of Object.values(operations).filter(({ audience }) => audience === "public")) {
     const { parameters = [], responses } = document.paths[operation.path][operation.verb.toLowerCase()];
     const names = parameters.map((one: { name?: string }) => one.name);
-    assert.equal(names.includes("Idempotency-Key"), keepsAnswer(operation), operation.id);
-    if (keepsAnswer(operation)) assert.match(responses[409].description, /idempotencyKeyReused/, operation.id);
+    assert.equal(names.includes("Idempotency-Key"), takesIdempotencyKey(operation), operation.id);
+    if (takesIdempotencyKey(operation)) assert.match(responses[409].description, /idempotencyKeyReused/, operation.id);
   }
 });
 

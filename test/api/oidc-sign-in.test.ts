@@ -135,7 +135,7 @@ test("accepts an address only if the provider has verified it, unless the operat
     assert.deepEqual([answer.status, answer.session], [400, ""]);
     assert.match(answer.text, /has not verified your address grace@example.org/);
   }
-  assert.match((await signIn({})).text, /did not say what your e-mail address is/);
+  assert.match((await signIn({})).text, /did not say what your email address is/);
   const inUserinfo = await signIn({ ...verified("grace@example.org"), isInUserinfo: true });
   assert.equal(inUserinfo.status, 303, "some providers report it only at the userinfo endpoint");
   const { oidc } = t.deps.settings;

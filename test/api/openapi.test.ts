@@ -6,7 +6,7 @@ import { Check } from "typebox/value";
 import { openapiDocument } from "../../src/api/documents/openapi.ts";
 import { exampleOf, unknownText } from "../../src/api/documents/schema-example.ts";
 import type { Operation } from "../../src/contract/operation.ts";
-import { operations, refusalsOf } from "../../src/contract/operations.ts";
+import { errorsOf, operations } from "../../src/contract/operations.ts";
 import { startApi } from "./harness.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a document of any shape is looked into.
@@ -81,7 +81,7 @@ test("every error of an operation is listed under its status with its body", () 
   const statusOf = (code: string) => new RegExp(`^## ${code}\n\n(\\d{3})`, "m").exec(pages)?.[1] ?? "";
   for (const operation of shown) {
     const { responses } = document.paths[operation.path][operation.verb.toLowerCase()];
-    for (const code of refusalsOf(operation)) {
+    for (const code of errorsOf(operation)) {
       const written = responses[statusOf(code)];
       const answer =
         written.$ref === undefined ? written : document.components.responses[written.$ref.split("/").at(-1)];

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { isSameHash, mintApiKey, readKey } from "../../src/auth/api-key.ts";
 import { Memo } from "../../src/auth/memo.ts";
 
-test("a minted key has its form, 256 random bits, and a prefix that finds it", () => {
+test("a generated key has 256 random bits and a prefix that finds it", () => {
   const keys = Array.from({ length: 200 }, () => mintApiKey());
   for (const { key, prefix, hash } of keys) {
     assert.match(key, /^ph_[0-9a-f]{12}_[A-Za-z0-9_-]{43}$/);
@@ -23,7 +23,7 @@ test("a key that the operator chose is found by its digest, not by its text", ()
   assert.deepEqual(readKey(chosen.key), { prefix: chosen.prefix, hash: chosen.hash });
 });
 
-test("readers at the same time share one read; what is not there is read again", async () => {
+test("concurrent readers share one read, and missing rows are read again", async () => {
   let reads = 0;
   const rows = new Map<string, string>();
   const read = async (key: string) => {
@@ -39,7 +39,7 @@ test("readers at the same time share one read; what is not there is read again",
   assert.equal(reads, 2);
 });
 
-test("a failed read is not remembered, and the oldest row makes room", async () => {
+test("failed reads are not cached, and the oldest row is evicted", async () => {
   let isDown = true;
   let reads = 0;
   const read = async (key: string) => {

@@ -3,8 +3,8 @@ import path from "node:path";
 import { findChromium, installPackages } from "../support/own-packages.ts";
 
 /**
- * npm run test:auth: the OAuth service against a certified OpenID provider and an official MCP server, through a real
- * browser, and members who sign in to the console there; then the attacks on it. What is not there is said, and the suite skipped.
+ * npm run test:auth: the OAuth service against a certified OpenID provider and an official MCP server in a real browser, the
+ * sign-in of members to the console, and then attacks on it. If a program is missing, the suite reports it and is skipped.
  */
 const here = import.meta.dirname;
 const chromium = findChromium();

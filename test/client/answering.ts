@@ -9,7 +9,7 @@ export interface Asked {
   body: string;
 }
 
-/** A server on this machine that answers as told and remembers what it was asked. Like an old one, it streams no events. */
+/** Starts a server on this machine with given responses, which records its requests. Like an old server, it has no event streams. */
 export async function startAnswering(
   answer: (
     asked: Asked,

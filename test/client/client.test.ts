@@ -23,12 +23,12 @@ test("has a method for every operation except byte streams, browser pages, code 
   for (const { id } of expected) assert.equal(typeof client[id as keyof typeof clientRoutes], "function", id);
 });
 
-test("every operation has its verb and path from the table of routes, and no route lacks its operation", () => {
+test("every operation has its verb and path from the table of routes, and every route has an operation", () => {
   const table = Object.values<Operation>(operations).map(({ id, verb, path }) => [id, `${verb} ${path}`]);
   assert.deepEqual(Object.fromEntries(table), { ...routes });
 });
 
-test("parameters go into the path, the query and the body, each encoded for its place", async () => {
+test("encodes parameters into the path, the query and the body", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: {} }));
   const client = createClient({ baseUrl: `${server.url}/api-host/`, apiKey: "key", workspaceId: "workspace" });
 
@@ -43,7 +43,7 @@ test("parameters go into the path, the query and the body, each encoded for its 
   assert.equal(server.asked[1]?.body, '{"display_name":"x"}');
 });
 
-test("a refusal carries status, code, text, the single problems and the request id", async () => {
+test("a failure carries status, code, text, validation items and request id", async () => {
   const detail = [{ type: "missing", loc: ["body", "name"], msg: "Field required", input: {} }];
   await using server = await startAnswering(() => ({
     status: 422,
@@ -64,7 +64,7 @@ test("a refusal carries status, code, text, the single problems and the request 
   assert.equal(failure.call, "GET /info");
 });
 
-test("an answer that is not JSON, or a redirect, is a failure that says what is wrong with the address", async () => {
+test("a response that is not JSON and a redirect fail with a message about the address", async () => {
   await using server = await startAnswering(({ url }) =>
     url === "/ok" ? { status: 302, headers: { location: "http://127.0.0.1:1/" } } : { status: 200, body: "<html>" },
   );
@@ -73,7 +73,7 @@ test("an answer that is not JSON, or a redirect, is a failure that says what is 
   await assert.rejects(client.createRevision(ids), /Is it the address of a Pierhead server/);
 });
 
-test("a read is repeated after 503 and lost connections, as late as Retry-After asks", async () => {
+test("retries a read after 503 and lost connections, not before Retry-After", async () => {
   const askedAt: number[] = [];
   await using server = await startAnswering((_, count) => {
     askedAt.push(Date.now());
@@ -86,7 +86,7 @@ test("a read is repeated after 503 and lost connections, as late as Retry-After 
   assert.ok((askedAt[1] ?? 0) - (askedAt[0] ?? 0) >= 990);
 });
 
-test("a call that changes something is repeated under the same idempotency key; another call has another", async () => {
+test("retries a change with the same idempotency key, and uses a new key for another change", async () => {
   await using server = await startAnswering((_, count) => {
     if (count === 1) return "hang up";
     return count === 2
@@ -105,7 +105,7 @@ test("a call that changes something is repeated under the same idempotency key; 
   assert.ok(other !== first && /^[0-9a-f]{32}$/.test(String(other)));
 });
 
-test("a server that is not there is named with the reason", async () => {
+test("reports the reason when the server is unreachable", async () => {
   const failure = await createClient({ baseUrl: "http://127.0.0.1:1" })
     .getOk()
     .catch((error: unknown) => error);
@@ -113,7 +113,7 @@ test("a server that is not there is named with the reason", async () => {
   assert.match(failure.message, /^No answer from http:\/\/127\.0\.0\.1:1: .*(ECONNREFUSED|bad port)/);
 });
 
-test("a silent server fails the call at its deadline; an abort ends it with the abort's reason", async () => {
+test("a call fails at its deadline, and an aborted call fails with the abort's reason", async () => {
   await using server = await startAnswering(() => "silence");
   const client = createClient({ baseUrl: server.url });
 
@@ -127,7 +127,7 @@ test("a silent server fails the call at its deadline; an abort ends it with the 
   await assert.rejects(call, /stopped by the user/);
 });
 
-test("an archive goes to its signed URL without the key, and the signature into no trace", async () => {
+test("uploads an archive to its signed URL without the key, and keeps the signature out of traces", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { size_bytes: 3 } }));
   const urls: string[] = [];
   const client = createClient({ baseUrl: server.url, apiKey: "key", onCall: ({ url }) => urls.push(url) });
@@ -141,7 +141,7 @@ test("an archive goes to its signed URL without the key, and the signature into 
   assert.deepEqual(urls, [`${server.url}/uploads/1`]);
 });
 
-test("all deployments are read page after page until a short one", async () => {
+test("`all` reads an offset list until a short page", async () => {
   await using server = await startAnswering(({ url }) => {
     const offset = Number(new URL(url, "http://x").searchParams.get("offset"));
     const resources = Array.from({ length: Math.min(100, 230 - offset) }, (_, index) => ({
@@ -160,7 +160,7 @@ test("all deployments are read page after page until a short one", async () => {
   assert.equal(server.asked.length, 3);
 });
 
-test("a list with a cursor is read until there is none", async () => {
+test("`all` reads a cursor list until there is no cursor", async () => {
   const pages: Record<string, unknown> = {
     first: { items: [{ id: "1" }, { id: "2" }], next_cursor: "behind two" },
     "behind two": { items: [], next_cursor: "behind none" },
@@ -177,14 +177,14 @@ test("a list with a cursor is read until there is none", async () => {
   assert.match(server.asked[0]?.url ?? "", /action=deployment&.*page_size=100/);
 });
 
-test("a call under a key of the caller is sent under it", async () => {
+test("sends the caller's idempotency key", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: {} }));
   const client = createClient({ baseUrl: server.url });
   await client.createRevision({ deployment_id: "d" }, { idempotencyKey: "job 17" });
   assert.equal(server.asked[0]?.headers["idempotency-key"], "job 17");
 });
 
-test("waiting tells each change once, survives a server that is away, and answers a failure", async () => {
+test("waitForRevision reports each change once, survives an outage, and returns a failed revision", async () => {
   const statuses = ["QUEUED", "QUEUED", null, null, null, null, "BUILDING", "BUILD_FAILED"];
   await using server = await startAnswering((_, count) => {
     const status = statuses[count - 1];
@@ -200,7 +200,7 @@ test("waiting tells each change once, survives a server that is away, and answer
   assert.deepEqual(seen, ["QUEUED", "BUILDING", "BUILD_FAILED"]);
 });
 
-test("a wait whose watch is lost looks as often as one that has none", async () => {
+test("waitForRevision polls at the normal rate after its watch is lost", async () => {
   let [streams, reads] = [0, 0];
   const server = createServer(({ headers }, response) => {
     if (headers.accept !== "text/event-stream") {
@@ -224,7 +224,7 @@ test("a wait whose watch is lost looks as often as one that has none", async () 
   }
 });
 
-test("a wait that times out tells the last state; UNKNOWN is no end", async () => {
+test("waitForRevision times out with the last status, and UNKNOWN is not final", async () => {
   await using server = await startAnswering(() => ({
     status: 200,
     body: { id: ids.revision_id, status: "UNKNOWN", status_message: null },
@@ -236,7 +236,7 @@ test("a wait that times out tells the last state; UNKNOWN is no end", async () =
   assert.equal(failure.revision?.status, "UNKNOWN");
 });
 
-test("a deletion has ended when the deployment is unknown", async () => {
+test("waitForDeletion ends when the deployment is not found", async () => {
   await using server = await startAnswering((_, count) =>
     count < 3
       ? { status: 200, body: { status: "AWAITING_DELETE" } }
@@ -246,7 +246,7 @@ test("a deletion has ended when the deployment is unknown", async () => {
   assert.equal(server.asked.length, 3);
 });
 
-test("followed logs start with the tail and bring every later line once, over lost connections, to the end", async () => {
+test("followLogs starts with the tail and yields every later line once, across lost connections, to the end", async () => {
   const lines = Array.from({ length: 12 }, (_, index) => ({
     id: `l${index}`,
     timestamp: `2026-01-01T00:00:0${Math.floor(index / 3)}.000000Z`,
@@ -287,7 +287,7 @@ test("followed logs start with the tail and bring every later line once, over lo
   assert.deepEqual(messages, ["l5", "l6", "l7", "l8", "l9", "l10", "l11"]);
 });
 
-test("followed logs begin behind the tail, also among lines of one moment, and with none of them", async () => {
+test("followLogs continues after the tail, also among lines with the same time, and with a tail of 0", async () => {
   const moment = "2026-01-01T00:00:00.000000Z";
   const lines = Array.from({ length: 1_200 }, (_, index) => ({ id: String(index), timestamp: moment, message: "" }));
   lines.push({ id: "1200", timestamp: "2026-01-01T00:00:01.000000Z", message: "" });
@@ -321,7 +321,7 @@ test("followed logs begin behind the tail, also among lines of one moment, and w
   }
 });
 
-test("a change that is made of what was read counts for that alone: refused, it is read and made anew", async () => {
+test("changeAsRead repeats a refused change with the new state", async () => {
   await using server = await startAnswering(({ method, headers }, count) => {
     if (method === "GET")
       return { status: 200, headers: { etag: `W/"${count}"` }, body: { secrets: [{ name: `N${count}` }] } };

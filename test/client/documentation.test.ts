@@ -6,7 +6,7 @@ import { text } from "node:stream/consumers";
 import { after, before, test } from "node:test";
 import { startTestServer } from "../support/server.ts";
 
-/** The examples of docs/reference/typescript-client.md as files beside this one, so that their import can be the client in this tree. */
+/** The examples of docs/reference/typescript-client.md as files in this directory, so that they import the client of this tree. */
 const directory = await mkdtemp(path.join(import.meta.dirname, "documented-"));
 after(() => rm(directory, { recursive: true, force: true }));
 const page = await readFile(path.join(import.meta.dirname, "../../docs/reference/typescript-client.md"), "utf8");
@@ -33,13 +33,13 @@ async function run(args: string[], environment: Record<string, string> = {}) {
   return { code, output, complaints };
 }
 
-test("every example of the page about the client has types that fit", async () => {
+test("the examples of the client's documentation compile", async () => {
   assert.ok(examples.length >= 2);
   const { code, output } = await run(["node_modules/typescript/bin/tsc", "--pretty", "false", "-p", directory]);
   assert.deepEqual([code, output], [0, ""]);
 });
 
-test("the first example does what the page says", async () => {
+test("the first example of the client's documentation does what the page says", async () => {
   await using server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
   const environment = { PIERHEAD_URL: server.url, PIERHEAD_API_KEY: server.apiKey };
   const { code, output, complaints } = await run([path.join(directory, "example-0.ts")], environment);

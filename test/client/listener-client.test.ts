@@ -23,7 +23,7 @@ const opened = {
   lease_ttl_s: 45,
 };
 
-test("every call but the first carries the session's epoch, and all carry the key", async () => {
+test("sends the key with every call, and the epoch with every call except the first", async () => {
   await using server = await answering((path) => (path.startsWith("/dp/v1/sessions") ? [201, opened] : answers(path)));
   const session = await createListenerClient(httpSend(`${server.url}/`, "key")).openSession(opening, signal);
   await session.desired(3, 90_000, signal);
@@ -47,7 +47,7 @@ test("every call but the first carries the session's epoch, and all carry the ke
   assert.ok(server.requests.every(({ headers }) => headers["x-api-key"] === "key"));
 });
 
-test("a stale epoch, a cursor that is too old and any other refusal can be told apart", async () => {
+test("throws different errors for a stale epoch, an outdated cursor and other refusals", async () => {
   let answer: [number, unknown] = [201, opened];
   await using server = await answering(() => answer);
   const client = createListenerClient(httpSend(server.url, "key"));
@@ -66,7 +66,7 @@ test("a stale epoch, a cursor that is too old and any other refusal can be told 
   await assert.rejects(session.heartbeat(signal), (error) => error instanceof CallRefused && error.status === 502);
 });
 
-test("an answer of another shape never passes for an empty list", async () => {
+test("refuses a response with another shape instead of reading it as an empty list", async () => {
   let answer: [number, unknown] = [201, opened];
   await using server = await answering(() => answer);
   const session = await createListenerClient(httpSend(server.url, "key")).openSession(opening, signal);
@@ -82,7 +82,7 @@ test("an answer of another shape never passes for an empty list", async () => {
   }
 });
 
-test("a stream gives pages and signs of life in order, and ends with a newer session; an older server's page will do", async () => {
+test("a stream yields pages and heartbeats in order, ends with a newer session, and accepts the single page of an older server", async () => {
   const page = { items: [], rv: 4, more: false };
   const stream = `: hello\n\nid: 4\nevent: desired\ndata: ${JSON.stringify(page)}\n\n: ping\n\nevent: stale\ndata: {}\n\n`;
   let answer: [number, unknown, Record<string, string>?] = [201, opened];
@@ -110,7 +110,7 @@ test("a stream gives pages and signs of life in order, and ends with a newer ses
   await assert.rejects(follow(), CallRefused);
 });
 
-test("a redirect is refused, so that the key goes nowhere else", async () => {
+test("refuses a redirect, so that the key reaches no other host", async () => {
   await using other = await answering(() => [201, opened]);
   await using server = await answering(() => [307, null, { location: `${other.url}/dp/v1/sessions` }]);
   await assert.rejects(createListenerClient(httpSend(server.url, "key")).openSession(opening, signal));

@@ -6,12 +6,12 @@ import type { listenerProtocolOperations } from "../../src/contract/listeners/op
 import type { Operation } from "../../src/contract/operation.ts";
 import { type OperationId, operations } from "../../src/contract/operations.ts";
 
-/** Fails to compile unless it is given exactly `true`. */
+/** Fails to compile unless its argument is exactly `true`. */
 function holds<T extends true>(..._types: T[]): void {}
 
 type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ? 1 : 2 ? true : false;
 
-/** A file, by `downloadBackup`; of listeners, of code hosts and of browsers; an archive goes to its signed URL, by `uploadArchive`. */
+/** Operations without a method: a file (`downloadBackup`), those of listeners, code hosts and browsers, and the upload (`uploadArchive`). */
 type NotCalled =
   | keyof typeof listenerProtocolOperations
   | (
@@ -31,7 +31,7 @@ const client = createClient({ baseUrl: "http://127.0.0.1:1" });
 type Client = typeof client;
 const table: Operation[] = Object.values(operations);
 
-test("the client has a method for every operation of the table, the compiler says so", () => {
+test("the client type has a method for every operation in the table", () => {
   holds<Equal<Exclude<OperationId, keyof Client>, NotCalled>>();
   for (const { id, audience, response } of table) {
     const isOthers = ["putUpload", "receiveGithubWebhook", "receiveHostWebhook", "getBackup"].includes(id);
@@ -39,24 +39,24 @@ test("the client has a method for every operation of the table, the compiler say
   }
 });
 
-test("answers, bodies and parameters have the types of their schemas", () => {
+test("results, bodies and parameters have the types of their schemas", () => {
   type Revision = Awaited<ReturnType<Client["getRevision"]>>;
   holds<Equal<Revision["triggered_by"], "api" | "push" | "pull_request" | "redeploy" | "tier" | "system">>();
   holds<Equal<Awaited<ReturnType<Client["deleteDeployment"]>>, undefined>>();
   const wrong = [
-    // @ts-expect-error A body that is needed.
+    // @ts-expect-error A required body.
     () => client.createDeployment(),
-    // @ts-expect-error A field that is needed.
+    // @ts-expect-error A required field.
     () => client.createDeployment({ body: { name: "a", source: "github", source_config: {} } }),
-    // @ts-expect-error A source that there is not.
+    // @ts-expect-error An unknown source.
     () => client.createDeployment({ body: { source: "gitlab", source_config: {}, source_revision_config: {} } }),
-    // @ts-expect-error An id that is needed.
+    // @ts-expect-error A required id.
     () => client.getDeployment(),
-    // @ts-expect-error A parameter that is needed.
+    // @ts-expect-error A required parameter.
     () => client.getRevisionLogs({ deployment_id: "", revision_id: "" }),
-    // @ts-expect-error No list.
+    // @ts-expect-error Not a list.
     () => client.all("getDeployment", { deployment_id: "" }),
-    // @ts-expect-error The place in a list is not for the caller to say.
+    // @ts-expect-error The caller cannot set the position in a list.
     () => client.all("listDeployments", { offset: 1 }),
   ];
   assert.equal(wrong.length, 7);
@@ -72,7 +72,7 @@ const called = table.filter(({ id }) => id in client);
 const propertiesOf = (schema: unknown) =>
   (schema ?? {}) as { properties?: Record<string, { default?: unknown }>; required?: string[] };
 
-test("parameters that are needed are those the types need: the others have a default", () => {
+test("only parameters without a default are required by the types", () => {
   const needed = new Set<string>();
   for (const { query } of called) {
     const { properties = {}, required = [] } = propertiesOf(query);
@@ -81,7 +81,7 @@ test("parameters that are needed are those the types need: the others have a def
   assert.deepEqual([...needed].toSorted(), ["deployment_id", "deployment_ids", "provider_id", "repo_url", "type"]);
 });
 
-test("every list of the table can be read page after page, and nothing else can", () => {
+test("`all` accepts every list of the table and nothing else", () => {
   const lists: Record<ListId, true> = listed;
   const paged = called.filter(({ response }) => {
     const { properties = {} } = propertiesOf(response.schema);
@@ -92,7 +92,7 @@ test("every list of the table can be read page after page, and nothing else can"
   assert.deepEqual(Object.keys(lists).toSorted(), paged.map(({ id }) => id).toSorted());
 });
 
-/** The compiler asks for a new list here, and for one that is gone. */
+/** Fails to compile when a list is missing here, or when a listed operation no longer exists. */
 const listed: Record<ListId, true> = {
   listDeployments: true,
   listRevisions: true,

@@ -18,17 +18,17 @@ export const langgraphCliPython: PublicClient = {
   watched: { PYTHONPATH: path.join(here, "python"), PYTHONDONTWRITEBYTECODE: "1" },
 };
 
-/** Installs what package-lock.json names, unless it is there. @returns what is missing, or undefined when all is there */
+/** Installs the packages of package-lock.json unless they are installed. Returns the missing program, or undefined on success. */
 export function installNpmPackages(): string | undefined {
   const directory = path.join(here, "node_modules");
   return once(directory, "package-lock.json", () => {
-    // npm ci refuses a lock file that npm of another platform wrote without optional packages; this reads it all the same.
+    // `npm ci` refuses a lock file without optional packages, as npm writes it on another platform. `npm install` accepts it.
     const argv = ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
     return run("npm", argv) ? undefined : "its npm packages could not be installed";
   });
 }
 
-/** Installs what requirements.txt names into an environment of its own, unless it is there. */
+/** Installs the packages of requirements.txt into a separate environment unless they are installed. */
 export function installPythonPackages(): string | undefined {
   return once(environmentDir, "requirements.txt", () => {
     if (!run("python3", ["-c", "import sys; sys.exit(sys.version_info < (3, 11))"])) return "Python 3.11 or newer";
@@ -41,7 +41,7 @@ export function installPythonPackages(): string | undefined {
   });
 }
 
-/** A stamp beside what was installed says which list it was installed from. */
+/** Records beside an installation the list that it was installed from. */
 function once(directory: string, list: string, install: () => string | undefined): string | undefined {
   const stamp = path.join(directory, ".pierhead-installed");
   const wanted = createHash("sha256")

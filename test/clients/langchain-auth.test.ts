@@ -10,11 +10,11 @@ import { test } from "node:test";
 import { startOAuthServer } from "../support/oauth-server.ts";
 import { startTestServer } from "../support/server.ts";
 import { langgraphCliPython } from "./install.ts";
-import { placesIn } from "./program.ts";
+import { connectionsIn } from "./program.ts";
 
 const here = import.meta.dirname;
 
-/** What the user's browser does: comes back from the address to the redirect URI, with this. */
+/** Plays the user's browser: follows the address and returns to the redirect URI with these parameters. */
 async function comeBack(address: string, answer: Record<string, string>): Promise<void> {
   const sent = new URL(address).searchParams;
   const back = new URL(sent.get("redirect_uri") ?? "");
@@ -23,7 +23,7 @@ async function comeBack(address: string, answer: Record<string, string>): Promis
 }
 
 for (const prefix of ["", "/api-host"]) {
-  test(`langchain-auth 0.3.0: a provider, a sign-in, a token, a denial and the end of them, at "${prefix}/"`, async () => {
+  test(`langchain-auth 0.3.0 creates a provider, signs in, gets a token, is denied and deletes both, at "${prefix}/"`, async () => {
     await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
     await using as = await startOAuthServer();
     const tempDir = await mkdtemp(path.join(tmpdir(), "pierhead-langchain-auth-"));
@@ -64,7 +64,7 @@ for (const prefix of ["", "/api-host"]) {
       assert.deepEqual([all["exists"], all["revoked"], all["renamed"]], [false, "0 tokens deleted.", "Renamed"]);
       assert.match(all["deleted"] ?? "", /sdk/);
       assert.match(all["gone"] ?? "", /^HTTP 404: /);
-      assert.deepEqual(await placesIn(connections), [new URL(pierhead.url).host]);
+      assert.deepEqual(await connectionsIn(connections), [new URL(pierhead.url).host]);
     } finally {
       story.kill("SIGKILL");
       await rm(tempDir, { recursive: true, force: true });

@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 
-/** A public client as its registry gives it out; only where it connects to is watched. */
+/** A public client, unmodified, whose connections are recorded. */
 export interface PublicClient {
   /** Program and its first arguments. */
   command: string[];
-  /** Variables that make the program write down where it connects to, and connect to this machine only. */
+  /** Variables that make the program record its connections, and restrict them to this machine. */
   watched: Record<string, string>;
 }
 
@@ -17,10 +17,10 @@ export interface Ended {
 }
 
 export interface RunningClient {
-  /** Everything it has printed so far. */
+  /** All output so far. */
   readonly output: string;
   readonly ended: Promise<Ended>;
-  /** Types a last line. A client goes on running as long as someone might type more. */
+  /** Writes a last line of input. A client keeps running while it may receive more input. */
   answer(line: string): void;
   interrupt(): void;
 }
@@ -38,7 +38,7 @@ export function startClient(
       printed[name] += text;
     });
   }
-  child.stdin.on("error", () => {}); // it may end without having read what was typed
+  child.stdin.on("error", () => {}); // It may exit before it has read its input.
   return {
     get output() {
       return printed.stdout + printed.stderr;
@@ -54,8 +54,8 @@ async function endOf(child: ChildProcess): Promise<number | null> {
   return code;
 }
 
-/** Places that a watched client connected to, or asked the address of, each once: `host:port`. */
-export async function placesIn(connectionsFile: string): Promise<string[]> {
+/** Returns each host that a watched client connected to or resolved once: `host:port`. */
+export async function connectionsIn(connectionsFile: string): Promise<string[]> {
   const text = await readFile(connectionsFile, "utf8").catch(() => "");
   return [...new Set(text.split("\n").filter((line) => line !== ""))];
 }

@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import path from "node:path";
 import { installNpmPackages, installPythonPackages } from "./install.ts";
 
-/** npm run test:clients: public clients, unmodified, against a server that runs. What cannot be installed is skipped. */
+/** npm run test:clients: public clients, unmodified, against a running server. Clients that cannot be installed are skipped. */
 const missingPython = installPythonPackages();
 const clients = [
   { file: "langgraph-cli-js.test.ts", missing: installNpmPackages() },

@@ -1,7 +1,7 @@
 import { createClient } from "../../src/client/client.ts";
 import type { TestServer } from "../support/server.ts";
 
-/** A key of the server's first workspace, or of the organization that workspace belongs to. */
+/** Creates a key of the server's first workspace, or of its organization. */
 export async function mintKey(pierhead: TestServer, scope: "workspace" | "organization"): Promise<string> {
   const made = await administer(pierhead, "POST", "/api-keys", { name: "test", role: "admin", scope });
   return String(made["key"]);
@@ -12,7 +12,7 @@ export async function switchDeploymentsOff(pierhead: TestServer): Promise<void> 
   await administer(pierhead, "PATCH", `/workspaces/${workspaceId}`, { deployments_enabled: false });
 }
 
-/** A key of a workspace of another organization. */
+/** Creates a key of a workspace of another organization. */
 export async function mintStrangersKey(pierhead: TestServer): Promise<string> {
   const name = "others";
   const organization = await administer(pierhead, "POST", "/organizations", { name });
@@ -21,7 +21,7 @@ export async function mintStrangersKey(pierhead: TestServer): Promise<string> {
   return String((await administer(pierhead, "POST", "/api-keys", wanted))["key"]);
 }
 
-/** A deployment of another organization. @returns its id */
+/** Creates a deployment of another organization and returns its id. */
 export async function strangersDeployment(pierhead: TestServer): Promise<string> {
   const client = createClient({ baseUrl: pierhead.url, apiKey: await mintStrangersKey(pierhead) });
   const body = { name: "theirs", source: "internal_source", source_config: {}, source_revision_config: {} } as const;

@@ -15,7 +15,7 @@ import { ResourceSpec, withoutCpuBounds } from "../../src/contract/deployments/r
 import { type ApiError, errors } from "../../src/contract/error.ts";
 import { EventType } from "../../src/contract/logs/event.ts";
 import type { Operation } from "../../src/contract/operation.ts";
-import { operations, refusalsOf } from "../../src/contract/operations.ts";
+import { errorsOf, operations } from "../../src/contract/operations.ts";
 import { CreateRevision, Revision } from "../../src/contract/revisions/revision.ts";
 
 type Json = Record<string, unknown>;
@@ -31,7 +31,7 @@ const schemas = table
   .flatMap(({ params, query, body, response }) => [params, query, body, response.schema])
   .filter((schema) => schema !== null) as TSchema[];
 
-test("schemas use only the forms the validator knows", () => {
+test("schemas use only the forms that the validator supports", () => {
   const keywords = new Set([
     "type",
     "properties",
@@ -65,7 +65,7 @@ test("schemas use only the forms the validator knows", () => {
     }
 });
 
-/** Every schema inside a schema; the keys of `properties` are names, not keywords. */
+/** Yields every schema inside a schema. The keys of `properties` are names, not keywords. */
 function* namedNodes(node: Json, name = ""): Generator<[string, Json]> {
   yield [name, node];
   for (const [key, child] of Object.entries((node["properties"] ?? {}) as Json))
@@ -74,7 +74,7 @@ function* namedNodes(node: Json, name = ""): Generator<[string, Json]> {
   for (const child of (node["anyOf"] ?? []) as Json[]) yield* namedNodes(child, name);
 }
 
-test("one name means one schema", () => {
+test("each schema name stands for one schema", () => {
   const seen = new Map<string, string>();
   for (const schema of schemas)
     for (const node of walk(JSON.parse(JSON.stringify(schema)))) {
@@ -86,7 +86,7 @@ test("one name means one schema", () => {
     }
 });
 
-test("closed sets are spelled and ordered as validation messages quote them", () => {
+test("closed sets have the values and the order that validation messages quote", () => {
   assert.deepEqual(SourceKind.enum, [
     "github",
     "external_docker",
@@ -97,7 +97,7 @@ test("closed sets are spelled and ordered as validation messages quote them", ()
   assert.deepEqual(DeploymentType.enum, ["dev_free", "dev", "prod", "dev_zero", "dev_free_zero"]);
 });
 
-test("request and answer know the same settings, and every setting is in the answer", () => {
+test("requests and responses have the same settings, and responses contain every setting", () => {
   assert.deepEqual(
     Object.keys(SourceConfig.properties).filter((key) => key !== "repo_branch"),
     Object.keys(SourceConfigInput.properties),
@@ -105,14 +105,14 @@ test("request and answer know the same settings, and every setting is in the ans
   for (const schema of [Deployment, Revision]) assert.deepEqual(schema.required, Object.keys(schema.properties));
 });
 
-test("only name, source and the two configs must be sent to create; nothing to change", () => {
+test("creating requires only name, source and the two configs, and changing requires nothing", () => {
   assert.deepEqual(CreateDeployment.required, ["source", "source_config", "source_revision_config"]);
   assert.equal((CreateDeployment.properties.name as unknown as Json)["requiredUnless"], "agent");
   for (const schema of [PatchDeployment, CreateRevision, SourceConfigInput])
     assert.deepEqual(schema.required ?? [], []);
 });
 
-test("CPU bounds stand in the schema and can be lifted, nothing else with them", () => {
+test("lifting the CPU bounds removes nothing else from the schema", () => {
   const bounds = (schema: TSchema) =>
     [...walk(JSON.parse(JSON.stringify(schema)))].filter((node) => "maximum" in node).length;
   assert.equal(bounds(ResourceSpec), 6);
@@ -123,7 +123,7 @@ test("CPU bounds stand in the schema and can be lifted, nothing else with them",
   );
 });
 
-test("operations: ids are their keys, calls are unique, path parameters are declared", () => {
+test("operations have unique calls, ids equal to their keys, and declared path parameters", () => {
   for (const [key, { id }] of Object.entries(operations)) assert.equal(id, key);
   for (const nameOf of [(o: Operation) => o.operationId, (o: Operation) => `${o.verb} ${o.path}`]) {
     assert.equal(new Set(table.map(nameOf)).size, table.length);
@@ -135,18 +135,18 @@ test("operations: ids are their keys, calls are unique, path parameters are decl
   }
 });
 
-test("operations: an empty answer is 204, a page or a file, a public one has a tag and a summary, and promises are real refusals", () => {
+test("operations have a consistent response, a tag, a summary and known errors", () => {
   for (const operation of table) {
     const { id, response, role, path, tag, summary } = operation;
     const isOther = "isPage" in response || "file" in response;
     assert.equal(response.schema === null, response.status === 204 || isOther, id);
     assert.ok(tag !== "" && summary !== "", id);
-    for (const code of refusalsOf(operation)) assert.ok(code in errors, `${id}: ${code}`);
+    for (const code of errorsOf(operation)) assert.ok(code in errors, `${id}: ${code}`);
     assert.equal(role === "listener", path.startsWith("/dp/"), id);
   }
 });
 
-test("texts and keys that clients match on", () => {
+test("keeps the texts and keys that clients match on", () => {
   const texts: [ApiError, number, string][] = [
     [errors.workspaceRequired(), 403, "requires workspace specification"],
     [errors.deploymentsDisabled(), 403, "not enabled"],
@@ -183,7 +183,7 @@ test("texts and keys that clients match on", () => {
   assert.deepEqual(errors.invalidRequest([item]).body(), { detail: [item] });
 });
 
-test("every event that the store writes is of a type that the API knows, and every type is written", () => {
+test("the API's event types are exactly those that the store writes", () => {
   const written = new Set<string>();
   for (const name of readdirSync("src/store", { recursive: true, encoding: "utf8" }).filter((file) =>
     file.endsWith(".ts"),

@@ -5,7 +5,7 @@ import { after, before, describe, test } from "node:test";
 import { publicBaseName } from "../../src/builds/image/base-image.ts";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { findRegistryProgram } from "../../src/registry/registry-process.ts";
-import { type Desk, openDesk } from "../clients/desk.ts";
+import { type ClientMachine, setUpClientMachine } from "../clients/client-machine.ts";
 import { installNpmPackages, langgraphCliJs } from "../clients/install.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
@@ -17,24 +17,24 @@ const example = "examples/hello-agent";
 describe("docker: LangGraph.js agents", { skip: dockerSkipped }, () => {
   let engine: Engine;
   let end: () => Promise<void>;
-  let desk: Desk;
+  let machine: ClientMachine;
   before(async () => {
     ({ engine, end } = await engineForTests());
     const server = { PIERHEAD_COMPUTE: "docker", DOCKER_HOST: engine.host, PIERHEAD_NODE_IMAGE: nodeImage };
-    desk = await openDesk(langgraphCliJs, example, { server });
+    machine = await setUpClientMachine(langgraphCliJs, example, { server });
   });
   after(async () => {
-    await desk?.[Symbol.asyncDispose]();
+    await machine?.[Symbol.asyncDispose]();
     await end?.();
   });
 
   const settled = (id: string, revisionId: string | null) =>
-    desk.pierhead.client.waitForRevision(
+    machine.pierhead.client.waitForRevision(
       { deployment_id: id, revision_id: revisionId as string },
       { timeoutMs: 400_000 },
     );
   const call = async (id: string, method: string, target: string, body?: object) => {
-    const { url } = await desk.pierhead.client.getDeployment({ deployment_id: id });
+    const { url } = await machine.pierhead.client.getDeployment({ deployment_id: id });
     const headers = { "content-type": "application/json" };
     const options = { method, headers, ...(body === undefined ? {} : { body: JSON.stringify(body) }) };
     const answer = await fetch(`${url}${target}`, options);
@@ -48,7 +48,7 @@ describe("docker: LangGraph.js agents", { skip: dockerSkipped }, () => {
   };
 
   test("an agent runs in a container and keeps its threads when a new revision takes over", async () => {
-    const { client } = desk.pierhead;
+    const { client } = machine.pierhead;
     await using repository = await createAgentRepository(await filesOf(path.resolve(example)));
     const { id, latest_revision_id: firstId } = await client.createDeployment({
       body: {
@@ -91,13 +91,13 @@ describe("docker: LangGraph.js agents", { skip: dockerSkipped }, () => {
     if (missing !== undefined) return context.skip(missing);
     // The previous test has built the base image.
     const how = ["--no-remote", "--no-pull", "--base-image", `${publicBaseName}:latest`, "--no-input", "--json"];
-    const ended = await desk.run(["deploy", "--name", "pushed", ...how], { DOCKER_HOST: engine.host });
+    const ended = await machine.run(["deploy", "--name", "pushed", ...how], { DOCKER_HOST: engine.host });
     assert.equal(ended.code, 0, ended.stdout + ended.stderr);
     const result = JSON.parse(ended.stdout.trim().split("\n").at(-1) ?? "") as Record<string, string>;
     assert.equal(result["status"], "succeeded", ended.stdout);
     const id = String(result["deployment_id"]);
     assert.equal((await say(id, "What is 6 * 7?")).answer, "6 * 7 = 42");
-    const { client } = desk.pierhead;
+    const { client } = machine.pierhead;
     const { source, source_revision_config, active_revision_id } = await client.getDeployment({ deployment_id: id });
     const ids = { deployment_id: id, revision_id: active_revision_id as string };
     assert.equal((await client.getRevision(ids)).rollout, "handover", "its threads outlive it");

@@ -91,7 +91,11 @@ test("images of remaining and of new revisions stay, with all parts of a list; o
     await utimes(path.join(revisions, String(digest).replace(":", "/"), "link"), twoDaysAgo, twoDaysAgo);
   }
   const signer = { sign: () => "", isSigned: () => false };
-  registry = new Registry({ place: { directory, program: program as string }, signer, logger: createLogger("silent") });
+  registry = new Registry({
+    location: { directory, program: program as string },
+    signer,
+    logger: createLogger("silent"),
+  });
   const needed = {
     deployments: async () => new Set([mine]),
     digests: async () => new Set([pushed["kept"]?.manifest ?? "", list]),

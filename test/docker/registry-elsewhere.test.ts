@@ -62,11 +62,15 @@ after(async () => {
 });
 
 /** A proxy for a registry. @param credentials by host, as the operator configured them */
-async function openDoor(to: string, credentials: Record<string, typeof own>, allowPrivateNetwork = true) {
+async function startProxy(to: string, credentials: Record<string, typeof own>, allowPrivateNetwork = true) {
   const credentialOf = async (host: string) => credentials[host] ?? null;
   const login = new RegistryLogin({ origin: to, credentialOf, allowPrivateNetwork });
-  const registry = new Registry({ place: async () => ({ origin: to, prefix: "team/agents/", login }), signer, logger });
-  const url = await serve(createServer((asked, answer) => registry.door.handle(asked, answer)));
+  const registry = new Registry({
+    location: async () => ({ origin: to, prefix: "team/agents/", login }),
+    signer,
+    logger,
+  });
+  const url = await serve(createServer((asked, answer) => registry.proxy.handle(asked, answer)));
   return { registry, url };
 }
 const hostOf = (url: string) => new URL(url).host;
@@ -98,7 +102,7 @@ async function pushImage(call: ReturnType<typeof callAs>, id: string): Promise<s
 test("a registry of the operator stores pushes below its prefix, and clients never see its address or password", {
   skip,
 }, async () => {
-  const { registry, url } = await openDoor(origin, { [hostOf(origin)]: own });
+  const { registry, url } = await startProxy(origin, { [hostOf(origin)]: own });
   const id = randomUUID();
   const call = callAs(url, signAccess(signer, { deploymentId: id, kind: "push" }));
   const digest = await pushImage(call, id);
@@ -114,7 +118,7 @@ test("a registry of the operator stores pushes below its prefix, and clients nev
 test("an expired token is rejected; wrong credentials of the operator are not reported as the client's mistake", {
   skip,
 }, async () => {
-  const { registry, url } = await openDoor(origin, { [hostOf(origin)]: { ...own, password: "wrong" } });
+  const { registry, url } = await startProxy(origin, { [hostOf(origin)]: { ...own, password: "wrong" } });
   const access = { deploymentId: randomUUID(), kind: "push" as const };
   const target = `/v2/r/${access.deploymentId}/agent/tags/list`;
   const expired = signAccess(signer, access, Date.now() - 2 * 3_600_000);
@@ -188,7 +192,7 @@ test("a registry that takes only tokens is used with those of the service it nam
         ),
       (status) => status === 401,
     );
-    const { registry, url } = await openDoor(to, { [hostOf(service.url)]: own });
+    const { registry, url } = await startProxy(to, { [hostOf(service.url)]: own });
     const [id, other] = [randomUUID(), randomUUID()];
     const digest = await pushImage(callAs(url, signAccess(signer, { deploymentId: id, kind: "push" })), id);
     assert.match(digest ?? "", /^sha256:/);
@@ -203,14 +207,14 @@ test("a registry that takes only tokens is used with those of the service it nam
     );
     assert.equal(service.asked.length, 3, "a token is reused");
     await registry.close();
-    const refusals: [Parameters<typeof openDoor>[1], boolean, RegExp][] = [
-      [{ [hostOf(to)]: own }, true, /sends for a token to 127\.0\.0\.1:\d+: add credentials for that host/],
+    const refusals: [Parameters<typeof startProxy>[1], boolean, RegExp][] = [
+      [{ [hostOf(to)]: own }, true, /requires a token of 127\.0\.0\.1:\d+: add credentials for that host/],
       [{ [hostOf(service.url)]: own }, false, /private|not public/i],
-      [{ [hostOf(service.url)]: { ...own, password: "wrong" } }, true, /gives no token .*: 401/],
+      [{ [hostOf(service.url)]: { ...own, password: "wrong" } }, true, /issued no token .*: 401/],
     ];
     for (const [credentials, allowPrivateNetwork, why] of refusals) {
       const count: number = service.asked.length;
-      const refused = await openDoor(to, credentials, allowPrivateNetwork);
+      const refused = await startProxy(to, credentials, allowPrivateNetwork);
       await assert.rejects(refused.registry.findDigest(id, "agent", "1"), why);
       const { status } = await callAs(refused.url, signAccess(signer, { deploymentId: id, kind: "push" }))(
         "GET",

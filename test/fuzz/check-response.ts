@@ -2,7 +2,7 @@ import { Compile, type Validator } from "typebox/compile";
 import { exampleRefusal } from "../../src/api/documents/openapi-errors.ts";
 import { errorHeader } from "../../src/contract/error.ts";
 import type { Operation } from "../../src/contract/operation.ts";
-import { refusalsOf } from "../../src/contract/operations.ts";
+import { errorsOf } from "../../src/contract/operations.ts";
 import type { Answer } from "./exchange.ts";
 import type { FuzzRequest } from "./requests.ts";
 
@@ -132,7 +132,7 @@ function expectedOf(operation: Operation): Expected {
   const found = known.get(operation.id);
   if (found !== undefined) return found;
   const refusals = new Map<string, { status: number; text: RegExp }>();
-  for (const code of refusalsOf(operation)) {
+  for (const code of errorsOf(operation)) {
     const { status, message } = exampleRefusal(code);
     refusals.set(code, { status, text: patternOf(message) });
   }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { type ApiError, errors } from "../../src/contract/error.ts";
-import { operations, refusalsOf } from "../../src/contract/operations.ts";
+import { errorsOf, operations } from "../../src/contract/operations.ts";
 
 const page = readFileSync("docs/reference/errors.md", "utf8");
 
@@ -23,7 +23,7 @@ test("each error carries its own name as code", () => {
 });
 
 test("every error is thrown somewhere or declared by an operation", () => {
-  const promised = new Set(Object.values(operations).flatMap(refusalsOf));
+  const promised = new Set(Object.values(operations).flatMap(errorsOf));
   const sources = readdirSync("src", { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".ts") && name !== "contract/error.ts")
     .map((name) => readFileSync(`src/${name}`, "utf8"))

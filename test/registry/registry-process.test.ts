@@ -11,7 +11,7 @@ import { eventually } from "../support/eventually.ts";
 
 const logger = createLogger("silent");
 
-/** Stands for a registry: answers everything, and collects garbage for ever where a file `hang` lies beside its configuration. */
+/** Fake registry: answers every request. Its garbage collection hangs if a file `hang` is beside its configuration. */
 const standIn = `#!${process.execPath}
 const [, , verb, file] = process.argv;
 const { appendFileSync, existsSync, readFileSync } = require("node:fs");
@@ -30,7 +30,7 @@ interface Call {
   root: string;
 }
 
-async function makePlace(context: TestContext) {
+async function setUp(context: TestContext) {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-registry-"));
   const program = path.join(directory, "registry");
   await writeFile(program, standIn);
@@ -67,14 +67,14 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // it has ended
+    // It has already exited.
   }
 }
 
 const beginCollecting = (own: RegistryProcess) => own.whilePaused(() => own.collectGarbage());
 
-test("the registry starts, whatever is left of the file that names its process", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("starts the registry when the file that names its process is damaged", async (context) => {
+  const { directory, open } = await setUp(context);
   for (const left of ["", '{"pid":1', "null", "\0\0\0\0"]) {
     await writeFile(path.join(directory, "process.json"), left);
     const own = open();
@@ -83,33 +83,33 @@ test("the registry starts, whatever is left of the file that names its process",
   }
 });
 
-test("a registry that a killed server left is ended by the next", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("stops a registry that a killed server left running", async (context) => {
+  const { directory, open } = await setUp(context);
   await open().port();
   const left = JSON.parse(await readFile(path.join(directory, "process.json"), "utf8")) as ProcessIdentity;
   await open().port();
   assert.equal(isRunning(left), false);
 });
 
-test("a registry whose process cannot be noted does not run on without an owner", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("stops a registry whose process could not be recorded", async (context) => {
+  const { directory, open } = await setUp(context);
   await mkdir(path.join(directory, "process.json.draft"));
   await assert.rejects(open().port(), /the image registry does not start: EISDIR/);
   await eventually(
     () => processesWith(directory),
     ({ length }) => length === 0,
-    { what: "that all have ended" },
+    { what: "the exit of all processes" },
   );
 });
 
-test("one that may have been left, but cannot be known, is not joined by another", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("starts no second registry when the process of the first one cannot be read", async (context) => {
+  const { directory, open } = await setUp(context);
   await mkdir(path.join(directory, "process.json"));
   await assert.rejects(open().port(), /the image registry does not start: EISDIR/);
 });
 
-test("a garbage collection that hangs is given up, and pushes and pulls go on", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("kills a garbage collection that hangs, so that pushes and pulls continue", async (context) => {
+  const { directory, open } = await setUp(context);
   await writeFile(path.join(directory, "hang"), "");
   const own = open({ collectTimeoutMs: 2_000 });
   await own.port();
@@ -120,8 +120,8 @@ test("a garbage collection that hangs is given up, and pushes and pulls go on", 
   assert.equal(isThere(pid), false);
 });
 
-test("a server that stops does not wait for a garbage collection", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("a stopping server does not wait for a garbage collection", async (context) => {
+  const { directory, open } = await setUp(context);
   await writeFile(path.join(directory, "hang"), "");
   const own = open({ collectTimeoutMs: 60_000 });
   await own.port();
@@ -136,8 +136,8 @@ test("a server that stops does not wait for a garbage collection", async (contex
   assert.equal(isThere(pid), false);
 });
 
-test("a garbage collection that a killed server left deletes nothing of what is pushed to the next", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("stops a garbage collection that a killed server left running", async (context) => {
+  const { directory, open } = await setUp(context);
   await writeFile(path.join(directory, "hang"), "");
   const killed = open();
   await killed.port();
@@ -146,14 +146,14 @@ test("a garbage collection that a killed server left deletes nothing of what is 
   await eventually(
     () => readFile(path.join(directory, "process.json"), "utf8").catch(() => ""),
     (text) => text.includes(`"pid":${pid},`),
-    { what: "that it is noted" },
+    { what: "its recorded identity" },
   );
   await open().port();
   assert.equal(isThere(pid), false);
 });
 
-test("garbage is collected in the own blobs, also in a copy and with half a configuration", async (context) => {
-  const { directory, open } = await makePlace(context);
+test("collects garbage in its own directory after the directory was copied or its configuration damaged", async (context) => {
+  const { directory, open } = await setUp(context);
   const own = open();
   await own.port();
   await own.stop();

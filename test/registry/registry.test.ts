@@ -14,11 +14,11 @@ const config = JSON.stringify({ config: { Labels: { "pierhead.dev/state": "exclu
 const manifest = JSON.stringify({ config: { digest: digestOf(config) } });
 const labels = { "pierhead.dev/state": "exclusive" };
 
-test("a registry that is not well has not said that there is no image", async (context) => {
+test("reports an error instead of a missing image when the registry answers 429 or 5xx", async (context) => {
   const { registry, state } = await elsewhere(context);
   for (const status of [500, 503, 429]) {
     state.status = status;
-    await assert.rejects(registry.findDigest(deploymentId, "app", "1"), new RegExp(`answers ${status}`));
+    await assert.rejects(registry.findDigest(deploymentId, "app", "1"), new RegExp(`answered ${status}`));
   }
   state.status = 404;
   assert.equal(await registry.findDigest(deploymentId, "app", "1"), null);
@@ -26,14 +26,14 @@ test("a registry that is not well has not said that there is no image", async (c
   assert.equal(await registry.findDigest(deploymentId, "app", "1"), digestOf(manifest));
 });
 
-test("nor that an image has no labels: whether its state is exclusive hangs on them", async (context) => {
+test("reports an error instead of missing labels when the registry answers 503", async (context) => {
   const { registry, state } = await elsewhere(context);
   assert.deepEqual(await registry.readLabels(deploymentId, "app", digestOf(manifest)), labels);
   state.status = 503;
-  await assert.rejects(registry.readLabels(deploymentId, "app", digestOf(manifest)), /answers 503/);
+  await assert.rejects(registry.readLabels(deploymentId, "app", digestOf(manifest)), /answered 503/);
 });
 
-test("one that takes its tokens no longer is asked with a new one", async (context) => {
+test("requests a new token when the registry no longer accepts the cached one", async (context) => {
   const { registry, state } = await elsewhere(context);
   assert.equal(await registry.findDigest(deploymentId, "app", "1"), digestOf(manifest));
   state.token = "second";
@@ -42,11 +42,11 @@ test("one that takes its tokens no longer is asked with a new one", async (conte
   assert.deepEqual(await registry.readLabels(deploymentId, "app", digestOf(manifest)), labels);
 });
 
-/** The operator's registry, with tokens of its own and one image. `status` is what it answers for that. */
+/** The operator's registry, with a token service and one image. `status` is its answer to requests for the image. */
 async function elsewhere(context: TestContext) {
   const state = { status: 200, token: "first" };
   const server = createServer(({ url = "", headers }, response) => {
-    const { origin } = place;
+    const { origin } = address;
     if (url.startsWith("/token")) return response.end(JSON.stringify({ token: state.token, expires_in: 3_600 }));
     if (headers.authorization !== `Bearer ${state.token}`)
       return response.writeHead(401, { "www-authenticate": `Bearer realm="${origin}/token",service="r"` }).end();
@@ -54,15 +54,15 @@ async function elsewhere(context: TestContext) {
     return response.end(url.includes("/blobs/") ? config : manifest);
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
-  const place = { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+  const address = { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
   context.after(() => {
     server.closeAllConnections();
     server.close();
   });
   const credentialOf = async () => ({ username: "operator", password: "hidden" });
-  const login = new RegistryLogin({ ...place, credentialOf, allowPrivateNetwork: true });
+  const login = new RegistryLogin({ ...address, credentialOf, allowPrivateNetwork: true });
   const registry = new Registry({
-    place: async () => ({ ...place, prefix: "", login }),
+    location: async () => ({ ...address, prefix: "", login }),
     signer: { sign: () => "", isSigned: () => false },
     logger: createLogger("silent"),
   });

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fastify } from "fastify";
 import { createGateway, gatewayServerOptions } from "../../src/gateway/gateway.ts";
 import { repositoryPrefix, signAccess, tokenUser } from "../../src/registry/access-token.ts";
-import { RegistryDoor } from "../../src/registry/registry-proxy.ts";
+import { RegistryProxy } from "../../src/registry/registry-proxy.ts";
 import { listen } from "../../src/server/listen.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { exchangeRaw, openRaw, route } from "../gateway/harness.ts";
@@ -22,7 +22,7 @@ test("a call that asks for HTTP/2 besides, as Java's client does, is answered by
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const api = fastify();
   api.post("/v2/deployments", (request) => request.body);
-  const parts = { api, gateway, door: null, metrics: () => Promise.reject(new Error("none")) };
+  const parts = { api, gateway, registryProxy: null, metrics: () => Promise.reject(new Error("none")) };
   const listening = await listen(parts, { host: "127.0.0.1", port: 0, gatewayPort: undefined });
   const asked =
     "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\nConnection: close\r\n";
@@ -40,7 +40,7 @@ const askForWebSocket = (path: string) =>
 async function startListening() {
   const logger = createLogger("silent");
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
-  const parts = { api: fastify(), gateway, door: null, metrics: () => Promise.reject(new Error("none")) };
+  const parts = { api: fastify(), gateway, registryProxy: null, metrics: () => Promise.reject(new Error("none")) };
   const listening = await listen(parts, { host: "127.0.0.1", port: 0, gatewayPort: undefined });
   return { gateway, listening, port: Number(new URL(listening.url).port) };
 }
@@ -121,12 +121,16 @@ test("a layer of an image has longer to arrive than other requests, which are cu
   await once(registry, "listening");
   const origin = `http://127.0.0.1:${(registry.address() as AddressInfo).port}`;
   const signer = { sign: () => "signed", isSigned: () => true };
-  const door = new RegistryDoor({ signer, logger, upstream: async () => ({ origin, prefix: "", login: null }) });
+  const registryProxy = new RegistryProxy({
+    signer,
+    logger,
+    upstream: async () => ({ origin, prefix: "", login: null }),
+  });
   context.after(() => {
-    door.close();
+    registryProxy.close();
     registry.close();
   });
-  const parts = { api, gateway, door, metrics: () => Promise.reject(new Error("none")) };
+  const parts = { api, gateway, registryProxy, metrics: () => Promise.reject(new Error("none")) };
   const listening = await listen(parts, { host: "127.0.0.1", port: 0, gatewayPort: undefined });
   context.after(() => listening.close());
   const deploymentId = randomUUID();
@@ -157,7 +161,7 @@ test("a server that listens on all addresses names one that can be asked, and th
     ["localhost", "localhost"],
   ] as const) {
     const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
-    const parts = { api: fastify(), gateway, door: null, metrics: () => Promise.reject(new Error("none")) };
+    const parts = { api: fastify(), gateway, registryProxy: null, metrics: () => Promise.reject(new Error("none")) };
     const listening = await listen(parts, { host, port: 0, gatewayPort: undefined });
     const asked = await fetch(listening.url).then(({ status }) => status);
     await listening.close();
@@ -172,7 +176,7 @@ test("a server whose gateway port is taken leaves its own port, and says which s
   const port = await freePort();
   const logger = createLogger("silent");
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
-  const parts = { api: fastify(), gateway, door: null, metrics: () => Promise.reject(new Error("none")) };
+  const parts = { api: fastify(), gateway, registryProxy: null, metrics: () => Promise.reject(new Error("none")) };
   await assert.rejects(
     listen(parts, { host: "127.0.0.1", port, gatewayPort }),
     new RegExp(`port ${gatewayPort} .* is taken: .* PIERHEAD_GATEWAY_PORT$`),

@@ -1,6 +1,6 @@
 import { type ApiError, type ErrorCode, errorHeader, errors } from "../../contract/error.ts";
 import type { Operation } from "../../contract/operation.ts";
-import { commonErrors, refusalsOf } from "../../contract/operations.ts";
+import { commonErrors, errorsOf } from "../../contract/operations.ts";
 
 type Json = Record<string, unknown>;
 
@@ -21,7 +21,7 @@ const shared = byStatus([...commonErrors, "invalidRequest", "bodyTooLarge"]);
 
 /** Returns the components that error responses refer to. */
 export function refusalComponents(operations: readonly Operation[]) {
-  const codes = [...new Set(operations.flatMap(refusalsOf))].sort();
+  const codes = [...new Set(operations.flatMap(errorsOf))].sort();
   const responses = [...shared].map(([status, found]) => [sharedNames[status], response(status, found)]);
   return {
     headers,
@@ -33,7 +33,7 @@ export function refusalComponents(operations: readonly Operation[]) {
 
 /** Returns the error responses of an operation by status. */
 export function responsesOfRefusals(operation: Operation): Json {
-  const responses = [...byStatus(refusalsOf(operation))].map(([status, codes]) => {
+  const responses = [...byStatus(errorsOf(operation))].map(([status, codes]) => {
     const isShared = shared.get(status)?.join() === codes.join();
     return [status, isShared ? { $ref: `#/components/responses/${sharedNames[status]}` } : response(status, codes)];
   });

@@ -1,7 +1,7 @@
 import type { TSchema } from "typebox";
 import { requestHeadersOf } from "../../contract/headers.ts";
 import { eventExample } from "../../contract/logs/event.ts";
-import { keepsAnswer, type Operation } from "../../contract/operation.ts";
+import { type Operation, takesIdempotencyKey } from "../../contract/operation.ts";
 import { headersNamed, refusalComponents, responsesOfRefusals } from "./openapi-errors.ts";
 import { type ExampleSchema, exampleOf } from "./schema-example.ts";
 
@@ -97,7 +97,7 @@ function describeOperation(operation: Operation, made: Components): Json {
 function successesOf(operation: Operation, made: Components): Json {
   const { response, hasEtag, canStream, verb } = operation;
   const { status, partly, schema } = response;
-  const isIdempotent = keepsAnswer(operation);
+  const isIdempotent = takesIdempotencyKey(operation);
   const names = ["X-Request-Id", ...(hasEtag ? ["ETag"] : []), ...(isIdempotent ? ["Idempotency-Replayed"] : [])];
   const headers = headersNamed(names);
   const content = schema !== null && {

@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { checkStill, type Principal } from "../../auth/principal.ts";
+import { type Principal, recheckPrincipal } from "../../auth/principal.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { type EventPage, lastEventIdHeader } from "../../contract/logs/event.ts";
 import type { LogType } from "../../contract/logs/log.ts";
@@ -85,7 +85,7 @@ async function stream(
   const credentials = credentialsOf(request.headers);
   const isAllowed = async () => {
     try {
-      await checkStill(keyring, credentials, "reader", principal);
+      await recheckPrincipal(keyring, credentials, "reader", principal);
       return true;
     } catch (error) {
       // While the database is unreachable, nothing can be checked, so the stream stays open.

@@ -11,7 +11,7 @@ import {
   type ListenerPrincipal,
   type Principal,
 } from "../../auth/principal.ts";
-import { keepsAnswer, type Operation } from "../../contract/operation.ts";
+import { type Operation, takesIdempotencyKey } from "../../contract/operation.ts";
 import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
 import type { ApiDeps } from "../deps.ts";
 import { type Page, sendPage } from "./browser-page.ts";
@@ -98,7 +98,7 @@ export function route<O extends Operation>(
   const idempotency = { savesResponse, scopeOf: ({ tenantId }: Principal) => tenantId, ...(userOf && { userOf }) };
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findPrincipal(api.keyring, credentials, operation.role)),
-    ...(keepsAnswer(operation) && { idempotency }),
+    ...(takesIdempotencyKey(operation) && { idempotency }),
   });
 }
 
@@ -109,7 +109,7 @@ export function adminRoute<O extends Operation>(api: Api, operation: O, handler:
   register(api, operation, handler, {
     admit: countedByKey(api, (credentials) => findAdministrator(api.keyring, credentials, operation)),
     // Two keys of one organization may see different data, so a response is replayed only to the key that got it.
-    ...(keepsAnswer(operation) && { idempotency: { savesResponse: false, scopeOf: ({ keyId }) => keyId } }),
+    ...(takesIdempotencyKey(operation) && { idempotency: { savesResponse: false, scopeOf: ({ keyId }) => keyId } }),
   });
 }
 

@@ -3,7 +3,7 @@ import { authenticate } from "../../auth/oauth/authenticate.ts";
 import type { OAuthDeps } from "../../auth/oauth/deps.ts";
 import { finishRequest, type RequestEnd } from "../../auth/oauth/finish-request.ts";
 import { waitForRequest } from "../../auth/oauth/wait.ts";
-import { checkStill } from "../../auth/principal.ts";
+import { recheckPrincipal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { isInstallationState } from "../../store/code-hosts/installation-links.ts";
@@ -24,7 +24,7 @@ export function addAuthFlowRoutes(api: Api, oauth: OAuthDeps): void {
     const answer = await waitForRequest(oauth, oauthCallerOf(principal, request), asked);
     // The wait may take ten minutes: a key that has expired or was revoked meanwhile must not get the token.
     if (answer.token !== null) {
-      await checkStill(api.keyring, credentialsOf(request.headers), operations.waitForAuth.role, principal);
+      await recheckPrincipal(api.keyring, credentialsOf(request.headers), operations.waitForAuth.role, principal);
     }
     return answer;
   });

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from "fastify";
 import { type OAuthCaller, type OAuthDeps, ownUserId } from "../../auth/oauth/deps.ts";
 import { createProviderFetch } from "../../auth/oauth/outbound.ts";
-import { Underway } from "../../auth/oauth/underway.ts";
+import { ProviderExchanges } from "../../auth/oauth/provider-exchanges.ts";
 import type { Principal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
 import type { Api } from "../http/route.ts";
@@ -10,13 +10,13 @@ import { callbackUrlOf } from "./callback-url.ts";
 /** Creates the OAuth service of one API. Work that it has started with a provider finishes before the API closes. */
 export function createOAuth({ server, deps }: Api): OAuthDeps {
   const { db, sealer, logger, settings } = deps;
-  const underway = new Underway();
-  server.addHook("onClose", () => underway.settle());
+  const exchanges = new ProviderExchanges();
+  server.addHook("onClose", () => exchanges.settle());
   return {
     db,
     sealer,
     logger,
-    underway,
+    exchanges,
     owner: settings.owner,
     fetch: createProviderFetch(settings),
     callbackUrl: (provider) => callbackUrlOf(provider, settings),

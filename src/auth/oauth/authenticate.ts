@@ -8,9 +8,9 @@ import { type Fresh, freshToken } from "./refresh.ts";
 import { startRequest } from "./start-request.ts";
 
 /**
- * Gives the token that was asked for, or starts a sign-in (contract 9.3).
- * @throws ApiError 404 for an unknown provider or token, 403 for a user that the caller may not speak for, 400 for a
- *   redirect URI that is not allowed, 502 when a token cannot be refreshed now.
+ * Returns a usable token, or starts a sign-in (contract 9.3).
+ * @throws ApiError 404 for an unknown provider or token, 403 for a user that the caller may not act for, 400 for a redirect
+ *   URI that is not allowed, 502 when a token cannot be refreshed now.
  */
 export async function authenticate(deps: OAuthDeps, caller: OAuthCaller, asked: Authenticate): Promise<Authenticated> {
   const provider = await chosenProvider(deps, caller, asked);
@@ -29,8 +29,8 @@ export async function authenticate(deps: OAuthDeps, caller: OAuthCaller, asked: 
 
 async function chosenProvider(deps: OAuthDeps, caller: OAuthCaller, asked: Authenticate): Promise<ProviderRow> {
   const { sharedOrganizationId: shared } = deps;
-  const places = asked.use_agent_builder_public_oauth && shared !== null ? [shared] : [];
-  for (const organizationId of [...places, caller.organizationId]) {
+  const organizations = asked.use_agent_builder_public_oauth && shared !== null ? [shared] : [];
+  for (const organizationId of [...organizations, caller.organizationId]) {
     const found = await findProvider(deps.db, organizationId, asked.provider);
     if (found !== undefined) return found;
   }
@@ -38,8 +38,9 @@ async function chosenProvider(deps: OAuthDeps, caller: OAuthCaller, asked: Authe
 }
 
 /**
- * An agent that names no user asks for itself; anybody else asks for a user, be it only the key's own.
- * @throws ApiError 403 for another user than the one that the caller may speak for.
+ * Returns the owner of the token. An agent that names no user requests its own token. Every other caller requests a user's
+ * token, which may be the key's own user.
+ * @throws ApiError 403 for another user than the only one that the caller may act for.
  */
 export function subjectOf(
   caller: OAuthCaller,
@@ -51,7 +52,7 @@ export function subjectOf(
   return { tenantId: caller.tenantId, userId: userId ?? (agentId === null ? ownUserId(caller) : null), agentId };
 }
 
-/** @throws ApiError 404 when one token is asked for that is not the subject's, or of another provider. */
+/** @throws ApiError 404 when `token_id` is not one of the subject's tokens at this provider. */
 async function candidatesFor(
   deps: OAuthDeps,
   { provider, subject, asked }: { provider: ProviderRow; subject: Subject; asked: Authenticate },
@@ -63,7 +64,7 @@ async function candidatesFor(
   return [chosen];
 }
 
-/** The first that is good, or can be refreshed: whether a token serves is only known once it was tried. */
+/** Returns the first token that is valid or can be refreshed. Only trying shows whether a token can be refreshed. */
 async function firstFresh(deps: OAuthDeps, provider: ProviderRow, rows: readonly TokenRow[]): Promise<Fresh> {
   for (const row of rows) {
     const found = await freshToken(deps, provider, row);
@@ -81,7 +82,7 @@ function statusWithout(
   return asked.check_only || userId === null ? "connection_required" : "pending";
 }
 
-/** The subject's own token that a new consent takes the place of: one that is dead, else one that may too little. */
+/** Returns the subject's own token that a new consent replaces: one that fits but is dead, otherwise one with too few scopes. */
 function renewedToken(
   candidates: readonly TokenRow[],
   { userId, agentId }: Subject,
@@ -93,7 +94,7 @@ function renewedToken(
 
 const nothing = { url: null, auth_id: null, token: null, metadata: null, expires_at: null };
 
-/** The answer that carries a token. */
+/** Returns the response that carries a token. */
 export function completed({ row, secrets }: NonNullable<Fresh>, userId: string | null): Authenticated {
   const expires_at = row.expires_at?.toISOString() ?? null;
   const metadata = { ...secrets.metadata, scopes: row.scopes, expires_at, token_id: row.id };

@@ -3,40 +3,40 @@ import { openProviderSecret, type ProviderRow } from "../../store/oauth/oauth-pr
 import type { Sealer } from "../../store/secrets/seal.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import type { ProviderFetch } from "./outbound.ts";
-import type { Dialogue } from "./token-endpoint.ts";
-import type { Underway } from "./underway.ts";
+import type { ProviderExchanges } from "./provider-exchanges.ts";
+import type { ProviderClient } from "./token-endpoint.ts";
 
-/** What the OAuth service stands on. */
+/** Dependencies of the OAuth service. */
 export interface OAuthDeps {
   db: Db;
   sealer: Sealer;
   logger: Logger;
-  /** Names this start of this server. */
+  /** Identifies this start of this server. */
   owner: string;
   fetch: ProviderFetch;
-  /** Conversations with providers that go on when those who asked have left. */
-  underway: Underway;
+  /** Exchanges with providers, which continue when their callers have left. */
+  exchanges: ProviderExchanges;
   /** This server's redirect URI of a provider. */
   callbackUrl(provider: ProviderRow): string;
-  /** The operator's organization whose providers everybody may use who asks for it; null: there is none. */
+  /** The operator's organization whose providers all callers may use on request. null: there is none. */
   sharedOrganizationId: string | null;
 }
 
-/** Who asks the service for something. */
+/** Caller of the OAuth service. */
 export interface OAuthCaller {
   organizationId: string;
   tenantId: string;
-  /** For the audit log, and to know again who started a sign-in. */
+  /** For the audit log, and to recognize the caller who started a sign-in. */
   actor: string;
-  /** The user that the request names in a header, if it does. */
+  /** The user that the request names in a header, if any. */
   namedUserId: string | null;
-  /** The one user that the caller may speak for; null: whom the request names. */
+  /** The only user that the caller may act for. null: the one that the request names. */
   onlyUserId: string | null;
 }
 
-/** The user that is meant where none is named: the key itself, as nobody else. */
+/** Returns the user when the request names none: the key itself. */
 export const ownUserId = ({ actor }: Pick<OAuthCaller, "actor">) => actor;
 
-export function dialogueWith({ sealer, fetch }: OAuthDeps, provider: ProviderRow): Dialogue {
+export function providerClient({ sealer, fetch }: OAuthDeps, provider: ProviderRow): ProviderClient {
   return { provider, secret: openProviderSecret(sealer, provider), fetch };
 }

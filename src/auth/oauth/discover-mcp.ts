@@ -17,7 +17,7 @@ import { failureOf, OAuthFailure } from "./failure.ts";
 import type { ProviderFetch } from "./outbound.ts";
 import { checkProviderSettings, readUrl } from "./provider-settings.ts";
 
-/** What an MCP server's address leads to: its authorization server, and a client registered there. */
+/** Result of a discovery: the authorization server of an MCP server, and a client that is registered there. */
 export interface DiscoveredProvider {
   settings: ProviderFields;
   secret: string | null;
@@ -30,7 +30,7 @@ export interface DiscoveredProvider {
   };
 }
 
-interface Wish {
+interface DiscoverRequest {
   name: string;
   mcpServerUrl: string;
   redirectUri: string;
@@ -38,11 +38,11 @@ interface Wish {
 }
 
 /**
- * Finds the authorization server of an MCP server and registers there (contract 9.6; RFC 9728, 8414, 7591).
- * @throws ApiError 400 `invalidProvider` when it is no address; `mcpDiscoveryFailed` with the step that failed and why.
+ * Finds the authorization server of an MCP server and registers a client there (contract 9.6; RFC 9728, 8414, 7591).
+ * @throws ApiError 400 `invalidProvider` when the address is invalid; `mcpDiscoveryFailed` with the failed step and reason.
  */
-export async function discoverMcpProvider(fetch: ProviderFetch, wish: Wish): Promise<DiscoveredProvider> {
-  const server = readUrl("mcp_server_url", wish.mcpServerUrl);
+export async function discoverMcpProvider(fetch: ProviderFetch, request: DiscoverRequest): Promise<DiscoveredProvider> {
+  const server = readUrl("mcp_server_url", request.mcpServerUrl);
   try {
     const resource = await findResource(fetch, server);
     const as = await findAuthorizationServer(
@@ -50,7 +50,7 @@ export async function discoverMcpProvider(fetch: ProviderFetch, wish: Wish): Pro
       resource.issuer ?? new URL(server.origin),
       resource.issuer !== null,
     );
-    return await register(fetch, wish, { as, resource });
+    return await register(fetch, request, { as, resource });
   } catch (error) {
     if (error instanceof ApiError && error.code !== "invalidProvider") throw error;
     throw errors.mcpDiscoveryFailed(error instanceof ApiError ? error.message : failureOf(error).message);
@@ -58,29 +58,29 @@ export async function discoverMcpProvider(fetch: ProviderFetch, wish: Wish): Pro
 }
 
 interface Resource {
-  /** The resource that tokens are asked for (RFC 8707). */
+  /** Resource for which to request tokens (RFC 8707). */
   identifier: string;
-  /** null: the server does not say who issues its tokens, as in older revisions of MCP. */
+  /** null: the server does not name its authorization server, as in older revisions of MCP. */
   issuer: URL | null;
   scopes: string[] | null;
 }
 
 async function findResource(fetch: ProviderFetch, server: URL): Promise<Resource> {
   const named = await namedMetadata(fetch, server);
-  const places: (() => Promise<Response>)[] = [
+  const attempts: (() => Promise<Response>)[] = [
     ...(named === null ? [] : [() => fetch(named, { headers: { accept: "application/json" } })]),
     () => resourceDiscoveryRequest(server, library(fetch)),
     ...(server.pathname === "/" ? [] : [() => resourceDiscoveryRequest(new URL(server.origin), library(fetch))]),
   ];
-  for (const ask of places) {
-    const answer = await ask();
+  for (const attempt of attempts) {
+    const answer = await attempt();
     if (answer.status !== 200) continue;
     return readResource(answer, server);
   }
   return { identifier: server.href, issuer: null, scopes: null };
 }
 
-/** What the server says when it is asked without a token; `resource_metadata` of its challenge, if there is one. */
+/** Sends a request without a token and returns the `resource_metadata` of the challenge, if there is one. */
 async function namedMetadata(fetch: ProviderFetch, server: URL): Promise<string | null> {
   const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping" });
   const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
@@ -92,7 +92,7 @@ async function namedMetadata(fetch: ProviderFetch, server: URL): Promise<string 
 
 async function readResource(answer: Response, server: URL): Promise<Resource> {
   const claimed = await claimedResource(answer.clone());
-  // The address asked for, or one that contains it: what protects /mcp may be named by its origin alone.
+  // It must be this address or one that contains it, because /mcp may be protected as its whole origin.
   const isIts =
     claimed.origin === server.origin && `${server.pathname}/`.startsWith(claimed.pathname.replace(/(?<!\/)\/*$/, "/"));
   if (!isIts) {
@@ -116,7 +116,7 @@ async function claimedResource(answer: Response): Promise<URL> {
   throw new OAuthFailure("unavailable", "invalid_response", "The metadata of the MCP server names no resource.");
 }
 
-/** @param isNamed whether the MCP server named this issuer; if not, one without metadata is as older revisions describe. */
+/** @param isNamed whether the MCP server named this issuer. If not, missing metadata is normal in older revisions of MCP. */
 async function findAuthorizationServer(
   fetch: ProviderFetch,
   issuer: URL,
@@ -149,16 +149,16 @@ async function processed(issuer: URL, answer: Response): Promise<AuthorizationSe
   }
 }
 
-/** MCP asks for PKCE, and servers have to say that they know it. */
+/** Returns the server if it announces PKCE, which MCP requires. */
 function checkedServer(as: AuthorizationServer, issuer: URL): AuthorizationServer {
   if (as.code_challenge_methods_supported?.includes("S256")) return as;
-  const because = `${issuer.host} does not offer PKCE with S256, without which codes are not safe.`;
+  const because = `${issuer.host} does not offer PKCE with S256, which MCP requires.`;
   throw new OAuthFailure("misconfigured", "no_pkce", because);
 }
 
 async function register(
   fetch: ProviderFetch,
-  wish: Wish,
+  request: DiscoverRequest,
   { as, resource }: { as: AuthorizationServer; resource: Resource },
 ): Promise<DiscoveredProvider> {
   const { authorization_endpoint: authUrl, token_endpoint: tokenUrl, registration_endpoint: registrationUrl } = as;
@@ -166,11 +166,11 @@ async function register(
     throw new OAuthFailure(
       "misconfigured",
       "no_endpoints",
-      "The authorization server does not say where its endpoints are.",
+      "The metadata of the authorization server contains no endpoints.",
     );
   }
   const draft: ProviderFields = {
-    name: wish.name,
+    name: request.name,
     client_id: "",
     auth_url: authUrl,
     token_url: tokenUrl,
@@ -183,23 +183,23 @@ async function register(
     issuer: as.issuer,
     revocation_url: typeof as.revocation_endpoint === "string" ? as.revocation_endpoint : null,
   };
-  // Before anything is registered there: endpoints that we would not use are no reason to register.
-  checkProviderSettings(draft, { ...wish, hasSecret: false });
+  // Checked before the registration, which is useless if the endpoints are not allowed.
+  checkProviderSettings(draft, { ...request, hasSecret: false });
   if (registrationUrl === undefined) {
     const because =
-      "The authorization server takes no dynamic registration. Register an application there by hand and create the " +
+      "The authorization server does not support dynamic registration. Register an application there by hand and create the " +
       `provider with auth_url ${authUrl} and token_url ${tokenUrl}.`;
     throw new OAuthFailure("misconfigured", "no_registration", because);
   }
-  const client = await registeredClient(fetch, as, wish);
+  const client = await registeredClient(fetch, as, request);
   const settings = { ...draft, client_id: client.id, token_endpoint_auth_method: client.method };
-  checkProviderSettings(settings, { ...wish, hasSecret: client.secret !== null });
+  checkProviderSettings(settings, { ...request, hasSecret: client.secret !== null });
   return {
     settings,
     secret: client.secret,
     discovered: {
       names_issuer: as.authorization_response_iss_parameter_supported === true,
-      mcp_server_url: wish.mcpServerUrl,
+      mcp_server_url: request.mcpServerUrl,
       resource: resource.identifier,
       is_dynamic_client: true,
       scopes_supported: resource.scopes ?? textsOf(as.scopes_supported),
@@ -207,38 +207,38 @@ async function register(
   };
 }
 
-async function registeredClient(fetch: ProviderFetch, as: AuthorizationServer, wish: Wish) {
+async function registeredClient(fetch: ProviderFetch, as: AuthorizationServer, request: DiscoverRequest) {
   const wanted = chosenMethod(as);
   const metadata = {
-    client_name: `Pierhead: ${wish.name}`,
-    redirect_uris: [wish.redirectUri],
+    client_name: `Pierhead: ${request.name}`,
+    redirect_uris: [request.redirectUri],
     grant_types: ["authorization_code", "refresh_token"],
     response_types: ["code"],
     token_endpoint_auth_method: wanted,
   };
   const answer = await dynamicClientRegistrationRequest(as, metadata, library(fetch));
   const client = await processDynamicClientRegistrationResponse(answer.status === 200 ? created(answer) : answer);
-  // A server that says nothing of it and gives no secret cannot ask for one.
-  const usual = client.client_secret === undefined ? "none" : wanted;
-  const method = (client.token_endpoint_auth_method ?? usual) as TokenEndpointAuthMethod;
+  // Without an answer about the method and without a secret, the server cannot require one.
+  const defaultMethod = client.client_secret === undefined ? "none" : wanted;
+  const method = (client.token_endpoint_auth_method ?? defaultMethod) as TokenEndpointAuthMethod;
   if (!methods.includes(method)) {
-    const because = "The authorization server registered a way of authentication that was not asked for.";
+    const because = "The authorization server registered an authentication method that was not requested.";
     throw new OAuthFailure("misconfigured", "invalid_client_metadata", because);
   }
   const secret = method === "none" ? null : (client.client_secret ?? null);
   return { id: client.client_id, secret: secret as string | null, method };
 }
 
-/** In order of preference: a secret that is not there cannot be lost, and PKCE protects the code. */
+/** In order of preference: `none` first, because a missing secret cannot be lost and PKCE protects the code. */
 const methods: readonly TokenEndpointAuthMethod[] = ["none", "client_secret_post", "client_secret_basic"];
 
-/** A server that does not say takes Basic (RFC 8414, section 2). */
+/** Returns the preferred method that the server offers. The default of the standard is Basic (RFC 8414, section 2). */
 function chosenMethod(as: AuthorizationServer): TokenEndpointAuthMethod {
   const offered = as.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
   return methods.find((method) => offered.includes(method)) ?? "none";
 }
 
-/** The standard says 201; some servers say 200 to the same effect. */
+/** Accepts a status of 200 as well. The standard requires 201, but some servers answer 200. */
 const created = (answer: Response) => new Response(answer.body, { status: 201, headers: answer.headers });
 
 const library = (fetch: ProviderFetch) => ({ [customFetch]: fetch, [allowInsecureRequests]: true });

@@ -3,17 +3,17 @@ import { findProviderRow } from "../../store/oauth/oauth-providers.ts";
 import { deleteToken, openToken, type TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import { audited } from "../../store/tenants/audit.ts";
 import { insertedResponse, type SealedResponse } from "../../store/tenants/idempotency-keys.ts";
-import { dialogueWith, type OAuthDeps } from "./deps.ts";
+import { type OAuthDeps, providerClient } from "./deps.ts";
 import { OAuthFailure } from "./failure.ts";
 import { revokeToken } from "./token-endpoint.ts";
 
-/** All revocations of one request together; a provider that is away must not keep anybody from deleting. */
+/** Timeout of all revocations of one request. An unavailable provider must not prevent a deletion. */
 const revocationTimeoutMs = 5_000;
 
-/** At the same time: each is a connection of its own, and a provider may have tens of thousands of tokens. */
+/** Maximum parallel revocations. Each is a connection, and a provider may have tens of thousands of tokens. */
 const revocationsMax = 256;
 
-/** How tokens are deleted: revoked at their provider first, as well as can be, then forgotten here whatever it said. */
+/** Deletes tokens. Tries to revoke each at its provider first, and deletes it whatever the provider answers. */
 export async function dropTokens(
   deps: OAuthDeps,
   by: { organizationId: string; actor: string },
@@ -36,7 +36,7 @@ export async function dropTokens(
   });
 }
 
-/** Never fails: what could not be revoked is logged. A dead token has nothing to revoke. */
+/** Revokes tokens, except dead ones. Never fails: failed revocations are logged. */
 export async function revokeTokens(deps: OAuthDeps, rows: readonly TokenRow[]): Promise<void> {
   const signal = AbortSignal.timeout(revocationTimeoutMs);
   const providers = new Map<string, ReturnType<typeof findProviderRow>>();
@@ -60,9 +60,9 @@ async function revokeIssued(
   try {
     const provider = await found;
     if (provider === undefined || provider.token_url !== row.token_url || provider.client_id !== row.client_id) return;
-    await revokeToken(dialogueWith(deps, provider), openToken(deps.sealer, row), signal);
+    await revokeToken(providerClient(deps, provider), openToken(deps.sealer, row), signal);
   } catch (error) {
     const reason = error instanceof OAuthFailure ? error.reason : "internal_error";
-    deps.logger.warn({ token_id: row.id, provider_id: row.provider_id, reason }, "a token could not be revoked");
+    deps.logger.warn({ token_id: row.id, provider_id: row.provider_id, reason }, "token revocation failed");
   }
 }

@@ -8,18 +8,18 @@ import {
 } from "oauth4webapi";
 import { OutboundFailure } from "../../integrations/outbound-fetch.ts";
 
-/** What a failure means for the token or the sign-in it happened to. */
+/** Consequence of a failure for the token or the sign-in. */
 export type FailureKind =
-  /** The provider said no to this very code or token: trying again does not help, consenting again may. */
+  /** The provider refused this code or token. A retry does not help, but a new consent may. */
   | "refused"
-  /** The provider does not know this client, or not so: somebody has to mend its settings. */
+  /** The provider does not accept this client. Its settings have to be corrected. */
   | "misconfigured"
-  /** Slow, away, or answering nonsense: later it may work. */
+  /** The provider is slow, unreachable, or sends invalid responses. A later attempt may work. */
   | "unavailable";
 
 /**
- * Why a provider gave nothing. `reason` is a code, the message a sentence for people. Neither holds what the provider
- * wrote, nor is there a cause: errors of the library carry codes, tokens and states with them.
+ * Failure of a provider. `reason` is a code, the message is a sentence for people. Neither contains text of the provider,
+ * and there is no cause, because errors of the library carry codes, tokens and states.
  */
 export class OAuthFailure extends Error {
   override readonly name = "OAuthFailure";
@@ -33,16 +33,17 @@ export class OAuthFailure extends Error {
   }
 }
 
-/** Makes any error of a conversation with a provider one that may be logged, stored and shown. */
+/** Converts any error of an exchange with a provider into one that may be logged, stored and shown. */
 export function failureOf(error: unknown): OAuthFailure {
   if (error instanceof OAuthFailure) return error;
   if (error instanceof OutboundFailure) {
     return error.reason === "refused"
       ? new OAuthFailure("misconfigured", "address_refused", `The address cannot be used: ${error.message}`)
-      : new OAuthFailure("unavailable", "provider_unreachable", `There was no answer: ${error.message}`);
+      : new OAuthFailure("unavailable", "provider_unreachable", `The provider did not answer: ${error.message}`);
   }
-  if (error instanceof ResponseBodyError || error instanceof AuthorizationResponseError) return toldError(error.error);
-  if (error instanceof WWWAuthenticateChallengeError) return toldError("invalid_client");
+  if (error instanceof ResponseBodyError || error instanceof AuthorizationResponseError)
+    return providerError(error.error);
+  if (error instanceof WWWAuthenticateChallengeError) return providerError("invalid_client");
   if (error instanceof OperationProcessingError && error.code === RESPONSE_IS_NOT_CONFORM) {
     const status = (error.cause as Partial<Response> | undefined)?.status ?? 0;
     return new OAuthFailure("unavailable", "provider_error", `The provider answered with status ${status}.`);
@@ -57,31 +58,34 @@ export function failureOf(error: unknown): OAuthFailure {
   throw error;
 }
 
-/** Codes of RFC 6749, 7009, 7591, 8707 and OpenID Connect, with what they mean to us. Others are not repeated. */
+/** Error codes of RFC 6749, 7009, 7591, 8707 and OpenID Connect, with their meaning. Other codes are not shown. */
 const meanings: Readonly<Record<string, [FailureKind, string]>> = {
-  access_denied: ["refused", "The user, or the provider, has denied the access."],
-  consent_required: ["refused", "The provider wants the user's consent once more."],
-  interaction_required: ["refused", "The provider has something to ask the user."],
-  login_required: ["refused", "The provider wants the user to sign in once more."],
-  account_selection_required: ["refused", "The provider wants the user to choose an account."],
-  invalid_grant: ["refused", "The provider no longer accepts what it gave out; the user has to consent again."],
+  access_denied: ["refused", "The user or the provider has denied the access."],
+  consent_required: ["refused", "The provider requires a new consent of the user."],
+  interaction_required: ["refused", "The provider requires an interaction with the user."],
+  login_required: ["refused", "The provider requires the user to sign in again."],
+  account_selection_required: ["refused", "The provider requires the user to choose an account."],
+  invalid_grant: ["refused", "The provider no longer accepts the code or token. The user has to consent again."],
   invalid_client: ["misconfigured", "The provider does not accept client_id and client_secret."],
-  unauthorized_client: ["misconfigured", "The provider does not let this client do that."],
-  unsupported_grant_type: ["misconfigured", "The provider does not let this client do that."],
-  unsupported_response_type: ["misconfigured", "The provider does not let this client do that."],
-  redirect_uri_mismatch: ["misconfigured", "The redirect URI is not the one that is registered at the provider."],
+  unauthorized_client: ["misconfigured", "The provider does not allow this client to do that."],
+  unsupported_grant_type: ["misconfigured", "The provider does not allow this client to do that."],
+  unsupported_response_type: ["misconfigured", "The provider does not allow this client to do that."],
+  redirect_uri_mismatch: [
+    "misconfigured",
+    "The redirect URI does not match the one that is registered at the provider.",
+  ],
   invalid_redirect_uri: ["misconfigured", "The provider does not accept the redirect URI."],
-  invalid_client_metadata: ["misconfigured", "The provider does not accept what the client said of itself."],
+  invalid_client_metadata: ["misconfigured", "The provider does not accept the metadata of the client."],
   invalid_request: ["misconfigured", "The provider does not understand the request."],
-  invalid_scope: ["misconfigured", "The provider does not know, or not give, one of the scopes."],
-  invalid_target: ["misconfigured", "The provider does not give tokens for this resource."],
-  server_error: ["unavailable", "The provider has a fault."],
-  temporarily_unavailable: ["unavailable", "The provider cannot answer at the moment."],
-  slow_down: ["unavailable", "The provider is asked too often."],
+  invalid_scope: ["misconfigured", "The provider does not know or does not grant one of the scopes."],
+  invalid_target: ["misconfigured", "The provider issues no tokens for this resource."],
+  server_error: ["unavailable", "The provider has an internal error."],
+  temporarily_unavailable: ["unavailable", "The provider is temporarily unavailable."],
+  slow_down: ["unavailable", "The provider receives too many requests."],
 };
 
-/** Other names of the same, as some services have them. */
-const otherNames: Readonly<Record<string, string>> = {
+/** Non-standard codes of some services with the same meaning. */
+const aliases: Readonly<Record<string, string>> = {
   bad_verification_code: "invalid_grant", // GitHub
   bad_refresh_token: "invalid_grant",
   incorrect_client_credentials: "invalid_client",
@@ -94,12 +98,12 @@ const otherNames: Readonly<Record<string, string>> = {
   bad_redirect_uri: "redirect_uri_mismatch",
 };
 
-/** A refusal as the provider named it, if that is a name that is known. */
-export function toldError(error: string | undefined): OAuthFailure {
-  const code = otherNames[error ?? ""] ?? error ?? "";
+/** Returns the failure for a provider's error code. An unknown code is not shown. */
+export function providerError(error: string | undefined): OAuthFailure {
+  const code = aliases[error ?? ""] ?? error ?? "";
   const meaning = Object.hasOwn(meanings, code) ? meanings[code] : undefined;
   if (meaning === undefined) {
-    return new OAuthFailure("refused", "provider_refused", "The provider refused, for a reason of its own.");
+    return new OAuthFailure("refused", "provider_refused", "The provider refused without a standard reason.");
   }
   return new OAuthFailure(meaning[0], code, meaning[1]);
 }

@@ -10,53 +10,56 @@ import {
   openRequest,
 } from "../../store/oauth/oauth-requests.ts";
 import { type Subject, saveToken } from "../../store/oauth/oauth-tokens.ts";
-import { dialogueWith, type OAuthCaller, type OAuthDeps } from "./deps.ts";
+import { type OAuthCaller, type OAuthDeps, providerClient } from "./deps.ts";
 import { OAuthFailure } from "./failure.ts";
-import { announceEnd } from "./request-ends.ts";
+import { storeWithRetries } from "./provider-exchanges.ts";
+import { notifyFinished } from "./request-ends.ts";
 import { type Exchanged, exchangeCode } from "./token-endpoint.ts";
-import { storeFirmly } from "./underway.ts";
 
-/** What came to a redirect URI, and who brings it to us: the user's browser, or whoever the redirect URI belongs to. */
-export interface Return {
-  /** The provider that the address names: its chosen name, or the id of its row. */
+/** Response at a redirect URI, and who delivers it: the user's browser, or the owner of the redirect URI. */
+export interface CallbackResponse {
+  /** The provider in the address: its `provider_id`, or the id of its row. */
   provider: string;
   parameters: URLSearchParams;
   by: "browser" | OAuthCaller;
 }
 
-/** How a sign-in ended, in words for the user. What is known of it is told only to who brought its state. */
+/** Result of a sign-in, with a message for the user. Details are shown only to the caller that has its state. */
 export type RequestEnd =
   | { kind: "completed"; provider: ProviderRow; request: AuthRequestRow; tokenId: string; scopes: string[] }
   | { kind: "failed"; reason: string; message: string; provider?: ProviderRow; request?: AuthRequestRow };
 
-/** Every way in which a state is no good reads the same: who guesses learns nothing. */
+/** All reasons why a state is unusable share this message, so that guessing reveals nothing. */
 const unusable: RequestEnd = {
   kind: "failed",
   reason: "state_unusable",
-  message: "This sign-in is not known here, has been used already, or has expired. Start it again.",
+  message: "This sign-in is unknown, has already been used, or has expired. Start it again.",
 };
 
 /**
- * Ends a sign-in: checks that the answer belongs to it, takes the code to the provider, and keeps the token for the
- * subject that asked. A state is good once, for its own provider and redirect URI, and for ten minutes.
+ * Completes a sign-in: checks that the response belongs to it, exchanges the code, and stores the token for the subject. A
+ * state is valid once, only for its own provider and redirect URI, and for ten minutes.
  */
-export async function finishRequest(deps: OAuthDeps, came: Return): Promise<RequestEnd> {
-  const [state, second] = came.parameters.getAll("state");
+export async function finishRequest(deps: OAuthDeps, callback: CallbackResponse): Promise<RequestEnd> {
+  const [state, second] = callback.parameters.getAll("state");
   if (state === undefined || second !== undefined) return unusable;
   const request = await findRequestByState(deps.db, state);
   if (request === undefined || request.status !== "pending" || request.is_expired) return unusable;
-  if (!mayFinish(request, came.by)) return unusable;
+  if (!mayFinish(request, callback.by)) return unusable;
   const provider = await findProviderRow(deps.db, request.provider_row_id);
   if (provider === undefined || !(await claimAuthRequest(deps.db, request.id, deps.owner))) return unusable;
-  // From here on the code is spent, whether the browser waits or not.
-  return deps.underway.share(`request/${request.id}`, () => finishClaimed(deps, { came, request, provider, state }));
+  // The code is used up from here on, so the exchange runs to its end even if the browser leaves.
+  return deps.exchanges.share(`request/${request.id}`, () =>
+    finishClaimed(deps, { callback, request, provider, state }),
+  );
 }
 
 /**
- * The page at our own redirect URI finishes what was to end there. By a call, whoever started it finishes it, or who
- * speaks for its user; what an agent asked for itself, anybody of its workspace.
+ * Reports whether this caller may complete the sign-in. The page at our own redirect URI completes sign-ins that end there.
+ * By a call, the caller that started it or one that acts for its user may complete it. If an agent requested its own token,
+ * any caller of the workspace may.
  */
-function mayFinish(request: AuthRequestRow, by: Return["by"]): boolean {
+function mayFinish(request: AuthRequestRow, by: CallbackResponse["by"]): boolean {
   if (by === "browser") return request.is_own_callback;
   if (by.tenantId !== request.tenant_id) return false;
   if (by.namedUserId !== null && request.user_id !== null) return by.namedUserId === request.user_id;
@@ -64,7 +67,7 @@ function mayFinish(request: AuthRequestRow, by: Return["by"]): boolean {
 }
 
 interface Claimed {
-  came: Return;
+  callback: CallbackResponse;
   request: AuthRequestRow;
   provider: ProviderRow;
   state: string;
@@ -75,27 +78,28 @@ async function finishClaimed(deps: OAuthDeps, claimed: Claimed): Promise<Request
   try {
     checkAddressee(claimed);
     const { state, verifier } = openRequest(deps.sealer, request);
-    const exchanged = await exchangeCode(dialogueWith(deps, provider), {
-      parameters: claimed.came.parameters,
-      ...{ state, verifier },
+    const exchanged = await exchangeCode(providerClient(deps, provider), {
+      parameters: claimed.callback.parameters,
+      state,
+      verifier,
       redirectUri: request.redirect_uri,
       askedScopes: request.scopes,
     });
-    const tokenId = await storeFirmly(() => keepExchanged(deps, claimed, exchanged));
+    const tokenId = await storeWithRetries(() => keepExchanged(deps, claimed, exchanged));
     return { kind: "completed", provider, request, tokenId, scopes: exchanged.token.scopes };
   } catch (error) {
     const failure = error instanceof OAuthFailure ? error : faultOf(deps, request, error);
-    await storeFirmly(() => noteFailure(deps, claimed, failure));
+    await storeWithRetries(() => noteFailure(deps, claimed, failure));
     return { kind: "failed", reason: failure.reason, message: failure.message, provider, request };
   } finally {
-    announceEnd(request.id);
+    notifyFinished(request.id);
   }
 }
 
-/** @throws OAuthFailure when the answer came to another provider's address, or the provider is not what it was. */
-function checkAddressee({ came, request, provider }: Claimed): void {
-  if (came.provider !== provider.provider_id && came.provider !== provider.id) {
-    const because = "The answer came to the address of another provider.";
+/** @throws OAuthFailure when the response came to another provider's address, or the provider was changed. */
+function checkAddressee({ callback, request, provider }: Claimed): void {
+  if (callback.provider !== provider.provider_id && callback.provider !== provider.id) {
+    const because = "The response arrived at the address of another provider.";
     throw new OAuthFailure("refused", "issuer_mismatch", because);
   }
   if (request.token_url !== provider.token_url || request.client_id !== provider.client_id) {
@@ -110,7 +114,7 @@ const subjectOf = (request: AuthRequestRow): Subject => ({
   agentId: request.agent_id,
 });
 
-/** Token, request, connection and event are one commit: a crash before it leaves a sign-in that can be started again. */
+/** Stores token, request, connection and event in one transaction. A crash before it leaves a sign-in that can be restarted. */
 function keepExchanged(
   deps: OAuthDeps,
   { request, provider }: Claimed,
@@ -165,12 +169,16 @@ async function noteFailure(deps: OAuthDeps, { request, provider }: Claimed, fail
     });
   });
   const fields = { auth_id: request.id, provider_id: provider.provider_id, reason: failure.reason };
-  deps.logger.info(fields, "a sign-in failed");
+  deps.logger.info(fields, "sign-in failed");
 }
 
-/** A fault of ours: the log knows of which kind, and nothing of what was exchanged. */
+/** Logs an internal error without any data of the exchange. */
 function faultOf({ logger }: OAuthDeps, request: AuthRequestRow, error: unknown): OAuthFailure {
   const name = error instanceof Error ? error.name : typeof error;
-  logger.error({ auth_id: request.id, error_name: name }, "a sign-in could not be finished");
-  return new OAuthFailure("unavailable", "internal_error", "This server has a fault. Start the sign-in again.");
+  logger.error({ auth_id: request.id, error_name: name }, "sign-in could not be completed");
+  return new OAuthFailure(
+    "unavailable",
+    "internal_error",
+    "This server has an internal error. Start the sign-in again.",
+  );
 }

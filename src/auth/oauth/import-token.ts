@@ -8,7 +8,7 @@ import { type IssuedToken, type Subject, saveToken } from "../../store/oauth/oau
 import { audited } from "../../store/tenants/audit.ts";
 import type { OAuthDeps } from "./deps.ts";
 
-/** A token that somebody obtained elsewhere. */
+/** Token that was obtained elsewhere. */
 type Brought = Omit<ImportOAuthToken, "provider_id" | "is_default">;
 
 interface Importer {
@@ -17,7 +17,7 @@ interface Importer {
 }
 
 /**
- * Keeps a token for a user. @returns its id.
+ * Stores a token for a user and returns its id.
  * @throws ApiError 404 `oauthProviderNotFound`
  */
 export async function importToken(
@@ -39,7 +39,7 @@ export async function importToken(
 }
 
 /**
- * Gives an agent a token of its own. The one before goes, if it was the agent's own and nothing else refers to it.
+ * Stores an agent's own token. The previous one is deleted if it was the agent's own and nothing else refers to it.
  * @throws ApiError 404 `oauthProviderNotFound`
  */
 export async function importAgentToken(

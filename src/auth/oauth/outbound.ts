@@ -1,10 +1,10 @@
 import { fetchOutward } from "../../integrations/outbound-fetch.ts";
 
-/** Answers of a provider: metadata of the largest ones is 10 KiB (contract 9.6 names the bounds). */
+/** Maximum size of a provider's response. The metadata of the largest providers is 10 KiB (contract 9.6 names the bounds). */
 const answerBytesMax = 1024 * 1024;
 export const providerTimeoutMs = 10_000;
 
-/** What the library calls instead of `fetch`. */
+/** Function that `oauth4webapi` calls instead of `fetch`. */
 export type ProviderFetch = (
   url: string,
   options?: {
@@ -16,8 +16,8 @@ export type ProviderFetch = (
 ) => Promise<Response>;
 
 /**
- * How providers are called: with the guard of `fetchOutward`, and encrypted unless they run on this machine. The library's
- * own check of `https` is switched off by its callers, as this one knows more.
+ * Returns the function for calls to providers: with the checks of `fetchOutward`, and encrypted unless the provider runs on
+ * this machine. Callers disable the library's own check of `https`, because this one is more precise.
  */
 export function createProviderFetch(
   settings: { allowPrivateNetwork: boolean },
@@ -26,7 +26,7 @@ export function createProviderFetch(
   const policy = { ...settings, plainHttp: "loopback", timeoutMs, bytesMax: answerBytesMax } as const;
   return (url, options = {}) => {
     const { body = null } = options;
-    if (body instanceof ReadableStream) throw new TypeError("a request to a provider has a short body");
+    if (body instanceof ReadableStream) throw new TypeError("requests to a provider must not have a streamed body");
     return fetchOutward(url, { ...options, body: body instanceof URLSearchParams ? body.toString() : body }, policy);
   };
 }

@@ -11,7 +11,7 @@ interface Rules {
 }
 
 /**
- * Settings of a provider to be made; what is left out comes from its preset, or is the usual.
+ * Returns the settings of a new provider. Fields that are left out come from its preset, or have a default.
  * @throws ApiError 400 `invalidProvider`
  */
 export function newProviderSettings(body: CreateOAuthProvider, rules: Rules): ProviderFields {
@@ -21,9 +21,9 @@ export function newProviderSettings(body: CreateOAuthProvider, rules: Rules): Pr
     throw errors.invalidProvider("preset", `must be one of ${oauthPresets.map(({ id }) => id).join(", ")}.`);
   }
   // Without a secret it can only be a public client.
-  const usualMethod =
+  const defaultMethod =
     body.client_secret == null ? "none" : (preset?.token_endpoint_auth_method ?? "client_secret_post");
-  const method = body.token_endpoint_auth_method ?? usualMethod;
+  const method = body.token_endpoint_auth_method ?? defaultMethod;
   const settings: ProviderFields = {
     name: body.name ?? preset?.name ?? body.provider_id,
     client_id: body.client_id,
@@ -43,8 +43,8 @@ export function newProviderSettings(body: CreateOAuthProvider, rules: Rules): Pr
 }
 
 /**
- * Settings of a provider after a change; null and absent leave a field as it is.
- * @throws ApiError 400 `invalidProvider`; also when the secret would go to a host that it was not given for.
+ * Returns the settings of a provider after a change. A null or absent field leaves the setting unchanged.
+ * @throws ApiError 400 `invalidProvider`, also when the secret would be sent to a host that it was not given for.
  */
 export function changedProviderSettings(
   before: ProviderFields,
@@ -61,7 +61,7 @@ export function changedProviderSettings(
   return after;
 }
 
-/** The endpoint that is shown the secret, or tokens, and lies where neither was before. */
+/** Returns the endpoint that receives the secret or tokens and has moved to a host that received neither before. */
 function movedEndpoint(before: ProviderFields, after: ProviderFields): "token_url" | "revocation_url" | undefined {
   const originOf = (url: string) => new URL(url).origin;
   if (originOf(after.token_url) !== originOf(before.token_url)) return "token_url";
@@ -70,14 +70,14 @@ function movedEndpoint(before: ProviderFields, after: ProviderFields): "token_ur
   return known.includes(originOf(after.revocation_url)) ? undefined : "revocation_url";
 }
 
-/** Names that stand for something else where a provider's id is expected. */
+/** Names that have another meaning in the path where a provider's id is expected. */
 const reservedIds: ReadonlySet<string> = new Set(["mcp-discover"]);
 const uuidForm = /^[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}$/i;
 
 /** @throws ApiError 400 `invalidProvider` */
 export function checkProviderId(id: string): void {
   if (reservedIds.has(id) || uuidForm.test(id)) {
-    throw errors.invalidProvider("provider_id", "has a meaning of its own; choose another one.");
+    throw errors.invalidProvider("provider_id", "is reserved. Choose another one.");
   }
 }
 
@@ -89,8 +89,8 @@ export function checkProviderSettings(settings: ProviderFields, rules: Rules & {
   }
   checkParameters(settings);
   for (const uri of settings.allowed_redirect_uris) checkRedirectUri(uri);
-  const { default_redirect_uri: usual, allowed_redirect_uris: allowed } = settings;
-  if (usual !== null && !allowed.includes(usual)) {
+  const { default_redirect_uri: defaultUri, allowed_redirect_uris: allowed } = settings;
+  if (defaultUri !== null && !allowed.includes(defaultUri)) {
     throw errors.invalidProvider("default_redirect_uri", "must be one of 'allowed_redirect_uris'.");
   }
   const { token_endpoint_auth_method: method } = settings;
@@ -103,20 +103,20 @@ export function checkProviderSettings(settings: ProviderFields, rules: Rules & {
 }
 
 /**
- * Endpoints are called with secrets: https, or this machine itself where the operator allows that. Only what can be seen
- * without asking anybody is checked here; names are resolved, and checked, at each call.
+ * Checks an endpoint. Calls to it carry secrets, so it must be https, or this machine if the operator allows that. Only the
+ * text is checked here. Each call resolves and checks the host name.
  */
 function checkEndpoint(field: string, text: string, { allowPrivateNetwork }: Rules): void {
   const url = readUrl(field, text);
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
   const isHere = host === "localhost" || host.endsWith(".localhost") || isLoopbackAddress(host);
   if (!allowPrivateNetwork && (isHere || (isIP(host) !== 0 && !isPublicAddress(host)))) {
-    throw errors.invalidProvider(field, "must lead to a public address.");
+    throw errors.invalidProvider(field, "must be a public address.");
   }
   if (url.protocol !== "https:" && !isHere) throw errors.invalidProvider(field, "must begin with https://.");
 }
 
-/** A redirect URI of an application: its own server, or a program on the user's machine (RFC 8252, section 7.3). */
+/** Checks a redirect URI of an application: its own server, or a program on the user's machine (RFC 8252, section 7.3). */
 function checkRedirectUri(text: string): void {
   const url = readUrl("allowed_redirect_uris", text);
   const isHere = url.hostname === "localhost" || url.hostname === "[::1]" || isLoopbackAddress(url.hostname);
@@ -141,10 +141,19 @@ export function readUrl(field: string, text: string): URL {
   return url;
 }
 
-/** Parameters that each request sets itself. */
+/** Parameters that are set by each request. */
 const ownParameters: ReadonlySet<string> = new Set([
-  ...["response_type", "response_mode", "client_id", "redirect_uri", "state", "nonce", "resource"],
-  ...["code_challenge", "code_challenge_method", "request", "request_uri"],
+  "response_type",
+  "response_mode",
+  "client_id",
+  "redirect_uri",
+  "state",
+  "nonce",
+  "resource",
+  "code_challenge",
+  "code_challenge_method",
+  "request",
+  "request_uri",
 ]);
 
 function checkParameters(settings: ProviderFields): void {

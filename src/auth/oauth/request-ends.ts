@@ -1,14 +1,14 @@
 import { EventEmitter } from "node:events";
 
-/** Ends of sign-ins in this server, so that those who wait here need not look for them. */
+/** Notifies waiting requests in this server of finished sign-ins, so that they do not have to poll. */
 const ends = new EventEmitter().setMaxListeners(0);
 
-export function announceEnd(authId: string): void {
+export function notifyFinished(authId: string): void {
   ends.emit(authId);
 }
 
-/** Resolves when the sign-in ends here, when the time is over, or when nobody waits any more. */
-export function nextEnd(authId: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
+/** Resolves when the sign-in finishes in this server, at the timeout, or when the signal aborts. */
+export function waitUntilFinished(authId: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = () => {
       clearTimeout(timer);

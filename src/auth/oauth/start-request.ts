@@ -13,28 +13,30 @@ import {
 import type { Subject, TokenRow } from "../../store/oauth/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
 
-/** How long a user may take to consent. */
+/** Time that a user has to consent. */
 export const requestLifeMs = 10 * 60_000;
 
-/** An open request is given out again while this much of it is left: who asks twice gets one address, not two. */
+/** A pending request is reused while this much of its life is left, so that two equal calls return one URL. */
 const requestReuseMs = requestLifeMs / 2;
 
 /**
- * Starts a sign-in, or finds the one that is under way for the very same thing.
+ * Starts a sign-in, or returns the pending one for exactly the same request.
  * @throws ApiError 400 `redirectUriNotAllowed`
  */
 export async function startRequest(
   deps: OAuthDeps,
   caller: OAuthCaller,
-  wish: { provider: ProviderRow; subject: Subject; asked: Authenticate; renewed: TokenRow | undefined },
+  input: { provider: ProviderRow; subject: Subject; asked: Authenticate; renewed: TokenRow | undefined },
 ): Promise<{ url: string; authId: string }> {
-  const { provider, subject, asked, renewed } = wish;
+  const { provider, subject, asked, renewed } = input;
   const own = deps.callbackUrl(provider);
   const redirectUri = chosenRedirectUri(provider, asked.redirect_uri ?? null, own);
-  // What was granted before is asked for again: a new grant must not take away from the old one.
+  // Scopes of the replaced token are requested again, because a new grant must not reduce the old one.
   const scopes = [...new Set([...asked.scopes, ...(renewed?.scopes ?? []), ...oauthQuirksOf(provider).silentScopes])];
   const request = {
-    ...{ subject, provider, redirectUri },
+    subject,
+    provider,
+    redirectUri,
     scopes: scopes.toSorted(),
     isOwnCallback: redirectUri === own,
     isDefault: asked.is_default,
@@ -53,7 +55,7 @@ export async function startRequest(
   return { authId: id, url: await authorizationUrl(provider, request, secrets) };
 }
 
-/** Character by character: a prefix, a port or a slash more is another address (RFC 9700, section 2.1). */
+/** Compares redirect URIs character by character: another prefix, port or slash is another address (RFC 9700, section 2.1). */
 function chosenRedirectUri(provider: ProviderRow, asked: string | null, own: string): string {
   if (asked === null) return provider.default_redirect_uri ?? own;
   if (asked === own || provider.allowed_redirect_uris.includes(asked)) return asked;

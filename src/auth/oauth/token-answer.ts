@@ -1,19 +1,19 @@
 import type { OAuthQuirks } from "../../domain/oauth-quirks.ts";
 
-/** An answer of a token endpoint as the standard has it, for the library, and what else it told. */
+/** Response of a token endpoint in standard form for the library, with its non-standard parts. */
 export interface TokenAnswer {
   standard: Response;
-  /** Which account it is, for people who have several. */
+  /** Label of the account, for users who have several. */
   accountLabel: string | null;
-  /** What is neither standard nor secret, such as the address of the account's instance. */
+  /** Fields that are neither standard nor secret, such as the address of the account's instance. */
   extras: Record<string, unknown>;
-  /** A second token for the whole workspace, as Slack gives one to a bot. */
+  /** A second token for the whole workspace, as Slack issues one to a bot. */
   workspaceToken: Record<string, unknown> | null;
 }
 
 /**
- * Reads the dialects of token endpoints (contract 9.5): forms instead of JSON, errors with status 200, tokens that are
- * nested, lists with commas. What cannot be read is left to the library, which refuses it.
+ * Normalizes the response of a token endpoint (contract 9.5): forms instead of JSON, errors with status 200, nested tokens,
+ * lists with commas. An unreadable response is passed to the library, which refuses it.
  */
 export async function readTokenAnswer(answer: Response, quirks: OAuthQuirks): Promise<TokenAnswer> {
   const body = parse(await answer.text(), answer.headers.get("content-type") ?? "");
@@ -49,10 +49,10 @@ function parse(text: string, contentType: string): Fields | undefined {
 const objectOf = (value: unknown): Fields | undefined =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
 
-/** Nothing readable with a status that promises something is as bad as a fault. */
+/** Returns the status of an unreadable response. A success status without readable content becomes 502. */
 const errorStatusOf = ({ status }: Response) => (status >= 400 ? status : 502);
 
-/** The code of a refusal, whatever the status says; undefined: it is none. */
+/** Returns the error code of a response, whatever its status. undefined: it is not an error. */
 function errorOf(body: Fields, status: number, nested: Fields | undefined): string | undefined {
   const { error, ok } = body;
   const code = typeof error === "string" ? error : objectOf(error)?.["code"];
@@ -77,17 +77,17 @@ function standardOf(body: Fields): Fields {
 
 const standardFields: ReadonlySet<string> = new Set(["expires_in", "scope", "scopes", "token_type", "ok", "issued_at"]);
 
-/** Names of fields that hold secrets, however the provider calls them. */
+/** Matches the names of fields that may hold secrets, of any provider. */
 const secretName = /token|secret|password|signature|code|assertion/i;
 
-/** What is kept of the extras: enough for names and addresses. */
+/** Limits of the stored extras: enough for names and addresses. */
 const extrasSizeMax = 4_096;
 const depthMax = 3;
 
 function extrasOf(body: Fields): Fields {
   const extras = withoutSecrets(body, 0) as Fields;
-  const told = Object.fromEntries(Object.entries(extras).filter(([name]) => !standardFields.has(name)));
-  return JSON.stringify(told).length <= extrasSizeMax ? told : {};
+  const stored = Object.fromEntries(Object.entries(extras).filter(([name]) => !standardFields.has(name)));
+  return JSON.stringify(stored).length <= extrasSizeMax ? stored : {};
 }
 
 function withoutSecrets(value: unknown, depth: number): unknown {
@@ -99,15 +99,18 @@ function withoutSecrets(value: unknown, depth: number): unknown {
   return Object.fromEntries(open.map(([name, inner]) => [name, withoutSecrets(inner, depth + 1)]));
 }
 
-/** From the ID token, which came straight from the token endpoint and is only read for people to see, or from extras. */
+/** Returns the account's label from the ID token or the extras. The ID token came straight from the token endpoint and is only displayed. */
 function labelOf(body: Fields): string | null {
   const claims = claimsOf(body["id_token"]);
   const candidates = [
-    ...[claims?.["email"], claims?.["preferred_username"], claims?.["name"]],
-    ...[body["workspace_name"], objectOf(body["team"])?.["name"]],
+    claims?.["email"],
+    claims?.["preferred_username"],
+    claims?.["name"],
+    body["workspace_name"],
+    objectOf(body["team"])?.["name"],
   ];
   const found = candidates.find((one) => typeof one === "string" && one.trim() !== "") as string | undefined;
-  // Neither line breaks nor marks that turn text around.
+  // Removes line breaks and marks that change the direction of text.
   return found?.replace(/[\p{Cc}\p{Cf}]/gu, "").slice(0, 256) ?? null;
 }
 

@@ -24,15 +24,15 @@ import { failureOf, OAuthFailure } from "./failure.ts";
 import type { ProviderFetch } from "./outbound.ts";
 import { readTokenAnswer, type TokenAnswer } from "./token-answer.ts";
 
-/** A provider with what is needed to speak with it. */
-export interface Dialogue {
+/** Provider with the secret and the transport for calls to it. */
+export interface ProviderClient {
   provider: ProviderRow;
   /** null: a public client. */
   secret: string | null;
   fetch: ProviderFetch;
 }
 
-/** What came back to the redirect URI (RFC 6749, section 4.1.2). */
+/** Response at the redirect URI (RFC 6749, section 4.1.2). */
 export interface AuthorizationResponse {
   parameters: URLSearchParams;
   state: string;
@@ -49,26 +49,35 @@ export interface Exchanged {
 }
 
 /**
- * Turns the answer of the authorization endpoint into a token.
- * @throws OAuthFailure: the answer is an error, comes from another issuer, or the code is not taken.
+ * Exchanges the code of an authorization response for a token.
+ * @throws OAuthFailure when the response is an error or comes from another issuer, or the provider refuses the code.
  */
-export async function exchangeCode(dialogue: Dialogue, response: AuthorizationResponse): Promise<Exchanged> {
+export async function exchangeCode(
+  providerClient: ProviderClient,
+  response: AuthorizationResponse,
+): Promise<Exchanged> {
   try {
-    checkIssuer(dialogue.provider, response.parameters);
-    // Checked above; the library would compare with an issuer that a provider added by hand has not told.
+    checkIssuer(providerClient.provider, response.parameters);
+    // Checked above. The library would compare it with an issuer that is unknown for providers that were added by hand.
     const parameters = new URLSearchParams([...response.parameters].filter(([name]) => name !== "iss"));
-    const as = serverOf(dialogue.provider);
-    const client = clientOf(dialogue.provider);
+    const as = serverOf(providerClient.provider);
+    const client = clientOf(providerClient.provider);
     const checked = validateAuthResponse(as, client, parameters, response.state);
-    const { options, told } = listening(dialogue);
+    const { options, answered } = capturing(providerClient);
     const { redirectUri, verifier } = response;
     const codeVerifier = verifier ?? nopkce;
     const answer = await authorizationCodeGrantRequest(
-      ...([as, client, authOf(dialogue), checked, redirectUri, codeVerifier, options] as const),
+      as,
+      client,
+      authOf(providerClient),
+      checked,
+      redirectUri,
+      codeVerifier,
+      options,
     );
     const issued = await processAuthorizationCodeResponse(as, client, answer);
-    const context = { quirks: quirksOf(dialogue), fallbackScopes: response.askedScopes, told: told() };
-    const { workspaceToken: other } = told();
+    const context = { quirks: quirksOf(providerClient), fallbackScopes: response.askedScopes, answer: answered() };
+    const { workspaceToken: other } = answered();
     return {
       token: issuedToken(issued, context),
       workspaceToken: other === null ? null : issuedToken(other as unknown as typeof issued, context),
@@ -79,21 +88,21 @@ export async function exchangeCode(dialogue: Dialogue, response: AuthorizationRe
 }
 
 /**
- * Gets a new access token (RFC 6749, section 6). A provider that rotates gives a new refresh token too; else the one
- * before stays good.
+ * Requests a new access token (RFC 6749, section 6). A provider that rotates also issues a new refresh token. Otherwise the
+ * old one stays valid.
  * @throws OAuthFailure
  */
 export async function refreshToken(
-  dialogue: Dialogue,
+  providerClient: ProviderClient,
   before: { refreshToken: string; scopes: readonly string[] },
 ): Promise<IssuedToken> {
   try {
-    const as = serverOf(dialogue.provider);
-    const client = clientOf(dialogue.provider);
-    const { options, told } = listening(dialogue);
-    const answer = await refreshTokenGrantRequest(as, client, authOf(dialogue), before.refreshToken, options);
+    const as = serverOf(providerClient.provider);
+    const client = clientOf(providerClient.provider);
+    const { options, answered } = capturing(providerClient);
+    const answer = await refreshTokenGrantRequest(as, client, authOf(providerClient), before.refreshToken, options);
     const issued = await processRefreshTokenResponse(as, client, answer);
-    const context = { quirks: quirksOf(dialogue), fallbackScopes: before.scopes, told: told() };
+    const context = { quirks: quirksOf(providerClient), fallbackScopes: before.scopes, answer: answered() };
     const token = issuedToken(issued, context);
     return { ...token, refreshToken: token.refreshToken ?? before.refreshToken };
   } catch (error) {
@@ -102,22 +111,23 @@ export async function refreshToken(
 }
 
 /**
- * Tells the provider that a token is of no more use (RFC 7009, or what the service has instead). The refresh token first:
- * a provider should end the whole grant with it.
+ * Revokes a token at its provider (RFC 7009, or the service's own method). Starts with the refresh token, because a provider
+ * should end the whole grant with it.
  * @throws OAuthFailure
  */
 export async function revokeToken(
-  dialogue: Dialogue,
+  providerClient: ProviderClient,
   tokens: { accessToken: string; refreshToken: string | null },
   signal: AbortSignal,
 ): Promise<void> {
-  const { provider, fetch } = dialogue;
-  const quirks = quirksOf(dialogue);
+  const { provider, fetch } = providerClient;
+  const quirks = quirksOf(providerClient);
   const revocation =
     provider.revocation_url === null ? quirks.revocation : ({ kind: "rfc7009", url: provider.revocation_url } as const);
   if (revocation === null) return;
   try {
-    if (revocation.kind === "github") return await revokeAtGithub(dialogue, revocation.url, tokens.accessToken, signal);
+    if (revocation.kind === "github")
+      return await revokeAtGithub(providerClient, revocation.url, tokens.accessToken, signal);
     if (revocation.kind === "bearer") {
       const headers = { authorization: `Bearer ${tokens.accessToken}` };
       await fetch(revocation.url, { method: "POST", headers, signal });
@@ -131,7 +141,7 @@ export async function revokeToken(
       if (token === null) continue;
       const options = { ...libraryOptions(fetch), signal, additionalParameters: { token_type_hint: hint } };
       await processRevocationResponse(
-        await revocationRequest(as, clientOf(provider), authOf(dialogue), token, options),
+        await revocationRequest(as, clientOf(provider), authOf(providerClient), token, options),
       );
     }
   } catch (error) {
@@ -139,8 +149,13 @@ export async function revokeToken(
   }
 }
 
-/** GitHub's own way: the application, as itself, names the token. */
-async function revokeAtGithub({ provider, secret, fetch }: Dialogue, url: string, token: string, signal: AbortSignal) {
+/** Revokes a token by GitHub's own method: the application authenticates as itself and names the token. */
+async function revokeAtGithub(
+  { provider, secret, fetch }: ProviderClient,
+  url: string,
+  token: string,
+  signal: AbortSignal,
+) {
   const headers = {
     accept: "application/vnd.github+json",
     "content-type": "application/json",
@@ -150,52 +165,53 @@ async function revokeAtGithub({ provider, secret, fetch }: Dialogue, url: string
   await fetch(`${url}/${encodeURIComponent(provider.client_id)}/token`, { method: "DELETE", headers, body, signal });
 }
 
-const quirksOf = ({ provider }: Dialogue): OAuthQuirks => oauthQuirksOf(provider);
+const quirksOf = ({ provider }: ProviderClient): OAuthQuirks => oauthQuirksOf(provider);
 
 const clientOf = ({ client_id }: ProviderRow): Client => ({ client_id });
 
 const libraryOptions = (fetch: ProviderFetch) => ({ [customFetch]: fetch, [allowInsecureRequests]: true });
 
-function authOf({ provider, secret }: Dialogue): ClientAuth {
+function authOf({ provider, secret }: ProviderClient): ClientAuth {
   if (provider.token_endpoint_auth_method === "none" || secret === null) return None();
   return provider.token_endpoint_auth_method === "client_secret_basic"
     ? ClientSecretBasic(secret)
     : ClientSecretPost(secret);
 }
 
-/** The authorization server as the library wants it; one that was added by hand may have told no issuer. */
+/** Returns the authorization server for the library. One that was added by hand may have no known issuer. */
 function serverOf({ issuer, auth_url, token_url }: ProviderRow): AuthorizationServer {
   return { issuer: issuer ?? new URL(auth_url).origin, authorization_endpoint: auth_url, token_endpoint: token_url };
 }
 
 /**
- * Did the server answer that was asked (RFC 9207)? For providers without a known issuer, one that is told must at least
- * live where the provider does.
+ * Checks that the response comes from the expected server (RFC 9207). For providers without a known issuer, a named issuer
+ * must at least share the provider's origin.
  * @throws OAuthFailure
  */
 function checkIssuer({ issuer, names_issuer, auth_url, token_url }: ProviderRow, parameters: URLSearchParams): void {
-  const [told, second] = parameters.getAll("iss");
-  const isMissing = told === undefined && names_issuer;
-  const isOther = told !== undefined && (issuer === null ? !livesAt(told, [auth_url, token_url]) : told !== issuer);
+  const [named, second] = parameters.getAll("iss");
+  const isMissing = named === undefined && names_issuer;
+  const isOther =
+    named !== undefined && (issuer === null ? !sharesOrigin(named, [auth_url, token_url]) : named !== issuer);
   if (!isMissing && !isOther && second === undefined) return;
-  const because = "The answer does not come from the authorization server that was asked.";
+  const because = "The response does not come from the expected authorization server.";
   throw new OAuthFailure("refused", "issuer_mismatch", because);
 }
 
-function livesAt(issuer: string, urls: readonly string[]): boolean {
+function sharesOrigin(issuer: string, urls: readonly string[]): boolean {
   return URL.canParse(issuer) && urls.some((url) => new URL(url).origin === new URL(issuer).origin);
 }
 
-/** Options of one call of the token endpoint, and what its answer told beside the standard. */
-function listening({ provider, fetch }: Dialogue) {
+/** Returns the options of one call of the token endpoint, and access to the non-standard parts of its response. */
+function capturing({ provider, fetch }: ProviderClient) {
   const quirks = oauthQuirksOf(provider);
-  let told: TokenAnswer | undefined;
-  const heard: ProviderFetch = async (url, options = {}) => {
-    told = await readTokenAnswer(await fetch(url, quirks.readsJson ? asJson(options) : options), quirks);
-    return told.standard;
+  let answer: TokenAnswer | undefined;
+  const captured: ProviderFetch = async (url, options = {}) => {
+    answer = await readTokenAnswer(await fetch(url, quirks.readsJson ? asJson(options) : options), quirks);
+    return answer.standard;
   };
   const additionalParameters = provider.resource === null ? {} : { resource: provider.resource };
-  return { options: { ...libraryOptions(heard), additionalParameters }, told: () => told as TokenAnswer };
+  return { options: { ...libraryOptions(captured), additionalParameters }, answered: () => answer as TokenAnswer };
 }
 
 function asJson(options: NonNullable<Parameters<ProviderFetch>[1]>): typeof options {
@@ -204,29 +220,29 @@ function asJson(options: NonNullable<Parameters<ProviderFetch>[1]>): typeof opti
   return { ...options, headers, body: JSON.stringify(Object.fromEntries(options.body)) };
 }
 
-/** A token nobody can send in a header, or of a kind that needs more than a header, is none. */
+/** Form of a token that fits into a header. */
 const tokenForm = /^[\x21-\x7e]{1,16384}$/;
 
-/** No clock is trusted further than this: what lives longer is asked for again. */
+/** Maximum life of a token. A longer one from the provider is shortened to this. */
 const lifeMaxMs = 10 * 365 * 86_400_000;
 
 function issuedToken(
   issued: Pick<TokenEndpointResponse, "access_token" | "token_type" | "expires_in" | "refresh_token" | "scope">,
-  { quirks, fallbackScopes, told }: { quirks: OAuthQuirks; fallbackScopes: readonly string[]; told: TokenAnswer },
+  { quirks, fallbackScopes, answer }: { quirks: OAuthQuirks; fallbackScopes: readonly string[]; answer: TokenAnswer },
 ): IssuedToken {
   const { access_token: accessToken, refresh_token: refreshed = null, expires_in: expiresInS, scope } = issued;
   const isBearer = issued.token_type.toLowerCase() === "bearer";
   if (!isBearer || !tokenForm.test(accessToken) || (refreshed !== null && !tokenForm.test(refreshed))) {
-    throw new OAuthFailure("unavailable", "invalid_response", "The provider gave a token that cannot be used.");
+    throw new OAuthFailure("unavailable", "invalid_response", "The provider issued a token that cannot be used.");
   }
   const lifeMs = expiresInS === undefined ? quirks.assumedLifeMs : Math.min(expiresInS * 1_000, lifeMaxMs);
   return {
     accessToken,
     refreshToken: refreshed,
     lifeMs,
-    // A provider that says nothing gave what was asked for (RFC 6749, section 5.1). Some separate by commas.
+    // A missing scope means the requested scopes (RFC 6749, section 5.1). Some providers separate scopes by commas.
     scopes: scope === undefined ? [...fallbackScopes] : scope.split(/[\s,]+/).filter((one) => one !== ""),
-    metadata: told.extras,
-    accountLabel: told.accountLabel,
+    metadata: answer.extras,
+    accountLabel: answer.accountLabel,
   };
 }

@@ -3,18 +3,18 @@ import { signInFinishTimeoutMs } from "../../domain/limits.ts";
 import { type AuthRequestRow, findAuthRequest } from "../../store/oauth/oauth-requests.ts";
 import { findToken, openToken } from "../../store/oauth/oauth-tokens.ts";
 import type { OAuthCaller, OAuthDeps } from "./deps.ts";
-import { nextEnd } from "./request-ends.ts";
+import { waitUntilFinished } from "./request-ends.ts";
 
-/** Answers of a sign-in that has ended are given for so long (contract 9.4). */
-const answerLifeMs = 10 * 60_000;
+/** How long the token of a finished sign-in is returned (contract 9.4). */
+const resultLifeMs = 10 * 60_000;
 
-/** Ends in other servers are seen this much later at most. */
-const lookIntervalMs = 1_000;
+/** Polling interval for sign-ins that finish in other servers. */
+const pollIntervalMs = 1_000;
 
 /**
- * Waits until a sign-in has ended (contract 9.4). One that is unknown, expired, failed or somebody else's is
- * `not_found`, at once.
- * @param timeoutS clamped to 0..600; 0 only looks.
+ * Waits until a sign-in has finished (contract 9.4). Returns `not_found` at once for one that is unknown, expired, failed
+ * or started by another caller.
+ * @param timeoutS clamped to 0..600; 0 returns the current status.
  */
 export async function waitForRequest(
   deps: OAuthDeps,
@@ -32,19 +32,19 @@ export async function waitForRequest(
     if (answer !== undefined) return answer;
     const leftMs = end - performance.now();
     if (leftMs <= 0 || signal.aborted) return { status: waitMs === 0 ? "pending" : "timeout", token: null };
-    await nextEnd(authId, Math.min(leftMs, lookIntervalMs), signal);
+    await waitUntilFinished(authId, Math.min(leftMs, pollIntervalMs), signal);
   }
 }
 
 const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const notFound: Waited = { status: "not_found", token: null };
 
-/** Of the caller's workspace; and of his user, if he speaks for one. */
+/** Reports whether the sign-in belongs to the caller's workspace and, if the caller names a user, to that user. */
 function isOf(request: AuthRequestRow, { tenantId, namedUserId }: OAuthCaller): boolean {
   return request.tenant_id === tenantId && (namedUserId === null || namedUserId === request.user_id);
 }
 
-/** undefined: it is still under way. */
+/** Returns undefined while the sign-in is in progress. */
 async function answerOf({ db, sealer }: OAuthDeps, request: AuthRequestRow): Promise<Waited | undefined> {
   switch (request.status) {
     case "pending":
@@ -54,7 +54,7 @@ async function answerOf({ db, sealer }: OAuthDeps, request: AuthRequestRow): Pro
     case "failed":
       return notFound;
     case "completed": {
-      const isRecent = request.status_age_ms <= answerLifeMs && request.token_id !== null;
+      const isRecent = request.status_age_ms <= resultLifeMs && request.token_id !== null;
       const token = isRecent ? await findToken(db, request.tenant_id, request.token_id as string) : undefined;
       if (token === undefined || token.is_dead) return notFound;
       return { status: "completed", token: openToken(sealer, token).accessToken };

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { KeyScope, nameLike, ofWorkspaceQuery } from "./organization.ts";
 
 const roles = ["reader", "agent", "deployer", "listener", "admin"] as const;
@@ -57,14 +57,17 @@ export const CreateApiKey = Type.Object(
   {
     name: nameLike("ci"),
     role: KeyRole,
-    scope: given(KeyScope, "At most the scope of the calling key. Default workspace."),
-    organization_id: given(uuid(), "For an organization's key. Default: the organization of the calling key."),
-    workspace_id: given(uuid(), "For a workspace's key. Default: the workspace of the calling key, or `X-Tenant-Id`."),
-    listener_id: given(
+    scope: optional(KeyScope, "At most the scope of the calling key. Default workspace."),
+    organization_id: optional(uuid(), "For an organization's key. Default: the organization of the calling key."),
+    workspace_id: optional(
+      uuid(),
+      "For a workspace's key. Default: the workspace of the calling key, or `X-Tenant-Id`.",
+    ),
+    listener_id: optional(
       uuid(),
       "The listener that uses the key. Required for the role listener, refused for other roles.",
     ),
-    expires_at: given(timestamp(), "Must be in the future. Default: never."),
+    expires_at: optional(timestamp(), "Must be in the future. Default: never."),
   },
   { $id: "CreateApiKey" },
 );

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { nameLike, ofWorkspaceQuery } from "./organization.ts";
 
 export const MemberRole = literals(["reader", "deployer", "admin"]);
@@ -43,14 +43,14 @@ const name = nameLike("Ada");
 export const CreateMember = Type.Object(
   {
     email,
-    name: given(name),
+    name: optional(name),
     role: MemberRole,
-    organization_id: given(uuid(), "For a member of a whole organization. Not together with workspace_id."),
-    workspace_id: given(uuid(), "Default: the workspace of the calling key, or `X-Tenant-Id`."),
+    organization_id: optional(uuid(), "For a member of a whole organization. Not together with workspace_id."),
+    workspace_id: optional(uuid(), "Default: the workspace of the calling key, or `X-Tenant-Id`."),
   },
   { $id: "CreateMember" },
 );
 export type CreateMember = Static<typeof CreateMember>;
 
-export const PatchMember = Type.Object({ name: given(name), role: given(MemberRole) }, { $id: "PatchMember" });
+export const PatchMember = Type.Object({ name: optional(name), role: optional(MemberRole) }, { $id: "PatchMember" });
 export type PatchMember = Static<typeof PatchMember>;

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** Plan of an organization. In modes that leave it to the plan, it decides whether the organization may add listeners. */
 export const Plan = literals(["cloud", "self_hosted_enterprise"]);
@@ -35,13 +35,13 @@ export const OrganizationPage = resourcePage(Organization, "OrganizationPage");
 export const OrganizationPath = Type.Object({ organization_id: uuid("The organization.") });
 
 export const CreateOrganization = Type.Object(
-  { name: organizationName, plan: given(Plan, "Default: set by the mode of this installation.") },
+  { name: organizationName, plan: optional(Plan, "Default: set by the mode of this installation.") },
   { $id: "CreateOrganization" },
 );
 export type CreateOrganization = Static<typeof CreateOrganization>;
 
 export const PatchOrganization = Type.Object(
-  { name: given(organizationName), plan: given(Plan, "Operators only.") },
+  { name: optional(organizationName), plan: optional(Plan, "Operators only.") },
   { $id: "PatchOrganization" },
 );
 export type PatchOrganization = Static<typeof PatchOrganization>;
@@ -78,13 +78,13 @@ export const ofWorkspaceQuery = {
 };
 
 export const CreateWorkspace = Type.Object(
-  { name: workspaceName, organization_id: given(uuid(), "Default: the organization of the calling key.") },
+  { name: workspaceName, organization_id: optional(uuid(), "Default: the organization of the calling key.") },
   { $id: "CreateWorkspace" },
 );
 export type CreateWorkspace = Static<typeof CreateWorkspace>;
 
 export const PatchWorkspace = Type.Object(
-  { name: given(workspaceName), deployments_enabled: given(Type.Boolean(), "Operators only.") },
+  { name: optional(workspaceName), deployments_enabled: optional(Type.Boolean(), "Operators only.") },
   { $id: "PatchWorkspace" },
 );
 export type PatchWorkspace = Static<typeof PatchWorkspace>;
@@ -109,7 +109,7 @@ export const Quotas = Type.Object(
 export type Quotas = Static<typeof Quotas>;
 
 const limit = (what: string) =>
-  given(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }), `${what}. null: unlimited.`);
+  optional(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }), `${what}. null: unlimited.`);
 
 /** Null and absent differ here: null removes a limit, an absent field leaves it unchanged. */
 export const PatchQuotas = Type.Object(

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
-import { given, nullable, timestamp, uuid } from "../schema.ts";
+import { nullable, optional, timestamp, uuid } from "../schema.ts";
 import { nameLike } from "./organization.ts";
 
 const tagName = nameLike("team", "Unique in the workspace.");
@@ -35,14 +35,17 @@ const description = Type.String({ maxLength: 1_024 });
 export const CreateTag = Type.Object(
   {
     name: tagName,
-    description: given(description),
-    values: given(Type.Array(valueName), "Initial values."),
+    description: optional(description),
+    values: optional(Type.Array(valueName), "Initial values."),
   },
   { $id: "CreateTag" },
 );
 export type CreateTag = Static<typeof CreateTag>;
 
-export const PatchTag = Type.Object({ name: given(tagName), description: given(description) }, { $id: "PatchTag" });
+export const PatchTag = Type.Object(
+  { name: optional(tagName), description: optional(description) },
+  { $id: "PatchTag" },
+);
 export type PatchTag = Static<typeof PatchTag>;
 
 export const CreateTagValue = Type.Object({ name: valueName }, { $id: "CreateTagValue" });

@@ -6,7 +6,7 @@ import {
   patchDeploymentExample,
 } from "../examples.ts";
 import { offsetQuery, resourcePage, SortOrder } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { deploymentStatuses } from "./deployment-statuses.ts";
 import { ResourceSpec } from "./resource-spec.ts";
 
@@ -43,7 +43,7 @@ export const SizeName = literals(["S", "M", "L", ...tiers]);
 export type SizeName = Static<typeof SizeName>;
 
 export const ListenerConfig = Type.Object(
-  { k8s_namespace: given(Type.String(), "One of the listener's namespaces. Absent: its only one.") },
+  { k8s_namespace: optional(Type.String(), "One of the listener's namespaces. Absent: its only one.") },
   { $id: "ListenerConfig" },
 );
 export type ListenerConfig = Static<typeof ListenerConfig>;
@@ -223,15 +223,15 @@ export type ListDeploymentsQuery = Static<typeof ListDeploymentsQuery>;
 /** Body of D2. `domain/source-rules.ts` defines which fields a source needs or refuses. */
 export const CreateDeployment = Type.Object(
   {
-    name: given(Type.String({ minLength: 1 }), "Required unless `agent` is given.", { requiredUnless: "agent" }),
+    name: optional(Type.String({ minLength: 1 }), "Required unless `agent` is given.", { requiredUnless: "agent" }),
     source: SourceKind,
     source_config: SourceConfigInput,
     source_revision_config: SourceRevisionConfigInput,
-    secrets: given(Type.Array(Secret), "Environment of the agent server, encrypted at rest. Default []."),
-    secret_references: given(Type.Array(SecretReference), "external_docker only."),
-    shareable: given(Type.Boolean(), "Default false."),
-    route_through_gateway: given(Type.Boolean(), "Default false."),
-    agent: given(AgentRef),
+    secrets: optional(Type.Array(Secret), "Environment of the agent server, encrypted at rest. Default []."),
+    secret_references: optional(Type.Array(SecretReference), "external_docker only."),
+    shareable: optional(Type.Boolean(), "Default false."),
+    route_through_gateway: optional(Type.Boolean(), "Default false."),
+    agent: optional(AgentRef),
   },
   { $id: "CreateDeployment", examples: [createDeploymentExample] },
 );
@@ -244,19 +244,22 @@ export type RevisionSource = Static<typeof RevisionSource>;
 /** Body of D6. A null or absent field leaves the setting unchanged, and so does `secrets: []`. */
 export const PatchDeployment = Type.Object(
   {
-    name: given(Type.String(), "Cannot change. The current value is accepted."),
-    source: given(Type.String(), "Cannot change. The current value is accepted."),
-    revision_source: given(RevisionSource),
-    source_config: given(SourceConfigInput, "Merged field by field."),
-    source_revision_config: given(SourceRevisionConfigInput, "Merged. A non-null field creates a revision."),
-    secrets: given(Type.Array(Secret), "Replaces all secrets. [] leaves them unchanged."),
-    secret_references: given(Type.Array(SecretReference), "Replaces all references. [] removes them."),
-    display_name: given(Type.String({ minLength: 1 })),
-    tracked_repo_ref: given(Type.String({ minLength: 1 }), "Changes the tracked branch without creating a revision."),
-    deployment_tier: given(DeploymentTier),
-    route_through_gateway: given(Type.Boolean()),
-    shareable: given(Type.Boolean()),
-    tracked_packages: given(
+    name: optional(Type.String(), "Cannot change. The current value is accepted."),
+    source: optional(Type.String(), "Cannot change. The current value is accepted."),
+    revision_source: optional(RevisionSource),
+    source_config: optional(SourceConfigInput, "Merged field by field."),
+    source_revision_config: optional(SourceRevisionConfigInput, "Merged. A non-null field creates a revision."),
+    secrets: optional(Type.Array(Secret), "Replaces all secrets. [] leaves them unchanged."),
+    secret_references: optional(Type.Array(SecretReference), "Replaces all references. [] removes them."),
+    display_name: optional(Type.String({ minLength: 1 })),
+    tracked_repo_ref: optional(
+      Type.String({ minLength: 1 }),
+      "Changes the tracked branch without creating a revision.",
+    ),
+    deployment_tier: optional(DeploymentTier),
+    route_through_gateway: optional(Type.Boolean()),
+    shareable: optional(Type.Boolean()),
+    tracked_packages: optional(
       Type.Array(Type.String({ pattern: "^[^\\s:]+:[^\\s:][^:]*$" })),
       "`<package>:<version>` each, with a version or a version requirement. Stored with the revision that this call creates.",
     ),
@@ -277,7 +280,7 @@ export type PatchDeploymentTier = Static<typeof PatchDeploymentTier>;
 
 /** Body of D9. At least one of the fields is required. */
 export const PatchResourceTiers = Type.Object(
-  { compute_tier: given(SizeName), database_tier: given(SizeName, "Dedicated deployments only.") },
+  { compute_tier: optional(SizeName), database_tier: optional(SizeName, "Dedicated deployments only.") },
   { $id: "PatchResourceTiers", examples: [{ compute_tier: "L", database_tier: "M" }] },
 );
 export type PatchResourceTiers = Static<typeof PatchResourceTiers>;

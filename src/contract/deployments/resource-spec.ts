@@ -1,37 +1,37 @@
 import { type Static, type TSchema, Type } from "typebox";
-import { freeObject, given, mapOf } from "../schema.ts";
+import { freeObject, mapOf, optional } from "../schema.ts";
 
 const Name = Type.Object({ name: Type.String() });
 
 const Volume = Type.Object(
   {
-    name: given(Type.String()),
-    configMap: given(freeObject()),
-    secret: given(freeObject()),
-    emptyDir: given(freeObject()),
-    persistentVolumeClaim: given(freeObject()),
-    nfs: given(freeObject()),
-    projected: given(freeObject()),
-    downwardAPI: given(freeObject()),
-    csi: given(freeObject()),
+    name: optional(Type.String()),
+    configMap: optional(freeObject()),
+    secret: optional(freeObject()),
+    emptyDir: optional(freeObject()),
+    persistentVolumeClaim: optional(freeObject()),
+    nfs: optional(freeObject()),
+    projected: optional(freeObject()),
+    downwardAPI: optional(freeObject()),
+    csi: optional(freeObject()),
   },
   { $id: "Volume", description: "A Kubernetes volume. The source objects are passed on unchanged." },
 );
 
 const VolumeMount = Type.Object(
   {
-    name: given(Type.String()),
-    mountPath: given(Type.String()),
-    subPath: given(Type.String()),
-    mountPropagation: given(Type.String()),
-    readOnly: given(Type.Boolean()),
-    subPathExpr: given(Type.String()),
+    name: optional(Type.String()),
+    mountPath: optional(Type.String()),
+    subPath: optional(Type.String()),
+    mountPropagation: optional(Type.String()),
+    readOnly: optional(Type.Boolean()),
+    subPathExpr: optional(Type.String()),
   },
   { $id: "VolumeMount" },
 );
 
 const EnvVar = Type.Object(
-  { name: Type.String(), value: given(Type.String()), valueFrom: given(freeObject()) },
+  { name: Type.String(), value: optional(Type.String()), valueFrom: optional(freeObject()) },
   { $id: "ContainerEnvVar" },
 );
 
@@ -39,42 +39,42 @@ const Container = Type.Object(
   {
     name: Type.String(),
     image: Type.String(),
-    imagePullPolicy: given(Type.String()),
-    command: given(Type.Array(Type.String())),
-    args: given(Type.Array(Type.String())),
-    workingDir: given(Type.String()),
-    env: given(Type.Array(EnvVar)),
-    envFrom: given(Type.Array(freeObject())),
-    resources: given(
+    imagePullPolicy: optional(Type.String()),
+    command: optional(Type.Array(Type.String())),
+    args: optional(Type.Array(Type.String())),
+    workingDir: optional(Type.String()),
+    env: optional(Type.Array(EnvVar)),
+    envFrom: optional(Type.Array(freeObject())),
+    resources: optional(
       Type.Object(
-        { limits: given(mapOf(Type.String())), requests: given(mapOf(Type.String())) },
+        { limits: optional(mapOf(Type.String())), requests: optional(mapOf(Type.String())) },
         { $id: "ContainerResources" },
       ),
     ),
-    volumeMounts: given(Type.Array(VolumeMount)),
-    securityContext: given(freeObject()),
-    restartPolicy: given(Type.String()),
+    volumeMounts: optional(Type.Array(VolumeMount)),
+    securityContext: optional(freeObject()),
+    restartPolicy: optional(Type.String()),
   },
   { $id: "Container", description: "An extra container beside the agent server." },
 );
 
 /** CPU requests and limits of the original API (contract 2.4). A limit may be twice a request. */
 const cpu = (of: string) =>
-  given(Type.Number({ minimum: 0.1, maximum: 8, uncappable: true }), `CPU ${of}, in cores, rounded to 0.1.`);
+  optional(Type.Number({ minimum: 0.1, maximum: 8, uncappable: true }), `CPU ${of}, in cores, rounded to 0.1.`);
 const cpuLimit = (of: string) =>
-  given(
+  optional(
     Type.Number({ minimum: 0.1, maximum: 16, uncappable: true }),
     `CPU limit ${of}, in cores, rounded to 0.1. Default: twice the request.`,
   );
-const cores = (text: string) => given(Type.Number({ minimum: 0.1 }), text);
-const count = (text: string) => given(Type.Integer(), text);
+const cores = (text: string) => optional(Type.Number({ minimum: 0.1 }), text);
+const count = (text: string) => optional(Type.Integer(), text);
 
 /** Fields that are stored and returned but have no effect. Older documents say not to use them. */
 const unusedWorkload = <P extends string>(prefix: P) => {
   const text = "Accepted and ignored.";
   return {
-    [`${prefix}_cpu`]: given(Type.Number(), text),
-    [`${prefix}_cpu_limit`]: given(Type.Number(), text),
+    [`${prefix}_cpu`]: optional(Type.Number(), text),
+    [`${prefix}_cpu_limit`]: optional(Type.Number(), text),
     [`${prefix}_memory_mb`]: count(text),
     [`${prefix}_memory_limit_mb`]: count(text),
     [`${prefix}_min_scale`]: count(text),
@@ -108,20 +108,20 @@ export const ResourceSpec = Type.Object(
     core_memory_limit_mb: count("Memory limit of the core process, MiB."),
     ...unusedWorkload("orchestrator"),
     ...unusedWorkload("executor"),
-    db_cpu: given(Type.Number(), "CPU of the database, in cores."),
-    db_cpu_limit: given(Type.Number(), "CPU limit of the database, in cores. Default: twice db_cpu."),
+    db_cpu: optional(Type.Number(), "CPU of the database, in cores."),
+    db_cpu_limit: optional(Type.Number(), "CPU limit of the database, in cores. Default: twice db_cpu."),
     db_memory_mb: count("Memory of the database, MiB."),
     db_memory_limit_mb: count("Memory limit of the database, MiB. Default: twice db_memory_mb."),
     db_storage_gi: count("Disk of the database, GiB. Default 10."),
     db_max_connections: count("Maximum connections to the database. Default 100."),
-    labels: given(mapOf(Type.String()), "Kubernetes labels of the workload."),
-    annotations: given(mapOf(Type.String()), "Kubernetes annotations of the workload."),
-    service_account_name: given(Type.String(), "Must exist in the namespace."),
-    image_pull_secrets: given(Type.Array(Name), "Kubernetes Secrets with credentials for the image registry."),
-    volumes: given(Type.Array(Volume)),
-    volume_mounts: given(Type.Array(VolumeMount)),
-    init_containers: given(Type.Array(Container)),
-    sidecars: given(Type.Array(Container)),
+    labels: optional(mapOf(Type.String()), "Kubernetes labels of the workload."),
+    annotations: optional(mapOf(Type.String()), "Kubernetes annotations of the workload."),
+    service_account_name: optional(Type.String(), "Must exist in the namespace."),
+    image_pull_secrets: optional(Type.Array(Name), "Kubernetes Secrets with credentials for the image registry."),
+    volumes: optional(Type.Array(Volume)),
+    volume_mounts: optional(Type.Array(VolumeMount)),
+    init_containers: optional(Type.Array(Container)),
+    sidecars: optional(Type.Array(Container)),
   },
   {
     $id: "ResourceSpec",

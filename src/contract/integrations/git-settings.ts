@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { given, literals, nullable, timestamp } from "../schema.ts";
+import { literals, nullable, optional, timestamp } from "../schema.ts";
 
 const patterns = (description: string) =>
   nullable(
@@ -44,11 +44,11 @@ export const previewDefaults: PreviewSettings = {
 /** Fields that are left out keep their value. Their first values are those of `previewDefaults`. */
 export const PreviewSettingsInput = Type.Object(
   {
-    enabled: given(Type.Boolean()),
-    trigger: given(trigger, "Default all."),
-    label: given(label, "Default preview."),
-    idle_ttl_hours: given(idleTtlHours, "Default 72."),
-    max_previews: given(previewsMax, "Default 5."),
+    enabled: optional(Type.Boolean()),
+    trigger: optional(trigger, "Default all."),
+    label: optional(label, "Default preview."),
+    idle_ttl_hours: optional(idleTtlHours, "Default 72."),
+    max_previews: optional(previewsMax, "Default 5."),
   },
   { $id: "PreviewSettingsInput" },
 );
@@ -83,7 +83,7 @@ export const PatchGitSettings = Type.Object(
   {
     include_paths: Type.Optional(GitSettings.properties.include_paths),
     exclude_paths: Type.Optional(GitSettings.properties.exclude_paths),
-    preview: given(PreviewSettingsInput, "null disables previews and deletes the existing ones."),
+    preview: optional(PreviewSettingsInput, "null disables previews and deletes the existing ones."),
   },
   { $id: "PatchGitSettings", examples: [{ include_paths: ["agents/support/**"] }] },
 );

@@ -1,22 +1,22 @@
 import { type Static, Type } from "typebox";
-import { given, literals, nullable, timestamp } from "../schema.ts";
+import { literals, nullable, optional, timestamp } from "../schema.ts";
 
 /** Request for a link at which GitHub creates the App of this server (contract 10.1). */
 export const CreateGithubAppLink = Type.Object(
   {
-    github_url: given(
+    github_url: optional(
       Type.String({ minLength: 1, maxLength: 2_048, examples: ["https://github.example.org"] }),
       "Address of GitHub or of an Enterprise Server. Default: PIERHEAD_GITHUB_URL.",
     ),
-    organization: given(
+    organization: optional(
       Type.String({ pattern: "^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$", examples: ["acme"] }),
       "GitHub organization that will own the App. Default: the account of the user who opens the link.",
     ),
-    name: given(
+    name: optional(
       Type.String({ minLength: 1, maxLength: 34, examples: ["Pierhead of Acme"] }),
       "Must be unique at GitHub, and can be changed on GitHub's page. Default: derived from this server's address.",
     ),
-    public: given(
+    public: optional(
       Type.Boolean(),
       "Whether accounts other than the App's owner may install it. Default: only in cloud mode.",
     ),

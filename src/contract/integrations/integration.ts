@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { cursorPage, cursorQuery, offsetQuery, resourcePage } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** Kind of a code host, which decides its API and its webhooks. `git` has neither, so the server polls it. */
 export const CodeHost = literals(["github", "gitlab", "gitea", "bitbucket", "git"]);
@@ -53,7 +53,7 @@ export const CursorQuery = Type.Object(cursorQuery);
 
 export const InstallationLinkRequest = Type.Object(
   {
-    return_to: given(
+    return_to: optional(
       Type.String({ maxLength: 2_048 }),
       "Where the page after the installation links back to: an address or a path of this server.",
     ),
@@ -95,7 +95,7 @@ export const PickerSelection = Type.Object(
     action: literals(["ATTACH", "INSTALL_NEW"], {
       description: "Use a listed installation, or install the App elsewhere.",
     }),
-    installation_id: given(
+    installation_id: optional(
       Type.Integer({ maximum: Number.MAX_SAFE_INTEGER }),
       "The installation to use. Required with ATTACH.",
     ),
@@ -174,7 +174,7 @@ export type NewIntegration = Static<typeof NewIntegration>;
 export const IntegrationSecret = Type.Object({ webhook_secret: webhookSecret }, { $id: "IntegrationSecret" });
 export const ReplaceIntegrationSecret = Type.Object(
   {
-    webhook_secret: given(
+    webhook_secret: optional(
       Type.String({ minLength: 16, maxLength: 256, pattern: "^[\\x21-\\x7e]+$" }),
       "Secret that the host has generated, such as a signing token of GitLab. Default: a new random one.",
     ),
@@ -186,10 +186,10 @@ export const ListIntegrationsQuery = Type.Object(offsetQuery);
 export const IntegrationPath = Type.Object({ integration_id: uuid("Integration of your workspace.") });
 
 const credentialFields = {
-  username: given(usernameText, "User name for the token. Default: the one that the host expects with a token."),
-  token: given(tokenText, "Password or access token that may read the repositories."),
-  ssh_key: given(keyText, "Private key in OpenSSH format, without a passphrase."),
-  ssh_known_hosts: given(keyText, "Lines of known_hosts(5) that the host must match. Required with ssh_key."),
+  username: optional(usernameText, "User name for the token. Default: the one that the host expects with a token."),
+  token: optional(tokenText, "Password or access token that may read the repositories."),
+  ssh_key: optional(keyText, "Private key in OpenSSH format, without a passphrase."),
+  ssh_known_hosts: optional(keyText, "Lines of known_hosts(5) that the host must match. Required with ssh_key."),
 };
 
 export const CreateIntegration = Type.Object(
@@ -207,7 +207,7 @@ export const CreateIntegration = Type.Object(
 export type CreateIntegration = Static<typeof CreateIntegration>;
 
 export const PatchIntegration = Type.Object(
-  { name: given(nameText), ...credentialFields },
+  { name: optional(nameText), ...credentialFields },
   { $id: "PatchIntegration", examples: [{ name: "GitLab" }] },
 );
 export type PatchIntegration = Static<typeof PatchIntegration>;

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** Where a listener runs agents. Only clusters have their own listeners. The built-in listener is not listed. */
 export const ListenerComputeType = literals(["k8s"]);
@@ -77,7 +77,7 @@ export const ListListenersQuery = Type.Object(offsetQuery);
 export type ListListenersQuery = Static<typeof ListListenersQuery>;
 
 const ComputeConfigInput = Type.Object(
-  { k8s_namespaces: given(Type.Array(Type.String(), { examples: [["agents"]] }), namespaces) },
+  { k8s_namespaces: optional(Type.Array(Type.String(), { examples: [["agents"]] }), namespaces) },
   { $id: "ComputeConfigInput" },
 );
 
@@ -87,7 +87,7 @@ export const CreateListener = Type.Object(
     compute_type: ListenerComputeType,
     compute_id: Type.String({ minLength: 1, maxLength: 256, examples: ["cluster-1"] }),
     compute_config: ComputeConfigInput,
-    version: given(Type.String({ maxLength: 64 })),
+    version: optional(Type.String({ maxLength: 64 })),
   },
   { $id: "CreateListener" },
 );
@@ -96,10 +96,10 @@ export type CreateListener = Static<typeof CreateListener>;
 /** Body of L4. A null or absent field leaves the setting unchanged. */
 export const PatchListener = Type.Object(
   {
-    version: given(Type.String({ maxLength: 64 })),
-    compute_config: given(ComputeConfigInput),
-    drain: given(Type.Boolean(), drain),
-    log_level: given(
+    version: optional(Type.String({ maxLength: 64 })),
+    compute_config: optional(ComputeConfigInput),
+    drain: optional(Type.Boolean(), drain),
+    log_level: optional(
       literals(["own", "debug", "info", "warn", "error"]),
       "Log level of the listener program while it has a session. `own`: the level it started with.",
     ),

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { logEntryExample } from "../examples.ts";
 import { cursorPage, cursorQuery, SortOrder } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** Page sizes of logs (contract 4.7). */
 export const logPageSizeMax = 1_000;
@@ -80,16 +80,16 @@ export type DeploymentLogsQuery = Static<typeof DeploymentLogsQuery>;
 /** Body of G4 and G5, as the command-line clients send it. Every field may be left out. */
 export const ReadLogsBody = Type.Object(
   {
-    order: given(SortOrder, "Default asc."),
-    limit: given(
+    order: optional(SortOrder, "Default asc."),
+    limit: optional(
       Type.Integer({ minimum: 1, maximum: logPageSizeMax }),
       "Default 50. With `start_time`, a page may be longer, so that lines with the same time are not separated.",
     ),
-    offset: given(Type.String()),
-    level: given(LogLevel),
-    query: given(Type.String()),
-    start_time: given(timestamp("Lines at or after this time.")),
-    end_time: given(timestamp("Lines before this time.")),
+    offset: optional(Type.String()),
+    level: optional(LogLevel),
+    query: optional(Type.String()),
+    start_time: optional(timestamp("Lines at or after this time.")),
+    end_time: optional(timestamp("Lines before this time.")),
   },
   { $id: "ReadLogsBody", examples: [{ order: "desc", limit: 30, level: "ERROR" }] },
 );

@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { metricsExample } from "../examples.ts";
-import { given, nullable, timestamp, uuid } from "../schema.ts";
+import { nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** Upper bounds of the latency histogram, from health checks to runs of several minutes. One more bucket is above them. */
 export const latencyBoundsMs = [
@@ -39,8 +39,8 @@ export const metricsRetentionDays = 7;
 export const metricPointsMax = 1_440;
 
 export const MetricsQuery = Type.Object({
-  start_time: given(timestamp(), "Default: an hour before the end."),
-  end_time: given(timestamp(), "Default: now."),
+  start_time: optional(timestamp(), "Default: an hour before the end."),
+  end_time: optional(timestamp(), "Default: now."),
   step_s: Type.Integer({
     minimum: 60,
     maximum: 86_400,

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { freeObject, given, literals, mapOf, nullable, timestamp, uuid } from "../schema.ts";
+import { freeObject, literals, mapOf, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { oauthProviderExample } from "./examples-oauth.ts";
 
 /** Services that deviate from the standard and need special handling (contract 9.5). */
@@ -95,34 +95,40 @@ export const OAuthProviderPath = Type.Object({
 });
 
 const shared = {
-  authorization_params: given(mapOf(Type.String({ maxLength: 1_024 })), descriptions.authorizationParams),
-  allowed_redirect_uris: given(Type.Array(url("A redirect URI."), { maxItems: 50 }), descriptions.allowedRedirectUris),
-  default_redirect_uri: given(url("A redirect URI."), descriptions.defaultRedirectUri),
-  issuer: given(url("An issuer."), descriptions.issuer),
-  revocation_url: given(url("An endpoint."), descriptions.revocationUrl),
+  authorization_params: optional(mapOf(Type.String({ maxLength: 1_024 })), descriptions.authorizationParams),
+  allowed_redirect_uris: optional(
+    Type.Array(url("A redirect URI."), { maxItems: 50 }),
+    descriptions.allowedRedirectUris,
+  ),
+  default_redirect_uri: optional(url("A redirect URI."), descriptions.defaultRedirectUri),
+  issuer: optional(url("An issuer."), descriptions.issuer),
+  revocation_url: optional(url("An endpoint."), descriptions.revocationUrl),
 };
 
 export const CreateOAuthProvider = Type.Object(
   {
     provider_id: providerId,
-    preset: given(
+    preset: optional(
       Type.String({ examples: ["github"] }),
       "Id of a preset, which fills in the fields that are left out.",
     ),
-    name: given(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] }), "Display name.", {
+    name: optional(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] }), "Display name.", {
       requiredUnless: "preset",
     }),
     client_id: Type.String({ minLength: 1, maxLength: 512, examples: ["Iv1.8a61f9b3a7aba766"] }),
-    client_secret: given(Type.String({ minLength: 1, maxLength: 4_096 }), "Stored encrypted, never shown again."),
-    auth_url: given(url("An endpoint."), "Endpoint where users sign in and consent.", { requiredUnless: "preset" }),
-    token_url: given(url("An endpoint."), "Endpoint that exchanges codes for tokens.", { requiredUnless: "preset" }),
-    uses_pkce: given(
+    client_secret: optional(Type.String({ minLength: 1, maxLength: 4_096 }), "Stored encrypted, never shown again."),
+    auth_url: optional(url("An endpoint."), "Endpoint where users sign in and consent.", { requiredUnless: "preset" }),
+    token_url: optional(url("An endpoint."), "Endpoint that exchanges codes for tokens.", { requiredUnless: "preset" }),
+    uses_pkce: optional(
       Type.Boolean(),
       "Default: false, or the preset's value. Enable it for every provider that supports PKCE.",
     ),
-    code_challenge_method: given(CodeChallengeMethod, "Default S256."),
-    provider_type: given(OAuthProviderType, "For services that deviate from the standard."),
-    token_endpoint_auth_method: given(TokenEndpointAuthMethod, "Default client_secret_post, or none without a secret."),
+    code_challenge_method: optional(CodeChallengeMethod, "Default S256."),
+    provider_type: optional(OAuthProviderType, "For services that deviate from the standard."),
+    token_endpoint_auth_method: optional(
+      TokenEndpointAuthMethod,
+      "Default client_secret_post, or none without a secret.",
+    ),
     ...shared,
   },
   { $id: "CreateOAuthProvider" },
@@ -132,17 +138,17 @@ export type CreateOAuthProvider = Static<typeof CreateOAuthProvider>;
 /** A null or absent field leaves the setting unchanged. */
 export const PatchOAuthProvider = Type.Object(
   {
-    name: given(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] })),
-    client_id: given(Type.String({ minLength: 1, maxLength: 512 })),
-    client_secret: given(
+    name: optional(Type.String({ minLength: 1, maxLength: 128, examples: ["GitHub"] })),
+    client_id: optional(Type.String({ minLength: 1, maxLength: 512 })),
+    client_secret: optional(
       Type.String({ minLength: 1, maxLength: 4_096 }),
       "Required again when token_url or revocation_url moves to another host.",
     ),
-    auth_url: given(url("An endpoint.")),
-    token_url: given(url("An endpoint.")),
-    uses_pkce: given(Type.Boolean()),
-    code_challenge_method: given(CodeChallengeMethod),
-    token_endpoint_auth_method: given(TokenEndpointAuthMethod),
+    auth_url: optional(url("An endpoint.")),
+    token_url: optional(url("An endpoint.")),
+    uses_pkce: optional(Type.Boolean()),
+    code_challenge_method: optional(CodeChallengeMethod),
+    token_endpoint_auth_method: optional(TokenEndpointAuthMethod),
     ...shared,
   },
   { $id: "PatchOAuthProvider" },
@@ -162,7 +168,7 @@ export const DiscoverMcpProvider = Type.Object(
 );
 export type DiscoverMcpProvider = Static<typeof DiscoverMcpProvider>;
 
-export const Told = Type.Object(
+export const ResultMessage = Type.Object(
   { message: Type.String({ examples: ["OAuth provider 'github' deleted."] }) },
   { $id: "Told" },
 );

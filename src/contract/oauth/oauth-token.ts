@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { freeObject, given, literals, mapOf, nullable, timestamp, uuid } from "../schema.ts";
+import { freeObject, literals, mapOf, nullable, optional, timestamp, uuid } from "../schema.ts";
 import {
   agentConnectionExample,
   authenticatedExample,
@@ -11,7 +11,7 @@ import {
 const textIdMax = 256;
 const providerName = Type.String({ minLength: 1, maxLength: 128, examples: ["github"] });
 const scopes = Type.Array(Type.String({ minLength: 1, maxLength: 512, examples: ["repo"] }), { maxItems: 200 });
-const userId = (description: string) => given(Type.String({ minLength: 1, maxLength: textIdMax }), description);
+const userId = (description: string) => optional(Type.String({ minLength: 1, maxLength: textIdMax }), description);
 const accountLabel = "Label of the account at the provider, for users who have several.";
 
 /** Request of `authenticate` (contract 9.3). */
@@ -31,8 +31,8 @@ export const Authenticate = Type.Object(
       description: "Search the operator's shared organization first.",
     }),
     force_new: Type.Boolean({ default: false, description: "Start a sign-in even if a usable token exists." }),
-    token_id: given(uuid(), "Use only this token of the user."),
-    redirect_uri: given(
+    token_id: optional(uuid(), "Use only this token of the user."),
+    redirect_uri: optional(
       Type.String({ minLength: 1, maxLength: 2_048 }),
       "Address that receives the code: one of the provider's allowed_redirect_uris.",
     ),
@@ -110,7 +110,7 @@ export const FinishAuthRequest = Type.Object(
   {
     code: Type.String({ minLength: 1, maxLength: 8_192, examples: ["a1b2c3"] }),
     state: Type.String({ minLength: 1, maxLength: 512, examples: ["Zk3v"] }),
-    iss: given(Type.String({ maxLength: 2_048 }), "The `iss` parameter of the redirect, if present (RFC 9207)."),
+    iss: optional(Type.String({ maxLength: 2_048 }), "The `iss` parameter of the redirect, if present (RFC 9207)."),
   },
   { $id: "FinishAuthRequest" },
 );
@@ -148,7 +148,10 @@ export const DeletedOAuthTokens = Type.Object(
 );
 
 export const PatchOAuthToken = Type.Object(
-  { provider_account_label: given(Type.String({ maxLength: 256 }), accountLabel), is_default: given(Type.Boolean()) },
+  {
+    provider_account_label: optional(Type.String({ maxLength: 256 }), accountLabel),
+    is_default: optional(Type.Boolean()),
+  },
   { $id: "PatchOAuthToken" },
 );
 export type PatchOAuthToken = Static<typeof PatchOAuthToken>;
@@ -166,10 +169,10 @@ export const HasTokens = Type.Object(
 
 const brought = {
   access_token: Type.String({ minLength: 1, maxLength: 16_384, examples: ["gho_example"] }),
-  refresh_token: given(Type.String({ minLength: 1, maxLength: 16_384 })),
-  expires_in_seconds: given(Type.Integer({ minimum: 0, maximum: 315_360_000 }), "null: the token does not expire."),
+  refresh_token: optional(Type.String({ minLength: 1, maxLength: 16_384 })),
+  expires_in_seconds: optional(Type.Integer({ minimum: 0, maximum: 315_360_000 }), "null: the token does not expire."),
   scopes: Type.Array(Type.String({ minLength: 1, maxLength: 512 }), { maxItems: 200, default: [] }),
-  metadata: given(freeObject(), "Returned with the token. Must not contain secrets."),
+  metadata: optional(freeObject(), "Returned with the token. Must not contain secrets."),
 };
 
 export const ImportOAuthToken = Type.Object(
@@ -239,7 +242,7 @@ export const CreateAgentConnection = Type.Object(
   { $id: "CreateAgentConnection" },
 );
 export const PutAgentToken = Type.Object(
-  { ...brought, provider_account_label: given(Type.String({ maxLength: 256 }), accountLabel) },
+  { ...brought, provider_account_label: optional(Type.String({ maxLength: 256 }), accountLabel) },
   { $id: "PutAgentToken" },
 );
 export type PutAgentToken = Static<typeof PutAgentToken>;

@@ -1,6 +1,6 @@
 import type { ErrorCode } from "../error.ts";
 import { operation } from "../operation.ts";
-import { OAuthProviderPath, Told } from "./oauth-provider.ts";
+import { OAuthProviderPath, ResultMessage } from "./oauth-provider.ts";
 import {
   AgentConnection,
   AgentConnectionList,
@@ -151,7 +151,7 @@ export const oauthTokenOperations = {
     operationId: "delete_workspace_slack_token_v2_auth_tokens_workspace_slack_delete",
     tag,
     summary: "Delete the workspace's Slack bot tokens",
-    response: { status: 200, schema: Told },
+    response: { status: 200, schema: ResultMessage },
     role: "admin",
   }),
   patchOAuthToken: operation("patchOAuthToken", {

@@ -9,7 +9,7 @@ import {
   OAuthProviderPath,
   PatchOAuthProvider,
   PlatformProviderList,
-  Told,
+  ResultMessage,
 } from "./oauth-provider.ts";
 
 const tag = "Auth";
@@ -83,7 +83,7 @@ export const oauthProviderOperations = {
     tag,
     summary: "Delete a provider and all its tokens",
     params: OAuthProviderPath,
-    response: { status: 200, schema: Told },
+    response: { status: 200, schema: ResultMessage },
     errors: ["oauthProviderNotFound", "scopeMissing"],
     role: "admin",
   }),

@@ -11,7 +11,7 @@ import {
 import { createRevisionExample, revisionExample } from "../examples.ts";
 import { Rollout } from "../listeners/assignment.ts";
 import { offsetQuery, resourcePage } from "../page.ts";
-import { given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** Revision statuses (contract 5.2). `domain/revision-status.ts` defines the transitions between them. */
 export const RevisionStatus = literals([
@@ -86,11 +86,11 @@ export type ListRevisionsQuery = Static<typeof ListRevisionsQuery>;
 /** Body of R2. An empty body runs the current settings again. Immutable fields are refused unless they are unchanged. */
 export const CreateRevision = Type.Object(
   {
-    revision_source: given(RevisionSource),
-    source_config: given(SourceConfigInput, "install_command, build_command, resource_spec, build_on_push."),
-    source_revision_config: given(SourceRevisionConfigInput, "Merged into the current one."),
-    secrets: given(Type.Array(Secret), "Replaces all secrets. [] leaves them unchanged."),
-    secret_references: given(Type.Array(SecretReference), "Replaces all references. [] removes them."),
+    revision_source: optional(RevisionSource),
+    source_config: optional(SourceConfigInput, "install_command, build_command, resource_spec, build_on_push."),
+    source_revision_config: optional(SourceRevisionConfigInput, "Merged into the current one."),
+    secrets: optional(Type.Array(Secret), "Replaces all secrets. [] leaves them unchanged."),
+    secret_references: optional(Type.Array(SecretReference), "Replaces all references. [] removes them."),
   },
   { $id: "CreateRevision", examples: [createRevisionExample] },
 );

@@ -1,7 +1,7 @@
 import { type Static, Type } from "typebox";
 import { EventType } from "../logs/event.ts";
 import { cursorPage, cursorQuery, offsetQuery, resourcePage } from "../page.ts";
-import { freeObject, given, literals, nullable, timestamp, uuid } from "../schema.ts";
+import { freeObject, literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 const urlLengthMax = 2_048;
 
@@ -56,10 +56,10 @@ export type ListWebhooksQuery = Static<typeof ListWebhooksQuery>;
 export const CreateWebhook = Type.Object(
   {
     url: url("http or https, without a user name. Redirects are not followed."),
-    description: given(description),
-    types: given(types, "Absent: all."),
-    deployment_ids: given(deploymentIds, "Absent: all of the workspace."),
-    enabled: given(Type.Boolean(), "Default true."),
+    description: optional(description),
+    types: optional(types, "Absent: all."),
+    deployment_ids: optional(deploymentIds, "Absent: all of the workspace."),
+    enabled: optional(Type.Boolean(), "Default true."),
   },
   { $id: "CreateWebhook" },
 );
@@ -68,11 +68,11 @@ export type CreateWebhook = Static<typeof CreateWebhook>;
 /** An absent field leaves the setting unchanged. Null removes a filter. */
 export const PatchWebhook = Type.Object(
   {
-    url: given(url()),
+    url: optional(url()),
     description: Type.Optional(nullable(description)),
     types: Type.Optional(nullable(types, "null: all.")),
     deployment_ids: Type.Optional(nullable(deploymentIds, "null: all of the workspace.")),
-    enabled: given(Type.Boolean(), "true also enables a webhook that the server disabled."),
+    enabled: optional(Type.Boolean(), "true also enables a webhook that the server disabled."),
   },
   { $id: "PatchWebhook" },
 );

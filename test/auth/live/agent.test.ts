@@ -6,12 +6,12 @@ import type { CreatedApiKey } from "../../../src/contract/administration/api-key
 import { createAgentRepository } from "../../support/agent-repository.ts";
 import { clientSecret, startLiveWorld } from "./world.ts";
 
-/** Above the slowest step here, a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
+/** Timeout far above the slowest step, a cold `npm install` of the agent server on a loaded machine. It measures nothing. */
 const timeoutMs = 400_000;
 
 const world = await startLiveWorld({ compute: "process" });
 after(async () => {
-  // Agents outlive their server: one that is not deleted would go on after this test.
+  // Agents outlive their server, so an agent that is not deleted would keep running after this test.
   for (const { id } of (await world.client.listDeployments()).resources) {
     await world.client.deleteDeployment({ deployment_id: id });
     await world.client.waitForDeletion({ deployment_id: id }, { timeoutMs });
@@ -45,7 +45,7 @@ async function deployExample(): Promise<string> {
   return (await world.client.getDeployment(ids)).url ?? "";
 }
 
-test("the example agent asks for a token, waits for the user, and calls an API with it; its threads hold no token", async () => {
+test("the example agent requests a token, waits for the user and calls an API, and its threads contain no token", async () => {
   await world.client.createOAuthProvider({
     body: {
       ...{ provider_id: "one", name: "Example ID", client_id: "pierhead", client_secret: clientSecret },
@@ -99,14 +99,14 @@ test("the example agent asks for a token, waits for the user, and calls an API w
       .map((file) => readFile(path.join(file.parentPath, file.name), "latin1")),
   );
   const secrets = identity.lines.flatMap((line) => line.secrets ?? []);
-  assert.ok(secrets.length >= 3 && texts.some((text) => text.includes("Who am I?")), "threads are among what was read");
+  assert.ok(secrets.length >= 3 && texts.some((text) => text.includes("Who am I?")), "the files contain the threads");
   for (const secret of secrets) {
-    assert.ok(!JSON.stringify(logs).includes(secret), "a secret was logged");
-    assert.ok(!texts.some((text) => text.includes(secret)), "a secret lies on the disk");
+    assert.ok(!JSON.stringify(logs).includes(secret), "the logs contain a secret");
+    assert.ok(!texts.some((text) => text.includes(secret)), "a file contains a secret");
   }
 });
 
-/** The files of the example, as a commit has them. */
+/** Returns the files of the example, as in a commit. */
 async function filesOf(directory: string): Promise<Record<string, string>> {
   const names = await readdir(directory, { recursive: true, withFileTypes: true });
   const files = names.filter((entry) => entry.isFile() && !entry.parentPath.includes("node_modules"));

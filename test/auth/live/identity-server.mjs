@@ -1,6 +1,6 @@
-// A certified OpenID provider (oidc-provider) and an MCP server (the official SDK) that takes its tokens, on loopback.
-// Started as a program of its own: node identity-server.mjs '{"port": 1, "mcpPort": 2, "clients": [...], "accessTokenTtlS": 70}'
-// Says on stdout, a JSON line each: {"ready": true}, then every grant, refusal and revocation.
+// A certified OpenID provider (oidc-provider) and an MCP server (the official SDK) that accepts its tokens, on loopback.
+// Runs as a separate program: node identity-server.mjs '{"port": 1, "mcpPort": 2, "clients": [...], "accessTokenTtlS": 70}'
+// Prints JSON lines on stdout: {"ready": true}, then every grant, refusal and revocation.
 
 import { requireBearerAuth } from "@modelcontextprotocol/sdk/server/auth/middleware/bearerAuth.js";
 import {
@@ -17,7 +17,7 @@ const issuer = `http://127.0.0.1:${port}`;
 const mcpUrl = new URL(`http://127.0.0.1:${mcpPort}/mcp`);
 const tell = (line) => console.log(JSON.stringify(line));
 
-// Its words about what a production server must change; what this program says goes to stdout line by line.
+// The provider's warnings about production use. The output of this program goes to stdout line by line.
 console.info = () => {};
 console.warn = () => {};
 

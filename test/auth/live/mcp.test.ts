@@ -6,7 +6,7 @@ const world = await startLiveWorld();
 after(() => world[Symbol.asyncDispose]());
 const { identity, browser } = world;
 
-/** What is used of the official client of MCP. */
+/** Part of the official MCP client that the test uses. */
 interface McpClient {
   connect(transport: unknown): Promise<void>;
   callTool(call: { name: string }): Promise<{ content: { text: string }[] }>;
@@ -28,7 +28,7 @@ async function whoami(token: string): Promise<string | undefined> {
   return content[0]?.text;
 }
 
-test("an MCP server is found by its address alone, registered at, and takes the token a user consented to", async () => {
+test("an MCP server is discovered by its address, gets a client, and accepts the token that a user consented to", async () => {
   const provider = await world.client.discoverMcpProvider({
     body: { provider_id: "tools", name: "Tools", mcp_server_url: identity.mcpUrl },
   });
@@ -56,7 +56,7 @@ test("an MCP server is found by its address alone, registered at, and takes the 
   assert.equal((await world.client.authenticate({ body })).token, token);
 });
 
-test("the same server is found a second time under another name, as another client", async () => {
+test("the same MCP server can be added again under another name, as another client", async () => {
   const before = identity.count((line) => "registered" in line);
   const again = await world.client.discoverMcpProvider({
     body: { provider_id: "tools-again", name: "Tools", mcp_server_url: identity.mcpUrl },

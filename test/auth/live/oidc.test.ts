@@ -6,8 +6,8 @@ import { createClient } from "../../../src/client/client.ts";
 import { eventually } from "../../support/eventually.ts";
 import { clientSecret, startLiveWorld } from "./world.ts";
 
-// 10 s after it was given out, a token has less than the minute that is left to agents: it is refreshed when asked for.
-// So long 50 calls may take where much else runs.
+// 10 s after it was issued, a token has less than the minimum life of a minute, so it is refreshed on request. The 50 calls
+// may take this long on a busy machine.
 const world = await startLiveWorld({ accessTokenTtlS: 70 });
 after(() => world[Symbol.asyncDispose]());
 const { identity, browser, app } = world;
@@ -46,10 +46,10 @@ const connect = async (user: string) => {
   const { token, metadata } = await ask(user);
   return { token, tokenId: metadata?.["token_id"] as string };
 };
-/** Speaks for one user. */
+/** Returns a client that acts for one user. */
 const clientOf = (user: string) => createClient({ baseUrl: world.url, apiKey: world.apiKey, userId: user });
 
-test("a user goes through sign-in and consent in a browser, and the agent that waits gets a token the server takes", async () => {
+test("a user signs in and consents in a browser, and the waiting agent gets a token that the server accepts", async () => {
   const { url, authId } = await begin("alice", { agent_id: "helper" });
   const waiting = world.client.waitForAuth({ auth_id: authId, timeout: 60 }, { deadlineMs: 70_000 });
   const page = await browser.consent(url, { user: "alice" });
@@ -64,7 +64,7 @@ test("a user goes through sign-in and consent in a browser, and the agent that w
   assert.deepEqual([event?.event_type, event?.provider_account_label], ["connected", "alice@example.org"]);
 });
 
-test("a user who denies is told so, and the agent waits no longer", async () => {
+test("a denial is shown to the user and ends the agent's wait", async () => {
   const { url, authId } = await begin("denier");
   const waiting = world.client.waitForAuth({ auth_id: authId, timeout: 60 }, { deadlineMs: 70_000 });
   const page = await browser.consent(url, { user: "denier", denies: true });
@@ -75,14 +75,14 @@ test("a user who denies is told so, and the agent waits no longer", async () => 
   assert.deepEqual([event?.event_type, event?.reason], ["flow_failed", "access_denied"]);
 });
 
-test("of 50 that ask for an expired token at once, one refreshes it; the rotated one serves the next time", async () => {
+test("of 50 concurrent requests for an expired token, one refreshes it, and the rotated token works next time", async () => {
   const { token } = await connect("bob");
   const isExpired = async () => {
     const [kept] = await clientOf("bob").listOAuthTokens({ provider_id: "one" });
     return Date.parse(kept?.expires_at ?? "") - Date.now() < 59_500;
   };
   const round = async () => {
-    await eventually(isExpired, (expired) => expired, { what: "the end of the token" });
+    await eventually(isExpired, (expired) => expired, { what: "the expiry of the token" });
     const before = identity.count(isRefresh);
     const answers = await Promise.all(Array.from({ length: 50 }, () => ask("bob")));
     assert.deepEqual([...new Set(answers.map(({ status }) => status))], ["completed"]);
@@ -96,7 +96,7 @@ test("of 50 that ask for an expired token at once, one refreshes it; the rotated
   assert.notEqual(await round(), second);
 });
 
-test("a token that is deleted here is worth nothing there", async () => {
+test("a deleted token is revoked at its provider", async () => {
   const { token, tokenId } = await connect("carol");
   assert.equal((await userOf(token)).status, 200);
   await clientOf("carol").deleteOAuthToken({ token_id: tokenId });
@@ -104,9 +104,9 @@ test("a token that is deleted here is worth nothing there", async () => {
   assert.deepEqual(await clientOf("carol").hasOAuthToken({ provider_id: "one" }), { has_token: false });
 });
 
-test("a grant that was ended at the provider is noticed, and the user is asked again", async () => {
+test("a grant that the provider ended is noticed, and the user has to consent again", async () => {
   const { token, tokenId } = await connect("dora");
-  // Used twice, a refresh token gives its grant away: the provider ends it. Here it is ended by the provider's own door.
+  // A refresh token that is used twice ends its grant at the provider. Here the revocation endpoint ends it.
   await fetch(`${identity.issuer}/token/revocation`, {
     method: "POST",
     body: new URLSearchParams({ token: token ?? "", client_id: "pierhead", client_secret: clientSecret }),
@@ -150,17 +150,17 @@ for (const [what, change] of [
   });
 }
 
-test("the page loaded once more is refused, and the code is not sent again", async () => {
+test("reloading the callback page is refused and does not send the code again", async () => {
   const { url } = await begin("frank");
   const page = await browser.consent(url, { user: "frank" });
   const before = identity.lines.length;
   const again = await browser.look(page.url);
   assert.equal(again.title, "Not connected");
   assert.equal(identity.lines.length, before);
-  assert.equal((await ask("frank")).status, "completed", "the token that was obtained stays");
+  assert.equal((await ask("frank")).status, "completed", "the token is kept");
 });
 
-test("a code that the application received is handed in by whoever started, and only its own server's issuer counts", async () => {
+test("only the caller that started can submit a code that the application received, with the correct issuer", async () => {
   const { url, authId } = await begin("grace", { redirect_uri: app.redirectUri });
   assert.equal((await browser.consent(url, { user: "grace" })).title, "App");
   const { code = "", state = "", iss = "" } = Object.fromEntries(app.received.at(-1)?.searchParams ?? []);
@@ -170,7 +170,7 @@ test("a code that the application received is handed in by whoever started, and 
   assert.deepEqual(await userOf((await ask("grace")).token), { status: 200, sub: "grace" });
 });
 
-test("a crash in the middle of a sign-in costs the user nothing: it ends where it began", async () => {
+test("a sign-in can be repeated after a crash in the middle of it", async () => {
   const { url, authId } = await begin("heidi");
   await world.crash();
   const page = await browser.consent(url, { user: "heidi" });
@@ -181,22 +181,22 @@ test("a crash in the middle of a sign-in costs the user nothing: it ends where i
   assert.equal((await ask("heidi")).status, "completed");
 });
 
-test("nothing that was exchanged stands in the log, the events, or readable on the disk", async () => {
+test("logs, events and files contain no secret of a sign-in in readable form", async () => {
   const secrets = [...identity.lines.flatMap((line) => line.secrets ?? []), clientSecret];
   assert.ok(secrets.length > 20);
   const events = await Promise.all(
     ["alice", "bob", "dora"].map((user) => clientOf(user).listTokenEvents({ limit: 200 })),
   );
   const audit = await world.client.request("GET", "/v2/admin/audit-log?limit=100");
-  const told = [world.log(), JSON.stringify(events), JSON.stringify(audit)].join("\n");
-  assert.ok(told.includes("a sign-in failed"), "the log was read");
+  const output = [world.log(), JSON.stringify(events), JSON.stringify(audit)].join("\n");
+  assert.ok(output.includes("sign-in failed"), "the log was read");
   const files = await readdir(world.dataDir, { recursive: true, withFileTypes: true });
   const onDisk = await Promise.all(
     files.filter((file) => file.isFile()).map((file) => readFile(path.join(file.parentPath, file.name), "latin1")),
   );
   assert.ok(onDisk.length > 50);
   for (const secret of secrets) {
-    assert.ok(!told.includes(secret), "a secret was told");
-    assert.ok(!onDisk.some((text) => text.includes(secret)), "a secret lies on the disk");
+    assert.ok(!output.includes(secret), "the output contains a secret");
+    assert.ok(!onDisk.some((text) => text.includes(secret)), "a file contains a secret");
   }
 });

@@ -6,7 +6,7 @@ const world = await startLiveWorld();
 after(() => world[Symbol.asyncDispose]());
 const { browser, identity } = world;
 
-/** From a page of the console through the provider's, until the browser is back here. */
+/** Signs in from a page of the console through the provider's page, until the browser is back. */
 async function signIn(page: Page, user: string, from = "/"): Promise<void> {
   await page.goto(world.url + from);
   await page.click("text=Sign in with Example ID");
@@ -17,11 +17,11 @@ async function signIn(page: Page, user: string, from = "/"): Promise<void> {
   await page.waitForURL(({ href }) => href.startsWith(world.url));
 }
 
-/** What the browser is told with its cookie. */
+/** Reads the session of the browser's cookie. */
 const ask = (page: Page, path: string) =>
   page.evaluate(`fetch("${path}", { headers: { "x-pierhead-console": "1" } }).then((answer) => answer.text())`);
 
-test("a member signs in at the provider, is back where a link led, may do what the role says, and signs out", async () => {
+test("a member signs in at the provider, returns to the linked page, acts within the role, and signs out", async () => {
   await world.client.createMember({ body: { email: "alice@example.org", role: "reader", name: "Alice" } });
   const page = await browser.visit(async (visitor) => {
     await signIn(visitor, "alice", "/host/listeners");
@@ -38,10 +38,10 @@ test("a member signs in at the provider, is back where a link led, may do what t
   });
   assert.ok(page.text.includes("API key"));
   const codes = identity.lines.filter(({ grant }) => grant === "authorization_code");
-  assert.equal(codes.length, 1, "one code was spent, with a verifier that fits");
+  assert.equal(codes.length, 1, "one code was exchanged, with its verifier");
 });
 
-test("who is no member, or has no verified address, is told so on a page of this server, and is nobody here", async () => {
+test("a person who is not a member, or has no verified address, sees the reason and is not signed in", async () => {
   await world.client.createMember({ body: { email: "unverified-bob@example.org", role: "admin" } });
   for (const [user, words] of [
     ["mallory", "mallory@example.org is not a member of this server"],
@@ -58,7 +58,7 @@ test("who is no member, or has no verified address, is told so on a page of this
   }
 });
 
-test("what was begun elsewhere is not ended by a browser that somebody sends to the provider", async () => {
+test("a browser cannot complete a sign-in that another browser started", async () => {
   await world.client.createMember({ body: { email: "carol@example.org", role: "deployer" } });
   const begun = await fetch(`${world.url}/v2/session/oidc`, { redirect: "manual" });
   const page = await browser.visit(async (visitor) => {
@@ -72,7 +72,7 @@ test("what was begun elsewhere is not ended by a browser that somebody sends to 
   assert.match(page.text, /was not started in this browser/);
 });
 
-test("nothing of a sign-in stands in the log", () => {
+test("the log contains no secret of a sign-in", () => {
   const secrets = identity.lines.flatMap((line) => line.secrets ?? []);
   assert.ok(secrets.length > 0 && world.log().includes("member sign-in failed"));
   for (const secret of secrets) assert.ok(!world.log().includes(secret));

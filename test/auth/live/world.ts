@@ -13,7 +13,7 @@ import { eventually } from "../../support/eventually.ts";
 import { freePort } from "../../support/free-port.ts";
 import { sharedCacheDir } from "../../support/server.ts";
 
-/** What the identity server says of itself; see identity-server.mjs. */
+/** Output of the identity server; see identity-server.mjs. */
 export interface IdentityLine {
   ready?: true;
   grant?: string;
@@ -21,7 +21,7 @@ export interface IdentityLine {
   error?: string;
   revoked?: string;
   registered?: string;
-  /** What it gave out, for tests that look where it must not be. */
+  /** Secrets that it issued, for tests that search for leaks. */
   secrets?: string[];
 }
 
@@ -33,32 +33,33 @@ export interface Identity {
 }
 
 export interface LiveWorld extends AsyncDisposable {
-  /** A whole Pierhead as a program of its own. */
+  /** A complete Pierhead server as a separate process. */
   readonly client: Client;
   readonly url: string;
   readonly apiKey: string;
   dataDir: string;
-  /** Everything it has written to its log, at level debug. */
+  /** Its complete log at level debug. */
   log(): string;
-  /** Ends it at once, as a power cut does, and starts it again at the same address. */
+  /** Kills it, as a power cut would, and starts it again at the same address. */
   crash(): Promise<void>;
   identity: Identity;
   browser: Browser;
   app: App;
 }
 
-/** An application with a redirect URI of its own. */
+/** An application with its own redirect URI. */
 export interface App {
   redirectUri: string;
-  /** Where the browser was sent to, with what the provider said. */
+  /** Address of the browser's redirect, with the provider's parameters. */
   received: URL[];
 }
 
 export const clientSecret = "canary-client-secret-5f2b";
 
 /**
- * @param accessTokenTtlS a token with 60 s or less is refreshed before it is given out.
- * @param compute where its agents run.
+ * Starts the world.
+ * @param accessTokenTtlS life of access tokens; a token with 60 s or less left is refreshed before it is returned.
+ * @param compute where the agents run.
  */
 export async function startLiveWorld({ accessTokenTtlS = 600, compute = "none" } = {}): Promise<LiveWorld> {
   const [port, issuerPort, mcpPort] = [await freePort(), await freePort(), await freePort()];
@@ -128,9 +129,9 @@ export async function startLiveWorld({ accessTokenTtlS = 600, compute = "none" }
   };
 }
 
-async function startIdentity(wish: { port: number; mcpPort: number; clients: unknown[]; accessTokenTtlS: number }) {
+async function startIdentity(options: { port: number; mcpPort: number; clients: unknown[]; accessTokenTtlS: number }) {
   const program = path.join(import.meta.dirname, "identity-server.mjs");
-  const child: ChildProcess = spawn(process.execPath, [program, JSON.stringify(wish)], {
+  const child: ChildProcess = spawn(process.execPath, [program, JSON.stringify(options)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   const lines: IdentityLine[] = [];
@@ -144,8 +145,8 @@ async function startIdentity(wish: { port: number; mcpPort: number; clients: unk
     { what: "the identity server" },
   );
   return {
-    issuer: `http://127.0.0.1:${wish.port}`,
-    mcpUrl: `http://127.0.0.1:${wish.mcpPort}/mcp`,
+    issuer: `http://127.0.0.1:${options.port}`,
+    mcpUrl: `http://127.0.0.1:${options.mcpPort}/mcp`,
     lines,
     count: (matches: (line: IdentityLine) => boolean) => lines.filter(matches).length,
     async stop() {
@@ -175,13 +176,13 @@ async function startApp() {
   };
 }
 
-/** A user in front of a real browser. */
+/** A user with a real browser. */
 export interface Browser {
-  /** Goes to an address as a new visitor, signs in, consents or denies; gives back what the last page shows. */
+  /** Opens an address as a new visitor, signs in, and consents or denies. Returns the last page. */
   consent(url: string, as: { user: string; denies?: boolean }): Promise<LastPage>;
-  /** Only looks at an address. */
+  /** Opens an address. */
   look(url: string): Promise<LastPage>;
-  /** Does as it is told, as a new visitor. */
+  /** Runs `act` as a new visitor. */
   visit(act: (page: Page) => Promise<void>): Promise<LastPage>;
   close(): Promise<void>;
 }
@@ -193,7 +194,7 @@ export interface LastPage {
   html: string;
 }
 
-/** The parts of Playwright that are used; the package is installed beside this suite only. */
+/** The used parts of Playwright. The package is installed beside this suite only. */
 export interface Page {
   waitForSelector(selector: string): Promise<unknown>;
   evaluate(script: string): Promise<unknown>;
@@ -218,7 +219,7 @@ async function openBrowser(): Promise<Browser> {
   const { chromium } = (await load("playwright-core")) as { chromium: Chromium };
   const browser = await chromium.launch({
     executablePath: process.env["PIERHEAD_TEST_CHROMIUM"],
-    // Without a sandbox it runs in containers too; it is shown nothing but our own pages, and reaches this machine only.
+    // Without a sandbox it also runs in containers. It only opens our own pages and reaches only this machine.
     args: [
       "--no-sandbox",
       "--disable-background-networking",
@@ -252,5 +253,5 @@ async function openBrowser(): Promise<Browser> {
   };
 }
 
-/** A package that the compiler of the project does not see. */
+/** Loads a package that the project's compiler does not see. */
 export const load = (name: string): Promise<unknown> => import(name);

@@ -40,7 +40,7 @@ test("an image of a registry that has moved is pulled from the new address", asy
   const [before, now] = ["8124", "9000"].map((port) => `127.0.0.1:${port}/r/${deploymentId}/agent@${digest}`);
   const uris = { before: before as string, now: now as string };
   const registry = new Registry({
-    place: async () => ({ origin: "http://127.0.0.1", prefix: "", login: null }),
+    location: async () => ({ origin: "http://127.0.0.1", prefix: "", login: null }),
     signer: { sign: () => "", isSigned: () => false },
     logger: createLogger("silent"),
   });

@@ -2,17 +2,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { SealError } from "../../store/secrets/seal.ts";
 import { OAuthFailure } from "./failure.ts";
 
-/** How long a token that a provider gave out is tried to be written: a database that restarts is back by then. */
+/** How long storing an issued token is retried. A restarting database is back by then. */
 const storeTimeoutMs = 20_000;
 
 /**
- * Conversations with providers. What a provider has given cannot be asked for a second time (codes, rotated refresh
- * tokens), so they run to their end whoever waits for them, and a server that stops waits for them too.
+ * Exchanges with providers that are in progress. Codes and rotated refresh tokens cannot be requested twice, so an exchange
+ * runs to its end even if its caller leaves, and a stopping server waits for it.
  */
-export class Underway {
+export class ProviderExchanges {
   readonly #running = new Map<string, Promise<unknown>>();
 
-  /** Runs `act` unless it runs already under this key; then both get the one result. */
+  /** Runs `act`, or joins the run in progress with the same key. Both callers get the same result. */
   share<T>(key: string, act: () => Promise<T>): Promise<T> {
     const running = this.#running.get(key) as Promise<T> | undefined;
     if (running !== undefined) return running;
@@ -21,14 +21,14 @@ export class Underway {
     return begun;
   }
 
-  /** When everything that runs now has ended. */
+  /** Resolves when everything that is in progress has ended. */
   async settle(): Promise<void> {
     await Promise.allSettled(this.#running.values());
   }
 }
 
-/** Stores what must not be lost: tries again while the database is away. @throws the last error. */
-export async function storeFirmly<T>(store: () => Promise<T>, timeoutMs: number = storeTimeoutMs): Promise<T> {
+/** Stores something that must not be lost: retries while the database is unavailable. @throws the last error. */
+export async function storeWithRetries<T>(store: () => Promise<T>, timeoutMs: number = storeTimeoutMs): Promise<T> {
   const end = performance.now() + timeoutMs;
   for (;;) {
     try {

@@ -2,33 +2,33 @@ import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { startTestServer, type TestServer } from "../support/server.ts";
-import { type Ended, type PublicClient, placesIn, type RunningClient, startClient } from "./program.ts";
+import { connectionsIn, type Ended, type PublicClient, type RunningClient, startClient } from "./program.ts";
 
-/** A server, and someone at another desk with a public client and a project. */
-export interface Desk extends AsyncDisposable {
+/** A server, and a user's machine with a public client and a project. */
+export interface ClientMachine extends AsyncDisposable {
   pierhead: TestServer;
   /** Working directory of the client: the project. */
   projectDir: string;
-  /** A directory that goes away with the desk. */
+  /** Temporary directory of this machine. */
   tempDir: string;
   write(files: Record<string, string>): Promise<void>;
-  /** To its end; it cannot ask anything. */
+  /** Runs the client to its end, without input. */
   run(args: string[], env?: Record<string, string>): Promise<Ended>;
   start(args: string[], env?: Record<string, string>): RunningClient;
-  /** Where the client connected to so far. */
-  places(): Promise<string[]>;
+  /** Hosts that the client has connected to so far. */
+  connections(): Promise<string[]>;
 }
 
 /**
- * The client finds a key in its environment, no home directory of the tester, and no container engine.
- * @param options.prefix of the API's address, as installations behind a proxy have it
+ * Sets up the machine. The client finds a key in its environment, its own home directory, and no container engine.
+ * @param options.prefix prefix of the API's address, as installations behind a proxy have it
  * @param options.server environment of the server
  */
-export async function openDesk(
+export async function setUpClientMachine(
   client: PublicClient,
   project: string,
   { prefix = "", server = {} }: { prefix?: string; server?: Record<string, string> } = {},
-): Promise<Desk> {
+): Promise<ClientMachine> {
   const tempDir = await mkdtemp(path.join(tmpdir(), "pierhead-clients-"));
   const projectDir = path.join(tempDir, "project");
   const filter = (file: string) => path.basename(file) !== "node_modules";
@@ -56,7 +56,7 @@ export async function openDesk(
       running.answer("");
       return running.ended;
     },
-    places: () => placesIn(connectionsFile),
+    connections: () => connectionsIn(connectionsFile),
     async write(files) {
       for (const [name, text] of Object.entries(files)) {
         await mkdir(path.dirname(path.join(projectDir, name)), { recursive: true });
