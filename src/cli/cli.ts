@@ -1,8 +1,9 @@
 import { Command, CommanderError, Option } from "commander";
-import type { CommandSpec } from "./command-table.ts";
+import type { CommandSpec, LoadCommands } from "./command.ts";
 import type { CliContext } from "./context.ts";
 import { type CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure, usageFailure } from "./failure.ts";
-import { globalOptions, mainCommands } from "./main-table.ts";
+import { globalOptions } from "./global-options.ts";
+import { mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
 import { createTerminal, harmless, type Terminal } from "./terminal/terminal.ts";
 import { parseDuration } from "./terminal/text.ts";
@@ -20,7 +21,7 @@ export function createCli(context: CliContext): Cli {
     const terminal = createTerminal(context, options.color === false);
     session = createSession(context, terminal, options);
     const run = await spec.load?.();
-    await run?.(session, args, options);
+    await run?.(session, args, options, loadCommands);
   };
   return {
     async run() {
@@ -55,11 +56,13 @@ function explain(error: unknown, signal: AbortSignal): CliFailure {
 
 type Act = (spec: CommandSpec, args: unknown[], options: GlobalOptions) => Promise<void>;
 
-/** A command of every day that is named first is made alone: to read and make all of them takes 6 ms. */
+const loadCommands: LoadCommands = async () => (await import("./command-table.ts")).commandTable;
+
+/** Returns only the named command where possible, because to load and build all of them takes 6 ms. */
 async function callable([first]: readonly string[]): Promise<readonly CommandSpec[]> {
   const named = mainCommands.filter(({ name }) => name === first);
   if (named.length > 0) return named;
-  const { commandTable } = await import("./command-table.ts");
+  const commandTable = await loadCommands();
   const inGroups = commandTable.filter(({ name }) => name === first);
   return inGroups.length > 0 ? inGroups : commandTable;
 }

@@ -1,5 +1,6 @@
-import { type CommandSpec, commandTable } from "./command-table.ts";
-import { globalOptions } from "./main-table.ts";
+import type { CommandSpec } from "./command.ts";
+import { commandTable } from "./command-table.ts";
+import { globalOptions } from "./global-options.ts";
 
 /** docs/reference/cli.md, made from the same table as the commands themselves. */
 export function cliReference(): string {

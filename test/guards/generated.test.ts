@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { doctorChecks } from "../../src/cli/server/doctor.ts";
+import { doctorChecks } from "../../src/cli/tools/doctor.ts";
 import { listenerRules } from "../../src/compute/kubernetes/install/role.ts";
 import { configurationReference } from "../../src/server/config-reference.ts";
 import { deploymentMetrics } from "../../src/server/deployment-metrics.ts";

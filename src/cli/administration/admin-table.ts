@@ -1,4 +1,4 @@
-import type { CommandSpec } from "../command-table.ts";
+import type { CommandSpec } from "../command.ts";
 
 const yes = ["-y, --yes", "do not ask"] as const;
 const ofOrganization = ["--organization <organization>", "name or id; else the key's own"] as const;

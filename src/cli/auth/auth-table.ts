@@ -1,4 +1,4 @@
-import type { CommandSpec } from "../command-table.ts";
+import type { CommandSpec } from "../command.ts";
 
 const provider = ["<provider>", "its chosen name"] as const;
 const yes = ["-y, --yes", "do not ask"] as const;

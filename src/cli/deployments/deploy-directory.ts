@@ -10,7 +10,7 @@ import { findProject, type Project } from "../source/project.ts";
 import { createSteps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { count, shortId, size } from "../terminal/text.ts";
-import type { DeployOptions } from "./deploy.ts";
+import { commandsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { findByName } from "./find-deployment.ts";
 import { followRevision, revisionSteps } from "./follow-revision.ts";
 import { addVariables, readVariables, unsentVariables } from "./variables.ts";
@@ -92,25 +92,6 @@ function patchOf(deployment: Deployment, project: Project, objectPath: string, o
     ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
     source_revision_config: { source_tarball_path: objectPath, langgraph_config_path: project.configPath },
   };
-}
-
-export function commandsOf({ installCommand, buildCommand }: DeployOptions) {
-  return {
-    ...(installCommand === undefined ? {} : { install_command: installCommand }),
-    ...(buildCommand === undefined ? {} : { build_command: buildCommand }),
-  };
-}
-
-/** Another type than that of the first deploy changes nothing, which should not pass in silence. */
-export function sayTypeStays(
-  { terminal }: Session,
-  { name, source_config }: Deployment,
-  { type }: DeployOptions,
-): void {
-  const stays = source_config.deployment_type;
-  if (type === undefined || type === stays) return;
-  const text = `  --type ${type} is left out: ${name} stays ${stays}, the type of its first deploy.`;
-  terminal.say(terminal.paintErr("yellow", text));
 }
 
 function refuseTooLarge(what: string, sizeBytes: number, sizeBytesMax: number): void {

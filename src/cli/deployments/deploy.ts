@@ -6,21 +6,10 @@ import type { Session } from "../session.ts";
 import { isGitUrl } from "../source/git-source.ts";
 import { deployDirectory } from "./deploy-directory.ts";
 import { deployGit } from "./deploy-git.ts";
+import type { DeployOptions } from "./deploy-options.ts";
 import { deployTemplate } from "./deploy-template.ts";
-import type { FollowOptions } from "./follow-revision.ts";
 
-export interface DeployOptions extends FollowOptions {
-  name?: string;
-  config?: string;
-  ref?: string;
-  template?: string;
-  envFrom?: string;
-  type?: string;
-  installCommand?: string;
-  buildCommand?: string;
-}
-
-/** A directory of this machine, a git URL, or a template: whatever `source` is. */
+/** Deploys a local directory, a git URL or a template, depending on `source`. */
 export async function deploy(session: Session, [given]: (string | undefined)[], options: DeployOptions): Promise<void> {
   if (options.template !== undefined) {
     if (given !== undefined) throw usageFailure(`Which one: "${given}", or the template ${options.template}?`);

@@ -1,4 +1,4 @@
-import type { CommandSpec } from "../command-table.ts";
+import type { CommandSpec } from "../command.ts";
 
 const webhook = ["<webhook>", "description, address, id, or unique beginning of an id"] as const;
 const settings = [

@@ -1,4 +1,4 @@
-import type { CommandSpec } from "../command-table.ts";
+import type { CommandSpec } from "../command.ts";
 
 const deployment = ["<deployment>", "name, id, or unique beginning of an id"] as const;
 const answer = '{"deployment_id": string, "file": string}';

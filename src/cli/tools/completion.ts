@@ -1,9 +1,9 @@
-import { type CommandSpec, commandTable } from "../command-table.ts";
+import type { CommandSpec, LoadCommands } from "../command.ts";
 import { usageFailure } from "../failure.ts";
-import { globalOptions } from "../main-table.ts";
+import { globalOptions } from "../global-options.ts";
 import type { Session } from "../session.ts";
 
-/** The words before the cursor go to `pierhead __complete`, one candidate a line comes back; none: file names. */
+/** Each script sends the words before the cursor to `pierhead __complete`, which prints one candidate per line. Without candidates the shell completes file names. */
 const scripts: Record<string, string> = {
   bash: `_pierhead() {
   local IFS=$'\\n'
@@ -28,32 +28,42 @@ export async function completion(session: Session, [shell = ""]: string[]): Prom
   session.answer({ shell, script }, () => script);
 }
 
-/** Prints what could stand in place of the last word. Never fails: a shell has no place for a message. */
-export async function complete(session: Session, [words = []]: [string[]?]): Promise<void> {
-  const found = await candidates(session, words).catch(() => []);
+/** Prints the candidates for the last word. Never fails, because a shell cannot show an error while it completes. */
+export async function complete(
+  session: Session,
+  [words = []]: [string[]?],
+  _options: unknown,
+  loadCommands: LoadCommands,
+): Promise<void> {
+  const found = await loadCommands()
+    .then((commands) => candidates(session, commands, words))
+    .catch(() => []);
   session.answer(found, () => (found.length === 0 ? undefined : found.join("\n")));
 }
 
-async function candidates(session: Session, words: string[]): Promise<string[]> {
+async function candidates(session: Session, commands: readonly CommandSpec[], words: string[]): Promise<string[]> {
   const typed = words.at(-1) ?? "";
-  const { spec, given } = locate(words.slice(0, -1));
+  const { spec, given } = locate(commands, words.slice(0, -1));
   const fitting = (all: readonly string[]) => all.filter((candidate) => candidate.startsWith(typed));
   if (typed.startsWith("-")) return fitting(optionNames(spec));
   if (spec === undefined || spec.commands !== undefined) {
-    return fitting((spec?.commands ?? commandTable).filter(({ hidden }) => !hidden).map(({ name }) => name));
+    return fitting((spec?.commands ?? commands).filter(({ hidden }) => !hidden).map(({ name }) => name));
   }
   const argument = spec.args?.[given]?.[0] ?? "";
   if (argument === "<deployment>") return deploymentNames(session, typed);
   return argument === "<shell>" ? fitting(Object.keys(scripts)) : [];
 }
 
-/** The command that the words before name, and how many arguments it already has. */
-function locate(words: readonly string[]): { spec: CommandSpec | undefined; given: number } {
+/** Returns the command that the preceding words name, and how many arguments it already has. */
+function locate(
+  commands: readonly CommandSpec[],
+  words: readonly string[],
+): { spec: CommandSpec | undefined; given: number } {
   let spec: CommandSpec | undefined;
   let given = 0;
   for (let at = 0; at < words.length; at += 1) {
     const word = words[at] ?? "";
-    const inner: CommandSpec | undefined = (spec === undefined ? commandTable : (spec.commands ?? [])).find(
+    const inner: CommandSpec | undefined = (spec === undefined ? commands : (spec.commands ?? [])).find(
       ({ name }) => name === word,
     );
     if (inner !== undefined && given === 0) spec = inner;
@@ -71,7 +81,7 @@ const takesValue = (spec: CommandSpec | undefined, word: string) =>
 const optionNames = (spec: CommandSpec | undefined) =>
   flagsOf(spec).flatMap((flags) => flags.split(/[ ,]+/).filter((flag) => flag.startsWith("--")));
 
-/** A completion that comes later than this was typed by hand. */
+/** After this time the user has typed the name by hand. */
 const askTimeoutMs = 1_000;
 
 async function deploymentNames(session: Session, typed: string): Promise<string[]> {

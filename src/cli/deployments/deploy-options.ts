@@ -1,0 +1,33 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Session } from "../session.ts";
+import type { FollowOptions } from "./follow-revision.ts";
+
+export interface DeployOptions extends FollowOptions {
+  name?: string;
+  config?: string;
+  ref?: string;
+  template?: string;
+  envFrom?: string;
+  type?: string;
+  installCommand?: string;
+  buildCommand?: string;
+}
+
+export function commandsOf({ installCommand, buildCommand }: DeployOptions) {
+  return {
+    ...(installCommand === undefined ? {} : { install_command: installCommand }),
+    ...(buildCommand === undefined ? {} : { build_command: buildCommand }),
+  };
+}
+
+/** Warns when `--type` has no effect, because a deployment keeps the type of its first deploy. */
+export function sayTypeStays(
+  { terminal }: Session,
+  { name, source_config }: Deployment,
+  { type }: DeployOptions,
+): void {
+  const stays = source_config.deployment_type;
+  if (type === undefined || type === stays) return;
+  const text = `  --type ${type} is left out: ${name} stays ${stays}, the type of its first deploy.`;
+  terminal.say(terminal.paintErr("yellow", text));
+}

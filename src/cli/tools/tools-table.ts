@@ -1,0 +1,48 @@
+import type { CommandSpec } from "../command.ts";
+
+/** Commands around the program itself: checks, raw API calls, completion, versions. */
+export const toolCommands: readonly CommandSpec[] = [
+  {
+    name: "doctor",
+    summary: "Check this machine and the server, with a fix for what is wrong",
+    examples: ["pierhead doctor"],
+    json: '{"checks": [{"name": string, "status": "ok" | "warning" | "failed", "found": string, "fix": string | null}]}',
+    load: async () => (await import("./doctor.ts")).doctor,
+  },
+  {
+    name: "api",
+    summary: "Make one API call with the key; the answer is printed as it is, secrets included",
+    args: [
+      ["<method>", "GET, POST, PUT, PATCH or DELETE"],
+      ["<path>", "such as /v2/deployments"],
+    ],
+    options: [["-d, --data <json>", "body: JSON, @file, or - for stdin"]],
+    examples: ["pierhead api GET '/v2/deployments?limit=1'", "pierhead api PATCH /v2/deployments/ID -d @patch.json"],
+    json: "the answer",
+    load: async () => (await import("./api.ts")).api,
+  },
+  {
+    name: "completion",
+    summary: "Print a completion script for bash, zsh or fish",
+    args: [["<shell>", "bash, zsh or fish"]],
+    examples: [
+      "source <(pierhead completion bash)",
+      "pierhead completion fish > ~/.config/fish/completions/pierhead.fish",
+    ],
+    json: '{"shell": string, "script": string}',
+    load: async () => (await import("./completion.ts")).completion,
+  },
+  {
+    name: "version",
+    summary: "Show the versions of this program and of the server",
+    json: '{"client": string, "server": string | null, "node": string}',
+    load: async () => (await import("./version-command.ts")).version,
+  },
+  {
+    name: "__complete",
+    summary: "What could follow; asked by the completion scripts",
+    args: [["[words...]", "the words so far, the last one unfinished"]],
+    hidden: true,
+    load: async () => (await import("./completion.ts")).complete,
+  },
+];
