@@ -48,7 +48,10 @@ async function deployExample(): Promise<string> {
 test("the example agent requests a token, waits for the user and calls an API, and its threads contain no token", async () => {
   await world.client.createOAuthProvider({
     body: {
-      ...{ provider_id: "one", name: "Example ID", client_id: "pierhead", client_secret: clientSecret },
+      provider_id: "one",
+      name: "Example ID",
+      client_id: "pierhead",
+      client_secret: clientSecret,
       auth_url: `${identity.issuer}/auth`,
       token_url: `${identity.issuer}/token`,
       issuer: identity.issuer,

@@ -112,7 +112,10 @@ export async function startLiveWorld({ accessTokenTtlS = 600, compute = "none" }
     get apiKey() {
       return server.apiKey;
     },
-    ...{ dataDir, identity, browser, app },
+    dataDir,
+    identity,
+    browser,
+    app,
     log: () => log,
     async crash() {
       server.child.kill("SIGKILL");
@@ -167,7 +170,8 @@ async function startApp() {
   await once(server, "listening");
   const redirectUri = `http://127.0.0.1:${(server.address() as AddressInfo).port}/own`;
   return {
-    ...{ redirectUri, received },
+    redirectUri,
+    received,
     async close() {
       server.closeAllConnections();
       server.close();
