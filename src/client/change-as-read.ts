@@ -1,6 +1,6 @@
+import { pause } from "../base/pause.ts";
 import type { Deployment } from "../contract/deployments/deployment.ts";
 import { isRefusal } from "./failure.ts";
-import { pause } from "./pause.ts";
 
 /** Attempts before the conflict is reported: others, or the deployment's own rollout, change it faster than one can read it. */
 const attemptsMax = 12;

@@ -1,7 +1,8 @@
+import { backoffMs, withJitter } from "../base/backoff.ts";
+import { pause } from "../base/pause.ts";
 import type { ErrorCode, ValidationItem } from "../contract/error.ts";
 import { rememberTag } from "./etags.ts";
 import { ApiFailure, isPassing, ServerUnreachable } from "./failure.ts";
-import { pause } from "./pause.ts";
 
 /** Trace of one request and its response, for displaying or counting calls. Never contains the key. */
 export interface CallTrace {
@@ -54,7 +55,7 @@ export interface Transport {
 
 /** The first pause is 0.2 s, then doubled: 0.2 + 0.4 + 0.8 s outlast a restart of the server's listening socket. */
 const attemptsMax = 4;
-const backOffMs = 200;
+const retryBounds = { firstMs: 200, maxMs: 1_000 };
 
 /**
  * Sends one request and retries it after transport errors, 429 and 5xx. Sending it twice must be safe. `Retry-After` is
@@ -70,7 +71,7 @@ export async function exchange(transport: Transport, request: Exchange): Promise
     const answer = await attemptOnce(transport, request, attempt, deadlineAt);
     if ("value" in answer) return answer.value;
     const { failure, retryAfterMs } = answer;
-    const pauseMs = retryAfterMs ?? backOffMs * 2 ** (attempt - 1) * (0.5 + Math.random() / 2);
+    const pauseMs = retryAfterMs ?? withJitter(backoffMs(attempt, retryBounds));
     if (!isPassing(failure) || attempt === attemptsMax || performance.now() + pauseMs >= deadlineAt) throw failure;
     await pause(pauseMs, request.signal);
   }

@@ -1,6 +1,6 @@
+import { pause } from "../base/pause.ts";
 import type { LogEntry, LogLevel, LogPage, LogType } from "../contract/logs/log.ts";
 import { isPassing } from "./failure.ts";
-import { pause } from "./pause.ts";
 import type { Watched } from "./watch.ts";
 
 export interface FollowLogs {

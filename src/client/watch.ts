@@ -1,8 +1,9 @@
+import { backoffMs, withJitter } from "../base/backoff.ts";
+import { pause } from "../base/pause.ts";
 import type { Event, EventType } from "../contract/logs/event.ts";
 import type { LogEntry, LogType } from "../contract/logs/log.ts";
 import { readMessages } from "./event-stream.ts";
 import { ApiFailure, isPassing } from "./failure.ts";
-import { pause } from "./pause.ts";
 
 export interface WatchQuery {
   /** Absent: the whole workspace. */
@@ -30,8 +31,7 @@ export type Watched =
 /** Opens one connection. @throws ApiFailure, ServerUnreachable */
 export type OpenStream = (path: string, lastEventId: string | undefined, signal: AbortSignal) => Promise<Response>;
 
-const backOffMinMs = 250;
-const backOffMaxMs = 5_000;
+const retryBounds = { firstMs: 250, maxMs: 5_000 };
 
 /** A restarting server is back within this time. A longer outage is reported. */
 const outageMaxMs = 60_000;
@@ -58,7 +58,7 @@ export async function* watchEvents(
     }
     if (state.isOpen) yield { kind: "lost", position: state.position ?? "" };
     state.isOpen = false;
-    await pause(Math.min(backOffMaxMs, backOffMinMs * 2 ** state.failures) * (0.5 + Math.random() / 2), signal);
+    await pause(withJitter(backoffMs(state.failures + 1, retryBounds)), signal);
   }
 }
 

@@ -1,4 +1,4 @@
-import { unlessAborted } from "./abort.ts";
+import { unlessAborted } from "../base/unless-aborted.ts";
 import type { Compute, ReplicaExit, ReplicaSpec, ReplicaState } from "./compute.ts";
 import { removeEach } from "./remove-each.ts";
 

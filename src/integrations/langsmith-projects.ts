@@ -1,3 +1,4 @@
+import { readText } from "../base/read-text.ts";
 /** Projects of a tracing back end, by name and id. */
 export interface TracingProjects {
   /** Id of the project of exactly this name; null: there is none. */
@@ -44,7 +45,10 @@ export function langsmithProjects(
         redirect: "error",
         signal: AbortSignal.any([signal, deadline]),
       });
-      return { status: response.status, text: await readText(response) };
+      return {
+        status: response.status,
+        text: response.body === null ? "" : await readText(response.body, answerBytesMax),
+      };
     } catch (error) {
       signal.throwIfAborted();
       const because = deadline.aborted ? `did not answer within ${timeoutMs / 1_000} s` : "could not be reached";
@@ -96,17 +100,6 @@ export function langsmithProjects(
 interface Answer {
   status: number;
   text: string;
-}
-
-async function readText(response: Response): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.length;
-    if (bytes > answerBytesMax) throw new Error(`the answer has more than ${answerBytesMax} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString("utf8");
 }
 
 function parse(text: string): unknown {

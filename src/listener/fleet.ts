@@ -1,9 +1,9 @@
+import type { Clock } from "../base/clock.ts";
 import type { ListenerSession } from "../client/listener-client.ts";
 import type { ReplicaLoad, ReplicaLogs, ReplicaUsage } from "../compute/compute.ts";
 import type { Assignment, Inventory, ListenerFacts } from "../contract/listeners/assignment.ts";
 import type { Traffic } from "../gateway/route.ts";
 import type { Logger } from "../telemetry/log.ts";
-import type { Clock } from "./clock.ts";
 import type { RolloutSpans } from "./session/rollout-spans.ts";
 import type { Secrets } from "./session/secrets.ts";
 import type { Snapshot } from "./session/snapshot.ts";

@@ -1,8 +1,8 @@
+import { type Clock, steadyClock, systemClock } from "../base/clock.ts";
 import type { ListenerClient } from "../client/listener-client.ts";
 import type { ListenerFacts, SessionRequest } from "../contract/listeners/assignment.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
-import { type Clock, steadyClock, systemClock } from "./clock.ts";
 import type { Fleet, FleetFactory } from "./fleet.ts";
 import { Leadership } from "./session/leadership.ts";
 import { Reporter } from "./session/reporter.ts";

@@ -5,6 +5,7 @@ import { test } from "node:test";
 
 /** The house, ground floor first. A room imports rooms on lower floors only, types included: this list is the architecture. */
 const floors = [
+  ["base"],
   ["contract", "telemetry"],
   ["domain", "compute", "provision", "integrations", "gateway", "client"],
   ["store", "builds", "registry", "listener", "cli"],

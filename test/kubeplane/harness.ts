@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { createListenerClient } from "../../src/client/listener-client.ts";
 import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api/api-server.ts";
 import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
@@ -9,7 +10,6 @@ import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-c
 import { discover } from "../../src/compute/kubernetes/watch/discover.ts";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import type { ClusterRun, ClusterSizes } from "../../src/contract/listeners/cluster.ts";
-import { type Clock, systemClock } from "../../src/listener/clock.ts";
 import { clusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";

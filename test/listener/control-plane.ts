@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { type Clock, systemClock } from "../../src/base/clock.ts";
 import type { StreamMessage } from "../../src/client/event-stream.ts";
 import type { OpenStream, Send } from "../../src/client/listener-client.ts";
 import {
@@ -15,7 +16,6 @@ import {
   type StatusBatch,
 } from "../../src/contract/listeners/assignment.ts";
 import type { MetricBatch, MetricSample } from "../../src/contract/logs/metrics.ts";
-import { type Clock, systemClock } from "../../src/listener/clock.ts";
 
 type Answer = Awaited<ReturnType<Send>>;
 

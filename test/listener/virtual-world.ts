@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
+import type { Clock } from "../../src/base/clock.ts";
 import { createListenerClient, type OpenStream, type Send } from "../../src/client/listener-client.ts";
 import type { Compute, ReplicaMetrics, ReplicaRuns } from "../../src/compute/compute.ts";
 import { type Faults, openSimulatedCompute, type SimulatedWorld } from "../../src/compute/simulated.ts";
 import type { Route, Traffic } from "../../src/gateway/route.ts";
-import type { Clock } from "../../src/listener/clock.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
 import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import { createLogger } from "../../src/telemetry/log.ts";

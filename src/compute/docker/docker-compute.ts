@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { unlessAborted } from "../../base/unless-aborted.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { unlessAborted } from "../abort.ts";
 import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
 import { readRunCount } from "../health.ts";
 import { removeEach } from "../remove-each.ts";

@@ -1,8 +1,8 @@
 import { mkdir, rm } from "node:fs/promises";
 import path from "node:path";
+import { unlessAborted } from "../../base/unless-aborted.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { describeError } from "../../telemetry/log.ts";
-import { unlessAborted } from "../abort.ts";
 import type {
   Compute,
   ReplicaLogs,

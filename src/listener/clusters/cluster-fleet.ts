@@ -1,8 +1,8 @@
+import { backoffMs } from "../../base/backoff.ts";
+import { withDeadline } from "../../base/deadline.ts";
 import type { ClusterCompute, RolloutProblem } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
-import { backoffMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { LogShipper } from "../shipping/log-shipper.ts";

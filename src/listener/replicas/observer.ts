@@ -1,7 +1,8 @@
+import { backoffMs } from "../../base/backoff.ts";
+import type { Clock } from "../../base/clock.ts";
+import { withDeadline } from "../../base/deadline.ts";
 import type { Compute, ReplicaState } from "../../compute/compute.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { backoffMs, type Clock } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 
 /** A change is observed after at most this long, even if the driver never calls back. */
 export const observeIntervalMs = 15_000;

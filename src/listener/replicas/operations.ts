@@ -1,9 +1,10 @@
+import { backoffMs } from "../../base/backoff.ts";
+import { type Clock, sleep } from "../../base/clock.ts";
+import { settledWithin, withDeadline } from "../../base/deadline.ts";
 import { type Compute, offersPreparation, type ReplicaSpec, type ReplicaState } from "../../compute/compute.ts";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Span } from "../../telemetry/traces.ts";
-import { backoffMs, type Clock, sleep } from "../clock.ts";
-import { settledWithin, withDeadline } from "../deadline.ts";
 import type { RolloutSpans } from "../session/rollout-spans.ts";
 import { replicaEnvironment, type Secrets } from "../session/secrets.ts";
 import { FairSlots } from "./fair-slots.ts";

@@ -1,7 +1,7 @@
+import { backoffMs } from "../../base/backoff.ts";
 import type { ReplicaExit } from "../../compute/compute.ts";
 import type { Assignment, Cause } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
-import { backoffMs } from "../clock.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import {
   type Action,

@@ -1,10 +1,10 @@
+import { type Clock, nothingToCancel } from "../../base/clock.ts";
 import { type Compute, offersLogs, offersMetrics, type ReplicaState } from "../../compute/compute.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import { scaleDownAfterMs as defaultScaleDownAfterMs } from "../../domain/limits.ts";
 import type { Scale } from "../../domain/scaling.ts";
 import type { Route, Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, nothingToCancel } from "../clock.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import { Observations } from "./observations.ts";

@@ -1,9 +1,9 @@
+import type { Clock } from "../../base/clock.ts";
+import { withDeadline } from "../../base/deadline.ts";
 import { type Compute, offersMetrics, offersRuns, type ReplicaUsage } from "../../compute/compute.ts";
 import type { RevisionRun } from "../../contract/listeners/assignment.ts";
 import { type Load, neededReplicas, nextScale, type Scale } from "../../domain/scaling.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import type { Clock } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 import { replicaBounds } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 
 /** A pass takes about 30 us, so requests of the same process wait at most 6 ms for a batch. */
 const batchMax = 200;

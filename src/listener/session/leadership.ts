@@ -1,3 +1,5 @@
+import { type Clock, jitteredBackoffMs, sleep } from "../../base/clock.ts";
+import { withDeadline } from "../../base/deadline.ts";
 import {
   CallRefused,
   Gone,
@@ -8,8 +10,6 @@ import {
 } from "../../client/listener-client.ts";
 import type { Assignment, Inventory, SessionRequest } from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, jitteredBackoffMs, sleep } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 import { compact } from "./compact-assignments.ts";
 
 /** Spreads the reconnects of many listeners after the control plane was away. */

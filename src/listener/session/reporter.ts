@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
+import { type Clock, jitteredBackoffMs } from "../../base/clock.ts";
+import { withDeadline } from "../../base/deadline.ts";
 import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, jitteredBackoffMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 import { RolloutSpans } from "./rollout-spans.ts";
 import type { Snapshot } from "./snapshot.ts";
 

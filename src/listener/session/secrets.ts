@@ -1,5 +1,5 @@
+import { type Clock, jitteredBackoffMs, sleep } from "../../base/clock.ts";
 import { CallRefused, type ListenerSession } from "../../client/listener-client.ts";
-import { type Clock, jitteredBackoffMs, sleep } from "../clock.ts";
 
 /** Restarts of crashed replicas use the cache. 256 sets of 4 KiB take 1 MiB. A larger fleet that restarts asks again. */
 const setsMax = 256;

@@ -1,6 +1,6 @@
 import { readFile, rename, writeFile } from "node:fs/promises";
+import type { Clock } from "../../base/clock.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import type { Clock } from "../clock.ts";
 
 /** After a crash, at most this much is sent again. The control plane drops duplicate lines. */
 const saveDelayMs = 5_000;

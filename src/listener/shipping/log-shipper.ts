@@ -1,10 +1,10 @@
+import { type Clock, jitteredBackoffMs } from "../../base/clock.ts";
+import { withDeadline } from "../../base/deadline.ts";
 import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
 import type { ReplicaLogs } from "../../compute/compute.ts";
 import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import { type Clock, jitteredBackoffMs } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 import { type LineBudget, newLineBudget, withinBudget } from "./log-budget.ts";
 import type { LogCursors } from "./log-cursors.ts";
 

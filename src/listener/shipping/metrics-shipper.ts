@@ -1,11 +1,11 @@
+import type { Clock } from "../../base/clock.ts";
+import { withDeadline } from "../../base/deadline.ts";
 import { type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
 import type { ReplicaLoad, ReplicaUsage } from "../../compute/compute.ts";
 import { latencyBoundsMs, type MetricSample } from "../../contract/logs/metrics.ts";
 import type { TrafficCounts } from "../../gateway/counts.ts";
 import type { Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import type { Clock } from "../clock.ts";
-import { withDeadline } from "../deadline.ts";
 import type { RunningDeployment } from "../fleet.ts";
 
 const defaultIntervalMs = 60_000;

@@ -1,3 +1,4 @@
+import { backoffMs } from "../../base/backoff.ts";
 import { ApiError } from "../../contract/error.ts";
 import { isRelevantChange } from "../../domain/path-filter.ts";
 import { repositoryKey } from "../../domain/repository-key.ts";
@@ -144,7 +145,7 @@ const olderPushes = (watch: BranchWatch | undefined, head: string): string[] =>
 
 /** Returns the delay after `attempts` failures in a row, at most the poll interval. */
 function retryDelayMs({ settings }: CodeHostDeps, attempts: number): number {
-  return Math.min(retryMinMs * 2 ** Math.min(attempts, 10), settings.branchPollMs);
+  return backoffMs(attempts + 1, { firstMs: retryMinMs, maxMs: settings.branchPollMs });
 }
 
 /** Adds up to a fifth, so that deployments that were created together do not poll their host together. */

@@ -1,3 +1,4 @@
+import { backoffMs } from "../../base/backoff.ts";
 import {
   type CommitState,
   isFinalReport,
@@ -216,5 +217,7 @@ function retryAt(now: Date, { reason, retryAfterMs }: HostFailure, attempts: num
   const isFinal = reason === "refused" || reason === "missing" || attempts >= attemptsMax;
   return isFinal
     ? null
-    : new Date(now.getTime() + Math.max(retryAfterMs, Math.min(retryMinMs * 2 ** attempts, backOffMaxMs)));
+    : new Date(
+        now.getTime() + Math.max(retryAfterMs, backoffMs(attempts + 1, { firstMs: retryMinMs, maxMs: backOffMaxMs })),
+      );
 }

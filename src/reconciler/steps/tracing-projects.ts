@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { backoffMs } from "../../base/backoff.ts";
 import { backOffMaxMs, backOffMinMs } from "../../domain/limits.ts";
 import { TracingFailure } from "../../integrations/langsmith-projects.ts";
 import type { StepDeps } from "../deps.ts";
@@ -20,7 +21,9 @@ export async function createTracingProject(
   } catch (error) {
     if (!(error instanceof TracingFailure)) throw error;
     const { message } = error;
-    const retryAt = new Date(store.now().getTime() + Math.min(backOffMinMs * 2 ** row.attempts, backOffMaxMs));
+    const retryAt = new Date(
+      store.now().getTime() + backoffMs(row.attempts + 1, { firstMs: backOffMinMs, maxMs: backOffMaxMs }),
+    );
     await store.recordTracingFailure(state.id, { message, retryAt });
     const fields = { deployment_id: state.id, attempts: row.attempts + 1, error: message };
     logger.warn(fields, "tracing project not created");

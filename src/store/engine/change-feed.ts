@@ -1,5 +1,6 @@
 import { Socket } from "node:net";
 import pg from "pg";
+import { backoffMs, withJitter } from "../../base/backoff.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { outsideSpans } from "../../telemetry/traces.ts";
 import { outsideTransaction } from "./statement-pool.ts";
@@ -160,7 +161,7 @@ class OtherServers {
   #lost(client: pg.Client): void {
     if (this.#client === client) this.#client = undefined;
     if (this.#isClosed || this.#reconnect !== undefined || this.#client !== undefined) return;
-    const delayMs = Math.min(reconnectMaxMs, reconnectMinMs * 2 ** this.#attempts) * (0.5 + Math.random() / 2);
+    const delayMs = withJitter(backoffMs(this.#attempts + 1, { firstMs: reconnectMinMs, maxMs: reconnectMaxMs }));
     this.#attempts += 1;
     this.#reconnect = setTimeout(() => {
       this.#reconnect = undefined;

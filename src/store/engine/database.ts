@@ -2,6 +2,7 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Kysely, PostgresDialect, sql, type Transaction } from "kysely";
 import pg from "pg";
+import { backoffMs, withJitter } from "../../base/backoff.ts";
 import type { Logger } from "../../telemetry/log.ts";
 import { LogSignal } from "../logs/log-signal.ts";
 import { afterCommit, currentUnit, runUnit } from "./atomic-unit.ts";
@@ -213,6 +214,8 @@ function assemble({ pool, sockets, engine, changes, clock, kysely }: Parts, opti
   return db;
 }
 
+const conflictRetryBounds = { firstMs: 10, maxMs: 10_000 };
+
 async function transact<T>(
   kysely: Kysely<Database>,
   act: (trx: Trx) => Promise<T>,
@@ -229,7 +232,7 @@ async function transact<T>(
       return await kysely.transaction().execute((trx) => insideTransaction({ timeoutMs }, () => run(trx)));
     } catch (error) {
       if (!isConflict(error) || tries >= triesMax) throw error;
-      await sleep(10 * 2 ** tries * (0.5 + Math.random() / 2));
+      await sleep(withJitter(backoffMs(tries + 1, conflictRetryBounds)));
     }
   }
 }

@@ -1,5 +1,6 @@
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
 import type { Readable } from "node:stream";
+import { readText } from "../../../base/read-text.ts";
 import { jsonValues } from "./streams.ts";
 
 /** An error answer of the engine. Its message is fit for users: it names the image, port or path. */
@@ -204,11 +205,4 @@ async function refusal(answer: IncomingMessage): Promise<EngineError> {
     // the answer is plain text
   }
   return new EngineError(answer.statusCode ?? 500, message);
-}
-
-/** A list of 1,000 containers has 3 MB. */
-async function readText(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString("utf8");
 }

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { backoffMs } from "../../../base/backoff.ts";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import { labels } from "../replicas/container.ts";
 import type { Engine } from "./engine.ts";
@@ -10,7 +11,7 @@ interface Event {
 }
 
 /** An engine that restarts is unreachable for a second or two. */
-const retryMs = { first: 250, max: 5_000 };
+const retryBounds = { firstMs: 250, maxMs: 5_000 };
 
 /**
  * Follows the events of our containers until `signal` aborts. Reports each exit, and calls `onChange` when a container was
@@ -50,7 +51,7 @@ export async function followEvents(
       failures += 1;
       if (failures === 1)
         logger.warn({ host: engine.host, error: describeError(error) }, "container engine is not reachable");
-      await sleep(Math.min(retryMs.max, retryMs.first * 2 ** (failures - 1)), undefined, { signal }).catch(() => {});
+      await sleep(backoffMs(failures, retryBounds), undefined, { signal }).catch(() => {});
     }
   }
 }

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { Readable } from "node:stream";
 import { Header } from "tar";
-import { unlessAborted } from "../../abort.ts";
+import { unlessAborted } from "../../../base/unless-aborted.ts";
 import { Engine } from "../engine/engine.ts";
 import { Images, type RegistryCredential } from "../images/images.ts";
 import { closeNetwork, networkName, openNetwork } from "../networks/networks.ts";

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { setTimeout as sleep } from "node:timers/promises";
+import { readText } from "../../../base/read-text.ts";
 import { pathOf } from "./kinds.ts";
 import type { Manifest } from "./manifest.ts";
 
@@ -284,10 +285,4 @@ async function refusal(answer: IncomingMessage): Promise<KubeError> {
   } catch {
     return new KubeError(status, { message: text.trim() }, retryAfterMs);
   }
-}
-
-async function readText(answer: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString("utf8");
 }

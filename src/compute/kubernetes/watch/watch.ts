@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
+import { backoffMs } from "../../../base/backoff.ts";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import { type ApiServer, KubeError } from "../api/api-server.ts";
 import { pathOf } from "../api/kinds.ts";
@@ -52,8 +53,7 @@ export async function watchKind(
           { kind: what.kind, namespace: what.namespace, error: describeError(error) },
           "watching objects failed",
         );
-      const boundMs = Math.min(retryBounds.maxMs, retryBounds.firstMs * 2 ** failures);
-      await sleep(Math.random() * boundMs, undefined, { signal }).catch(() => {});
+      await sleep(Math.random() * backoffMs(failures + 1, retryBounds), undefined, { signal }).catch(() => {});
     }
   }
 }

@@ -1,3 +1,5 @@
+import { type BackoffBounds, backoffMs } from "./backoff.ts";
+
 /** Source of time and randomness for the listener. Simulations pass a virtual one. */
 export interface Clock {
   /** Milliseconds since the epoch. */
@@ -58,11 +60,6 @@ export function sleep(clock: Clock, delayMs: number, signal: AbortSignal): Promi
  * Returns a back-off delay with full jitter, between 0 and `firstMs * 2^attempt` (at most `maxMs`), so that a thousand
  * listeners that lost the same control plane do not reconnect at the same moment. `attempt` counts from 1.
  */
-export function jitteredBackoffMs(clock: Clock, attempt: number, bounds: { firstMs: number; maxMs: number }): number {
+export function jitteredBackoffMs(clock: Clock, attempt: number, bounds: BackoffBounds): number {
   return clock.random() * backoffMs(attempt + 1, bounds);
-}
-
-/** Returns a doubling back-off delay without jitter: `firstMs` for attempt 1, at most `maxMs`. */
-export function backoffMs(attempt: number, { firstMs, maxMs }: { firstMs: number; maxMs: number }): number {
-  return Math.min(maxMs, firstMs * 2 ** Math.min(attempt - 1, 30));
 }
