@@ -59,10 +59,10 @@ export interface ListenerPrincipal {
  * Identifies the caller of a workspace operation and checks the role (contract 1.3).
  * @throws ApiError 401 without a valid key; 403 when the workspace is missing, foreign or disabled, or the role is too low.
  */
-export async function findPrincipal(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
-  if (isOfService(asked)) return findService(keyring, asked, needed);
-  const key = await findHolder(keyring, asked);
-  const workspace = await workspaceOf(keyring, key, asked);
+export async function findPrincipal(keyring: Keyring, credentials: Credentials, needed: Role): Promise<Principal> {
+  if (isOfService(credentials)) return findService(keyring, credentials, needed);
+  const key = await findHolder(keyring, credentials);
+  const workspace = await workspaceOf(keyring, key, credentials);
   if (workspace === undefined) throw errors.workspaceRequired();
   if (!mayCall(key.role, needed)) throw errors.roleMissing(needed);
   if (!workspace.isEnabled) throw errors.deploymentsDisabled();
@@ -84,19 +84,19 @@ export async function findPrincipal(keyring: Keyring, asked: Credentials, needed
  */
 export async function recheckPrincipal(
   keyring: Keyring,
-  asked: Credentials,
+  credentials: Credentials,
   needed: Role,
   was: Principal,
 ): Promise<void> {
-  if (isOfService(asked)) return;
-  const { tenantId } = await findPrincipal(keyring, asked, needed);
+  if (isOfService(credentials)) return;
+  const { tenantId } = await findPrincipal(keyring, credentials, needed);
   if (tenantId !== was.tenantId) throw errors.forbidden();
 }
 
 /** Identifies a service of the operator. It may do in a workspace what agents may: get tokens for users. */
-async function findService(keyring: Keyring, asked: Credentials, needed: Role): Promise<Principal> {
-  const { claims, workspace } = await readService(keyring, asked);
-  if (asked.tenantId !== undefined && !isSame(asked.tenantId, workspace.id)) throw errors.tenantMismatch();
+async function findService(keyring: Keyring, credentials: Credentials, needed: Role): Promise<Principal> {
+  const { claims, workspace } = await readService(keyring, credentials);
+  if (credentials.tenantId !== undefined && !isSame(credentials.tenantId, workspace.id)) throw errors.tenantMismatch();
   if (!mayCall("agent", needed)) throw errors.roleMissing(needed);
   if (!workspace.deployments_enabled) throw errors.deploymentsDisabled();
   const name = `service:${claims.service}`;
@@ -128,14 +128,14 @@ async function readService(keyring: Keyring, { serviceKey = "", organizationId }
  */
 export async function findListenerPrincipal(
   keyring: Keyring,
-  asked: Credentials,
+  credentials: Credentials,
   { isEnrolling = false } = {},
 ): Promise<ListenerPrincipal> {
-  if (isOfService(asked)) {
-    await readService(keyring, asked);
+  if (isOfService(credentials)) {
+    await readService(keyring, credentials);
     throw errors.roleMissing("listener");
   }
-  const key = await findHolder(keyring, asked);
+  const key = await findHolder(keyring, credentials);
   if (!mayCall(key.role, "listener") || key.listener_id === null) throw errors.roleMissing("listener");
   if (isMember(key) || key.one_time !== isEnrolling)
     throw isEnrolling ? errors.enrolled() : errors.roleMissing("listener");
@@ -149,15 +149,15 @@ export async function findListenerPrincipal(
  */
 export async function findAdministrator(
   keyring: Keyring,
-  asked: Credentials,
+  credentials: Credentials,
   needed: { role: Role; administers: KeyScope | null },
 ): Promise<Administrator> {
-  if (isOfService(asked)) {
-    await findService(keyring, asked, needed.role);
+  if (isOfService(credentials)) {
+    await findService(keyring, credentials, needed.role);
     throw errors.roleMissing(needed.role);
   }
-  const key = await findHolder(keyring, asked);
-  const workspace = await workspaceOf(keyring, key, asked);
+  const key = await findHolder(keyring, credentials);
+  const workspace = await workspaceOf(keyring, key, credentials);
   if (!mayCall(key.role, needed.role)) throw errors.roleMissing(needed.role);
   const scope = scopeOf(key);
   if (!reaches(scope, needed.administers ?? "workspace")) throw errors.scopeMissing(needed.administers as string);
@@ -176,11 +176,11 @@ export async function findAdministrator(
   };
 }
 
-async function findHolder(keyring: Keyring, asked: Credentials): Promise<Holder> {
-  const { key: shown } = asked;
-  const key = await (shown === undefined ? holderOfSession(keyring, asked) : keyring.findKey(shown));
+async function findHolder(keyring: Keyring, credentials: Credentials): Promise<Holder> {
+  const { key: shown } = credentials;
+  const key = await (shown === undefined ? holderOfSession(keyring, credentials) : keyring.findKey(shown));
   if (!key) throw errors.invalidToken();
-  if (asked.organizationId !== undefined && !isSame(asked.organizationId, key.organization_id))
+  if (credentials.organizationId !== undefined && !isSame(credentials.organizationId, key.organization_id))
     throw errors.forbidden();
   return key;
 }
@@ -197,15 +197,15 @@ async function holderOfSession(keyring: Keyring, { session, tenantId }: Credenti
 }
 
 /** Returns the key's own workspace, or the one that the request names. undefined: there is neither. */
-async function workspaceOf(keyring: Keyring, key: Holder, asked: Credentials) {
-  if (scopeOf(key) === "workspace") return ownWorkspace(key, asked);
-  if (asked.tenantId !== undefined) return chosenWorkspace(keyring, key, asked.tenantId);
-  return key.workspace_id === null ? undefined : ownWorkspace(key, asked);
+async function workspaceOf(keyring: Keyring, key: Holder, credentials: Credentials) {
+  if (scopeOf(key) === "workspace") return ownWorkspace(key, credentials);
+  if (credentials.tenantId !== undefined) return chosenWorkspace(keyring, key, credentials.tenantId);
+  return key.workspace_id === null ? undefined : ownWorkspace(key, credentials);
 }
 
-function ownWorkspace(key: Holder, asked: Credentials): { id: string; isEnabled: boolean } {
+function ownWorkspace(key: Holder, credentials: Credentials): { id: string; isEnabled: boolean } {
   const id = key.workspace_id as string;
-  if (asked.tenantId !== undefined && !isSame(asked.tenantId, id)) throw errors.tenantMismatch();
+  if (credentials.tenantId !== undefined && !isSame(credentials.tenantId, id)) throw errors.tenantMismatch();
   return { id, isEnabled: key.deployments_enabled !== false };
 }
 
@@ -221,6 +221,6 @@ const namedWorkspace = async (keyring: Keyring, tenantId: string) =>
 
 const uuidText = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-const isSame = (asked: string, id: string) => asked.toLowerCase() === id;
+const isSame = (text: string, id: string) => text.toLowerCase() === id;
 
 const actorOf = (holder: Holder) => `${isMember(holder) ? "member" : "key"}:${holder.id}`;

@@ -35,7 +35,7 @@ export async function setUpClientMachine(
   await cp(path.join(import.meta.dirname, "../..", project), projectDir, { recursive: true, filter });
   const pierhead = await startTestServer(server);
   const connectionsFile = path.join(tempDir, "connections");
-  const usual = {
+  const defaults = {
     PATH: process.env["PATH"] ?? "",
     HOME: tempDir,
     NO_COLOR: "1",
@@ -45,7 +45,10 @@ export async function setUpClientMachine(
     PIERHEAD_CONNECTIONS_FILE: connectionsFile,
   };
   const start = (args: string[], env: Record<string, string> = {}) =>
-    startClient(client, [...args, "--host-url", pierhead.url + prefix], { cwd: projectDir, env: { ...usual, ...env } });
+    startClient(client, [...args, "--host-url", pierhead.url + prefix], {
+      cwd: projectDir,
+      env: { ...defaults, ...env },
+    });
   return {
     pierhead,
     projectDir,

@@ -52,11 +52,11 @@ export function addAuthConnectionRoutes(api: Api, oauth: OAuthDeps): void {
   });
 
   route(api, operations.putAgentToken, async ({ principal, params, body, request }) => {
-    const { provider_account_label: accountLabel = null, ...brought } = body;
+    const { provider_account_label: accountLabel = null, ...imported } = body;
     const createdBy = userOf(principal, request);
     const { agent_id: agentId, provider_id: providerId } = params;
     return connectionOf(
-      await importAgentToken(oauth, principal, { agentId, providerId, brought, accountLabel, createdBy }),
+      await importAgentToken(oauth, principal, { agentId, providerId, imported, accountLabel, createdBy }),
     );
   });
 }

@@ -67,10 +67,10 @@ export function addAuthTokenRoutes(api: Api, oauth: OAuthDeps): void {
   });
 
   const importOwn: Handler<typeof operations.importOAuthToken, Principal> = async (call) => {
-    const { provider_id, is_default: isDefault, ...brought } = call.body;
+    const { provider_id, is_default: isDefault, ...imported } = call.body;
     const subject = { ...ownerOf(call), agentId: null };
     return {
-      token_id: await importToken(oauth, call.principal, { subject, providerId: provider_id, brought, isDefault }),
+      token_id: await importToken(oauth, call.principal, { subject, providerId: provider_id, imported, isDefault }),
     };
   };
   route(api, operations.importOAuthToken, importOwn, { userOf });

@@ -18,7 +18,7 @@ export async function dropTokens(
   deps: OAuthDeps,
   by: { organizationId: string; actor: string },
   rows: readonly TokenRow[],
-  kept: SealedResponse | null = null,
+  response: SealedResponse | null = null,
 ): Promise<void> {
   await revokeTokens(deps, rows);
   await deps.db.transaction(async (trx) => {
@@ -32,7 +32,7 @@ export async function dropTokens(
       const details = { user_id: row.user_id, agent_id: row.agent_id };
       await audited(what, { actor: by.actor, action: "oauth_token.delete", details }).execute(trx.kysely);
     }
-    if (kept !== null) await insertedResponse(kept).execute(trx.kysely);
+    if (response !== null) await insertedResponse(response).execute(trx.kysely);
   });
 }
 

@@ -9,7 +9,7 @@ import { audited } from "../../store/tenants/audit.ts";
 import type { OAuthDeps } from "./deps.ts";
 
 /** Token that was obtained elsewhere. */
-type Brought = Omit<ImportOAuthToken, "provider_id" | "is_default">;
+type ImportedToken = Omit<ImportOAuthToken, "provider_id" | "is_default">;
 
 interface Importer {
   organizationId: string;
@@ -23,13 +23,13 @@ interface Importer {
 export async function importToken(
   deps: OAuthDeps,
   importer: Importer,
-  made: { subject: Subject; providerId: string; brought: Brought; isDefault: boolean },
+  input: { subject: Subject; providerId: string; imported: ImportedToken; isDefault: boolean },
 ): Promise<string> {
-  const provider = await knownProvider(deps, importer, made.providerId);
-  const { subject } = made;
-  const token = issuedOf(made.brought, null);
+  const provider = await knownProvider(deps, importer, input.providerId);
+  const { subject } = input;
+  const token = issuedOf(input.imported, null);
   return deps.db.transaction(async (trx) => {
-    const tokenId = await keepBrought(trx, deps, { ...made, provider, token });
+    const tokenId = await saveImported(trx, deps, { ...input, provider, token });
     const { organizationId, actor } = importer;
     const what = { organizationId, workspaceId: subject.tenantId, id: tokenId, name: provider.provider_id };
     const details = { user_id: subject.userId, agent_id: subject.agentId, scopes: token.scopes };
@@ -45,15 +45,21 @@ export async function importToken(
 export async function importAgentToken(
   deps: OAuthDeps,
   importer: Importer & { tenantId: string },
-  made: { agentId: string; providerId: string; brought: Brought; accountLabel: string | null; createdBy: string },
+  input: {
+    agentId: string;
+    providerId: string;
+    imported: ImportedToken;
+    accountLabel: string | null;
+    createdBy: string;
+  },
 ): Promise<AgentConnectionRow> {
-  const provider = await knownProvider(deps, importer, made.providerId);
-  const agent = { tenantId: importer.tenantId, agentId: made.agentId };
+  const provider = await knownProvider(deps, importer, input.providerId);
+  const agent = { tenantId: importer.tenantId, agentId: input.agentId };
   const subject: Subject = { ...agent, userId: null };
   return deps.db.transaction(async (trx) => {
-    const token = issuedOf(made.brought, made.accountLabel);
-    const tokenId = await keepBrought(trx, deps, { provider, subject, token, isDefault: true });
-    const connection = await connectToken(trx, importer.actor, { ...agent, tokenId, createdBy: made.createdBy });
+    const token = issuedOf(input.imported, input.accountLabel);
+    const tokenId = await saveImported(trx, deps, { provider, subject, token, isDefault: true });
+    const connection = await connectToken(trx, importer.actor, { ...agent, tokenId, createdBy: input.createdBy });
     await deleteLooseAgentTokens(trx, agent, provider.id);
     return connection;
   });
@@ -69,12 +75,12 @@ async function knownProvider(
   return provider;
 }
 
-async function keepBrought(
+async function saveImported(
   trx: Trx,
   { sealer }: OAuthDeps,
-  made: { provider: ProviderRow; subject: Subject; token: IssuedToken; isDefault: boolean },
+  input: { provider: ProviderRow; subject: Subject; token: IssuedToken; isDefault: boolean },
 ): Promise<string> {
-  const { provider, subject, token, isDefault } = made;
+  const { provider, subject, token, isDefault } = input;
   const tokenId = await saveToken(trx, sealer, { subject, provider, token, isDefault, replacesTokenId: null });
   const { scopes, accountLabel } = token;
   const facts = { providerId: provider.provider_id, tokenId, scopes, accountLabel };
@@ -82,8 +88,8 @@ async function keepBrought(
   return tokenId;
 }
 
-function issuedOf(brought: Brought, accountLabel: string | null): IssuedToken {
-  const { access_token: accessToken, refresh_token, expires_in_seconds: lifeS = null, scopes, metadata } = brought;
+function issuedOf(imported: ImportedToken, accountLabel: string | null): IssuedToken {
+  const { access_token: accessToken, refresh_token, expires_in_seconds: lifeS = null, scopes, metadata } = imported;
   return {
     accessToken,
     refreshToken: refresh_token ?? null,

@@ -86,8 +86,8 @@ async function refresh(
   const stored = await storeWithRetries(() => storeRefreshed(deps.db, deps.sealer, row, { ...issued, metadata }));
   if (!stored) return dropOrphan(deps, provider, row, issued);
   await recordTokenEvent(deps.db, subjectOf(row), { type: "refreshed", source: "refresh", ...factsOf(row) });
-  const kept = (await findToken(deps.db, row.tenant_id, row.id)) as TokenRow | undefined;
-  return kept === undefined ? undefined : { row: kept, secrets: openToken(deps.sealer, kept) };
+  const saved = (await findToken(deps.db, row.tenant_id, row.id)) as TokenRow | undefined;
+  return saved === undefined ? undefined : { row: saved, secrets: openToken(deps.sealer, saved) };
 }
 
 /** Ends a failed refresh. A refusal ends the token. After any other failure the token is kept, and used while it is valid. */

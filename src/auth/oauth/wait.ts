@@ -19,11 +19,11 @@ const pollIntervalMs = 1_000;
 export async function waitForRequest(
   deps: OAuthDeps,
   caller: OAuthCaller,
-  asked: { authId: string; timeoutS: number; signal: AbortSignal },
+  options: { authId: string; timeoutS: number; signal: AbortSignal },
 ): Promise<Waited> {
-  const { authId, signal } = asked;
+  const { authId, signal } = options;
   if (!uuidForm.test(authId)) return notFound;
-  const waitMs = Math.min(Math.max(asked.timeoutS, 0), waitSecondsMax) * 1_000;
+  const waitMs = Math.min(Math.max(options.timeoutS, 0), waitSecondsMax) * 1_000;
   const end = performance.now() + waitMs;
   for (;;) {
     const request = await findAuthRequest(deps.db, authId);

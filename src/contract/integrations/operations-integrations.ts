@@ -28,7 +28,7 @@ import {
 } from "./integration.ts";
 
 const tag = "Integrations";
-const asked = ["integrationNotFound", "invalidField", "githubAppMissing", "codeHostFailed"] as const;
+const codeHostErrors = ["integrationNotFound", "invalidField", "githubAppMissing", "codeHostFailed"] as const;
 
 /** Code hosts (contract 3.6): installations of the GitHub App, and stored credentials. */
 export const integrationOperations = {
@@ -45,7 +45,7 @@ export const integrationOperations = {
     summary: "List the repositories that such an account gives the App access to, by full name",
     params: IntegrationPath,
     response: { status: 200, schema: GithubRepositoryList },
-    errors: asked,
+    errors: codeHostErrors,
     role: "reader",
   }),
   listForgeInstalls: operation("listForgeInstalls", {
@@ -61,7 +61,7 @@ export const integrationOperations = {
     summary: "List the same repositories, where clients expect a second App",
     params: IntegrationPath,
     response: { status: 200, schema: GithubRepositoryList },
-    errors: asked,
+    errors: codeHostErrors,
     role: "reader",
   }),
   pageGithubInstallations: operation("pageGithubInstallations", {
@@ -80,7 +80,7 @@ export const integrationOperations = {
     params: IntegrationPath,
     query: CursorQuery,
     response: { status: 200, schema: GithubRepositoryPage },
-    errors: asked,
+    errors: codeHostErrors,
     role: "reader",
   }),
   pageForgeInstallations: operation("pageForgeInstallations", {

@@ -138,9 +138,9 @@ export const OAuthTokenList = Type.Array(OAuthToken);
 
 export const OAuthTokenPath = Type.Object({ token_id: uuid("The token.") });
 
-const ofProvider = { description: "The provider's `provider_id`.", examples: ["github"] };
-export const ListOAuthTokensQuery = Type.Object({ provider_id: Type.Optional(Type.String(ofProvider)) });
-export const OfProviderQuery = Type.Object({ provider_id: Type.String(ofProvider) });
+const providerIdField = { description: "The provider's `provider_id`.", examples: ["github"] };
+export const ListOAuthTokensQuery = Type.Object({ provider_id: Type.Optional(Type.String(providerIdField)) });
+export const OfProviderQuery = Type.Object({ provider_id: Type.String(providerIdField) });
 
 export const DeletedOAuthTokens = Type.Object(
   { message: Type.String({ examples: ["1 token deleted."] }), provider_id: Type.String({ examples: ["github"] }) },
@@ -167,7 +167,7 @@ export const HasTokens = Type.Object(
   { $id: "HasTokens", examples: [{ has_token: { github: true } }] },
 );
 
-const brought = {
+const imported = {
   access_token: Type.String({ minLength: 1, maxLength: 16_384, examples: ["gho_example"] }),
   refresh_token: optional(Type.String({ minLength: 1, maxLength: 16_384 })),
   expires_in_seconds: optional(Type.Integer({ minimum: 0, maximum: 315_360_000 }), "null: the token does not expire."),
@@ -176,7 +176,7 @@ const brought = {
 };
 
 export const ImportOAuthToken = Type.Object(
-  { provider_id: providerName, ...brought, is_default: Type.Boolean({ default: true }) },
+  { provider_id: providerName, ...imported, is_default: Type.Boolean({ default: true }) },
   { $id: "ImportOAuthToken" },
 );
 export type ImportOAuthToken = Static<typeof ImportOAuthToken>;
@@ -201,7 +201,7 @@ export const TokenEvent = Type.Object(
 export type TokenEvent = Static<typeof TokenEvent>;
 export const TokenEventList = Type.Array(TokenEvent);
 export const ListTokenEventsQuery = Type.Object({
-  provider_id: Type.Optional(Type.String(ofProvider)),
+  provider_id: Type.Optional(Type.String(providerIdField)),
   limit: Type.Integer({
     minimum: 1,
     maximum: 200,
@@ -218,7 +218,7 @@ const agentId = Type.String({
 });
 export const AgentPath = Type.Object({ agent_id: agentId });
 export const AgentConnectionPath = Type.Object({ agent_id: agentId, connection_id: uuid("The connection.") });
-export const AgentProviderPath = Type.Object({ agent_id: agentId, provider_id: Type.String(ofProvider) });
+export const AgentProviderPath = Type.Object({ agent_id: agentId, provider_id: Type.String(providerIdField) });
 
 /** Permission of an agent to use a token for any of its callers (contract 9.1). */
 export const AgentConnection = Type.Object(
@@ -242,7 +242,7 @@ export const CreateAgentConnection = Type.Object(
   { $id: "CreateAgentConnection" },
 );
 export const PutAgentToken = Type.Object(
-  { ...brought, provider_account_label: optional(Type.String({ maxLength: 256 }), accountLabel) },
+  { ...imported, provider_account_label: optional(Type.String({ maxLength: 256 }), accountLabel) },
   { $id: "PutAgentToken" },
 );
 export type PutAgentToken = Static<typeof PutAgentToken>;

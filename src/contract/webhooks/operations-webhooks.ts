@@ -15,19 +15,19 @@ import {
 } from "./webhook.ts";
 
 /** Readers have no access, because the address of a webhook may contain a secret of its receiver. */
-const usual = { tag: "Webhooks", role: "deployer" } as const;
+const defaults = { tag: "Webhooks", role: "deployer" } as const;
 
 /** Endpoints that receive events (docs/guides/events.md). */
 export const webhookOperations = {
   listWebhooks: operation("listWebhooks", {
-    ...usual,
+    ...defaults,
     operationId: "list_webhooks_v2_webhooks_get",
     summary: "List the webhooks of the workspace",
     query: ListWebhooksQuery,
     response: { status: 200, schema: WebhookPage },
   }),
   createWebhook: operation("createWebhook", {
-    ...usual,
+    ...defaults,
     operationId: "create_webhook_v2_webhooks_post",
     summary: "Create a webhook for events; only this response shows the signing secret",
     body: CreateWebhook,
@@ -35,7 +35,7 @@ export const webhookOperations = {
     errors: ["invalidField", "deploymentNotFound", "tooManyWebhooks"],
   }),
   getWebhook: operation("getWebhook", {
-    ...usual,
+    ...defaults,
     operationId: "get_webhook_v2_webhooks__webhook_id__get",
     summary: "Read a webhook",
     params: WebhookPath,
@@ -43,7 +43,7 @@ export const webhookOperations = {
     errors: ["webhookNotFound"],
   }),
   patchWebhook: operation("patchWebhook", {
-    ...usual,
+    ...defaults,
     operationId: "patch_webhook_v2_webhooks__webhook_id__patch",
     summary: "Change a webhook, or enable it again",
     params: WebhookPath,
@@ -52,7 +52,7 @@ export const webhookOperations = {
     errors: ["webhookNotFound", "invalidField", "deploymentNotFound"],
   }),
   deleteWebhook: operation("deleteWebhook", {
-    ...usual,
+    ...defaults,
     operationId: "delete_webhook_v2_webhooks__webhook_id__delete",
     summary: "Delete a webhook and its deliveries",
     params: WebhookPath,
@@ -60,7 +60,7 @@ export const webhookOperations = {
     errors: ["webhookNotFound"],
   }),
   replaceWebhookSecret: operation("replaceWebhookSecret", {
-    ...usual,
+    ...defaults,
     operationId: "replace_webhook_secret_v2_webhooks__webhook_id__secret_post",
     summary: "Replace the signing secret; the old one also signs for another day",
     params: WebhookPath,
@@ -68,7 +68,7 @@ export const webhookOperations = {
     errors: ["webhookNotFound"],
   }),
   testWebhook: operation("testWebhook", {
-    ...usual,
+    ...defaults,
     operationId: "test_webhook_v2_webhooks__webhook_id__test_post",
     summary: "Send a message of the type webhook.test",
     params: WebhookPath,
@@ -76,7 +76,7 @@ export const webhookOperations = {
     errors: ["webhookNotFound", "webhookDisabled"],
   }),
   listWebhookDeliveries: operation("listWebhookDeliveries", {
-    ...usual,
+    ...defaults,
     operationId: "list_webhook_deliveries_v2_webhooks__webhook_id__deliveries_get",
     summary: "List the deliveries of a webhook, newest first, with the result of the last attempt",
     params: WebhookPath,
@@ -85,7 +85,7 @@ export const webhookOperations = {
     errors: ["webhookNotFound", "invalidField"],
   }),
   redeliverWebhook: operation("redeliverWebhook", {
-    ...usual,
+    ...defaults,
     operationId: "redeliver_webhook_v2_webhooks__webhook_id__deliveries__delivery_id__redeliver_post",
     summary: "Send a message again immediately",
     params: WebhookDeliveryPath,
