@@ -189,7 +189,7 @@ const nowS = Math.floor(Date.now() / 1_000);
 for (const [what, lie] of [
   ["for another sign-in", { claims: { nonce: "n".repeat(43) } }],
   ["without a nonce", { claims: { nonce: undefined } }],
-  ["for another client", { claims: { aud: "somebody" } }],
+  ["for another client", { claims: { aud: "another-client" } }],
   ["of another issuer", { claims: { iss: "https://elsewhere.example" } }],
   ["that has expired", { claims: { exp: nowS - 3_600, iat: nowS - 7_200 } }],
   ["with a forged signature", { isForged: true }],
@@ -272,7 +272,7 @@ test("a HEAD request on a link starts and spends nothing", async () => {
   assert.equal((await finish(pair, parameters)).status, 303);
 });
 
-test("shows everyone where to sign in, and says so when nothing is configured", async () => {
+test("shows everyone where to sign in, and reports when nothing is configured", async () => {
   const info = await t.ask({ url: "/info", key: null });
   assert.deepEqual(info.body.sign_in, { name: "Example ID", url: `${ownUrl}/v2/session/oidc` });
   assert.ok(!info.text.includes("canary"));

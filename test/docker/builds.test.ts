@@ -239,7 +239,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     await engine.call("DELETE", `/images/${Id}`, { query: { force: true } });
   });
 
-  test("a build that exceeds its memory limit is killed, and the message says so", async () => {
+  test("a build that exceeds its memory limit is killed, and the message names the limit", async () => {
     const greedy = "const held = []; for (;;) held.push(Buffer.alloc(16 << 20, 1));";
     const result = await failed(project({ "make.js": greedy }), { target: { ...target, memoryMib: 128 } });
     assert.equal(result.reason, "BuildFailed");

@@ -46,7 +46,7 @@ const rights: Probe[] = [
     denied,
   ],
   ["priority cannot be raised", 'require("node:os").setPriority(-10)', /^500 (EPERM|EACCES|ERR_SYSTEM_ERROR)$/],
-  ["the OOM killer cannot be told to spare the process", write("/proc/self/oom_score_adj", "-1000"), denied],
+  ["the OOM killer cannot be made to spare the process", write("/proc/self/oom_score_adj", "-1000"), denied],
 ];
 
 const host: Probe[] = [

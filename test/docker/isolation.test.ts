@@ -79,7 +79,7 @@ describe("docker: privileges of a container", { skip: dockerSkipped }, () => {
     await eventually(read, (next) => (next?.cpuSeconds ?? 0) > first.cpuSeconds);
   });
 
-  test("a limit above the machine's capacity is set to all of it, and the report says so", async () => {
+  test("a limit above the machine's capacity is set to all of it, which the report states", async () => {
     await using world = await DockerWorld.open(engine);
     const { limits } = await world.start(spec({ cpuLimitCores: 1_000 }));
     assert.match(limits.cpu, /^enforced at \d+ cores?, which is all this machine has$/);

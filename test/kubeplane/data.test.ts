@@ -57,7 +57,7 @@ async function assertPasswordIsLeft(site: Site, slug: string): Promise<void> {
   );
 }
 
-test("a database whose password was deleted does not get a new one, which it would not accept, and the report says so", async () => {
+test("a database whose password was deleted does not get a new one, which it would not accept, and the report names the loss", async () => {
   await using site = await openSite(world.plane);
   const { deployment_id, slug } = await deployed(site);
   const key = { namespace: site.namespace, name: `${slug}-postgres` };
@@ -123,7 +123,7 @@ suite("data of a deleted deployment", () => {
     await assertPasswordIsLeft(site, slug);
   });
 
-  test("snapshot: a cluster without snapshots says so and keeps the disk, which is deleted only once its snapshot is ready", async () => {
+  test("snapshot: a cluster without snapshots reports that and keeps the disk, which is deleted only once its snapshot is ready", async () => {
     await using site = await openSite(world.plane, { dataPolicy: "snapshot", snapshotClass: "fast" });
     const { deployment_id, slug } = await deployed(site);
     deleteIt(site, deployment_id);

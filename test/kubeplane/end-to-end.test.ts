@@ -124,7 +124,7 @@ test("three control planes on one database and two replicas of a listener apply 
   }
 });
 
-test("of two clusters with the same listener key one gets the session, and the other waits and says so", async () => {
+test("of two clusters with the same listener key one gets the session, and the other reports that it waits", async () => {
   await using other = await startPlane(process.env["PIERHEAD_TEST_KUBEPLANE"] as string);
   await using site = await openSite(["agents"]);
   // The chart's own names, which are the same in every cluster.

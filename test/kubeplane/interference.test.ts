@@ -131,7 +131,7 @@ suite("interference of other clients", { concurrency: true }, () => {
     });
   }
 
-  test("a client that changes an object again and again wins, and the report says so", async () => {
+  test("a client that changes an object again and again wins, and the report names it", async () => {
     await using site = await openSite(world.plane);
     const { deployment_id, slug } = await site.deployed(newRun(site));
     const isFought = () => /keeps changing/.test(site.controlPlane.reports.get(deployment_id)?.cause?.message ?? "");

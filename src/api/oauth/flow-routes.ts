@@ -82,7 +82,7 @@ function pageOf(end: RequestEnd): Page {
   return { status: 200, title: "Connected", lines, facts };
 }
 
-/** Shows whose sign-in this is, so that nobody can trick another user into giving consent. */
+/** Shows whose sign-in this is, so that one user cannot trick another into giving consent. */
 function factsOf({ provider, request }: RequestEnd): [string, string][] {
   if (provider === undefined || request === undefined) return [];
   const { agent_id: agent, user_id: user } = request;

@@ -8,7 +8,7 @@ import { watchKind } from "../../../src/compute/kubernetes/watch/watch.ts";
 import { createLogger } from "../../../src/telemetry/log.ts";
 import { eventually } from "../../support/eventually.ts";
 
-test("a server that ends each watch at once is retried with pauses, and the log says so", async (context) => {
+test("a server that ends each watch at once is retried with pauses, which the log reports", async (context) => {
   let watches = 0;
   const server = createServer((request, response) => {
     if (request.url?.includes("watch=true")) watches += 1;

@@ -132,7 +132,7 @@ export class ApiServer {
     }
   }
 
-  /** Applies an object: sets its fields and removes those that we applied before, whoever else has changed it. */
+  /** Applies an object: sets its fields and removes those that we applied before, even if another client changed them. */
   apply(
     manifest: Manifest,
     signal: AbortSignal,

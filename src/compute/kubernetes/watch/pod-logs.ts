@@ -68,7 +68,7 @@ function inUtc(seconds: string, fraction: string, zone: string): string {
   return `${new Date(seconds + zone).toISOString().slice(0, 19)}${fraction}Z`;
 }
 
-/** Skips the rest of a second that is too large to read, and adds a line that says so. */
+/** Skips the rest of a second that is too large to read, and adds a line that reports the gap. */
 function nextSecond({ stamp, count }: Position, cutLine: string, podName: string): ReplicaLogChunk {
   const [, seconds, , zone = "Z"] = linePattern.exec(cutLine) ?? [];
   const begin = new Date(seconds === undefined ? `${stamp.slice(0, 19)}Z` : seconds + zone);
