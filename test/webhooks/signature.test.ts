@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
+import { Webhook } from "standardwebhooks";
 import { deliveryAttemptsMax, nextAttemptInMs } from "../../src/domain/webhook-schedule.ts";
 import { signedHeaders } from "../../src/webhooks/signature.ts";
 
@@ -15,6 +16,14 @@ test("signs as the Standard Webhooks specification requires", () => {
     "webhook-timestamp": "1614265330",
     "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
   });
+});
+
+test("the standardwebhooks library accepts our signatures during a rotation of the secret, and refuses a changed body", () => {
+  const body = '{"type":"revision.status"}';
+  const timestamp = Math.floor(Date.now() / 1_000);
+  const headers = signedHeaders({ id: "msg_1", timestamp, body }, ["whsec_bmV3LXNlY3JldC1vZi10aGUtdGVzdA==", secret]);
+  assert.deepEqual(new Webhook(secret).verify(body, headers), { type: "revision.status" });
+  assert.throws(() => new Webhook(secret).verify(`${body} `, headers), /signature/i);
 });
 
 test("the receiver in docs/guides/events.md accepts signed messages, and refuses changed or old ones and other secrets", async () => {
