@@ -1,7 +1,6 @@
 import path from "node:path";
 import v8 from "node:v8";
 import vm from "node:vm";
-import { sql } from "kysely";
 import pg from "pg";
 import { createApi } from "../src/api/app.ts";
 import { createGateway } from "../src/gateway/gateway.ts";
@@ -10,6 +9,7 @@ import { type Config, readConfig } from "../src/server/config.ts";
 import { listen } from "../src/server/listen.ts";
 import { startServer } from "../src/server/start.ts";
 import { type Db, openDatabase } from "../src/store/engine/database.ts";
+import { sql } from "../src/store/engine/sql.ts";
 import { EventFeed } from "../src/store/events/event-feed.ts";
 import { readOrCreateMasterKey } from "../src/store/secrets/master-key.ts";
 import { openSealer } from "../src/store/secrets/seal.ts";
@@ -39,7 +39,7 @@ process.on("disconnect", () => void close({ stopReplicas: true }).then(() => pro
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => {});
 
 async function answer(question: Question): Promise<unknown> {
-  if (question.ask === "row") return (await sql.raw(question.text).execute(db.kysely)).rows[0];
+  if (question.ask === "row") return (await db.query(sql.raw(question.text))).rows[0];
   if (question.ask === "writeEvents") return writeEvents(db, question.tenantId, question);
   if (question.ask === "writeManyEvents") return writeManyEvents(db, question.tenantId, question.count);
   if (question.ask === "readBack") return readBack(db, question.tenantId, question.count);

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { Kysely, PostgresDialect, sql } from "kysely";
 import { lockDeployment } from "../src/store/deployments/deployments.ts";
 import type { Db, Trx } from "../src/store/engine/database.ts";
+import { sql } from "../src/store/engine/sql.ts";
 import type { Sealer } from "../src/store/secrets/seal.ts";
 import { createWithoutHttp, type Owner } from "./requests.ts";
 
@@ -48,15 +48,15 @@ interface WrittenRow {
 
 /** Returns all rows of the transaction that created a deployment, without generated columns. */
 async function writtenBy(db: Db, { id }: { id: string }): Promise<WrittenRow[]> {
-  const { rows: columns } = await sql<{ table: string; columns: string[] }>`
+  const { rows: columns } = await db.query<{ table: string; columns: string[] }>(sql`
     select table_name as "table", array_agg(column_name::text order by ordinal_position) as columns
       from information_schema.columns where table_schema = 'public' and is_identity = 'NO'
-     group by table_name order by table_name`.execute(db.kysely);
+     group by table_name order by table_name`);
   const written: WrittenRow[] = [];
   for (const { table, columns: names } of columns) {
-    const { rows } = await sql<{ row: Record<string, unknown> }>`
-      select to_jsonb(t) as row from ${sql.table(table)} t
-       where t.xmin = (select xmin from deployments where id = ${id})`.execute(db.kysely);
+    const { rows } = await db.query<{ row: Record<string, unknown> }>(sql`
+      select to_jsonb(t) as row from ${sql.identifier(table)} t
+       where t.xmin = (select xmin from deployments where id = ${id})`);
     for (const { row } of rows)
       written.push({ table, row: Object.fromEntries(names.map((name) => [name, row[name]])) });
   }
@@ -149,15 +149,13 @@ function quoted(text: string): string {
 /** Runs store code without a database and records the statements that it would send. */
 async function statementsOf(act: (trx: Trx) => Promise<unknown>): Promise<{ text: string; values: unknown[] }[]> {
   const sent: { text: string; values: unknown[] }[] = [];
-  const client = {
-    async query(text: string, values: readonly unknown[]) {
+  const trx: Trx = {
+    isTransaction: true,
+    async query({ text, values }) {
       sent.push({ text, values: [...values] });
-      return { command: "SELECT", rowCount: 0, rows: [] };
+      return { rowCount: 0, rows: [] };
     },
-    release() {},
   };
-  const pool = { connect: async () => client, end: async () => {} };
-  const kysely = new Kysely({ dialect: new PostgresDialect({ pool: pool as never }) });
-  await act({ kysely } as unknown as Trx);
+  await act(trx);
   return sent;
 }

@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import type { Db, Trx } from "../src/store/engine/database.ts";
+import { sql } from "../src/store/engine/sql.ts";
 
 export interface WrittenEvent {
   id: number;
@@ -61,10 +61,10 @@ class Undone extends Error {}
 
 async function insert(db: Db | Trx, tenantId: string, rows: number): Promise<number[]> {
   const data = { from: "DEPLOYING", to: "DEPLOYED", because: "healthy, and traffic has moved", message: null };
-  const { rows: made } = await sql<{ id: number }>`
+  const { rows: made } = await db.query<{ id: number }>(sql`
     insert into events (tenant_id, deployment_id, revision_id, kind, data)
     select ${tenantId}, gen_random_uuid(), gen_random_uuid(), 'revision.status', ${JSON.stringify(data)}
-      from generate_series(1, ${rows}::int) returning id`.execute(db.kysely);
+      from generate_series(1, ${rows}::int) returning id`);
   return made.map(({ id }) => id);
 }
 
@@ -74,7 +74,7 @@ export async function readBack(db: Db, tenantId: string, count: number): Promise
   for (let index = 0; index < count; index += 1) {
     const [id] = await insert(db, tenantId, 1);
     const beganMs = performance.now();
-    await sql`select id, kind, data from events where id = ${id}`.execute(db.kysely);
+    await db.query(sql`select id, kind, data from events where id = ${id}`);
     latenciesMs.push(performance.now() - beganMs);
   }
   return latenciesMs;

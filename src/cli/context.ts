@@ -5,19 +5,18 @@ export type Environment = Record<string, string | undefined>;
 export type Output = Writable & { isTTY?: boolean; columns?: number };
 export type Input = Readable & { isTTY?: boolean };
 
-/** Server that `pierhead up` runs in this process. */
+/** A server in this process, as `pierhead up` needs it. */
 export interface RunningServer {
   url: string;
   credentials: { adminKey: string; workspaceId: string };
   close(): Promise<void>;
 }
 
-/** Result of a restore. */
 export interface Restored {
   /** When the backup was made, ISO 8601. */
   madeAt: string;
   deployments: number;
-  /** How many of them the server redeploys when it starts. */
+  /** Of them: those that are deployed again when the server starts. */
   redeployed: number;
 }
 
@@ -26,12 +25,12 @@ export type StartServer = (
   options: { stopReplicasOnClose: boolean },
 ) => Promise<RunningServer>;
 
-/** Starts the data plane that `pierhead listener` runs in this process. */
+/** A data plane in this process, as `pierhead listener` needs it. */
 export type StartListener = (environment: Environment) => Promise<{ url: string; close(): Promise<void> }>;
 
-/** All inputs and outputs of the command line. Commands access the process only through it. */
+/** Everything the command line gets from the world around it. Nothing else is read. */
 export interface CliContext {
-  /** Arguments without the program name. */
+  /** What follows the program's name. */
   argv: readonly string[];
   env: Environment;
   cwd: string;
@@ -42,8 +41,8 @@ export interface CliContext {
   signal: AbortSignal;
   startServer: StartServer;
   startListener: StartListener;
-  /** Migrates the database and returns the names of the applied migrations. */
+  /** Names of the migrations that were applied now. */
   migrate(environment: Environment): Promise<string[]>;
-  /** Restores a backup into an empty database and the data directory. */
+  /** Fills an empty database, and the data directory, with what a backup holds. */
   restore(environment: Environment, file: string, signal: AbortSignal): Promise<Restored>;
 }

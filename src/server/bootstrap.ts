@@ -1,10 +1,10 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { sql } from "kysely";
 import { mintApiKey } from "../auth/api-key.ts";
 import { modes } from "../domain/mode.ts";
 import { ensureBuiltinListener } from "../store/data-plane/listener-sessions.ts";
 import type { Db } from "../store/engine/database.ts";
+import { sql } from "../store/engine/sql.ts";
 import {
   type ApiKeyRow,
   createApiKey,
@@ -44,7 +44,7 @@ export interface Bootstrapped {
 export async function bootstrap(db: Db, config: Config): Promise<Bootstrapped> {
   const wantedKey = config.adminKey ?? (await readCredentials(config))?.api_key;
   return db.atomically(async () => {
-    await sql`lock table organizations in share row exclusive mode`.execute(db.kysely);
+    await db.query(sql`lock table organizations in share row exclusive mode`);
     const { organizationId, workspaceId } = await ensureWorkspace(db, config);
     const listenerId = await ensureBuiltinListener(db, config.compute);
     const admin = await ensureAdminKey(db, config, { wantedKey, organizationId, workspaceId });
@@ -80,10 +80,10 @@ const credentialsPath = (config: Config) => path.join(config.dataDir, "credentia
 /** The oldest workspace. */
 async function ensureWorkspace(db: Db, config: Config): Promise<{ organizationId: string; workspaceId: string }> {
   return db.transaction(async (trx) => {
-    const { rows } = await sql<{ organizationId: string; workspaceId: string | null }>`
+    const { rows } = await trx.query<{ organizationId: string; workspaceId: string | null }>(sql`
       select o.id as "organizationId", w.id as "workspaceId"
         from organizations o left join workspaces w on w.organization_id = o.id
-       order by w.created_at nulls last, w.id, o.created_at, o.id limit 1`.execute(trx.kysely);
+       order by w.created_at nulls last, w.id, o.created_at, o.id limit 1`);
     const organizationId =
       rows[0]?.organizationId ??
       (await createOrganization(trx, { name: "default", plan: modes[config.mode].defaultPlan }));

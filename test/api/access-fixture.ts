@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { sql } from "kysely";
 import type { TSchema } from "typebox";
 import { exampleOf } from "../../src/api/documents/schema-example.ts";
 import { createDeploymentExample } from "../../src/contract/examples.ts";
@@ -9,6 +8,7 @@ import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
 import { explainDeployment } from "../../src/reconciler/plan/explain.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
 import { createWorkspace } from "../../src/store/tenants/tenants.ts";
 import {
@@ -66,8 +66,8 @@ export async function startAccessFixture() {
     organization_id: async ({ organizationId }) => organizationId,
     workspace_id: async ({ tenantId }) => tenantId,
     secret_set_id: async (_owner, ids) => {
-      const { rows } = await sql<{ secret_set_id: string }>`
-        select secret_set_id from deployments where id = ${ids["deployment_id"]}`.execute(t.db.kysely);
+      const { rows } = await t.db.query<{ secret_set_id: string }>(sql`
+        select secret_set_id from deployments where id = ${ids["deployment_id"]}`);
       return rows[0]?.secret_set_id ?? "";
     },
   };
@@ -111,9 +111,7 @@ export async function startAccessFixture() {
 
   const revokedKey = async () => {
     const key = await t.mintKey();
-    const { rows } = await sql<{ id: string }>`select id from api_keys where prefix = ${key.split("_")[1]}`.execute(
-      t.db.kysely,
-    );
+    const { rows } = await t.db.query<{ id: string }>(sql`select id from api_keys where prefix = ${key.split("_")[1]}`);
     const reach = { organizationId: t.tenant.organizationId, workspaceId: null };
     assert.ok(await revokeApiKey(t.db, reach, rows[0]?.id ?? "", "test"));
     return key;
@@ -123,13 +121,13 @@ export async function startAccessFixture() {
   const theirs = await makeOwner(t.stranger, "theirs-alone");
   /** Returns every row that contains one of these ids, as text. */
   const rowsOf = async (ids: Ids): Promise<string[]> => {
-    const { rows: tables } = await sql<{ name: string }>`
+    const { rows: tables } = await t.db.query<{ name: string }>(sql`
       select table_name as name from information_schema.columns
-       where table_schema = 'public' and column_name = 'id' and data_type = 'uuid'`.execute(t.db.kysely);
+       where table_schema = 'public' and column_name = 'id' and data_type = 'uuid'`);
     const found = tables.map(({ name }) =>
-      sql<{ row: string }>`select one::text as row from ${sql.table(name)} one
+      t.db.query<{ row: string }>(sql`select one::text as row from ${sql.identifier(name)} one
          where exists (select 1 from unnest(${Object.values(ids)}::text[]) id where position(id in one::text) > 0)
-         order by 1`.execute(t.db.kysely),
+         order by 1`),
     );
     return (await Promise.all(found)).flatMap(({ rows }) => rows.map(({ row }) => row));
   };

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
 import { mayCall, reaches } from "../../src/auth/permissions.ts";
 import type { KeyScope } from "../../src/contract/administration/organization.ts";
 import { type ApiError, errors } from "../../src/contract/error.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { type OperationId, operations } from "../../src/contract/operations.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import type { KeyRole } from "../../src/store/tenants/api-keys.ts";
 import { type Ids, namedThings, secretText } from "../support/call-api.ts";
 import { type Owner, requestOf, samples, serviceKeyOf, startAccessFixture } from "./access-fixture.ts";
@@ -282,13 +282,11 @@ test("pages are the same for every caller and every id", async () => {
 
 test("no table contains a secret value in clear text", async () => {
   await make(operations.getDeployment, mine);
-  const { rows: tables } = await sql<{ name: string }>`
-    select table_name as name from information_schema.tables where table_schema = 'public'`.execute(t.db.kysely);
+  const { rows: tables } = await t.db.query<{ name: string }>(sql`
+    select table_name as name from information_schema.tables where table_schema = 'public'`);
   assert.ok(tables.length > 10);
   for (const { name } of tables) {
-    const { rows } = await sql<{ row: string }>`select one::text as row from ${sql.table(name)} one`.execute(
-      t.db.kysely,
-    );
+    const { rows } = await t.db.query<{ row: string }>(sql`select one::text as row from ${sql.identifier(name)} one`);
     assert.ok(!rows.some(({ row }) => row.includes(secretText)), name);
   }
 });

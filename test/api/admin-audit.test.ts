@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import type { InjectOptions } from "fastify";
-import { sql } from "kysely";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { type Ask, auditedCalls, type Prepared } from "../support/audited-calls.ts";
 import { deploymentNowhere } from "../support/call-api.ts";
 import { startApi } from "./harness.ts";
@@ -22,8 +22,8 @@ const newDeployment = () => ask("POST", "/v2/deployments", { ...deploymentNowher
 const newWorkspace = () => ask("POST", `${admin}/workspaces`, { name: randomUUID() });
 
 const rowsSince = async (id: number) => {
-  const { rows } = await sql<{ id: number; actor: string; action: string }>`
-    select id, actor, action from audit_log where id > ${id} order by id`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ id: number; actor: string; action: string }>(sql`
+    select id, actor, action from audit_log where id > ${id} order by id`);
   return rows;
 };
 const lastRow = async () => (await rowsSince(0)).at(-1)?.id ?? 0;
@@ -157,9 +157,9 @@ test("commits a change and its audit row in one transaction", async () => {
     ["workspaces", workspace.id],
     ["api_keys", key.id],
   ]) {
-    const { rows } = await sql<{ same: boolean }>`
-      select a.xmin::text = x.xmin::text as same from ${sql.table(table)} x join audit_log a on a.subject_id = x.id
-       where x.id = ${subject} order by a.id desc limit 1`.execute(t.db.kysely);
+    const { rows } = await t.db.query<{ same: boolean }>(sql`
+      select a.xmin::text = x.xmin::text as same from ${sql.identifier(table)} x join audit_log a on a.subject_id = x.id
+       where x.id = ${subject} order by a.id desc limit 1`);
     assert.deepEqual(rows, [{ same: true }], table);
   }
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
@@ -42,7 +42,7 @@ test("shows a new key once, accepts it at once, and never stores or shows it aga
   assert.deepEqual(read.body, { ...shown, last_used_at: read.body.last_used_at });
   const secret = key.slice(shown.prefix.length + 1); // a split would cut it at a "_" of its own
   for (const table of ["api_keys", "audit_log"]) {
-    const { rows } = await sql<{ row: string }>`select x::text as row from ${sql.table(table)} x`.execute(t.db.kysely);
+    const { rows } = await t.db.query<{ row: string }>(sql`select x::text as row from ${sql.identifier(table)} x`);
     assert.ok(!rows.some(({ row }) => row.includes(secret)), table);
   }
   assert.ok(!(await t.ask({ url: "/v2/admin/audit-log" })).text.includes(secret));

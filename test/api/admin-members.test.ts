@@ -4,9 +4,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { sql } from "kysely";
 import { digestOf, mintSessionToken } from "../../src/auth/api-key.ts";
 import { consoleHeader, sessionCookie } from "../../src/contract/administration/session.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createMemberSession, findMemberships } from "../../src/store/tenants/sessions.ts";
 import { eachDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -118,7 +118,7 @@ async function takeRoleAway({ db, ask }: TestApi): Promise<void> {
 
   const [isHeld, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   const holding = db.transaction(async (trx) => {
-    await sql`lock table idempotency_keys in share mode`.execute(trx.kysely);
+    await trx.query(sql`lock table idempotency_keys in share mode`);
     isHeld.resolve();
     await held.promise;
   });
@@ -126,9 +126,9 @@ async function takeRoleAway({ db, ask }: TestApi): Promise<void> {
   const headers = { "idempotency-key": randomUUID() };
   const change = ask({ method: "PATCH", url: `${url}/${body.id}`, payload: { role: "reader" }, headers });
   const waiting = () =>
-    sql`
+    db.query(sql`
       select 1 from pg_locks l join pg_database d on d.oid = l.database and d.datname = current_database()
-       where l.relation = 'idempotency_keys'::regclass and not l.granted`.execute(db.kysely);
+       where l.relation = 'idempotency_keys'::regclass and not l.granted`);
   await eventually(waiting, ({ rows }) => rows.length > 0);
   assert.equal(await look(), 200, "not committed yet");
   held.resolve();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi, type Tenant } from "./harness.ts";
 
 const t = await startApi();
@@ -152,7 +152,7 @@ test("refuses to delete a workspace with deployments; an empty one goes with its
     [refused.status, refused.body.detail],
     [409, "The workspace cannot be deleted: it has 1 deployment. Delete them first."],
   );
-  await sql`delete from deployments where id = ${deploymentId}`.execute(t.db.kysely);
+  await t.db.query(sql`delete from deployments where id = ${deploymentId}`);
   assert.equal((await admin("DELETE", `/workspaces/${id}`, organizationKey)).status, 204);
   assert.equal((await t.ask({ url: "/v2/deployments", key })).status, 401);
   assert.equal((await deployIn(id, "bot")).status, 403);

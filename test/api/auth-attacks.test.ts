@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { assertPlainRefusal, canary, startAuthFixture } from "./auth-fixture.ts";
 
 const w = await startAuthFixture();
@@ -69,7 +69,7 @@ const attacks: Attack[] = [
   { name: "an array as the state", query: ({ state }) => `code=${code}&state[]=${state}` },
   {
     name: "a state that has expired",
-    before: ({ authId }) => sql`update oauth_requests set expires_at = now() where id = ${authId}`.execute(t.db.kysely),
+    before: ({ authId }) => t.db.query(sql`update oauth_requests set expires_at = now() where id = ${authId}`),
     query: ({ state }) => ({ code, state }),
     isSpent: true,
   },
@@ -171,7 +171,7 @@ const attacks: Attack[] = [
     name: "no issuer from a provider that promised one",
     provider: knownIssuer,
     before: ({ provider }) =>
-      sql`update oauth_providers set names_issuer = true where provider_id = ${provider}`.execute(t.db.kysely),
+      t.db.query(sql`update oauth_providers set names_issuer = true where provider_id = ${provider}`),
     query: ({ state }) => ({ code, state }),
     isSpent: true,
   },

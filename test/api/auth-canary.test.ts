@@ -3,9 +3,9 @@ import { spawnSync } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { sql } from "kysely";
 import { pino } from "pino";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { disguises } from "../support/canary.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -22,10 +22,10 @@ async function backupOf(db: Db, databaseUrl: string | undefined): Promise<string
     assert.equal(dump.status, 0, dump.stderr);
     return dump.stdout;
   }
-  const { rows: tables } = await sql<{ name: string }>`
-    select table_name as name from information_schema.tables where table_schema = 'public'`.execute(db.kysely);
+  const { rows: tables } = await db.query<{ name: string }>(sql`
+    select table_name as name from information_schema.tables where table_schema = 'public'`);
   const dumps = tables.map(({ name }) =>
-    sql<{ row: string }>`select one::text as row from ${sql.table(name)} one`.execute(db.kysely),
+    db.query<{ row: string }>(sql`select one::text as row from ${sql.identifier(name)} one`),
   );
   return (await Promise.all(dumps)).flatMap(({ rows }) => rows.map(({ row }) => row)).join("\n");
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, beforeEach } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startOAuthServer } from "../support/oauth-server.ts";
 import { type Answer, startApi, type TestApi } from "./harness.ts";
 
@@ -77,13 +77,13 @@ export async function authFixtureOf(t: TestApi) {
 
   /** Makes all its tokens look expired. */
   const expireTokens = (provider: string) =>
-    sql`update oauth_tokens t set expires_at = now() - interval '1 second' from oauth_providers p
-         where p.id = t.provider_row_id and p.provider_id = ${provider}`.execute(t.db.kysely);
+    t.db.query(sql`update oauth_tokens t set expires_at = now() - interval '1 second' from oauth_providers p
+         where p.id = t.provider_row_id and p.provider_id = ${provider}`);
 
   const countTokens = async (provider: string): Promise<number> => {
-    const { rows } = await sql<{ count: number }>`
+    const { rows } = await t.db.query<{ count: number }>(sql`
       select count(*) as count from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
-       where p.provider_id = ${provider}`.execute(t.db.kysely);
+       where p.provider_id = ${provider}`);
     return rows[0]?.count ?? 0;
   };
 

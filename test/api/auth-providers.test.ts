@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { authFixtureOf } from "./auth-fixture.ts";
 import { startApi } from "./harness.ts";
 
@@ -54,7 +54,7 @@ test("creates, reads, lists, changes and deletes a provider without ever showing
 
   for (const { text } of [made, patched, await t.ask({ url })]) assert.ok(!text.includes("canary"));
   for (const table of ["oauth_providers", "audit_log"]) {
-    const { rows } = await sql<{ row: string }>`select t::text as row from ${sql.table(table)} t`.execute(t.db.kysely);
+    const { rows } = await t.db.query<{ row: string }>(sql`select t::text as row from ${sql.identifier(table)} t`);
     assert.ok(rows.length > 0 && !rows.some(({ row }) => row.includes("canary")), table);
   }
 

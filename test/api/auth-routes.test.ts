@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { signServiceKey } from "../support/service-key.ts";
 import { startAuthFixture } from "./auth-fixture.ts";
 
@@ -102,8 +102,9 @@ test("a check without sign-in starts nothing", async () => {
   const provider = await w.addProvider();
   const { body } = await w.authenticate(provider, { check_only: true });
   assert.deepEqual([body.status, body.url, body.auth_id], ["connection_required", null, null]);
-  const { rows } = await sql`select 1 from oauth_requests r join oauth_providers p on p.id = r.provider_row_id
-    where p.provider_id = ${provider}`.execute(t.db.kysely);
+  const { rows } =
+    await t.db.query(sql`select 1 from oauth_requests r join oauth_providers p on p.id = r.provider_row_id
+    where p.provider_id = ${provider}`);
   assert.equal(rows.length, 0);
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { mock, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { insertAuthRequest } from "../../src/store/oauth/oauth-requests.ts";
 import { saveToken } from "../../src/store/oauth/oauth-tokens.ts";
 import { eventually } from "../support/eventually.ts";
@@ -107,8 +107,8 @@ test("a temporary outage of the provider loses no token", async () => {
 test("gives out a token that is still valid for some seconds while the provider is unreachable", async () => {
   const provider = await w.addProvider();
   await w.connect(provider);
-  await sql`update oauth_tokens t set expires_at = now() + interval '40 seconds' from oauth_providers p
-             where p.id = t.provider_row_id and p.provider_id = ${provider}`.execute(t.db.kysely);
+  await t.db.query(sql`update oauth_tokens t set expires_at = now() + interval '40 seconds' from oauth_providers p
+             where p.id = t.provider_row_id and p.provider_id = ${provider}`);
   as.answer = () => ({ status: 500, text: "" });
   assert.equal((await w.authenticate(provider)).body.status, "completed");
 });
@@ -129,10 +129,10 @@ test("setting the clock back does not make an expired token valid again", async 
   await followed();
   const { rows } = await eventually(
     () =>
-      sql<{ s: number }>`
+      t.db.query<{ s: number }>(sql`
         select extract(epoch from t.expires_at - now())::float8 as s
           from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
-         where p.provider_id = ${provider}`.execute(t.db.kysely),
+         where p.provider_id = ${provider}`),
     ({ rows }) => (rows[0]?.s ?? Infinity) < 3_660,
   );
   assert.ok((rows[0]?.s ?? 0) > 3_400, JSON.stringify(rows));
@@ -327,8 +327,8 @@ test("rejects a token whose provider was deleted meanwhile, like one of an unkno
 
 test("a sign-in whose provider or token was deleted meanwhile is rejected, or replaces nothing", async () => {
   const provider_id = await w.addProvider();
-  const { rows } = await sql<{ id: string; token_url: string; client_id: string }>`
-    select id, token_url, client_id from oauth_providers where provider_id = ${provider_id}`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ id: string; token_url: string; client_id: string }>(sql`
+    select id, token_url, client_id from oauth_providers where provider_id = ${provider_id}`);
   const found = { ...(rows[0] as (typeof rows)[0]), provider_id };
   const begin = (id: string, provider: typeof found) => {
     const subject = { tenantId: t.tenant.tenantId, userId: "alice", agentId: null };
@@ -338,8 +338,8 @@ test("a sign-in whose provider or token was deleted meanwhile is rejected, or re
   };
   const id = randomUUID();
   await begin(id, found);
-  const { rows: kept } = await sql<{ replaces_token_id: string | null }>`
-    select replaces_token_id from oauth_requests where id = ${id}`.execute(t.db.kysely);
+  const { rows: kept } = await t.db.query<{ replaces_token_id: string | null }>(sql`
+    select replaces_token_id from oauth_requests where id = ${id}`);
   assert.deepEqual(kept, [{ replaces_token_id: null }]);
   await assert.rejects(begin(randomUUID(), { ...found, id: randomUUID() }), { code: "oauthProviderNotFound" });
 });
@@ -349,7 +349,7 @@ test("rejects a token that is deleted while it is connected to an agent, like an
   const url = "/v2/auth/agents/bot/connections";
   const transaction = t.db.transaction.bind(t.db);
   const afterLook = context.mock.method(t.db, "transaction", async (...args: Parameters<typeof transaction>) => {
-    await sql`delete from oauth_tokens where id = ${id}`.execute(t.db.kysely);
+    await t.db.query(sql`delete from oauth_tokens where id = ${id}`);
     return transaction(...args);
   });
   const { status, body } = await w.post(url, { oauth_token_id: id }, asUser("alice"));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
 import { changeWorkspace, createWorkspace } from "../../src/store/tenants/tenants.ts";
 import { startApi } from "./harness.ts";
@@ -103,8 +103,8 @@ test("an expired key is rejected from its expiry on, and a revoked one soon afte
   assert.equal((await list({ "x-api-key": expired })).status, 401);
   const revoked = await t.mintKey();
   assert.equal((await list({ "x-api-key": revoked })).status, 200);
-  const { rows } = await sql<{ id: string }>`select id from api_keys where prefix = ${revoked.split("_")[1]}`.execute(
-    t.db.kysely,
+  const { rows } = await t.db.query<{ id: string }>(
+    sql`select id from api_keys where prefix = ${revoked.split("_")[1]}`,
   );
   const revoke = (organizationId: string) =>
     revokeApiKey(t.db, { organizationId, workspaceId: null }, rows[0]?.id ?? "", "test");
@@ -117,10 +117,9 @@ test("records when a key was last used", async () => {
   const key = await t.mintKey();
   await list({ "x-api-key": key });
   await until(async () => {
-    const { rows } =
-      await sql`select 1 from api_keys where prefix = ${key.split("_")[1]} and last_used_at is not null`.execute(
-        t.db.kysely,
-      );
+    const { rows } = await t.db.query(
+      sql`select 1 from api_keys where prefix = ${key.split("_")[1]} and last_used_at is not null`,
+    );
     return rows.length === 1;
   });
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createWorkspace } from "../../src/store/tenants/tenants.ts";
 import { startApi } from "./harness.ts";
 
@@ -78,8 +78,8 @@ test("rejects no id, an invalid id and more than a hundred with 422 and deletes 
 
 test("deletes a deployment's previews with it", async () => {
   const [parent, preview, other] = [await create(), await create(), await create()];
-  await sql`update deployments set parent_deployment_id = ${parent}, is_preview = true where id = ${preview}`.execute(
-    t.db.kysely,
+  await t.db.query(
+    sql`update deployments set parent_deployment_id = ${parent}, is_preview = true where id = ${preview}`,
   );
   assert.equal((await t.ask({ method: "DELETE", url: `${url}/${parent}` })).status, 204);
   assert.deepEqual(await Promise.all([parent, preview, other].map(statusOf)), [

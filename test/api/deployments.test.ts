@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
@@ -49,8 +49,8 @@ test("an image's own address can be removed again, and reading it does not creat
   const { body: made } = await create(bodyOf("external_docker", "addressed"));
   const read = async () => (await t.ask({ url: `/v2/deployments/${made.id}` })).body;
   const stored = async () => {
-    const { rows } = await sql<{ url: string | null }>`
-      select source_config ->> 'custom_url' as url from deployments where id = ${made.id}`.execute(t.db.kysely);
+    const { rows } = await t.db.query<{ url: string | null }>(sql`
+      select source_config ->> 'custom_url' as url from deployments where id = ${made.id}`);
     return rows[0]?.url;
   };
   const { custom_url } = made.source_config;
@@ -149,7 +149,7 @@ test("sorts lists as requested, each order the reverse of the other, page by pag
   for (const name of ["order-b", "order-c", "order-a"]) await create(bodyOf("github", name));
   const { body } = await t.ask({ url: "/v2/deployments?name=order-c" });
   await patch(body.resources[0].id, { display_name: "changed last" });
-  await sql`update deployments set status = 'READY' where name = 'order-a'`.execute(t.db.kysely);
+  await t.db.query(sql`update deployments set status = 'READY' where name = 'order-a'`);
   for (const [by, usual] of [
     ["name", ["a", "b", "c"]],
     ["created_at", ["a", "c", "b"]],
@@ -208,8 +208,8 @@ test("shows the commit of the latest revision as soon as it is resolved", async 
   const commitOf = async () => (await t.ask({ url: `/v2/deployments/${body.id}` })).body.source_revision_config;
   assert.equal((await commitOf()).repo_commit_sha, null);
   const sha = "0123456789abcdef0123456789abcdef01234567";
-  await sql`update revisions set source_revision_config = source_revision_config || ${JSON.stringify({ repo_commit_sha: sha })}::jsonb
-             where id = ${body.latest_revision_id}`.execute(t.db.kysely);
+  await t.db.query(sql`update revisions set source_revision_config = source_revision_config || ${JSON.stringify({ repo_commit_sha: sha })}::jsonb
+             where id = ${body.latest_revision_id}`);
   assert.equal((await commitOf()).repo_commit_sha, sha);
   const listed = await t.ask({ url: "/v2/deployments?name=committed" });
   assert.equal(listed.body.resources[0].source_revision_config.repo_commit_sha, sha);

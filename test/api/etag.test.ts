@@ -4,7 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { eachDatabase } from "../support/database.ts";
 import { startApi, startApiOn, type TestApi } from "./harness.ts";
 
@@ -35,7 +35,7 @@ test("the ETag of a deployment and of a revision changes exactly when they chang
     assert.equal(await tagAt(t, url), tag);
   }
   const [deployment, revision] = [await tagAt(t, at), await tagAt(t, revisionAt)];
-  await sql`update revisions set status = 'QUEUED' where deployment_id = ${id}`.execute(t.db.kysely);
+  await t.db.query(sql`update revisions set status = 'QUEUED' where deployment_id = ${id}`);
   assert.notEqual(await tagAt(t, revisionAt), revision);
   assert.equal(await tagAt(t, at), deployment);
   const changed = await t.ask({ method: "PATCH", url: at, payload: { secrets: [{ name: "A", value: "1" }] } });
@@ -68,7 +68,7 @@ test("rejects a change that was made for an older state with 412, for every oper
     const { at, revisionAt, id } = await make();
     const old = await tagAt(t, at);
     await t.ask({ method: "PATCH", url: at, payload: { display_name: "meanwhile" } });
-    await sql`update revisions set status = 'INTERRUPTED' where deployment_id = ${id}`.execute(t.db.kysely);
+    await t.db.query(sql`update revisions set status = 'INTERRUPTED' where deployment_id = ${id}`);
     const url = under === "/redeploy" ? revisionAt + under : at + under;
     const send = (ifMatch: string) =>
       t.ask({ method, url, headers: { "if-match": ifMatch }, ...(method !== "DELETE" && { payload: {} }) });

@@ -3,10 +3,10 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { errors } from "../../src/contract/error.ts";
 import type { Event } from "../../src/contract/logs/event.ts";
 import { eventStreamsMax } from "../../src/domain/limits.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
 import { moveRevision } from "../../src/store/revisions/revisions.ts";
 import { type EventReader, readEventStream } from "../support/event-reader.ts";
@@ -158,9 +158,9 @@ test("a reconnected stream continues after the last event seen, by header or que
 
 test("a cursor older than the stored events causes a reset on a stream and 410 on a page", async () => {
   const made = await make();
-  const { rows } = await sql<{ id: number }>`select max(id) as id from events`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ id: number }>(sql`select max(id) as id from events`);
   const newest = rows[0]?.id ?? 0;
-  await sql`delete from events where id < ${newest}`.execute(t.db.kysely);
+  await t.db.query(sql`delete from events where id < ${newest}`);
   for (const place of [1, newest + 1_000]) {
     const stream = await watch("/v2/events", { "last-event-id": String(place) });
     await eventually(() => stream.messages, count(1));
@@ -242,10 +242,8 @@ test("a slow client is served at its own pace and misses nothing", async () => {
   slow.pause();
   const filler = "x".repeat(20_000);
   for (let i = 0; i < 300; i += 1) {
-    await sql`insert into events (tenant_id, deployment_id, kind, data)
-              values (${t.tenant.tenantId}, ${made.id}, 'deployment.changed', ${JSON.stringify({ i, filler })})`.execute(
-      t.db.kysely,
-    );
+    await t.db.query(sql`insert into events (tenant_id, deployment_id, kind, data)
+              values (${t.tenant.tenantId}, ${made.id}, 'deployment.changed', ${JSON.stringify({ i, filler })})`);
   }
   t.db.changes.wakeWatchers();
   const fast = await watch(`${path}?after=${slow.lastId}`);
@@ -272,8 +270,8 @@ test("an idle stream sends heartbeats, advances the client's cursor, and ends wh
     ({ comments, lastId }) => comments >= 2 && Number(lastId) > Number(began),
   );
   assert.deepEqual(stream.messages, []);
-  await sql`update api_keys set revoked_at = now()
-             where id = (select id from api_keys order by created_at desc limit 1)`.execute(t.db.kysely);
+  await t.db.query(sql`update api_keys set revoked_at = now()
+             where id = (select id from api_keys order by created_at desc limit 1)`);
   await eventually(() => stream.isEnded, Boolean);
   assert.equal((await watch("/v2/events", {}, key)).status, 401);
 });
@@ -281,9 +279,9 @@ test("an idle stream sends heartbeats, advances the client's cursor, and ends wh
 test("a stream ends when its deployment is deleted", async () => {
   const made = await make();
   const stream = await watch(`/v2/deployments/${made.id}/events?types=deployment.deleted`);
-  await sql`delete from deployments where id = ${made.id}`.execute(t.db.kysely);
-  await sql`insert into events (tenant_id, deployment_id, kind, data)
-            values (${t.tenant.tenantId}, ${made.id}, 'deployment.deleted', '{"name": "gone"}')`.execute(t.db.kysely);
+  await t.db.query(sql`delete from deployments where id = ${made.id}`);
+  await t.db.query(sql`insert into events (tenant_id, deployment_id, kind, data)
+            values (${t.tenant.tenantId}, ${made.id}, 'deployment.deleted', '{"name": "gone"}')`);
   t.db.changes.wakeWatchers();
   await eventually(() => stream.isEnded, Boolean);
   assert.deepEqual(types(stream.messages), ["deployment.deleted"]);

@@ -4,10 +4,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { sql } from "kysely";
 import { createKeyring } from "../../src/auth/keyring.ts";
 import { takesIdempotencyKey } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { trimOlder } from "../../src/store/maintenance/retention.ts";
 import { savedResponseDays } from "../../src/store/tenants/idempotency-keys.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -35,10 +35,10 @@ function send(api: TestApi, { method = "POST", url, payload, under }: Sent): Pro
 
 /** Counts of the workspace's rows, which a request that ran twice would leave twice. */
 async function effects(api: TestApi): Promise<Record<string, number>> {
-  const { rows } = await sql<Record<string, number>>`
+  const { rows } = await api.db.query<Record<string, number>>(sql`
     select (select count(*) from deployments) as deployments, (select count(*) from revisions) as revisions,
            (select count(*) from audit_log where actor like 'key:%') as audited, (select count(*) from uploads) as uploads,
-           (select sum(generation)::int from reconcile_queue) as passes`.execute(api.db.kysely);
+           (select sum(generation)::int from reconcile_queue) as passes`);
   return rows[0] as Record<string, number>;
 }
 
@@ -111,7 +111,7 @@ test("a refusal is not saved: the same request runs again once its cause is gone
   const { body: made } = await send(t, { url: "/v2/deployments", payload: image("taken") });
   const refused = await send(t, { url: "/v2/deployments", payload: image("taken"), under });
   assert.equal(refused.status, 409);
-  await sql`update deployments set name = 'freed' where id = ${made.id}`.execute(t.db.kysely);
+  await t.db.query(sql`update deployments set name = 'freed' where id = ${made.id}`);
   assert.equal((await send(t, { url: "/v2/deployments", payload: image("taken"), under })).status, 201);
 });
 
@@ -130,15 +130,13 @@ test("a saved response is encrypted and deleted after a day", async () => {
   const under = "kept";
   const first = await send(t, { url: "/v2/deployments", payload: image("kept"), under });
   assert.match(first.text, /sk-canary/);
-  const { rows } = await sql<{ row: string; sealed: Buffer }>`
-    select k::text as row, sealed from idempotency_keys k where key = ${under}`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ row: string; sealed: Buffer }>(sql`
+    select k::text as row, sealed from idempotency_keys k where key = ${under}`);
   assert.ok(rows[0] && !`${rows[0].row}${rows[0].sealed.toString("latin1")}`.includes("canary"));
   const trim = () => trimOlder(t.db, "idempotency_keys", { days: savedResponseDays }, new AbortController().signal);
   await trim();
   assert.equal((await send(t, { url: "/v2/deployments", payload: image("kept"), under })).status, 201);
-  await sql`update idempotency_keys set created_at = now() - interval '25 hours' where key = ${under}`.execute(
-    t.db.kysely,
-  );
+  await t.db.query(sql`update idempotency_keys set created_at = now() - interval '25 hours' where key = ${under}`);
   assert.equal(savedResponseDays, 1);
   assert.equal(await trim(), 1);
   assert.equal((await send(t, { url: "/v2/deployments", payload: image("kept"), under })).status, 409);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi, type TestApi } from "./harness.ts";
 
 const t = await startApi();
@@ -131,7 +131,7 @@ test("only organizations with a self-hosted enterprise plan have listeners, wher
         `Listeners cannot be created for LangSmith workspace ID '${tenantId}'. ` +
         "Creating listeners is only allowed for LangSmith organizations with self-hosted enterprise plans.",
     };
-    await sql`update organizations set plan = 'cloud' where id = ${organizationId}`.execute(other.db.kysely);
+    await other.db.query(sql`update organizations set plan = 'cloud' where id = ${organizationId}`);
     for (const [method, path, payload] of [
       ["GET", url, undefined],
       ["POST", url, k8s("x")],
@@ -157,9 +157,9 @@ test("a listener's key opens only its session; a new key ends all but the previo
 
   const renew = async () => (await t.ask({ method: "POST", url: `${url}/${body.id}/key` })).body.listener_key;
   const [second, third] = [await renew(), await renew()];
-  const { rows } = await sql<{ revoked: boolean; lasts_s: number | null }>`
+  const { rows } = await t.db.query<{ revoked: boolean; lasts_s: number | null }>(sql`
     select revoked_at is not null as revoked, extract(epoch from expires_at - now())::int as lasts_s
-      from api_keys where listener_id = ${body.id} order by created_at`.execute(t.db.kysely);
+      from api_keys where listener_id = ${body.id} order by created_at`);
   assert.deepEqual(
     rows.map(({ revoked }) => revoked),
     [true, false, false],
@@ -168,8 +168,9 @@ test("a listener's key opens only its session; a new key ends all but the previo
   assert.equal(rows[2]?.lasts_s, null);
   for (const key of [second, third]) assert.equal((await openSession(key)).status, 201);
   assert.equal((await remove(body.id)).status, 204);
-  const { rows: keys } =
-    await sql`select 1 from api_keys where listener_id = ${body.id} and revoked_at is null`.execute(t.db.kysely);
+  const { rows: keys } = await t.db.query(
+    sql`select 1 from api_keys where listener_id = ${body.id} and revoked_at is null`,
+  );
   assert.equal(keys.length, 0);
 });
 
@@ -208,8 +209,8 @@ test("an enrollment token is exchanged for the listener's key once, within a day
   assert.equal((await enroll(token)).status, 401);
 
   const { enrollment_token: late } = await ask();
-  await sql`update api_keys set expires_at = now() - interval '1 second' where listener_id = ${body.id} and one_time`.execute(
-    t.db.kysely,
+  await t.db.query(
+    sql`update api_keys set expires_at = now() - interval '1 second' where listener_id = ${body.id} and one_time`,
   );
   assert.equal((await enroll(late)).status, 401);
   const { enrollment_token: open } = await ask();
@@ -223,8 +224,8 @@ test("the audit log has every change, and no key", async () => {
   await patch(body.id, { compute_config: { k8s_namespaces: ["b", "c"] } });
   await t.ask({ method: "POST", url: `${url}/${body.id}/key` });
   await remove(body.id);
-  const { rows } = await sql<{ action: string; row: string }>`
-    select action, a::text as row from audit_log a where subject_id = ${body.id} order by id`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ action: string; row: string }>(sql`
+    select action, a::text as row from audit_log a where subject_id = ${body.id} order by id`);
   assert.deepEqual(
     rows.map(({ action }) => action),
     ["listener.create", "listener.patch", "listener.replace_key", "listener.delete"],

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { appendLogEntries, type LogLevelName } from "../../src/store/logs/log-entries.ts";
 import { startApi } from "./harness.ts";
 
@@ -37,9 +37,7 @@ const append = (kind: "build" | "deploy", lines: [message: string, level?: LogLe
     })),
   );
 const settle = (status: string, since = "now() - interval '1 hour'") =>
-  sql`update revisions set status = ${status}, status_since = ${sql.raw(since)} where id = ${revisionId}`.execute(
-    t.db.kysely,
-  );
+  t.db.query(sql`update revisions set status = ${status}, status_since = ${sql.raw(since)} where id = ${revisionId}`);
 const build = (payload: object) =>
   t.ask({ method: "POST", url: `${project}/revisions/${revisionId}/build_logs`, payload });
 const messages = (answer: { body: { logs: { message: string }[] } }) => answer.body.logs.map(({ message }) => message);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { createProviderFetch } from "../../src/auth/oauth/outbound.ts";
 import { Oidc } from "../../src/auth/oidc.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createWorkspace } from "../../src/store/tenants/tenants.ts";
 import { startIdentityProvider, type Told } from "../support/identity-provider.ts";
 import { startApi } from "./harness.ts";
@@ -171,7 +171,7 @@ test("a sign-in ends once, in the browser that started it, and in time", async (
   assert.equal(tokenCalls(), before + 1);
 
   const late = provider.signIn(other.location).parameters;
-  await sql`update sign_ins set expires_at = now() - interval '1 second'`.execute(t.db.kysely);
+  await t.db.query(sql`update sign_ins set expires_at = now() - interval '1 second'`);
   assert.equal((await finish(other.pair, late)).status, 400);
   const forged = provider.signIn((await begin()).location).parameters;
   assert.equal((await finish("pierhead_sign_in=phs_invented", forged)).status, 400);
@@ -255,8 +255,8 @@ test("changing or ending a membership takes effect at once and ends sessions wit
 test("stored sign-ins and sessions cannot be used to sign in", async () => {
   const { pair } = await begin();
   const { session } = await signIn(verified("ada@example.org"));
-  const { rows } = await sql<{ row: string }>`
-    select n::text as row from sign_ins n union all select s::text from sessions s`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ row: string }>(sql`
+    select n::text as row from sign_ins n union all select s::text from sessions s`);
   const secrets = [pair, session].map((one) => one.split("=")[1] ?? "");
   assert.ok(rows.length > 1 && secrets.every((secret) => secret.length > 40));
   for (const { row } of rows) assert.ok(!secrets.some((secret) => row.includes(secret)));

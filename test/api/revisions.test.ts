@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
@@ -20,7 +20,7 @@ async function createGithub(name: string) {
 
 /** Moves a revision as the reconciler would, so that a later status can be tested. */
 const settle = (revisionId: string, status: string) =>
-  sql`update revisions set status = ${status} where id = ${revisionId}`.execute(t.db.kysely);
+  t.db.query(sql`update revisions set status = ${status} where id = ${revisionId}`);
 
 const post = (url: string, payload?: object) => t.ask({ method: "POST", url, ...(payload && { payload }) });
 
@@ -112,12 +112,10 @@ test("a redeploy runs the named revision's code with the current settings", asyn
   assert.equal(early.status, 400);
   await settle(first, "DEPLOYED");
   const artifact = randomUUID();
-  await sql`insert into artifacts (id, tenant_id, key, manifest) values (${artifact}, ${t.tenant.tenantId}, 'key-1', '{"rollout":"rolling","digest":"sha256:1","builder":"2"}')`.execute(
-    t.db.kysely,
+  await t.db.query(
+    sql`insert into artifacts (id, tenant_id, key, manifest) values (${artifact}, ${t.tenant.tenantId}, 'key-1', '{"rollout":"rolling","digest":"sha256:1","builder":"2"}')`,
   );
-  await sql`update revisions set artifact_id = ${artifact}, artifact_key = 'key-1' where id = ${first}`.execute(
-    t.db.kysely,
-  );
+  await t.db.query(sql`update revisions set artifact_id = ${artifact}, artifact_key = 'key-1' where id = ${first}`);
   await t.ask({
     method: "PATCH",
     url,

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { gunzipSync } from "node:zlib";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
 import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
@@ -75,8 +75,8 @@ test("a session ends with its key and at its own expiry", async () => {
   assert.equal((await askAs(first.pair)).status, 200);
   const reach = { organizationId: null, workspaceId: null };
   assert.ok(await revokeApiKey(t.db, reach, first.body.api_key_id, "test"));
-  await sql`update sessions set expires_at = now() - interval '1 second' where api_key_id = ${second.body.api_key_id}`.execute(
-    t.db.kysely,
+  await t.db.query(
+    sql`update sessions set expires_at = now() - interval '1 second' where api_key_id = ${second.body.api_key_id}`,
   );
   await t.ask({
     method: "DELETE",
@@ -103,7 +103,7 @@ test("a session has the same role, workspace and organization as its key", async
 test("stores only a digest of the token and records the sign-in in the audit log", async () => {
   const { pair, body } = await signIn(t.tenant.adminKey);
   const token = pair.split("=")[1] ?? "";
-  const { rows } = await sql<{ row: string }>`select s::text as row from sessions s`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ row: string }>(sql`select s::text as row from sessions s`);
   assert.ok(rows.length > 0 && !rows.some(({ row }) => row.includes(token)));
   const log = await t.ask({ url: "/v2/admin/audit-log?action=session.create" });
   assert.equal(log.body.items[0].subject_id, body.api_key_id);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi();
@@ -35,9 +35,9 @@ test("a new deployment has the smallest size of its kind; development types have
 test("another size creates a revision of the same commit, triggered by the tier; the same size creates none", async () => {
   const made = await create("resized", "prod");
   const sha = "0123456789abcdef0123456789abcdef01234567";
-  await sql`update revisions set status = 'DEPLOYED',
+  await t.db.query(sql`update revisions set status = 'DEPLOYED',
              source_revision_config = source_revision_config || ${JSON.stringify({ repo_commit_sha: sha })}::jsonb
-             where id = ${made.latest_revision_id}`.execute(t.db.kysely);
+             where id = ${made.latest_revision_id}`);
   const same = await resize(made.id, { deployment_tier: "DEDICATED_S" });
   assert.deepEqual([same.status, same.body.latest_revision_id], [200, made.latest_revision_id]);
   const { status, body } = await resize(made.id, { deployment_tier: "DEDICATED_M" });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { langsmithProjects } from "../../src/integrations/langsmith-projects.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startTracingServer } from "../support/tracing-server.ts";
 import { startApi } from "./harness.ts";
 
@@ -28,8 +28,8 @@ test("two workspaces may use one name: their tracing projects get different name
   const second = await create("shared");
   assert.deepEqual([first.status, second.status], [201, 201]);
   assert.notEqual(second.body.tracer_session_id, first.body.tracer_session_id);
-  const { rows } = await sql<{ project: string; status: string }>`
-    select project, status from tracing_projects where name = 'shared' order by created_at`.execute(t.db.kysely);
+  const { rows } = await t.db.query<{ project: string; status: string }>(sql`
+    select project, status from tracing_projects where name = 'shared' order by created_at`);
   assert.deepEqual(rows[0], { project: "shared", status: "wanted" });
   assert.match(rows[1]?.project ?? "", /^shared-[0-9a-f]{8}$/);
 });
@@ -46,8 +46,8 @@ test("refuses an existing project; an unreachable backend is no reason, unless w
   assert.deepEqual([refused.status, refused.body], [409, taken("foreign")]);
   tracing.state = "away";
   assert.equal((await create("unasked")).status, 201);
-  await sql`update tracing_projects set deployment_id = null where name = 'unasked'`.execute(t.db.kysely);
-  await sql`delete from deployments where name = 'unasked'`.execute(t.db.kysely);
+  await t.db.query(sql`update tracing_projects set deployment_id = null where name = 'unasked'`);
+  await t.db.query(sql`delete from deployments where name = 'unasked'`);
   const left = await create("unasked");
   assert.deepEqual([left.status, left.body], [409, taken("unasked")]);
   tracing.state = "up";

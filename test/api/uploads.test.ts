@@ -8,8 +8,8 @@ import path from "node:path";
 import { Readable } from "node:stream";
 import { after, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { sql } from "kysely";
 import { receiveFile } from "../../src/api/uploads/receive-upload.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { eventually } from "../support/eventually.ts";
 import { startApi } from "./harness.ts";
 
@@ -144,7 +144,7 @@ test("a deleted deployment accepts no archive, not even one in transit, and leav
       await deleting(id);
       await rm(path.join(t.dataDir, "uploads", id), { recursive: true, force: true });
     },
-    gone: (id) => sql`delete from deployments where id = ${id}`.execute(t.db.kysely),
+    gone: (id) => t.db.query(sql`delete from deployments where id = ${id}`),
   };
   for (const [name, end] of Object.entries(ends)) {
     for (const isBegun of [false, true]) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "./harness.ts";
 
 const t = await startApi({ allowPrivateNetwork: false });
@@ -38,7 +38,7 @@ test("creates, reads, lists, changes and deletes a webhook; its secret is shown 
   const replaced = await t.ask({ method: "POST", url: `${at}/secret` });
   assert.notEqual(replaced.body.secret, secret);
   for (const table of ["webhooks", "audit_log", "events", "idempotency_keys"]) {
-    const { rows } = await sql<{ row: string }>`select t::text as row from ${sql.table(table)} t`.execute(t.db.kysely);
+    const { rows } = await t.db.query<{ row: string }>(sql`select t::text as row from ${sql.identifier(table)} t`);
     const text = rows.map(({ row }) => row).join();
     assert.ok(!text.includes(secret.slice(6)) && !text.includes(Buffer.from(secret).toString("hex")), table);
     assert.ok(table === "webhooks" || !text.includes("canary-1"), table);
@@ -112,8 +112,8 @@ test("the log shows test messages and redeliveries; a disabled webhook sends nei
   assert.equal(second.body.next_cursor, null);
   assert.deepEqual((await t.ask({ url: `${at}/deliveries?status=failed` })).body.items, []);
   assert.equal((await t.ask({ url: `${at}/deliveries?cursor=x` })).status, 400);
-  await sql`update webhook_deliveries set status = 'failed', attempts = 13, error = 'x', next_attempt_at = null
-             where id = ${ids[0]}`.execute(t.db.kysely);
+  await t.db.query(sql`update webhook_deliveries set status = 'failed', attempts = 13, error = 'x', next_attempt_at = null
+             where id = ${ids[0]}`);
   const again = await t.ask({ method: "POST", url: `${at}/deliveries/${ids[0]}/redeliver` });
   assert.deepEqual([again.status, again.body.status, again.body.attempts, again.body.error], [202, "pending", 0, null]);
   const missing = await t.ask({ method: "POST", url: `${at}/deliveries/${randomUUID()}/redeliver` });

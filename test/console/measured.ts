@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
 import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import type { TestServer } from "../support/server.ts";
 
 /** What a minute was like. `slow`: how many of the answers took a second, and not 50 to 100 ms. */
@@ -19,8 +19,8 @@ export async function measure(
   deploymentId: string,
   minuteOf: (ago: number) => Minute,
 ): Promise<void> {
-  const { rows } = await sql<{ listenerId: string; epoch: number }>`
-    select id as "listenerId", epoch from listeners where builtin`.execute(server.db.kysely);
+  const { rows } = await server.db.query<{ listenerId: string; epoch: number }>(sql`
+    select id as "listenerId", epoch from listeners where builtin`);
   const [session] = rows;
   assert.ok(session !== undefined);
   const thisMinute = Math.floor(Date.now() / 60_000) * 60_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { after, test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { assertQuiet, startWorld } from "./world.ts";
 
 const world = await startWorld({ PIERHEAD_COMPUTE: "none" });
@@ -15,15 +15,15 @@ const scriptBytesMax = 300 * 1_024;
 async function fill(): Promise<void> {
   const body = { name: "one", source: "internal_source" as const, source_config: {}, source_revision_config: {} };
   const { id } = await pierhead.client.createDeployment({ body });
-  const { rows: columns } = await sql<{ name: string }>`
+  const { rows: columns } = await pierhead.server.db.query<{ name: string }>(sql`
     select column_name as name from information_schema.columns
      where table_name = 'deployments' and is_generated = 'NEVER' and identity_generation is null
-       and column_name not in ('id', 'name', 'slug', 'created_at')`.execute(pierhead.server.db.kysely);
-  const copied = sql.join(columns.map(({ name }) => sql.ref(name)));
-  await sql`
+       and column_name not in ('id', 'name', 'slug', 'created_at')`);
+  const copied = sql.join(columns.map(({ name }) => sql.identifier(name)));
+  await pierhead.server.db.query(sql`
     insert into deployments (id, name, slug, created_at, ${copied})
     select gen_random_uuid(), 'agent-' || n, 'agent-' || n, now() - n * interval '1 second', ${copied}
-      from deployments, generate_series(2, ${deployments}) n where id = ${id}`.execute(pierhead.server.db.kysely);
+      from deployments, generate_series(2, ${deployments}) n where id = ${id}`);
 }
 
 test("the list of 10,000 deployments is there, filtered, sorted and paged by the server; its scripts are small (G16)", async (t) => {

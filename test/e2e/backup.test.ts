@@ -6,7 +6,6 @@ import path from "node:path";
 import { mock, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { gunzipSync, gzipSync } from "node:zlib";
-import { sql } from "kysely";
 import pg from "pg";
 import { createClient } from "../../src/client/client.ts";
 import type { Deployment } from "../../src/contract/deployments/deployment.ts";
@@ -14,6 +13,7 @@ import { readConfig } from "../../src/server/config.ts";
 import { restoreBackup } from "../../src/server/restore.ts";
 import { startServer } from "../../src/server/start.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
@@ -101,7 +101,7 @@ for (const kind of ["embedded", "postgres"] as const) {
   test(`a backup of a running server comes to life on an empty machine, with all it had (${kind})`, async (context) => {
     const made = kind === "postgres" ? await openTestDatabase("postgres") : undefined;
     if (kind === "postgres" && made === undefined) return context.skip("PostgreSQL is not installed");
-    if (made !== undefined) await sql`drop schema public cascade; create schema public`.execute(made.db.kysely);
+    if (made !== undefined) await made.db.query(sql`drop schema public cascade; create schema public`);
     await using repository = await createAgentRepository();
     const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
     try {
@@ -256,7 +256,7 @@ test("a version that was put back after an upgrade restores the backups that it 
     assert.equal((await restoreBackup(config, file, { logger, signal })).deployments, 1);
 
     await rm(path.join(dataDir, "database"), { recursive: true });
-    await sql`update schema_migrations set additive = false where number = 9998`.execute(db.kysely);
+    await db.query(sql`update schema_migrations set additive = false where number = 9998`);
     const { file: other } = await backUp(pierhead, dataDir);
     await assert.rejects(restoreBackup(config, other, { logger, signal }), /which has 9998_later.sql: restore it with/);
   } finally {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sql } from "kysely";
+import { sql } from "../../src/store/engine/sql.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
 
@@ -20,11 +20,11 @@ test("a rollout is two passes: what a pass writes itself makes no work, nor does
     });
   await Promise.all(Array.from({ length: deployments }, (_, number) => create(number)));
   const settled = async () => {
-    const { rows } = await sql<{ passes: number }>`
+    const { rows } = await db.query<{ passes: number }>(sql`
       select jsonb_array_length(q.outcomes) as passes
         from reconcile_queue q join deployments d on d.id = q.deployment_id join observations o on o.deployment_id = d.id
        where d.active_revision_id is not null and q.run_at is null and q.lease_owner is null
-         and o.generation = 2`.execute(db.kysely);
+         and o.generation = 2`);
     return rows.map(({ passes }) => passes);
   };
   const passes = await eventually(settled, (all) => all.length === deployments);

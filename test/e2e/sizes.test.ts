@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sql } from "kysely";
 import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startTestServer } from "../support/server.ts";
 
 test("a resized deployment runs the same artifact with the limits of its new size, without another build", async () => {
@@ -19,8 +19,8 @@ test("a resized deployment runs the same artifact with the limits of its new siz
   const settled = async (revisionId: string | null) => {
     const revision = await client.waitForRevision({ ...ids, revision_id: revisionId as string });
     assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
-    const { rows } = await sql<{ run: RevisionRun }>`
-      select spec -> 'target' as run from assignments where deployment_id = ${made.id}`.execute(server.db.kysely);
+    const { rows } = await server.db.query<{ run: RevisionRun }>(sql`
+      select spec -> 'target' as run from assignments where deployment_id = ${made.id}`);
     return rows[0]?.run as RevisionRun;
   };
   const small = await settled(made.latest_revision_id);
@@ -29,6 +29,6 @@ test("a resized deployment runs the same artifact with the limits of its new siz
   const larger = await settled(resized.latest_revision_id);
   assert.deepEqual([larger.cpu_limit_cores, larger.memory_limit_mib], [5, 12 * 1024]);
   assert.deepEqual(larger.artifact, small.artifact);
-  const { rows } = await sql`select 1 from builds where deployment_id = ${made.id}`.execute(server.db.kysely);
+  const { rows } = await server.db.query(sql`select 1 from builds where deployment_id = ${made.id}`);
   assert.equal(rows.length, 1);
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sql } from "kysely";
 import { ApiFailure } from "../../src/client/client.ts";
 import { readConfig } from "../../src/server/config.ts";
 import { openTracing } from "../../src/server/langsmith-projects.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
@@ -35,10 +35,8 @@ async function deploy(pierhead: TestServer, name: string) {
 }
 
 const eventsOf = async ({ server }: TestServer, id: string) => {
-  const { rows } = await sql<{ kind: string; data: { message?: string } }>`
-    select kind, data from events where deployment_id = ${id} and kind like 'tracing.%' order by id`.execute(
-    server.db.kysely,
-  );
+  const { rows } = await server.db.query<{ kind: string; data: { message?: string } }>(sql`
+    select kind, data from events where deployment_id = ${id} and kind like 'tracing.%' order by id`);
   return rows;
 };
 const refusal = async (work: Promise<unknown>) => {
@@ -76,9 +74,7 @@ test("a deployment gets a tracing project of its name in the back end, and its a
     ["LANGSMITH_PROJECT", "LANGSMITH_TRACING", "LANGSMITH_ENDPOINT", "LANGSMITH_API_KEY"].map((name) => env[name]),
     ["support bot", "true", tracing.url, "ls-key"],
   );
-  const { rows } = await sql<{ row: string }>`select t::text as row from assignments t`.execute(
-    pierhead.server.db.kysely,
-  );
+  const { rows } = await pierhead.server.db.query<{ row: string }>(sql`select t::text as row from assignments t`);
   assert.ok(!rows.some(({ row }) => row.includes("ls-key")), "the key stands in no table");
 });
 
@@ -156,8 +152,8 @@ test("without a back end the project is a record that outlives its deployment an
   await pierhead.client.waitForDeletion({ deployment_id: first.id });
   const second = await createNamed(pierhead, "again");
   assert.deepEqual([second.tracer_session_id !== null, second.tracer_session_id], [true, first.tracer_session_id]);
-  const { rows } = await sql<{ deployment_id: string; status: string }>`
-    select deployment_id, status from tracing_projects`.execute(pierhead.server.db.kysely);
+  const { rows } = await pierhead.server.db.query<{ deployment_id: string; status: string }>(sql`
+    select deployment_id, status from tracing_projects`);
   assert.deepEqual(rows, [{ deployment_id: second.id, status: "ready" }]);
 });
 

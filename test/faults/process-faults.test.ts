@@ -4,8 +4,8 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { sql } from "kysely";
 import type { Revision } from "../../src/contract/revisions/revision.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { type AgentRepository, createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
@@ -190,10 +190,8 @@ test("10 MB of log in a second stops neither the agent nor its log, and the disk
   const isMark = ({ message }: { message: string }) => message.startsWith("said mark-");
   await eventually(seen, (lines) => lines.some(isMark), { what: "a line after the flood", timeoutMs: 300_000 });
   // Nothing is left out without a word; a machine that is slow enough to keep up leaves nothing out.
-  const { rows } = await sql<{ kept: number }>`
-    select count(*) as kept from log_entries where deployment_id = ${ids.deployment_id} and message like 'xxx%'`.execute(
-    pierhead.server.db.kysely,
-  );
+  const { rows } = await pierhead.server.db.query<{ kept: number }>(sql`
+    select count(*) as kept from log_entries where deployment_id = ${ids.deployment_id} and message like 'xxx%'`);
   assert.ok(
     (await find({ query: "dropped" })).length > 0 || rows[0]?.kept === 100_000,
     `${rows[0]?.kept} lines were kept`,

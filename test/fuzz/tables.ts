@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import { openDatabase } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 
 /** Invariants of the tables. Each statement finds the rows that violate it. */
@@ -52,15 +52,13 @@ export async function checkTables(
   try {
     const broken: string[] = [];
     for (const [name, query] of Object.entries(rules)) {
-      const { rows } = await sql<{ id: string }>`${sql.raw(query)}`.execute(db.kysely);
+      const { rows } = await db.query<{ id: string }>(sql`${sql.raw(query)}`);
       if (rows.length > 0) broken.push(`${name}: violated by ${rows.length} rows, such as ${rows[0]?.id}`);
     }
-    const { rows: lost } = await sql<{ id: string }>`
+    const { rows: lost } = await db.query<{ id: string }>(sql`
       select id from unnest(${[...accepted]}::uuid[]) as made (id)
        where not exists (select from deployments d where d.id = made.id)
-         and not exists (select from audit_log a where a.deployment_id = made.id and a.action = 'deployment.delete')`.execute(
-      db.kysely,
-    );
+         and not exists (select from audit_log a where a.deployment_id = made.id and a.action = 'deployment.delete')`);
     if (lost.length > 0) broken.push(`${lost.length} accepted deployments are lost, such as ${lost[0]?.id}`);
     return { checked: Object.keys(rules).length + 1, broken };
   } finally {

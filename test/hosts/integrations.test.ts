@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { digestOf } from "../../src/auth/api-key.ts";
 import { createGithubApp } from "../../src/integrations/github-app.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createMemberSession, findMemberships } from "../../src/store/tenants/sessions.ts";
 import { startApi } from "../api/harness.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
@@ -209,7 +209,7 @@ test("a stored credential is shown to nobody and lies sealed", async () => {
   assert.equal(patched.body.name, "GitLab");
   assert.notEqual((await post(`${at}/webhook-secret`)).body.webhook_secret, secret);
   for (const table of ["integrations", "audit_log", "events", "idempotency_keys"]) {
-    const { rows } = await sql<{ row: string }>`select t::text as row from ${sql.table(table)} t`.execute(t.db.kysely);
+    const { rows } = await t.db.query<{ row: string }>(sql`select t::text as row from ${sql.identifier(table)} t`);
     const text = rows.map(({ row }) => row).join();
     for (const hidden of [token, "glpat-canary-two", secret]) {
       assert.ok(!text.includes(hidden) && !text.includes(Buffer.from(hidden).toString("hex")), table);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createHmac, randomUUID } from "node:crypto";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { ApiFailure, createClient } from "../../src/client/client.ts";
 import { appManifest, isReachable, manifestTarget } from "../../src/integrations/github-manifest.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { startTestServer } from "../support/server.ts";
 import { appId, clientSecret, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
@@ -110,7 +110,7 @@ test("from the command line: the App is shown, and an account that has installed
     return ran;
   };
   const shown = await cli("app", "show");
-  assert.match(shown.stdout, /^Pierhead of Acme, id 1337, at .*\/apps\/pierhead\n.*\nGitHub sends pushes\.\n$/);
+  assert.match(shown.stdout, /^Pierhead of Acme, id 1337, at .*\/apps\/pierhead\n.*\nGitHub tells of pushes\.\n$/);
   const { resources } = await t.client.listIntegrations();
   for (const { id } of resources) await t.client.deleteIntegration({ integration_id: id });
   const { stderr } = await cli("install");
@@ -126,16 +126,16 @@ test("from the command line: the App is shown, and an account that has installed
 
 test("nothing of it lies in clear text, and the audit log says who made it", async () => {
   for (const table of ["github_app", "github_app_links", "audit_log", "events", "idempotency_keys"]) {
-    const { rows } = await sql<{ row: string }>`select t::text as row from ${sql.table(table)} t`.execute(
-      t.server.db.kysely,
+    const { rows } = await t.server.db.query<{ row: string }>(
+      sql`select t::text as row from ${sql.identifier(table)} t`,
     );
     const all = rows.map(({ row }) => row).join();
     for (const hidden of [clientSecret, webhookSecret, privateKeyPem.split("\n")[3] ?? ""]) {
       assert.ok(!all.includes(hidden) && !all.includes(Buffer.from(hidden).toString("hex")), table);
     }
   }
-  const { rows } = await sql<{ actor: string; subject_name: string }>`
-    select actor, subject_name from audit_log where action = 'github_app.create'`.execute(t.server.db.kysely);
+  const { rows } = await t.server.db.query<{ actor: string; subject_name: string }>(sql`
+    select actor, subject_name from audit_log where action = 'github_app.create'`);
   assert.equal(rows.length, 1);
   assert.match(rows[0]?.actor ?? "", /^key:/);
 });

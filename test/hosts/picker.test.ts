@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { createGithubApp } from "../../src/integrations/github-app.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "../api/harness.ts";
 import { appId, clientSecret, privateKeyPem, startGithub, webhookSecret } from "./github-server.ts";
 
@@ -85,7 +85,7 @@ test("another workspace, a reader, and an hour later nobody sees a choice or mak
   const unknown = await read("A".repeat(43));
   for (const { status, body } of foreign) assert.deepEqual([status, body], [404, unknown.body]);
   for (const { status } of [await read(id, reader), await select(id, choice, reader)]) assert.equal(status, 403);
-  await sql`update picker_sessions set expires_at = now()`.execute(t.db.kysely);
+  await t.db.query(sql`update picker_sessions set expires_at = now()`);
   assert.equal((await read(id)).status, 404);
   assert.deepEqual(await accounts(t.stranger.adminKey), []);
 });

@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { sql } from "kysely";
 import type { Deployment } from "../../src/contract/deployments/deployment.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { webhookSecret } from "./github-server.ts";
@@ -93,16 +93,14 @@ async function makeParent(preview: Record<string, unknown>): Promise<string> {
 
 /** As if these hours had gone by for a preview and its parent. */
 async function passHours(parent: string, hours: number): Promise<void> {
-  const { kysely } = t.server.db;
+  const { db } = t.server;
   const back = sql`${hours} * interval '1 hour'`;
-  await sql`update previews set head_at = head_at - ${back} where parent_id = ${parent}`.execute(kysely);
-  await sql`update deployments set created_at = created_at - ${back} where parent_deployment_id = ${parent}`.execute(
-    kysely,
-  );
-  await sql`update metric_minutes m set at = at - ${back} from deployments d
-             where d.id = m.deployment_id and d.parent_deployment_id = ${parent}`.execute(kysely);
-  await sql`update branch_watches set look_at = now() where deployment_id = ${parent}`.execute(kysely);
-  await sql`update reconcile_queue set run_at = now() where deployment_id = ${parent}`.execute(kysely);
+  await db.query(sql`update previews set head_at = head_at - ${back} where parent_id = ${parent}`);
+  await db.query(sql`update deployments set created_at = created_at - ${back} where parent_deployment_id = ${parent}`);
+  await db.query(sql`update metric_minutes m set at = at - ${back} from deployments d
+             where d.id = m.deployment_id and d.parent_deployment_id = ${parent}`);
+  await db.query(sql`update branch_watches set look_at = now() where deployment_id = ${parent}`);
+  await db.query(sql`update reconcile_queue set run_at = now() where deployment_id = ${parent}`);
 }
 
 test("a pull request lives as a deployment of its own from its opening to its end", async () => {

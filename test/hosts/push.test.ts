@@ -3,8 +3,8 @@ import { execFile } from "node:child_process";
 import { createHmac, randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { promisify } from "node:util";
-import { sql } from "kysely";
 import type { Revision } from "../../src/contract/revisions/revision.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { webhookSecret } from "./github-server.ts";
@@ -60,9 +60,9 @@ interface Watch {
 const watched = (id: string, holds: (watch: Watch | undefined) => boolean) =>
   eventually(
     async () => {
-      const { rows } = await sql<Watch>`
+      const { rows } = await t.server.db.query<Watch>(sql`
         select commit_sha, told, looked_at, extract(epoch from look_at - now())::float8 as due_in_s, last_error
-          from branch_watches where deployment_id = ${id}`.execute(t.server.db.kysely);
+          from branch_watches where deployment_id = ${id}`);
       return rows[0];
     },
     holds,
@@ -71,12 +71,12 @@ const watched = (id: string, holds: (watch: Watch | undefined) => boolean) =>
 
 /** As if that much time had gone by for this deployment. */
 async function passTime(id: string, seconds: number): Promise<void> {
-  const { kysely } = t.server.db;
-  await sql`update branch_watches set look_at = look_at - ${seconds} * interval '1 second' where deployment_id = ${id}`.execute(
-    kysely,
+  const { db } = t.server;
+  await db.query(
+    sql`update branch_watches set look_at = look_at - ${seconds} * interval '1 second' where deployment_id = ${id}`,
   );
-  await sql`update reconcile_queue set run_at = run_at - ${seconds} * interval '1 second' where deployment_id = ${id}`.execute(
-    kysely,
+  await db.query(
+    sql`update reconcile_queue set run_at = run_at - ${seconds} * interval '1 second' where deployment_id = ${id}`,
   );
 }
 

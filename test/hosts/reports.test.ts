@@ -3,8 +3,8 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { sql } from "kysely";
 import { putCommitStatus } from "../../src/integrations/commit-status.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { openGithubWorld } from "./github-world.ts";
@@ -12,8 +12,8 @@ import { openGithubWorld } from "./github-world.ts";
 const { repository, github, t, integration } = await openGithubWorld();
 
 async function lookNow(id: string): Promise<void> {
-  await sql`update branch_watches set look_at = now() where deployment_id = ${id}`.execute(t.server.db.kysely);
-  await sql`update reconcile_queue set run_at = now() where deployment_id = ${id}`.execute(t.server.db.kysely);
+  await t.server.db.query(sql`update branch_watches set look_at = now() where deployment_id = ${id}`);
+  await t.server.db.query(sql`update reconcile_queue set run_at = now() where deployment_id = ${id}`);
 }
 
 const checkOf = (sha: string, holds: (check: Record<string, unknown> | undefined) => boolean) =>
@@ -56,7 +56,7 @@ test("a pushed commit shows at the host how it goes, with a link, and with the e
   assert.match(failed?.status_message ?? "", /it broke/);
   assert.equal(await checkOf(bad, () => true), undefined, "GitHub was away, and nothing waited for it");
   github.state.outage = null;
-  await sql`update commit_reports set retry_at = now() where deployment_id = ${id}`.execute(t.server.db.kysely);
+  await t.server.db.query(sql`update commit_reports set retry_at = now() where deployment_id = ${id}`);
   await lookNow(id);
   const failure = await checkOf(bad, (check) => check?.["conclusion"] === "failure");
   const summary = JSON.stringify(failure?.["output"]);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { createHmac, randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
 import type { CodeHost } from "../../src/contract/integrations/integration.ts";
 import { createGithubApp } from "../../src/integrations/github-app.ts";
 import { readHostEvents } from "../../src/integrations/webhook-event.ts";
 import { isSigned } from "../../src/integrations/webhook-signature.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { startApi } from "../api/harness.ts";
 import { appId, privateKeyPem, webhookSecret } from "./github-server.ts";
 import { pushOf, recorded } from "./recorded-messages.ts";
@@ -55,18 +55,14 @@ async function followed(
     },
   });
   assert.equal(status, 201);
-  await sql`insert into branch_watches (deployment_id, tenant_id, repo_key, ref, commit_sha, look_at)
-    values (${body.id}, ${tenant.tenantId}, ${`github.com/${repository}`}, 'main', ${`${"0".repeat(39)}1`}, now() + interval '4 minutes')`.execute(
-    t.db.kysely,
-  );
+  await t.db.query(sql`insert into branch_watches (deployment_id, tenant_id, repo_key, ref, commit_sha, look_at)
+    values (${body.id}, ${tenant.tenantId}, ${`github.com/${repository}`}, 'main', ${`${"0".repeat(39)}1`}, now() + interval '4 minutes')`);
   return body.id;
 }
 
 async function watchOf(id: string) {
-  const { rows } = await sql<{ told: number; pushed: string[]; is_due: boolean }>`
-    select told, pushed, look_at <= now() as is_due from branch_watches where deployment_id = ${id}`.execute(
-    t.db.kysely,
-  );
+  const { rows } = await t.db.query<{ told: number; pushed: string[]; is_due: boolean }>(sql`
+    select told, pushed, look_at <= now() as is_due from branch_watches where deployment_id = ${id}`);
   return rows[0];
 }
 

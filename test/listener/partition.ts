@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
 import type { Clock } from "../../src/base/clock.ts";
 import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
 import { openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { createListener } from "../../src/listener/listener.ts";
 import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
@@ -59,7 +59,7 @@ export async function openPartitionWorld(): Promise<PartitionWorld> {
     starts.set(spec.revisionId, (starts.get(spec.revisionId) ?? 0) + 1);
     start(spec);
   };
-  const { rows } = await sql<{ id: string }>`select id from listeners where builtin`.execute(pierhead.server.db.kysely);
+  const { rows } = await pierhead.server.db.query<{ id: string }>(sql`select id from listeners where builtin`);
   return {
     ...{ pierhead, endpoint, proxy, world, starts, key },
     listenerId: rows[0]?.id as string,
@@ -184,7 +184,7 @@ export async function livePartition(site: PartitionWorld, seed: number): Promise
 
 /** Ends the lease of the previous instance, because the control plane's clock cannot be accelerated. */
 async function freeLease({ pierhead, listenerId }: PartitionWorld): Promise<void> {
-  await sql`update listeners set lease_until = null where id = ${listenerId}`.execute(pierhead.server.db.kysely);
+  await pierhead.server.db.query(sql`update listeners set lease_until = null where id = ${listenerId}`);
 }
 
 async function gone({ client }: TestServer, deploymentId: string): Promise<void> {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { ReconcilerDeps } from "../../src/reconciler/deps.ts";
 import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
@@ -8,6 +7,7 @@ import { openListenerSession } from "../../src/store/data-plane/listener-session
 import { storeReports } from "../../src/store/data-plane/observations.ts";
 import { requestDelete } from "../../src/store/deployments/deployments.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { claim, settlePass } from "../../src/store/queue/reconcile-queue.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -64,9 +64,9 @@ async function deployingSite(db: Db) {
   const { id, revisionId } = await makeDeployment(db, world);
   const image = { kind: "image", digest: "sha256:0", uri: "127.0.0.1:1/a:1", health_path: "/ok", rollout: "rolling" };
   const artifactId = await saveArtifact(db, world.tenantId, "key", image as never);
-  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
-  await sql`update revisions set status = 'AWAITING_DEPLOY', artifact_id = ${artifactId}, deadline_at = now() + interval '1 hour'
-             where id = ${revisionId}`.execute(db.kysely);
+  await db.query(sql`update deployments set status = 'READY' where id = ${id}`);
+  await db.query(sql`update revisions set status = 'AWAITING_DEPLOY', artifact_id = ${artifactId}, deadline_at = now() + interval '1 hour'
+             where id = ${revisionId}`);
   let epoch = 0;
   const desired = async () => {
     const { items } = await readDesired(db, world.listenerId, { after: 0, limit: 10 });
@@ -100,8 +100,8 @@ async function deployingSite(db: Db) {
       await storeReports(db, { listenerId: world.listenerId, epoch }, [report]);
     },
     setNamespace: (namespace: string) =>
-      sql`update deployments set source_config = source_config || ${JSON.stringify({ listener_config: { k8s_namespace: namespace } })}::jsonb
-           where id = ${id}`.execute(db.kysely),
+      db.query(sql`update deployments set source_config = source_config || ${JSON.stringify({ listener_config: { k8s_namespace: namespace } })}::jsonb
+           where id = ${id}`),
     deleteIt: () => requestDelete(db, world.tenantId, id, { deleteTracingProject: false, force: false, actor: "test" }),
     async passDue() {
       const claimed = await claim(db, { owner: "test", limit: 100, leaseMs: 30_000 });

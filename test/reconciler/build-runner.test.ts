@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import path from "node:path";
-import { sql } from "kysely";
 import { workDirOf } from "../../src/builds/worker/start-build.ts";
 import { BuildRunner } from "../../src/reconciler/builds/build-runner.ts";
 import { processWorkers } from "../../src/reconciler/builds/build-workers.ts";
 import { createBuildStore } from "../../src/reconciler/postgres-store.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { interruptRevision, moveRevision } from "../../src/store/revisions/revisions.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
@@ -62,11 +62,9 @@ eachDatabase(
       (owner) => new BuildRunner(deps, { owner, concurrencyMax: 1, leaseMs: 3_000 }),
     ) as [BuildRunner, BuildRunner];
     const read = async () => {
-      const { rows } = await sql<{ status: string; owner: string; is_due: boolean }>`
+      const { rows } = await db.query<{ status: string; owner: string; is_due: boolean }>(sql`
         select b.status, b.owner, q.run_at is not null as is_due
-          from builds b join reconcile_queue q on q.deployment_id = b.deployment_id where b.revision_id = ${id}`.execute(
-        db.kysely,
-      );
+          from builds b join reconcile_queue q on q.deployment_id = b.deployment_id where b.revision_id = ${id}`);
       return rows[0];
     };
     try {
@@ -77,7 +75,7 @@ eachDatabase(
         { what: "the build" },
       );
       await interruptRevision(db, { ...at, actor: "test" });
-      await sql`update reconcile_queue set run_at = null`.execute(db.kysely);
+      await db.query(sql`update reconcile_queue set run_at = null`);
       assert.equal(await other.cancel(id), false, "the owner of the build is alive");
       await eventually(read, (build) => build?.status === "cancelled", {
         what: "the end of the build",
@@ -98,23 +96,21 @@ eachDatabase(
   async (db) => {
     await using place = await scratch();
     const { at, request } = await makeBuild(db, place.dir, { "build.js": "" });
-    await sql
-      .raw(`
+    await db.query(
+      sql.raw(`
       create sequence deaths;
       create function die_once() returns trigger language plpgsql as $$
       begin
         if nextval('deaths') = 1 then perform pg_terminate_backend(pg_backend_pid()), pg_sleep(10); end if;
         return new;
       end $$;
-      create trigger dies before update of pid on builds for each row when (new.pid is not null) execute function die_once()`)
-      .execute(db.kysely);
+      create trigger dies before update of pid on builds for each row when (new.pid is not null) execute function die_once()`),
+    );
     const deps = depsFor(db);
     const builds = new BuildRunner(deps, { owner: "own", concurrencyMax: 1, leaseMs: 30_000 });
     const read = async () => {
-      const { rows } = await sql<{ status: string; result: unknown; deaths: number }>`
-        select status, result, (select last_value from deaths) as deaths from builds where revision_id = ${at.id}`.execute(
-        db.kysely,
-      );
+      const { rows } = await db.query<{ status: string; result: unknown; deaths: number }>(sql`
+        select status, result, (select last_value from deaths) as deaths from builds where revision_id = ${at.id}`);
       return rows[0];
     };
     try {

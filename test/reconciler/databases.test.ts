@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { sql } from "kysely";
 import { type DatabaseServer, DatabaseServerError, databaseNameOf } from "../../src/provision/database-server.ts";
 import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
 import { readState } from "../../src/reconciler/plan/read-state.ts";
@@ -9,6 +8,7 @@ import type { DatabaseServers } from "../../src/reconciler/steps/database-server
 import { finalizeDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
 import { planDeploymentDatabase } from "../../src/store/deployments/deployment-databases.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { readRevision } from "../../src/store/revisions/revisions.ts";
 import { openSealer, type Sealer } from "../../src/store/secrets/seal.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
@@ -38,7 +38,7 @@ async function makeOwner(db: Db): Promise<Owner> {
   sealer.close();
   const kinds = { postgres: "shared", redis: "none" } as const;
   await planDeploymentDatabase(db, sealer, { id: made.id, tenantId: world.tenantId }, kinds);
-  await sql`update deployments set status = 'READY' where id = ${made.id}`.execute(db.kysely);
+  await db.query(sql`update deployments set status = 'READY' where id = ${made.id}`);
   const shared = { postgres: away, redis: null };
   return { ...made, databases: { shared, container: null, areContainersWanted: false }, sealer };
 }
@@ -49,7 +49,7 @@ eachDatabase("a later revision waits for a database server that is away and name
   const { kind, because } = await pass();
   assert.equal(kind, "waiting");
   assert.match(because, /not provisioned yet: PostgreSQL at db.internal:5432/);
-  await sql`update revisions set deadline_at = now() + interval '1 second' where id = ${revisionId}`.execute(db.kysely);
+  await db.query(sql`update revisions set deadline_at = now() + interval '1 second' where id = ${revisionId}`);
   await pass();
   const failed = await readRevision(db, revisionId);
   assert.equal(failed?.status, "CREATE_FAILED");
@@ -94,13 +94,13 @@ async function lastMessage(
   id: string,
   { databases, isForced }: { databases: DatabaseServers | null; isForced: boolean },
 ): Promise<unknown> {
-  await sql`update deployments set status = 'AWAITING_DELETE' where id = ${id}`.execute(db.kysely);
+  await db.query(sql`update deployments set status = 'AWAITING_DELETE' where id = ${id}`);
   const state = (await readState(passDeps(db).store, id))?.state as DeploymentState;
   const files = { removeUploads: async () => {}, removeArtifact: async () => true };
   const deps = passDeps(db, { databases, files });
   await finalizeDeployment(deps, { ...state, isDeleteForced: isForced }, { kind: "finalize" }, never);
-  const { rows } = await sql<{ data: Record<string, unknown> }>`
-    select data from events where deployment_id = ${id} order by id desc limit 1`.execute(db.kysely);
+  const { rows } = await db.query<{ data: Record<string, unknown> }>(sql`
+    select data from events where deployment_id = ${id} order by id desc limit 1`);
   const { message, ...move } = rows[0]?.data ?? {};
   assert.deepEqual(move, { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE" });
   return message;

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limits.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
 import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
@@ -7,6 +6,7 @@ import { Slots, Stagger } from "../../src/reconciler/slots.ts";
 import { writeAssignment } from "../../src/store/data-plane/assignments.ts";
 import { closeListenerSession, openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -18,16 +18,16 @@ const never = new AbortController().signal;
 /** Creates a revision with `leftMs` until its deadline. */
 async function waiting(db: Db, status: string, leftMs: number) {
   const { id, revisionId } = await makeDeployment(db, await makeWorld(db));
-  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
+  await db.query(sql`update deployments set status = 'READY' where id = ${id}`);
   const deadlineAt = new Date(db.now().getTime() + leftMs);
-  await sql`
+  await db.query(sql`
     update revisions set status = ${status}, status_since = now() - interval '1 hour', deadline_at = ${deadlineAt},
            source_config = source_config || '{"repo_url": "https://host.invalid/agent.git"}',
            source_revision_config = source_revision_config || '{"repo_ref": "main"}'
-     where id = ${revisionId}`.execute(db.kysely);
+     where id = ${revisionId}`);
   const read = async () => {
-    const { rows } = await sql<{ status: string; deadline_at: Date }>`
-      select status, deadline_at from revisions where id = ${revisionId}`.execute(db.kysely);
+    const { rows } = await db.query<{ status: string; deadline_at: Date }>(sql`
+      select status, deadline_at from revisions where id = ${revisionId}`);
     return { status: rows[0]?.status, leftMs: Number(rows[0]?.deadline_at) - db.now().getTime() };
   };
   return { id, read };
@@ -63,15 +63,13 @@ eachDatabase("extends the deadline of a revision while all slots for calls to ot
 
 eachDatabase("extends deadlines by the time in which no server worked when the next one starts", async (db) => {
   const { id, read } = await waiting(db, "AWAITING_BUILD", -60_000);
-  await sql`update clock set worked_at = now() - interval '2 minutes'`.execute(db.kysely);
+  await db.query(sql`update clock set worked_at = now() - interval '2 minutes'`);
   const deps = passDeps(db, { builds: builds(false) });
   const loop = new ReconcilerLoop(deps, createMetrics().reconciler, { owner: "me", resyncIntervalMs: 3_600_000 });
   loop.start();
   const outcomes = async () => {
-    const { rows } = await sql<{ because: string }>`
-      select jsonb_array_elements(outcomes) ->> 'because' as because from reconcile_queue where deployment_id = ${id}`.execute(
-      db.kysely,
-    );
+    const { rows } = await db.query<{ because: string }>(sql`
+      select jsonb_array_elements(outcomes) ->> 'because' as because from reconcile_queue where deployment_id = ${id}`);
     return rows.map(({ because }) => because);
   };
   try {
@@ -86,10 +84,10 @@ eachDatabase("extends deadlines by the time in which no server worked when the n
 async function overdueRollout(db: Db) {
   const world = await makeWorld(db);
   const { id, revisionId } = await makeDeployment(db, world);
-  await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
-  await sql`
+  await db.query(sql`update deployments set status = 'READY' where id = ${id}`);
+  await db.query(sql`
     update revisions set status = 'DEPLOYING', status_since = now() - interval '1 hour',
-           deadline_at = now() - interval '1 second' where id = ${revisionId}`.execute(db.kysely);
+           deadline_at = now() - interval '1 second' where id = ${revisionId}`);
   await writeAssignment(db, {
     deployment_id: id,
     tenant_id: world.tenantId,
@@ -104,12 +102,12 @@ async function overdueRollout(db: Db) {
   return {
     openSession: () => openListenerSession(db, world.listenerId, { instanceId: "one", version: "1", leaseMs: 30_000 }),
     drain: (isWanted: boolean) =>
-      sql`update listeners set drain = ${isWanted} where id = ${world.listenerId}`.execute(db.kysely),
+      db.query(sql`update listeners set drain = ${isWanted} where id = ${world.listenerId}`),
     pass: () => reconcileDeployment(passDeps(db), id, never),
     async read() {
-      const { rows } = await sql<{ status: string; status_message: string | null; left_ms: number }>`
+      const { rows } = await db.query<{ status: string; status_message: string | null; left_ms: number }>(sql`
         select status, status_message, extract(epoch from deadline_at - now()) * 1000 as left_ms
-          from revisions where id = ${revisionId}`.execute(db.kysely);
+          from revisions where id = ${revisionId}`);
       return { status: rows[0]?.status, message: rows[0]?.status_message, leftMs: Number(rows[0]?.left_ms) };
     },
   };
@@ -141,7 +139,7 @@ eachDatabase("fails a rollout at its deadline when its listener is connected", a
 eachDatabase("fails a rollout whose listener has been away for a day and names the listener", async (db) => {
   const rollout = await overdueRollout(db);
   await closeListenerSession(db, await rollout.openSession());
-  await sql`update listeners set last_seen_at = now() - interval '25 hours'`.execute(db.kysely);
+  await db.query(sql`update listeners set last_seen_at = now() - interval '25 hours'`);
   await rollout.pass();
   const { status, message } = await rollout.read();
   assert.equal(status, "DEPLOY_FAILED");

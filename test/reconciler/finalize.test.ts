@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { readState } from "../../src/reconciler/plan/read-state.ts";
 import type { DeploymentState } from "../../src/reconciler/plan/state.ts";
 import { finalizeDeployment } from "../../src/reconciler/steps/delete-deployment.ts";
@@ -8,6 +7,7 @@ import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
 import { findDeployment } from "../../src/store/deployments/deployments.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { makeDeployment, makeWorld, newDeployment } from "../store/fixtures.ts";
 import { eachDatabase } from "../support/database.ts";
 import { passDeps } from "./pass-deps.ts";
@@ -28,17 +28,15 @@ eachDatabase("a delete keeps an artifact that another deployment of the same sou
       start: { runner: "command", argv: ["node"] },
     } as never);
   const [shared, own] = [randomUUID(), randomUUID()];
-  await sql`update revisions set artifact_id = ${await saved(shared)} where id = ${ending.revisionId}`.execute(
-    db.kysely,
-  );
-  await sql`
+  await db.query(sql`update revisions set artifact_id = ${await saved(shared)} where id = ${ending.revisionId}`);
+  await db.query(sql`
     insert into revisions (id, tenant_id, deployment_id, status, source, source_config, source_revision_config,
       triggered_by, artifact_id)
     select ${randomUUID()}, tenant_id, deployment_id, 'INTERRUPTED', source, source_config, source_revision_config,
            triggered_by, ${await saved(own)}
-      from revisions where id = ${ending.revisionId}`.execute(db.kysely);
-  await sql`update revisions set artifact_key = ${shared}, status = 'QUEUED' where id = ${starting.revisionId}`.execute(
-    db.kysely,
+      from revisions where id = ${ending.revisionId}`);
+  await db.query(
+    sql`update revisions set artifact_key = ${shared}, status = 'QUEUED' where id = ${starting.revisionId}`,
   );
   const removed: string[] = [];
   const files = {
@@ -61,6 +59,6 @@ eachDatabase("a delete also deletes a preview that was being created when the de
 });
 
 async function beingDeleted(db: Db, id: string): Promise<DeploymentState> {
-  await sql`update deployments set status = 'AWAITING_DELETE' where id = ${id}`.execute(db.kysely);
+  await db.query(sql`update deployments set status = 'AWAITING_DELETE' where id = ${id}`);
   return (await readState(passDeps(db).store, id))?.state as DeploymentState;
 }

@@ -4,7 +4,6 @@ import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { mock } from "node:test";
-import { sql } from "kysely";
 import pg from "pg";
 import { artifactManifestName } from "../../src/builds/cache/artifact.ts";
 import { dropArtifact } from "../../src/builds/image/saved-image.ts";
@@ -16,6 +15,7 @@ import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { findFinishedUpload, startUpload } from "../../src/store/builds/uploads.ts";
 import { storeReports } from "../../src/store/data-plane/observations.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
 import {
   dropSupersededArtifacts,
@@ -53,7 +53,7 @@ eachDatabase("trims lines of agents by age and number, and keeps build logs", as
     Array.from({ length: 5 }, (_, index) => line("deploy", 1, `new ${index}`)),
   );
   assert.equal(await trimLogEntries(db, { days: 14, linesMax: 3 }, never), 3);
-  const { rows } = await sql<{ message: string }>`select message from log_entries order by id`.execute(db.kysely);
+  const { rows } = await db.query<{ message: string }>(sql`select message from log_entries order by id`);
   assert.deepEqual(
     rows.map(({ message }) => message),
     ["built", "new 2", "new 3", "new 4"],
@@ -92,10 +92,10 @@ eachDatabase(
       await revision(db, { world, deploymentId: id, artifactId: kept, status: "DEPLOY_FAILED" }),
       await revision(db, { world, deploymentId: id, artifactId: newest, status: "DEPLOYED" }),
     ];
-    await sql`update deployments set active_revision_id = ${revisions[1]} where id = ${id}`.execute(db.kysely);
+    await db.query(sql`update deployments set active_revision_id = ${revisions[1]} where id = ${id}`);
     await artifact(db, world, "used a moment ago", 0);
     assert.equal(await dropSupersededArtifacts(db, 2), 1);
-    const { rows } = await sql<{ key: string }>`select key from artifacts order by key`.execute(db.kysely);
+    const { rows } = await db.query<{ key: string }>(sql`select key from artifacts order by key`);
     assert.deepEqual(
       rows.map(({ key }) => key),
       ["active", "kept", "moving", "newest", "used a moment ago"],
@@ -118,9 +118,9 @@ eachDatabase("removes unused uploads and artifact directories that no row names,
     const left = await startUpload(db, owner, new Date());
     const used = await startUpload(db, owner, new Date());
     const young = await startUpload(db, owner, new Date());
-    await sql`update uploads set created_at = now() - interval '2 days' where id <> ${young.id}`.execute(db.kysely);
-    await sql`update revisions set source_revision_config = source_revision_config || jsonb_build_object('source_tarball_path', ${used.object_path}::text)
-               where deployment_id = ${id}`.execute(db.kysely);
+    await db.query(sql`update uploads set created_at = now() - interval '2 days' where id <> ${young.id}`);
+    await db.query(sql`update revisions set source_revision_config = source_revision_config || jsonb_build_object('source_tarball_path', ${used.object_path}::text)
+               where deployment_id = ${id}`);
     const gone: string[] = [];
     const housekeeping = await housekeepingFor(db, directory, gone);
     await housekeeping.tidy();
@@ -138,7 +138,7 @@ eachDatabase(
     const { id } = await makeDeployment(db, world);
     const { revisionId } = await makeDeployment(db, world);
     await artifact(db, world, "known", 0);
-    await sql`update revisions set artifact_key = 'on-its-way' where deployment_id = ${id}`.execute(db.kysely);
+    await db.query(sql`update revisions set artifact_key = 'on-its-way' where deployment_id = ${id}`);
     const directory = await mkdtemp(path.join(tmpdir(), "pierhead-artifacts-"));
     try {
       for (const key of ["left", "known", "on-its-way", revisionId]) {
@@ -157,26 +157,24 @@ eachDatabase("tidies the database on one server at a time", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const left = await startUpload(db, { id, tenantId: world.tenantId }, new Date());
-  await sql`update uploads set created_at = now() - interval '2 days'`.execute(db.kysely);
+  await db.query(sql`update uploads set created_at = now() - interval '2 days'`);
   await acquireLease(db, { name: "housekeeping", owner: "another server", leaseMs: 60_000 });
   const gone: string[] = [];
   const housekeeping = await housekeepingFor(db, path.join(tmpdir(), "pierhead-no-such-directory"), gone);
   await housekeeping.tidy();
   assert.deepEqual(gone, []);
-  await sql`update leases set lease_until = now() - interval '1 second'`.execute(db.kysely);
+  await db.query(sql`update leases set lease_until = now() - interval '1 second'`);
   await housekeeping.tidy();
   assert.deepEqual(gone, [left.object_path]);
 });
 
 eachDatabase("trims sign-ins, token events and the audit log at their age, and not before", async (db) => {
   const { tenantId } = await makeWorld(db);
-  const { rows } = await sql<{ organization_id: string }>`select organization_id from workspaces`.execute(db.kysely);
+  const { rows } = await db.query<{ organization_id: string }>(sql`select organization_id from workspaces`);
   const provider = randomUUID();
-  await sql`insert into oauth_providers (id, organization_id, provider_id, name, client_id, auth_url, token_url, uses_pkce,
+  await db.query(sql`insert into oauth_providers (id, organization_id, provider_id, name, client_id, auth_url, token_url, uses_pkce,
               token_endpoint_auth_method)
-            values (${provider}, ${rows[0]?.organization_id}, 'one', 'One', 'c', 'https://a', 'https://b', true, 'none')`.execute(
-    db.kysely,
-  );
+            values (${provider}, ${rows[0]?.organization_id}, 'one', 'One', 'c', 'https://a', 'https://b', true, 'none')`);
   const sealer = await openSealer(db, masterKey);
   sealer.close();
   const { activeKeyId } = sealer;
@@ -184,21 +182,19 @@ eachDatabase("trims sign-ins, token events and the audit log at their age, and n
     [23, 89],
     [25, 91],
   ]) {
-    await sql`insert into oauth_requests (id, tenant_id, provider_row_id, state_digest, data_key_id, sealed, token_url,
+    await db.query(sql`insert into oauth_requests (id, tenant_id, provider_row_id, state_digest, data_key_id, sealed, token_url,
                 client_id, scopes, redirect_uri, is_own_callback, is_default, actor, expires_at)
               values (${randomUUID()}, ${tenantId}, ${provider}, ${Buffer.from(`${hours}`)}, ${activeKeyId}, '', 'https://b',
-                'c', '[]', 'https://c', true, true, 'test', now() - ${hours} * interval '1 hour')`.execute(db.kysely);
-    await sql`insert into oauth_token_events (id, tenant_id, provider_id, event_type, source, created_at)
-              values (${randomUUID()}, ${tenantId}, 'one', 'connected', 'callback', now() - ${days} * interval '1 day')`.execute(
-      db.kysely,
-    );
-    await sql`insert into audit_log (organization_id, actor, action, created_at)
-              values (${randomUUID()}, 'test', ${`of ${days}`}, now() - ${days} * interval '1 day')`.execute(db.kysely);
+                'c', '[]', 'https://c', true, true, 'test', now() - ${hours} * interval '1 hour')`);
+    await db.query(sql`insert into oauth_token_events (id, tenant_id, provider_id, event_type, source, created_at)
+              values (${randomUUID()}, ${tenantId}, 'one', 'connected', 'callback', now() - ${days} * interval '1 day')`);
+    await db.query(sql`insert into audit_log (organization_id, actor, action, created_at)
+              values (${randomUUID()}, 'test', ${`of ${days}`}, now() - ${days} * interval '1 day')`);
   }
   const count = async (table: string, where = sql`true`) => {
-    const found = await sql<{
+    const found = await db.query<{
       count: number;
-    }>`select count(*) as count from ${sql.table(table)} where ${where}`.execute(db.kysely);
+    }>(sql`select count(*) as count from ${sql.identifier(table)} where ${where}`);
     return found.rows[0]?.count;
   };
   const old = sql`actor = 'test' and action like 'of %'`;
@@ -215,47 +211,43 @@ eachDatabase("deletes a backlog in batches, so that no other statement waits for
   const { id, revisionId } = await makeDeployment(db, world);
   const [webhook, sealer] = [randomUUID(), await openSealer(db, masterKey)];
   sealer.close();
-  await sql`insert into webhooks (id, tenant_id, origin, data_key_id, sealed, after_event)
-            values (${webhook}, ${world.tenantId}, 'https://a', ${sealer.activeKeyId}, '', 0)`.execute(db.kysely);
+  await db.query(sql`insert into webhooks (id, tenant_id, origin, data_key_id, sealed, after_event)
+            values (${webhook}, ${world.tenantId}, 'https://a', ${sealer.activeKeyId}, '', 0)`);
   const old = sql`now() - interval '40 days'`;
   const many = sql`generate_series(1, 11000) n`;
-  await sql`insert into idempotency_keys (scope_id, key, data_key_id, sealed, created_at)
-            select ${id}, n::text, ${id}, '', ${old} from ${many}`.execute(db.kysely);
-  await sql`insert into host_deliveries (digest, received_at)
-            select decode(lpad(n::text, 8, '0'), 'hex'), ${old} from ${many}`.execute(db.kysely);
-  await sql`insert into webhook_deliveries (id, webhook_id, tenant_id, type, payload, status, created_at)
-            select gen_random_uuid(), ${webhook}, ${world.tenantId}, 'webhook.test', '{}', 'failed', ${old} from ${many}`.execute(
-    db.kysely,
-  );
-  await sql`insert into log_entries (tenant_id, deployment_id, revision_id, kind, stream, level, logged_at, message)
-            select ${world.tenantId}, ${id}, ${revisionId}, 'build', 'stdout', 20, now(), 'one' from ${many}`.execute(
-    db.kysely,
-  );
+  await db.query(sql`insert into idempotency_keys (scope_id, key, data_key_id, sealed, created_at)
+            select ${id}, n::text, ${id}, '', ${old} from ${many}`);
+  await db.query(sql`insert into host_deliveries (digest, received_at)
+            select decode(lpad(n::text, 8, '0'), 'hex'), ${old} from ${many}`);
+  await db.query(sql`insert into webhook_deliveries (id, webhook_id, tenant_id, type, payload, status, created_at)
+            select gen_random_uuid(), ${webhook}, ${world.tenantId}, 'webhook.test', '{}', 'failed', ${old} from ${many}`);
+  await db.query(sql`insert into log_entries (tenant_id, deployment_id, revision_id, kind, stream, level, logged_at, message)
+            select ${world.tenantId}, ${id}, ${revisionId}, 'build', 'stdout', 20, now(), 'one' from ${many}`);
   const tables = ["idempotency_keys", "host_deliveries", "webhook_deliveries", "log_entries"];
   await using _guard = await refuseMany(db, tables);
   await (await housekeepingFor(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
-  await sql`update deployments set status = 'AWAITING_FINAL_DELETE' where id = ${id}`.execute(db.kysely);
+  await db.query(sql`update deployments set status = 'AWAITING_FINAL_DELETE' where id = ${id}`);
   const { state } = (await readState(passDeps(db).store, id)) as { state: DeploymentState };
   await deleteDeployment(passDeps(db), state, { kind: "deleteRow" }, never);
   for (const table of tables) {
-    const { rows } = await sql<{ count: number }>`select count(*) as count from ${sql.table(table)}`.execute(db.kysely);
+    const { rows } = await db.query<{ count: number }>(sql`select count(*) as count from ${sql.identifier(table)}`);
     assert.deepEqual([table, rows[0]?.count], [table, 0]);
   }
 });
 
 /** Makes the database refuse statements that delete more rows than one batch has. */
 async function refuseMany(db: Db, tables: string[]): Promise<AsyncDisposable> {
-  await sql`create function refuse_many() returns trigger language plpgsql as $$ begin
+  await db.query(sql`create function refuse_many() returns trigger language plpgsql as $$ begin
               if (select count(*) from gone) > 5000 then raise exception 'too many at once'; end if;
               return null;
-            end $$`.execute(db.kysely);
+            end $$`);
   for (const table of tables) {
-    await sql`create trigger refuse_many after delete on ${sql.table(table)} referencing old table as gone
-              for each statement execute function refuse_many()`.execute(db.kysely);
+    await db.query(sql`create trigger refuse_many after delete on ${sql.identifier(table)} referencing old table as gone
+              for each statement execute function refuse_many()`);
   }
   return {
     async [Symbol.asyncDispose]() {
-      await sql`drop function refuse_many cascade`.execute(db.kysely);
+      await db.query(sql`drop function refuse_many cascade`);
     },
   };
 }
@@ -265,7 +257,7 @@ eachDatabase("retries an upload whose file could not be removed, and still remov
   const { id } = await makeDeployment(db, world);
   const owner = { id, tenantId: world.tenantId };
   const left = [await startUpload(db, owner, new Date()), await startUpload(db, owner, new Date())];
-  await sql`update uploads set created_at = now() - interval '2 days', finished_at = now()`.execute(db.kysely);
+  await db.query(sql`update uploads set created_at = now() - interval '2 days', finished_at = now()`);
   const [stuck, other] = left.map(({ object_path }) => object_path) as [string, string];
   let isStuck = true;
   const gone: string[] = [];
@@ -285,7 +277,7 @@ eachDatabase("retries an upload whose file could not be removed, and still remov
   isStuck = false;
   await housekeeping.tidy();
   assert.deepEqual(gone, [other, stuck]);
-  assert.deepEqual((await sql`select 1 from uploads`.execute(db.kysely)).rows, []);
+  assert.deepEqual((await db.query(sql`select 1 from uploads`)).rows, []);
 });
 
 eachDatabase("keeps an artifact that a build starts to use while others are removed", async (db) => {
@@ -298,7 +290,7 @@ eachDatabase("keeps an artifact that a build starts to use while others are remo
     const removeArtifact = async (key: string) => {
       if (taken === "") {
         taken = key === "one" ? "other" : "one";
-        await sql`update revisions set artifact_key = ${taken} where deployment_id = ${id}`.execute(db.kysely);
+        await db.query(sql`update revisions set artifact_key = ${taken} where deployment_id = ${id}`);
       }
       return dropArtifact(path.join(directory, key), { kind: "directory" });
     };
@@ -316,8 +308,8 @@ eachDatabase(
     const { id } = await makeDeployment(db, world);
     const session = { listenerId: world.listenerId, epoch: 1 };
     const report = (seq: number) => storeReports(db, session, [{ deployment_id: id, seq, generation: 1 } as never]);
-    await sql`insert into assignments (deployment_id, tenant_id, listener_id, rv, generation, op, spec)
-              values (${id}, ${world.tenantId}, ${world.listenerId}, 1, 1, 'delete', '{}')`.execute(db.kysely);
+    await db.query(sql`insert into assignments (deployment_id, tenant_id, listener_id, rv, generation, op, spec)
+              values (${id}, ${world.tenantId}, ${world.listenerId}, 1, 1, 'delete', '{}')`);
     await report(1);
     const other = new pg.Client({ connectionString: databaseUrl });
     await other.connect();
@@ -328,14 +320,14 @@ eachDatabase(
     await other.query("delete from deployments where id = $1", [id]);
     const late = report(2);
     await eventually(
-      async () => (await sql`select 1 from pg_locks where not granted`.execute(db.kysely)).rows.length,
+      async () => (await db.query(sql`select 1 from pg_locks where not granted`)).rows.length,
       (waiting) => waiting > 0,
     );
     await other.query("commit");
     await other.end();
     assert.equal(await late, 1, "the report is stored, because it did not see the delete");
     await (await housekeepingFor(db, path.join(tmpdir(), "pierhead-no-such-directory"), [])).tidy();
-    assert.deepEqual((await sql`select * from observations`.execute(db.kysely)).rows, []);
+    assert.deepEqual((await db.query(sql`select * from observations`)).rows, []);
   },
   { kinds: ["postgres"] },
 );
@@ -378,9 +370,7 @@ async function housekeepingFor(
 async function artifact(db: Db, world: World, key: string, ageHours: number): Promise<string> {
   const manifest = { kind: "image" as const, image_uri: `registry.invalid/${key}` };
   const id = await saveArtifact(db, world.tenantId, key, manifest as never);
-  await sql`update artifacts set last_used_at = now() - ${ageHours} * interval '1 hour' where id = ${id}`.execute(
-    db.kysely,
-  );
+  await db.query(sql`update artifacts set last_used_at = now() - ${ageHours} * interval '1 hour' where id = ${id}`);
   return id;
 }
 
@@ -389,11 +379,9 @@ async function revision(
   row: { world: World; deploymentId: string; artifactId: string | undefined; status: string },
 ): Promise<string> {
   const id = randomUUID();
-  await sql`
+  await db.query(sql`
     insert into revisions (id, tenant_id, deployment_id, status, source, source_config, source_revision_config, artifact_id)
-    values (${id}, ${row.world.tenantId}, ${row.deploymentId}, ${row.status}, 'github', '{}', '{}', ${row.artifactId})`.execute(
-    db.kysely,
-  );
+    values (${id}, ${row.world.tenantId}, ${row.deploymentId}, ${row.status}, 'github', '{}', '{}', ${row.artifactId})`);
   return id;
 }
 

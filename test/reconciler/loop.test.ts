@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
 import type { DatabaseServer } from "../../src/provision/database-server.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
 import { Stagger } from "../../src/reconciler/slots.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
@@ -36,13 +36,13 @@ eachDatabase(
     const loop = new ReconcilerLoop(passDeps(db, { databases, sealer }), createMetrics().reconciler, settings);
     const { id } = await makeDeployment(db, await makeWorld(db));
     const queued = async () => {
-      const { rows } = await sql<{ generation: number; left: number }>`
+      const { rows } = await db.query<{ generation: number; left: number }>(sql`
       select generation, extract(epoch from lease_until - now())::float8 as left from reconcile_queue
-       where deployment_id = ${id}`.execute(db.kysely);
+       where deployment_id = ${id}`);
       return rows[0] as { generation: number; left: number };
     };
     const expireIn = (seconds: number) =>
-      sql`update reconcile_queue set lease_until = now() + ${seconds} * interval '1 second'`.execute(db.kysely);
+      db.query(sql`update reconcile_queue set lease_until = now() + ${seconds} * interval '1 second'`);
     loop.start();
     try {
       await eventually(
@@ -75,10 +75,8 @@ eachDatabase("a loop that is stopped during a claim leaves no lease behind", asy
   const loop = new ReconcilerLoop(passDeps(db), createMetrics().reconciler, settings);
   loop.start();
   await loop.stop();
-  const { rows } = await sql<{ lease_owner: string | null; is_due: boolean }>`
-    select lease_owner, run_at is not null as is_due from reconcile_queue where deployment_id = ${id}`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<{ lease_owner: string | null; is_due: boolean }>(sql`
+    select lease_owner, run_at is not null as is_due from reconcile_queue where deployment_id = ${id}`);
   assert.deepEqual(rows, [{ lease_owner: null, is_due: true }]);
 });
 
@@ -87,8 +85,8 @@ eachDatabase(
   async (db) => {
     const world = await makeWorld(db);
     const { id, revisionId } = await makeDeployment(db, world);
-    await sql`update deployments set status = 'READY' where id = ${id}`.execute(db.kysely);
-    await sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`.execute(db.kysely);
+    await db.query(sql`update deployments set status = 'READY' where id = ${id}`);
+    await db.query(sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`);
     const asked = new Set<string>();
     const loopOf = (owner: string) => {
       const builds = {

@@ -3,11 +3,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after } from "node:test";
-import { sql } from "kysely";
 import { mintApiKey } from "../../src/auth/api-key.ts";
 import { bootstrap, writeCredentials } from "../../src/server/bootstrap.ts";
 import { readConfig } from "../../src/server/config.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { insertApiKey } from "../../src/store/tenants/api-keys.ts";
 import { createOrganization, createWorkspace, deleteWorkspace } from "../../src/store/tenants/tenants.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -21,9 +21,9 @@ const remember = (config: Awaited<ReturnType<typeof configOf>>, made: { workspac
 const everything = { organizationId: null, workspaceId: null };
 
 async function counts(db: Db) {
-  const { rows } = await sql<Record<string, number>>`
+  const { rows } = await db.query<Record<string, number>>(sql`
     select (select count(*) from organizations) as organizations, (select count(*) from workspaces) as workspaces,
-           (select count(*) from api_keys where is_operator) as operators`.execute(db.kysely);
+           (select count(*) from api_keys where is_operator) as operators`);
   return rows[0];
 }
 
@@ -40,7 +40,7 @@ eachDatabase(
       [false, first.adminKey, first.workspaceId],
     );
     assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
-    const { rows } = await sql`select action, actor from audit_log order by id`.execute(db.kysely);
+    const { rows } = await db.query(sql`select action, actor from audit_log order by id`);
     assert.deepEqual(rows, [
       { action: "organization.create", actor: "system" },
       { action: "workspace.create", actor: "system" },
@@ -79,9 +79,7 @@ eachDatabase(
     const made = await bootstrap(db, config);
     assert.deepEqual([made.isNewKey, made.workspaceId], [false, workspaceId]);
     assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
-    const { rows } = await sql<{ data: unknown }>`select data from audit_log where action = 'api_key.patch'`.execute(
-      db.kysely,
-    );
+    const { rows } = await db.query<{ data: unknown }>(sql`select data from audit_log where action = 'api_key.patch'`);
     assert.deepEqual(rows, [{ data: { changes: { scope: { before: "workspace", after: "installation" } } } }]);
   },
 );
@@ -91,7 +89,7 @@ eachDatabase(
   async (db) => {
     const config = await configOf({ PIERHEAD_ADMIN_KEY: "chosen" });
     const { organizationId, workspaceId } = await bootstrap(db, config);
-    await sql`update api_keys set revoked_at = now() where is_operator`.execute(db.kysely);
+    await db.query(sql`update api_keys set revoked_at = now() where is_operator`);
     await assert.rejects(bootstrap(db, config), /PIERHEAD_ADMIN_KEY was revoked, has expired, or is no admin's/);
     const key = { organizationId, workspaceId, listenerId: null, name: "reader", role: "reader" as const };
     await insertApiKey(db, { ...key, ...mintApiKey("a-reader") });
@@ -100,7 +98,7 @@ eachDatabase(
     const forgetful = await configOf();
     const made = await bootstrap(db, forgetful);
     await remember(forgetful, made);
-    await sql`update api_keys set revoked_at = now() where is_operator`.execute(db.kysely);
+    await db.query(sql`update api_keys set revoked_at = now() where is_operator`);
     assert.equal((await bootstrap(db, forgetful)).isNewKey, true);
   },
 );

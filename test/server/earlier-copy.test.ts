@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { sql } from "kysely";
 import { createListenerClient, httpSend, httpStreams } from "../../src/client/listener-client.ts";
 import { openSimulatedCompute, SimulatedWorld } from "../../src/compute/simulated.ts";
 import { createGateway } from "../../src/gateway/gateway.ts";
 import { createListener } from "../../src/listener/listener.ts";
 import { replicaFleet } from "../../src/listener/replicas/replica-fleet.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
@@ -16,26 +16,26 @@ import { startTestServer } from "../support/server.ts";
  * Keeps all rows and numbers as they are now.
  * @returns what makes the database that again, as a copy of its files or a replica that had not got all would.
  */
-async function keepCopy({ kysely }: Db): Promise<() => Promise<void>> {
-  const { rows: tables } = await sql<{ name: string }>`
-    select tablename as name from pg_tables where schemaname = 'public'`.execute(kysely);
-  const { rows: numbers } = await sql<{ name: string; last: number | null }>`
-    select sequencename as name, last_value as last from pg_sequences where schemaname = 'public'`.execute(kysely);
-  await sql`create schema earlier`.execute(kysely);
+async function keepCopy(db: Db): Promise<() => Promise<void>> {
+  const { rows: tables } = await db.query<{ name: string }>(sql`
+    select tablename as name from pg_tables where schemaname = 'public'`);
+  const { rows: numbers } = await db.query<{ name: string; last: number | null }>(sql`
+    select sequencename as name, last_value as last from pg_sequences where schemaname = 'public'`);
+  await db.query(sql`create schema earlier`);
   for (const { name } of tables) {
-    await sql`create table ${sql.table(`earlier.${name}`)} as table ${sql.table(name)}`.execute(kysely);
+    await db.query(sql`create table ${sql.identifier(`earlier.${name}`)} as table ${sql.identifier(name)}`);
   }
   return () =>
-    kysely.transaction().execute(async (trx) => {
+    db.transaction(async (trx) => {
       // Keys between tables hold in the copy: they are not checked row by row.
-      await sql`set local session_replication_role = replica`.execute(trx);
+      await trx.query(sql`set local session_replication_role = replica`);
       for (const { name } of tables) {
-        await sql`delete from ${sql.table(name)}`.execute(trx);
-        await sql`insert into ${sql.table(name)} overriding system value
-                  select * from ${sql.table(`earlier.${name}`)}`.execute(trx);
+        await trx.query(sql`delete from ${sql.identifier(name)}`);
+        await trx.query(sql`insert into ${sql.identifier(name)} overriding system value
+                  select * from ${sql.identifier(`earlier.${name}`)}`);
       }
       for (const { name, last } of numbers) {
-        await sql`select setval(${name}, ${last ?? 1}, ${last !== null})`.execute(trx);
+        await trx.query(sql`select setval(${name}, ${last ?? 1}, ${last !== null})`);
       }
     });
 }

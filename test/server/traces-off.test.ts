@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { registerHooks } from "node:module";
 import { test } from "node:test";
+import { sql } from "../../src/store/engine/sql.ts";
 import { eventually } from "../support/eventually.ts";
 import { startCollector } from "../support/trace-collector.ts";
 
@@ -32,12 +33,9 @@ test("without a collector nothing of OpenTelemetry is loaded and no revision has
     const revisionId = made.latest_revision_id as string;
     const { status } = await client.waitForRevision({ deployment_id: made.id, revision_id: revisionId });
     assert.equal(status, "DEPLOYED");
-    const row = await pierhead.server.db.kysely
-      .selectFrom("revisions")
-      .select("traceparent")
-      .where("id", "=", revisionId)
-      .executeTakeFirstOrThrow();
-    return row.traceparent;
+    const { rows } = await pierhead.server.db.query<{ traceparent: string | null }>(sql`
+      select traceparent from revisions where id = ${revisionId}`);
+    return rows[0]?.traceparent;
   };
   assert.equal(await create("untraced"), null);
   assert.deepEqual([...loaded].filter(isMore), []);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { enqueueAndWake } from "../../src/store/queue/enqueue.ts";
 import { eachDatabase } from "../support/database.ts";
 import { isListening } from "./change-subscriber.ts";
@@ -9,7 +9,7 @@ import { isListening } from "./change-subscriber.ts";
 const announce = (db: Db) => enqueueAndWake(db, randomUUID());
 
 async function count(db: Db): Promise<number> {
-  const { rows } = await sql<{ count: number }>`select count(*) as count from reconcile_queue`.execute(db.kysely);
+  const { rows } = await db.query<{ count: number }>(sql`select count(*) as count from reconcile_queue`);
   return rows[0]?.count ?? Number.NaN;
 }
 
@@ -50,7 +50,7 @@ eachDatabase("a unit wakes subscribers only after its commit, and never after a 
 });
 
 eachDatabase("a failed statement rolls the unit back, and the next unit starts clean", async (db) => {
-  const failing = () => sql`select 1 / ${0}::int`.execute(db.kysely);
+  const failing = () => db.query(sql`select 1 / ${0}::int`);
   await assert.rejects(
     db.atomically(async () => {
       await announce(db);
@@ -87,9 +87,7 @@ eachDatabase(
   "a unit's time limit applies to its statements, and a different limit inside it is refused",
   async (db) => {
     const limit = async () => {
-      const { rows } = await sql<{ limit: string }>`select current_setting('statement_timeout') as limit`.execute(
-        db.kysely,
-      );
+      const { rows } = await db.query<{ limit: string }>(sql`select current_setting('statement_timeout') as limit`);
       return rows[0]?.limit;
     };
     const timeoutMs = 600_000;
@@ -104,9 +102,9 @@ eachDatabase(
 eachDatabase(
   "a unit that PostgreSQL rolled back because of a deadlock runs again",
   async (db) => {
-    await sql`create table counters (id integer primary key, value integer not null)`.execute(db.kysely);
-    await sql`insert into counters values (1, 0), (2, 0)`.execute(db.kysely);
-    const raise = (id: number) => sql`update counters set value = value + 1 where id = ${id}`.execute(db.kysely);
+    await db.query(sql`create table counters (id integer primary key, value integer not null)`);
+    await db.query(sql`insert into counters values (1, 0), (2, 0)`);
+    const raise = (id: number) => db.query(sql`update counters set value = value + 1 where id = ${id}`);
     let runs = 0;
     const holding = Promise.withResolvers<void>();
     const both = (first: number, second: number) =>
@@ -118,7 +116,7 @@ eachDatabase(
         await raise(second);
       });
     await Promise.all([both(1, 2), both(2, 1)]);
-    const { rows } = await sql<{ value: number }>`select value from counters order by id`.execute(db.kysely);
+    const { rows } = await db.query<{ value: number }>(sql`select value from counters order by id`);
     assert.ok(runs >= 3, `${runs} runs`);
     assert.deepEqual(
       rows.map(({ value }) => value),

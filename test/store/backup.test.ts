@@ -3,9 +3,9 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { sql } from "kysely";
 import { secretsBytesMax } from "../../src/domain/limits.ts";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { findEventBounds } from "../../src/store/events/events.ts";
 import { activateRestored, loadBackup, writeBackup } from "../../src/store/maintenance/backup.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
@@ -19,8 +19,7 @@ eachDatabase("a backup restores texts with any character unchanged", async (db) 
   // Some readers treat these as line ends, but JSON strings may contain them.
   const message = "a\u2028b\u2029c\u0085d\r\n\u000b\f\u{1f600} \\u2028";
   const { revisionId } = await makeDeployment(db, await makeWorld(db));
-  const write = (text: string) =>
-    sql`update revisions set status_message = ${text} where id = ${revisionId}`.execute(db.kysely);
+  const write = (text: string) => db.query(sql`update revisions set status_message = ${text} where id = ${revisionId}`);
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-backup-"));
   try {
     await write(message);
@@ -31,7 +30,7 @@ eachDatabase("a backup restores texts with any character unchanged", async (db) 
   } finally {
     await rm(directory, { recursive: true });
   }
-  const { rows } = await sql<{ status_message: string }>`select status_message from revisions`.execute(db.kysely);
+  const { rows } = await db.query<{ status_message: string }>(sql`select status_message from revisions`);
   assert.deepEqual(rows, [{ status_message: message }]);
 });
 
@@ -49,9 +48,9 @@ eachDatabase(
       // As slow as skipping many lines.
       const reading = Promise.withResolvers<void>();
       const slow = db.transaction(async (trx) => {
-        await sql`lock table log_entries in access exclusive mode`.execute(trx.kysely);
+        await trx.query(sql`lock table log_entries in access exclusive mode`);
         reading.resolve();
-        await sql`select pg_sleep(2)`.execute(trx.kysely);
+        await trx.query(sql`select pg_sleep(2)`);
       });
       await reading.promise;
       const { signal } = new AbortController();
@@ -75,8 +74,8 @@ eachDatabase("a restore redeploys what serves, and restarts unfinished revisions
   ];
   const queued = await serving(db, world, "READY", ["DEPLOYING", "QUEUED"]);
   const stopped = await serving(db, world, "READY", ["DEPLOYING", "INTERRUPTED"]);
-  await sql`insert into builds (revision_id, deployment_id, status, owner, lease_until)
-    select id, deployment_id, 'succeeded', 'gone', now() from revisions where status = 'DEPLOYING'`.execute(db.kysely);
+  await db.query(sql`insert into builds (revision_id, deployment_id, status, owner, lease_until)
+    select id, deployment_id, 'succeeded', 'gone', now() from revisions where status = 'DEPLOYING'`);
   const madeAt = new Date().toISOString();
 
   assert.equal(await activateRestored(db, { format: 1, version: "test", madeAt, migrations: [], rows: {} }), 3);
@@ -87,7 +86,7 @@ eachDatabase("a restore redeploys what serves, and restarts unfinished revisions
   // A newer one would supersede a revision that a user requested.
   assert.deepEqual(await newestFirst(db, queued), ["CREATING", "CREATING", "DEPLOYED"]);
   assert.deepEqual(await newestFirst(db, stopped), ["INTERRUPTED", "CREATING", "DEPLOYED"]);
-  const { rows: builds } = await sql`select 1 from builds`.execute(db.kysely);
+  const { rows: builds } = await db.query(sql`select 1 from builds`);
   assert.equal(builds.length, 0);
 });
 
@@ -97,10 +96,10 @@ eachDatabase(
     const { id } = await makeDeployment(db, await makeWorld(db));
     const { activeKeyId } = await openSealer(db, randomBytes(32));
     // Together more than PostgreSQL takes in one JSON array.
-    await sql`
+    await db.query(sql`
       insert into secret_sets (id, tenant_id, deployment_id, data_key_id, sealed)
       select gen_random_uuid(), tenant_id, id, ${activeKeyId}, decode(repeat('ab', ${secretsBytesMax}), 'hex')
-        from deployments, generate_series(1, 130) where id = ${id}`.execute(db.kysely);
+        from deployments, generate_series(1, 130) where id = ${id}`);
     const directory = await mkdtemp(path.join(tmpdir(), "pierhead-backup-"));
     try {
       const { signal } = new AbortController();
@@ -109,7 +108,7 @@ eachDatabase(
     } finally {
       await rm(directory, { recursive: true });
     }
-    const { rows } = await sql<{ count: number }>`select count(*) as count from secret_sets`.execute(db.kysely);
+    const { rows } = await db.query<{ count: number }>(sql`select count(*) as count from secret_sets`);
     assert.equal(rows[0]?.count, 130);
   },
   { kinds: ["postgres"] },
@@ -120,8 +119,8 @@ eachDatabase(
   async (db) => {
     const world = await makeWorld(db);
     await serving(db, world, "READY", []);
-    const { rows } = await sql<{ organizationId: string }>`
-    select organization_id as "organizationId" from workspaces`.execute(db.kysely);
+    const { rows } = await db.query<{ organizationId: string }>(sql`
+    select organization_id as "organizationId" from workspaces`);
     const owner = { ...rows[0], tenantId: world.tenantId, actor: "test" } as const;
     const settings = { url: "https://a.example", description: null, types: null, deployment_ids: null, enabled: true };
     await createWebhook(db, await openSealer(db, randomBytes(32)), { organizationId: "", ...owner }, settings);
@@ -141,7 +140,7 @@ eachDatabase(
       rounds += 1;
       assert.ok(rounds < 10, "the deliveries are created number by number");
     }
-    const { rows: made } = await sql<{ type: string }>`select distinct type from webhook_deliveries`.execute(db.kysely);
+    const { rows: made } = await db.query<{ type: string }>(sql`select distinct type from webhook_deliveries`);
     assert.deepEqual(made, [{ type: "revision.created" }]);
   },
 );
@@ -149,14 +148,12 @@ eachDatabase(
 /** A deployment with an active revision, and newer ones in these statuses. */
 async function serving(db: Db, world: World, status: string, newer: string[]): Promise<string> {
   const { id, revisionId } = await makeDeployment(db, world);
-  await sql`update revisions set status = 'DEPLOYED', deadline_at = null where id = ${revisionId}`.execute(db.kysely);
-  await sql`update deployments set status = ${status}, active_revision_id = ${revisionId} where id = ${id}`.execute(
-    db.kysely,
-  );
+  await db.query(sql`update revisions set status = 'DEPLOYED', deadline_at = null where id = ${revisionId}`);
+  await db.query(sql`update deployments set status = ${status}, active_revision_id = ${revisionId} where id = ${id}`);
   for (const one of newer) {
     // As real moves leave it: queued and finished revisions have no deadline.
     const deadline = one === "DEPLOYING" ? new Date() : null;
-    await sql`
+    await db.query(sql`
       with made as (
         insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
           source_revision_config, triggered_by)
@@ -164,15 +161,15 @@ async function serving(db: Db, world: World, status: string, newer: string[]): P
                source_revision_config, triggered_by from revisions where id = ${revisionId}
         returning id
       )
-      update deployments set latest_revision_id = made.id from made where deployments.id = ${id}`.execute(db.kysely);
+      update deployments set latest_revision_id = made.id from made where deployments.id = ${id}`);
   }
-  await sql`delete from reconcile_queue`.execute(db.kysely);
+  await db.query(sql`delete from reconcile_queue`);
   return id;
 }
 
 async function newestFirst(db: Db, deploymentId: string): Promise<string[]> {
-  const { rows } = await sql<{ said: string }>`
+  const { rows } = await db.query<{ said: string }>(sql`
     select status || case when redeploy_of is null then '' else ', redeployed' end as said from revisions
-     where deployment_id = ${deploymentId} order by seq desc`.execute(db.kysely);
+     where deployment_id = ${deploymentId} order by seq desc`);
   return rows.map(({ said }) => said);
 }

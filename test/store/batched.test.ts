@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { batched } from "../../src/store/engine/batched.ts";
 import type { Db, Trx } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { outsideTransaction } from "../../src/store/engine/statement-pool.ts";
 import { eachDatabase } from "../support/database.ts";
 
@@ -10,10 +10,8 @@ function squares() {
   const sizes: number[] = [];
   const square = batched(async (db: Db | Trx, numbers: number[]) => {
     sizes.push(numbers.length);
-    const { rows } = await sql<{ n: number; square: number }>`
-      select n, (1000 / n) * 0 + n * n as square from unnest(${numbers}::int[]) as n order by n desc`.execute(
-      db.kysely,
-    );
+    const { rows } = await db.query<{ n: number; square: number }>(sql`
+      select n, (1000 / n) * 0 + n * n as square from unnest(${numbers}::int[]) as n order by n desc`);
     return numbers.map((n) => rows.find((row) => row.n === n)?.square);
   });
   return { sizes, square };
@@ -87,11 +85,11 @@ eachDatabase(
   "a statement that waits for a lock does not hold back later calls",
   async (db) => {
     const ask = batched(async (on: Db | Trx, items: number[]) => {
-      await sql`select pg_advisory_xact_lock(${items[0]}::int)`.execute(on.kysely);
+      await on.query(sql`select pg_advisory_xact_lock(${items[0]}::int)`);
       return items;
     });
     const { slow } = await db.transaction(async (trx) => {
-      await sql`select pg_advisory_xact_lock(1)`.execute(trx.kysely);
+      await trx.query(sql`select pg_advisory_xact_lock(1)`);
       const slow = outsideTransaction(() => ask(db, 1));
       await new Promise((resolve) => setImmediate(resolve));
       // The first statement waits for a lock until the second one has its result.

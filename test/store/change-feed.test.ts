@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { tmpdir } from "node:os";
-import { sql } from "kysely";
 import pg from "pg";
 import { openDatabase } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
@@ -41,8 +41,8 @@ eachDatabase(
           (received) => received > 0,
         );
       await wakeUntilHeard();
-      await sql`select pg_terminate_backend(pid) from pg_stat_activity
-                 where application_name = 'pierhead changes' and datname = current_database()`.execute(db.kysely);
+      await db.query(sql`select pg_terminate_backend(pid) from pg_stat_activity
+                 where application_name = 'pierhead changes' and datname = current_database()`);
       here = 0;
       there = 0;
       await eventually(

@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { eventually } from "../support/eventually.ts";
 
 /**
@@ -11,10 +11,8 @@ export async function isListening(db: Db, servers = 1): Promise<void> {
   if (db.kind === "embedded") return;
   const listening = async () =>
     (
-      await sql`select 1 from pg_stat_activity where datname = current_database()
-                 and application_name = 'pierhead changes' and query like '%listen%' and state = 'idle'`.execute(
-        db.kysely,
-      )
+      await db.query(sql`select 1 from pg_stat_activity where datname = current_database()
+                 and application_name = 'pierhead changes' and query like '%listen%' and state = 'idle'`)
     ).rows.length;
   await eventually(listening, (count) => count >= servers);
   let isWork = false;
@@ -26,7 +24,7 @@ export async function isListening(db: Db, servers = 1): Promise<void> {
     if (!isWork) received.resolve();
     isWork = false;
   });
-  await sql`notify pierhead_events`.execute(db.kysely);
+  await db.query(sql`notify pierhead_events`);
   await received.promise;
   stopWork();
   stopEvents();

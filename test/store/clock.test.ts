@@ -3,10 +3,10 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { sql } from "kysely";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
 import { relativeTimeColumns, shiftRelativeTimesOnce } from "../../src/store/engine/relative-times.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { acquireLease } from "../../src/store/queue/leases.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -16,7 +16,7 @@ import { findBinaries, postgresSkipped, startPostgresServer } from "../support/p
 
 eachDatabase("knows the database's time without a query, to within a second", async (db) => {
   const before = db.now().getTime();
-  const { rows } = await sql<{ at: Date }>`select clock_timestamp() as at`.execute(db.kysely);
+  const { rows } = await db.query<{ at: Date }>(sql`select clock_timestamp() as at`);
   const [at, after] = [rows[0]?.at.getTime() ?? 0, db.now().getTime()];
   // The answer may be slow: it was given at some moment in between.
   assert.ok(at > before - 1_000 && at < after + 1_000, `${before} <= ${at} <= ${after}`);
@@ -25,10 +25,10 @@ eachDatabase("knows the database's time without a query, to within a second", as
 eachDatabase(
   "setting the clock shifts every column with a deadline, a lease or a retry time",
   async (db) => {
-    const { rows } = await sql<{ table_name: string; column_name: string }>`
+    const { rows } = await db.query<{ table_name: string; column_name: string }>(sql`
       select table_name, column_name from information_schema.columns
        where table_schema = 'public' and data_type = 'timestamp with time zone'
-         and column_name ~ '(_until|^deadline_at|^retry_at|^run_at|^look_at|^next_attempt_at)$'`.execute(db.kysely);
+         and column_name ~ '(_until|^deadline_at|^retry_at|^run_at|^look_at|^next_attempt_at)$'`);
     const missing = rows.filter(
       ({ table_name, column_name }) => !relativeTimeColumns[table_name]?.includes(column_name),
     );
@@ -50,9 +50,9 @@ eachDatabase(
         (apartMs) => apartMs < 2_000,
         { what: "the database's clock follows" },
       );
-      const left = () => sql<{ s: number }>`select extract(epoch from lease_until - now())::float8 as s from leases`;
+      const left = () => sql`select extract(epoch from lease_until - now())::float8 as s from leases`;
       await eventually(
-        async () => (await left().execute(db.kysely)).rows[0]?.s ?? 0,
+        async () => (await db.query<{ s: number }>(left())).rows[0]?.s ?? 0,
         (seconds) => seconds > 0 && seconds <= 62,
         { what: "the lease follows" },
       );
@@ -67,7 +67,7 @@ eachDatabase(
     await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
     const before = await leaseUntil(db);
     const rename = (from: string, to: string) =>
-      sql`alter table ${sql.table(from)} rename to ${sql.table(to)}`.execute(db.kysely);
+      db.query(sql`alter table ${sql.identifier(from)} rename to ${sql.identifier(to)}`);
     await rename("previews", "away");
     db.engine?.clock.add(3_600_000);
     await eventually(
@@ -88,13 +88,10 @@ eachDatabase(
 eachDatabase("deadlines shift once per clock change, however often the shift is requested", async (db) => {
   await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
   const before = await leaseUntil(db);
-  const { rows } = await sql<{ mark: Date }>`select mark from clock`.execute(db.kysely);
+  const { rows } = await db.query<{ mark: Date }>(sql`select mark from clock`);
   const { mark } = rows[0] as { mark: Date };
   const move = { byMs: -10_000, mark, now: () => db.now() };
-  assert.deepEqual(
-    [await shiftRelativeTimesOnce(db.kysely, move), await shiftRelativeTimesOnce(db.kysely, move)],
-    [true, false],
-  );
+  assert.deepEqual([await shiftRelativeTimesOnce(db, move), await shiftRelativeTimesOnce(db, move)], [true, false]);
   assert.equal((await leaseUntil(db)) - before, -10_000);
 });
 
@@ -116,7 +113,7 @@ test("deadlines shift when PostgreSQL's clock is set just after the watch starts
   await db.watchClock();
   await acquireLease(db, { name: "test", owner: "a", leaseMs: 60_000 });
   await writeFile(file, "+3600");
-  const apart = () => sql<{ s: number }>`select extract(epoch from clock_timestamp())::float8 as s`.execute(db.kysely);
+  const apart = () => db.query<{ s: number }>(sql`select extract(epoch from clock_timestamp())::float8 as s`);
   const setS = (await apart()).rows[0]?.s ?? 0;
   assert.ok(setS > Date.now() / 1_000 + 3_000, "the clock was set");
   await eventually(
@@ -127,6 +124,6 @@ test("deadlines shift when PostgreSQL's clock is set just after the watch starts
 });
 
 async function leaseUntil(db: Db): Promise<number> {
-  const { rows } = await sql<{ at: Date }>`select lease_until as at from leases`.execute(db.kysely);
+  const { rows } = await db.query<{ at: Date }>(sql`select lease_until as at from leases`);
   return rows[0]?.at.getTime() ?? Number.NaN;
 }

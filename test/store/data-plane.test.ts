@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { ApiError } from "../../src/contract/error.ts";
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
 import {
@@ -14,6 +13,7 @@ import { checkEpoch, openListenerSession } from "../../src/store/data-plane/list
 import { storeReports } from "../../src/store/data-plane/observations.ts";
 import { findUnqueuedDeployments, readDeploymentState } from "../../src/store/deployments/deployment-state.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { appendLogEntries, appendReplicaLog, readLogEntries } from "../../src/store/logs/log-entries.ts";
 import { moveRevision } from "../../src/store/revisions/revisions.ts";
 import { eachDatabase } from "../support/database.ts";
@@ -66,7 +66,7 @@ eachDatabase(
     );
     const two = [2, 2].map((seen) => writeAssignment(db, { ...assignment(world, id), op: "delete", seen }));
     assert.equal((await Promise.all(two)).filter(Boolean).length, 1, "one of two at the same moment");
-    await sql`delete from assignments where deployment_id = ${id}`.execute(db.kysely);
+    await db.query(sql`delete from assignments where deployment_id = ${id}`);
     assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 3 }), false);
     assert.deepEqual(await read(), []);
   },
@@ -91,7 +91,7 @@ eachDatabase(
       1,
       "several in one batch",
     );
-    const { rows } = await sql<{ seq: number }>`select seq from observations`.execute(db.kysely);
+    const { rows } = await db.query<{ seq: number }>(sql`select seq from observations`);
     assert.deepEqual(rows, [{ seq: 4 }]);
   },
 );
@@ -105,7 +105,7 @@ eachDatabase("a live session blocks other instances until its lease expires, but
   const again = await open("a", 0);
   assert.equal(again.epoch, first.epoch + 1);
   await assert.rejects(checkEpoch(db, first), (error) => error instanceof ApiError && error.code === "staleEpoch");
-  await sql`select pg_sleep(0.01)`.execute(db.kysely);
+  await db.query(sql`select pg_sleep(0.01)`);
   const third = await open("b", 60_000);
   await checkEpoch(db, third);
 });
@@ -246,9 +246,7 @@ eachDatabase("stores a replica's log line once, and only from the listener that 
   await appendReplicaLog(db, { listenerId: world.listenerId, lines: [line], signal });
   await appendReplicaLog(db, { listenerId: world.listenerId, lines: [line], signal });
   await appendReplicaLog(db, { listenerId: id, lines: [{ ...line, key: "other" }], signal });
-  const { rows } = await sql<{ level: number }>`select level from log_entries where deployment_id = ${id}`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<{ level: number }>(sql`select level from log_entries where deployment_id = ${id}`);
   assert.deepEqual(rows, [{ level: 30 }]);
 });
 
@@ -268,8 +266,8 @@ eachDatabase("stores a whole batch of lines once and in order, even if its sende
   const { listenerId } = world;
   await appendReplicaLog(db, { listenerId, lines, signal: AbortSignal.abort() });
   await appendReplicaLog(db, { listenerId, lines, signal: new AbortController().signal });
-  const { rows } = await sql<{ message: string }>`
-    select message from log_entries where deployment_id = ${id} order by id`.execute(db.kysely);
+  const { rows } = await db.query<{ message: string }>(sql`
+    select message from log_entries where deployment_id = ${id} order by id`);
   assert.deepEqual(
     rows.map(({ message }) => message),
     lines.map(({ message }) => message),
@@ -281,7 +279,7 @@ eachDatabase("resync finds only the deployment whose change was lost", async (db
   const { id } = await makeDeployment(db, world);
   await makeDeployment(db, world);
   assert.deepEqual(await findUnqueuedDeployments(db, 10), []);
-  await sql`update reconcile_queue set run_at = null where deployment_id = ${id}`.execute(db.kysely);
+  await db.query(sql`update reconcile_queue set run_at = null where deployment_id = ${id}`);
   assert.deepEqual(await findUnqueuedDeployments(db, 10), [id]);
 });
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { type RawBuilder, sql } from "kysely";
 import { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
 import { SortOrder } from "../../src/contract/page.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
@@ -12,6 +11,7 @@ import {
 } from "../../src/store/deployments/deployment-list.ts";
 import { taggedWith } from "../../src/store/deployments/deployment-tags.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { type Sql, sql } from "../../src/store/engine/sql.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeWorld, newDeployment, type World } from "./fixtures.ts";
 
@@ -57,18 +57,16 @@ eachDatabase("skips the rows of an offset in the page index without fetching the
 });
 
 /** The plan for these parameters, or the generic plan, which PostgreSQL caches. */
-async function planOf(db: Db, query: RawBuilder<unknown>, isKept: boolean): Promise<string> {
-  const { sql: text, parameters } = query.compile(db.kysely);
+async function planOf(db: Db, query: Sql, isKept: boolean): Promise<string> {
+  const { text, values: parameters } = query;
   return db.transaction(async (trx) => {
-    await sql`set local plan_cache_mode = ${sql.raw(isKept ? "force_generic_plan" : "force_custom_plan")}`.execute(
-      trx.kysely,
+    await trx.query(sql`set local plan_cache_mode = ${sql.raw(isKept ? "force_generic_plan" : "force_custom_plan")}`);
+    await trx.query(sql.raw(`prepare planned as ${text}`));
+    const values = parameters.map((value) =>
+      value === null ? sql.raw("null") : sql.literal(Array.isArray(value) ? `{${value}}` : (value as string | number)),
     );
-    await sql.raw(`prepare planned as ${text}`).execute(trx.kysely);
-    const values = parameters.map((value) => sql.lit(Array.isArray(value) ? `{${value}}` : value));
-    const { rows } = await sql<Record<"QUERY PLAN", string>>`explain execute planned (${sql.join(values)})`.execute(
-      trx.kysely,
-    );
-    await sql`deallocate planned`.execute(trx.kysely);
+    const { rows } = await trx.query<Record<"QUERY PLAN", string>>(sql`explain execute planned (${sql.join(values)})`);
+    await trx.query(sql`deallocate planned`);
     return rows.map((row) => row["QUERY PLAN"]).join("\n");
   });
 }
@@ -87,9 +85,9 @@ eachDatabase("plans a list of 12,000 deployments once, not for every page", asyn
   ];
   for (const filter of filters) {
     const planned = async () => {
-      const { rows } = await sql<{ plans: number; kept: number }>`
+      const { rows } = await db.query<{ plans: number; kept: number }>(sql`
         select sum(custom_plans)::int as plans, sum(generic_plans)::int as kept
-          from pg_prepared_statements where statement like '%from deployment%'`.execute(db.kysely);
+          from pg_prepared_statements where statement like '%from deployment%'`);
       return rows[0] ?? { plans: 0, kept: 0 };
     };
     // PostgreSQL makes five custom plans before it caches one, for each of the at most two statements of a list.
@@ -107,7 +105,7 @@ eachDatabase("searches the rare parts of a name, not those that most names have"
   const world = await manyDeployments(db);
   const start = world.tenantId.slice(0, 8);
   const parts = ["age", "117", "old", "177", "777"].map((part) => start + part);
-  const { rows } = await sql<{ rare: string[] }>`select rare_parts(${parts}::text[]) as rare`.execute(db.kysely);
+  const { rows } = await db.query<{ rare: string[] }>(sql`select rare_parts(${parts}::text[]) as rare`);
   assert.deepEqual(rows[0]?.rare.toSorted(), [`${start}177`, `${start}777`]);
 });
 
@@ -116,7 +114,7 @@ eachDatabase(
   async (db) => {
     const world = await manyDeployments(db);
     const [common, rare] = await tagDeployments(db, world.tenantId);
-    const cases: [DeploymentFilter, RawBuilder<unknown>][] = [
+    const cases: [DeploymentFilter, Sql][] = [
       // All, most but none of the newest 1,500, 1 of 100, one, none; short parts; characters with a meaning in patterns.
       [{ nameContains: "AGENT" }, sql`true`],
       [{ nameContains: "-old-" }, sql`name like '%-old-%'`],
@@ -147,12 +145,12 @@ eachDatabase(
         for (const order of orders) {
           const { by, direction = "desc" } = order;
           const first =
-            by === undefined ? sql`(name = ${filter.nameContains ?? null}) desc nulls last, created_at` : sql.ref(by);
-          const { rows } = await sql<{ name: string }>`
+            by === undefined
+              ? sql`(name = ${filter.nameContains ?? null}) desc nulls last, created_at`
+              : sql.identifier(by);
+          const { rows } = await db.query<{ name: string }>(sql`
           select name from deployments where tenant_id = ${world.tenantId} and ${condition}
-           order by ${first} ${sql.raw(direction)}, seq ${sql.raw(direction)} limit 20 offset ${offset}`.execute(
-            db.kysely,
-          );
+           order by ${first} ${sql.raw(direction)}, seq ${sql.raw(direction)} limit 20 offset ${offset}`);
           const found = await listDeployments(db, world.tenantId, filter, { limit: 20, offset, order });
           const what = `${JSON.stringify(filter)} from ${offset} by ${JSON.stringify(order)}`;
           assert.deepEqual(
@@ -174,23 +172,23 @@ async function manyDeployments(db: Db): Promise<World> {
   const world = await makeWorld(db);
   const one = newDeployment(world);
   await createDeployment(db, one);
-  const { rows: columns } = await sql<{ name: string }>`
+  const { rows: columns } = await db.query<{ name: string }>(sql`
     select column_name as name from information_schema.columns
      where table_schema = current_schema() and table_name = 'deployments' and is_generated = 'NEVER'
        and identity_generation is null
-       and column_name not in ('id', 'name', 'slug', 'status', 'created_at', 'updated_at')`.execute(db.kysely);
-  const copied = sql.join(columns.map(({ name }) => sql.ref(name)));
-  await sql`
+       and column_name not in ('id', 'name', 'slug', 'status', 'created_at', 'updated_at')`);
+  const copied = sql.join(columns.map(({ name }) => sql.identifier(name)));
+  await db.query(sql`
     insert into deployments (id, name, slug, status, created_at, updated_at, ${copied})
     select gen_random_uuid(), 'agent-' || case when n <= 1500 then 'new' else 'old' end || '-' || n || '-x', 'agent-' || n,
            case when n % 2 = 0 then 'READY' else 'UNUSED' end, now() - n * interval '1 minute',
            now() - (n * 7919 % ${deployments}) * interval '1 second', ${copied}
-      from deployments, generate_series(${deployments}, 2, -1) n where id = ${one.id}`.execute(db.kysely);
-  await sql`delete from deployments where id = ${one.id}`.execute(db.kysely);
-  await sql`
+      from deployments, generate_series(${deployments}, 2, -1) n where id = ${one.id}`);
+  await db.query(sql`delete from deployments where id = ${one.id}`);
+  await db.query(sql`
     update deployments set agent_id = gen_random_uuid(), agent_environment = 'production'
-     where tenant_id = ${world.tenantId} and seq % 100 = 1`.execute(db.kysely);
-  await sql`vacuum (analyze) deployments`.execute(db.kysely);
+     where tenant_id = ${world.tenantId} and seq % 100 = 1`);
+  await db.query(sql`vacuum (analyze) deployments`);
   return world;
 }
 
@@ -198,17 +196,15 @@ async function manyDeployments(db: Db): Promise<World> {
 async function tagDeployments(db: Db, tenantId: string): Promise<[string, string]> {
   const add = async (name: string, step: number): Promise<string> => {
     const id = randomUUID();
-    await sql`
+    await db.query(sql`
       with made as (insert into tag_keys (id, tenant_id, name) values (gen_random_uuid(), ${tenantId}, ${name}) returning id)
-      insert into tag_values (id, tag_key_id, name) select ${id}::uuid, id, 'value' from made`.execute(db.kysely);
-    await sql`
+      insert into tag_values (id, tag_key_id, name) select ${id}::uuid, id, 'value' from made`);
+    await db.query(sql`
       insert into deployment_tags (deployment_id, tag_value_id)
-      select id, ${id}::uuid from deployments where tenant_id = ${tenantId} and seq % ${sql.lit(step)} = 0`.execute(
-      db.kysely,
-    );
+      select id, ${id}::uuid from deployments where tenant_id = ${tenantId} and seq % ${sql.literal(step)} = 0`);
     return id;
   };
   const values: [string, string] = [await add("common", 3), await add("rare", 1_000)];
-  await sql`analyze deployment_tags`.execute(db.kysely);
+  await db.query(sql`analyze deployment_tags`);
   return values;
 }

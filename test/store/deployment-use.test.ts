@@ -1,25 +1,23 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
 import { updateUnusedDeployments } from "../../src/store/deployments/unused-deployments.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
 
 const statusOf = async (db: Db, id: string) => {
-  const { rows } = await sql<{ status: string }>`select status from deployments where id = ${id}`.execute(db.kysely);
+  const { rows } = await db.query<{ status: string }>(sql`select status from deployments where id = ${id}`);
   return rows[0]?.status;
 };
 
 /** A deployment that has served for that many days without a request. */
 async function serving(db: Db, { id, revisionId }: { id: string; revisionId: string }, days: number): Promise<void> {
   const began = sql`now() - ${days}::integer * interval '1 day'`;
-  await sql`update revisions set status = 'DEPLOYED', created_at = ${began} where id = ${revisionId}`.execute(
-    db.kysely,
-  );
-  await sql`update deployments set status = 'READY', active_revision_id = ${revisionId}, created_at = ${began}
-             where id = ${id}`.execute(db.kysely);
+  await db.query(sql`update revisions set status = 'DEPLOYED', created_at = ${began} where id = ${revisionId}`);
+  await db.query(sql`update deployments set status = 'READY', active_revision_id = ${revisionId}, created_at = ${began}
+             where id = ${id}`);
 }
 
 const sample = (deployment_id: string, requests: number) => ({
@@ -43,9 +41,7 @@ eachDatabase("a deployment without requests for the configured days is UNUSED un
   ];
   await serving(db, idle, 29);
   await serving(db, young, 27);
-  await sql`update deployments set created_at = now() - interval '29 days' where id = ${building.id}`.execute(
-    db.kysely,
-  );
+  await db.query(sql`update deployments set created_at = now() - interval '29 days' where id = ${building.id}`);
   const statuses = () => Promise.all([idle, young, building].map(({ id }) => statusOf(db, id)));
 
   assert.equal(await updateUnusedDeployments(db, null), 0, "no number of days is configured");
@@ -74,8 +70,8 @@ eachDatabase("a remote deployment becomes UNUSED only if its listener has ever c
   const world = await makeWorld(db);
   const idle = await makeDeployment(db, world);
   await serving(db, idle, 29);
-  await sql`update listeners set builtin = false where id = ${world.listenerId}`.execute(db.kysely);
+  await db.query(sql`update listeners set builtin = false where id = ${world.listenerId}`);
   assert.equal(await updateUnusedDeployments(db, 28), 0, "a cluster's routes do not tell");
-  await sql`update deployments set used_at = now() - interval '29 days' where id = ${idle.id}`.execute(db.kysely);
+  await db.query(sql`update deployments set used_at = now() - interval '29 days' where id = ${idle.id}`);
   assert.equal(await updateUnusedDeployments(db, 28), 1);
 });

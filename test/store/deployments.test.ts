@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { ApiError } from "../../src/contract/error.ts";
 import { findFollowedBranch, recordBranchPoll } from "../../src/store/code-hosts/branch-watches.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
@@ -12,6 +11,7 @@ import {
 } from "../../src/store/deployments/deployments.ts";
 import { detachTracingProject, recordTracingFailure } from "../../src/store/deployments/tracing-projects.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { claim, failPass } from "../../src/store/queue/reconcile-queue.ts";
 import { interruptRevision, listRevisions, moveRevision, skipRevisions } from "../../src/store/revisions/revisions.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
@@ -41,8 +41,8 @@ eachDatabase(
     for (const end of ends) {
       if (end.status === "rejected") assert.ok(end.reason instanceof ApiError && end.reason.status === 409);
     }
-    const { rows } = await sql<{ revisions: number; events: number }>`
-    select (select count(*) from revisions) as revisions, (select count(*) from events) as events`.execute(db.kysely);
+    const { rows } = await db.query<{ revisions: number; events: number }>(sql`
+    select (select count(*) from revisions) as revisions, (select count(*) from events) as events`);
     assert.deepEqual(rows, [{ revisions: 1, events: 1 }]);
   },
 );
@@ -87,11 +87,9 @@ eachDatabase("lists revisions newest first, by insertion when times are equal", 
   const { id } = await makeDeployment(db, world);
   const made = [newRevision(), newRevision(), newRevision()];
   for (const one of made) {
-    await sql`
+    await db.query(sql`
       insert into revisions (id, tenant_id, deployment_id, status, source, source_config, source_revision_config, created_at)
-      values (${one.id}, ${world.tenantId}, ${id}, 'QUEUED', 'github', '{}', '{}', now() - interval '1 hour')`.execute(
-      db.kysely,
-    );
+      values (${one.id}, ${world.tenantId}, ${id}, 'QUEUED', 'github', '{}', '{}', now() - interval '1 hour')`);
   }
   const page = await listRevisions(db, world.tenantId, id, { statuses: ["QUEUED"], limit: 10, offset: 0 });
   assert.deepEqual(
@@ -155,11 +153,9 @@ eachDatabase("stores texts of other servers, even with a zero byte or half of a 
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);
   const [odd, sound] = ["no\u0000thing \ud83d", "nothing \ufffd"];
-  await sql`insert into tracing_projects (id, tenant_id, name, project, deployment_id, status)
-            values (${randomUUID()}, ${world.tenantId}, 'a', 'a', ${id}, 'wanted') on conflict do nothing`.execute(
-    db.kysely,
-  );
-  await sql`update tracing_projects set status = 'wanted'`.execute(db.kysely);
+  await db.query(sql`insert into tracing_projects (id, tenant_id, name, project, deployment_id, status)
+            values (${randomUUID()}, ${world.tenantId}, 'a', 'a', ${id}, 'wanted') on conflict do nothing`);
+  await db.query(sql`update tracing_projects set status = 'wanted'`);
   await recordTracingFailure(db, id, { message: odd, retryAt: new Date() });
   await detachTracingProject(db, id, odd);
   const poll = { deploymentId: id, tenantId: world.tenantId, repoKey: "r", ref: "main", commitSha: null, told: 0 };
@@ -171,8 +167,8 @@ eachDatabase("stores texts of other servers, even with a zero byte or half of a 
   await requestDelete(db, world.tenantId, id, { deleteTracingProject: false, force: false, actor: "test" });
   const move = { from: "AWAITING_DELETE", to: "AWAITING_FINAL_DELETE", message: odd } as const;
   assert.equal(await moveDeployment(db, id, move), true);
-  const { rows } = await sql<{ message: string }>`
-    select data ->> 'message' as message from events where data ? 'message' order by id`.execute(db.kysely);
+  const { rows } = await db.query<{ message: string }>(sql`
+    select data ->> 'message' as message from events where data ? 'message' order by id`);
   assert.deepEqual(
     rows.map(({ message }) => message),
     [sound, sound, sound],
@@ -180,13 +176,13 @@ eachDatabase("stores texts of other servers, even with a zero byte or half of a 
 });
 
 async function countOf(db: Db, table: string, deploymentId: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from ${sql.table(table)} where deployment_id = ${deploymentId}`.execute(db.kysely);
+  const { rows } = await db.query<{ count: number }>(sql`
+    select count(*) as count from ${sql.identifier(table)} where deployment_id = ${deploymentId}`);
   return rows[0]?.count ?? -1;
 }
 
 async function timesMadeDue(db: Db, id: string): Promise<number> {
-  const { rows } = await sql<{ generation: number }>`
-    select generation from reconcile_queue where deployment_id = ${id}`.execute(db.kysely);
+  const { rows } = await db.query<{ generation: number }>(sql`
+    select generation from reconcile_queue where deployment_id = ${id}`);
   return rows[0]?.generation ?? 0;
 }

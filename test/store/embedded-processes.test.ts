@@ -6,10 +6,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { openDatabase } from "../../src/store/engine/database.ts";
 import { DatabaseUnusable } from "../../src/store/engine/database-errors.ts";
 import { lockDirectory } from "../../src/store/engine/embedded/directory-lock.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { templateDirectory } from "../support/database-template.ts";
 import { eventually } from "../support/eventually.ts";
@@ -39,8 +39,8 @@ test("a killed process loses no acknowledged commit and leaves none half written
   }
   const db = await openDatabase({ dataDir, templateDirectory: template, logger });
   try {
-    const { rows } = await sql<{ id: number; other: number | null }>`
-      select w.id, h.id as other from writes w full join halves h on h.id = w.id`.execute(db.kysely);
+    const { rows } = await db.query<{ id: number; other: number | null }>(sql`
+      select w.id, h.id as other from writes w full join halves h on h.id = w.id`);
     assert.ok(acknowledged.size >= 18);
     assert.deepEqual(
       [...acknowledged].filter((id) => !rows.some((row) => row.id === id)),
@@ -126,12 +126,12 @@ test("a process frozen until another took its directory writes nothing more, and
   const file = path.join(dataDir, "database.lock");
   const db = await openDatabase({ dataDir, templateDirectory: template, logger });
   try {
-    await sql`create table writes (id int)`.execute(db.kysely);
+    await db.query(sql`create table writes (id int)`);
     const other = JSON.stringify({ nonce: "n", pid: 7, startedAt: "1", scope: "other-host boot pid:[1]" });
     await writeFile(`${file}.taken`, other);
     await rename(`${file}.taken`, file);
     const write = () =>
-      sql`insert into writes values (1)`.execute(db.kysely).then(
+      db.query(sql`insert into writes values (1)`).then(
         () => undefined,
         (error) => error,
       );

@@ -3,12 +3,12 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import pg from "pg";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { DatabaseRestarted } from "../../src/store/engine/database-errors.ts";
 import { openEmbeddedEngine } from "../../src/store/engine/embedded/engine.ts";
 import { runUpkeep } from "../../src/store/engine/embedded/upkeep.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { templateDirectory } from "../support/database-template.ts";
 import { eventually } from "../support/eventually.ts";
@@ -45,10 +45,10 @@ test("every commit reaches the disk, unless durability is off", async () => {
 
 test("when the worker dies, the query in flight fails as retryable and the next one finds everything committed", async () => {
   const { db } = await shared();
-  await sql`create table t (i int)`.execute(db.kysely);
-  await sql`insert into t values (${1})`.execute(db.kysely);
-  const inFlight = sql`select count(*) from generate_series(1, 1000000000)`.execute(db.kysely);
-  const waiting = sql<{ i: number }>`select i from t`.execute(db.kysely);
+  await db.query(sql`create table t (i int)`);
+  await db.query(sql`insert into t values (${1})`);
+  const inFlight = db.query(sql`select count(*) from generate_series(1, 1000000000)`);
+  const waiting = db.query<{ i: number }>(sql`select i from t`);
   const failed = assert.rejects(inFlight, (error) => error instanceof DatabaseRestarted && error.isRetryable);
   await db.engine?.crash();
   await failed;
@@ -57,14 +57,14 @@ test("when the worker dies, the query in flight fails as retryable and the next 
 
 test("when the worker dies in a transaction, the transaction fails as retryable and is rolled back", async () => {
   const { db } = await shared();
-  await sql`create table t (i int)`.execute(db.kysely);
+  await db.query(sql`create table t (i int)`);
   const lost = db.transaction(async (trx) => {
-    await sql`insert into t values (1)`.execute(trx.kysely);
+    await trx.query(sql`insert into t values (1)`);
     await db.engine?.crash();
-    await sql`insert into t values (2)`.execute(trx.kysely);
+    await trx.query(sql`insert into t values (2)`);
   });
   await assert.rejects(lost, DatabaseRestarted);
-  assert.deepEqual((await sql`select i from t`.execute(db.kysely)).rows, []);
+  assert.deepEqual((await db.query(sql`select i from t`)).rows, []);
 });
 
 test("stops a statement that never ends, and the database answers again", async () => {
@@ -114,27 +114,27 @@ test("reports why a damaged database directory does not open, without hanging", 
 test("large parameters and results cross the bridge complete", async () => {
   const { db } = await shared();
   const text = "äöü€".repeat(500_000);
-  const { rows } = await sql<{ text: string }>`select ${text}::text || 'end' as text`.execute(db.kysely);
+  const { rows } = await db.query<{ text: string }>(sql`select ${text}::text || 'end' as text`);
   assert.equal(rows[0]?.text, `${text}end`);
 });
 
 test("upkeep recycles the write-ahead log and frees dead rows", async () => {
   const { db } = await shared();
   const walAhead = async () => {
-    const { rows } = await sql<{ bytes: number }>`
-      select (pg_current_wal_insert_lsn() - redo_lsn)::float8 as bytes from pg_control_checkpoint()`.execute(db.kysely);
+    const { rows } = await db.query<{ bytes: number }>(sql`
+      select (pg_current_wal_insert_lsn() - redo_lsn)::float8 as bytes from pg_control_checkpoint()`);
     return rows[0]?.bytes ?? 0;
   };
-  await sql`create table t (i int, filler text)`.execute(db.kysely);
-  await sql`insert into t select i, repeat('x', 1000) from generate_series(1, 80000) i`.execute(db.kysely);
+  await db.query(sql`create table t (i int, filler text)`);
+  await db.query(sql`insert into t select i, repeat('x', 1000) from generate_series(1, 80000) i`);
   assert.ok((await walAhead()) > 64 * 1024 * 1024);
-  await runUpkeep(db.kysely);
+  await runUpkeep(db);
   assert.ok((await walAhead()) < 1024 * 1024);
-  await sql`delete from t where i % 2 = 0`.execute(db.kysely);
+  await db.query(sql`delete from t where i % 2 = 0`);
   const vacuumed = async () => {
-    await runUpkeep(db.kysely);
-    const { rows } = await sql<{ count: number }>`
-      select vacuum_count as count from pg_stat_user_tables where relname = 't'`.execute(db.kysely);
+    await runUpkeep(db);
+    const { rows } = await db.query<{ count: number }>(sql`
+      select vacuum_count as count from pg_stat_user_tables where relname = 't'`);
     return rows[0]?.count ?? 0;
   };
   await eventually(vacuumed, (count) => count > 0, { what: "vacuum" });
@@ -144,13 +144,13 @@ test("closing twice is harmless, and a closed database refuses statements at onc
   const db = await openDatabase({ dataDir: path.join(root, "closed"), templateDirectory: template, logger });
   await Promise.all([db.close(), db.close()]);
   await db.close();
-  await assert.rejects(sql`select 1`.execute(db.kysely), /end|destroyed|closed/);
+  await assert.rejects(db.query(sql`select 1`), /end|destroyed|closed/);
 });
 
 /** One database for the tests that leave it usable, because opening takes a second. */
 async function shared(): Promise<{ db: Db }> {
   opened ??= openDatabase({ dataDir: path.join(root, "shared"), templateDirectory: template, logger });
   const db = await opened;
-  await sql`drop table if exists t`.execute(db.kysely);
+  await db.query(sql`drop table if exists t`);
   return { db };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { enqueueAndWake, enqueued } from "../../src/store/queue/enqueue.ts";
 import { eachDatabase } from "../support/database.ts";
 
@@ -20,9 +20,9 @@ eachDatabase("a deployment is enqueued with its transaction, or not at all", asy
 eachDatabase("a source with many rows of one deployment enqueues it once, and an empty source none", async (db) => {
   const id = randomUUID();
   const make = (rows: number) =>
-    sql`
+    db.query(sql`
     with source as (select ${id}::uuid as deployment_id from generate_series(1, ${rows}::int)), ${enqueued("source")}
-    select 1`.execute(db.kysely);
+    select 1`);
   await make(0);
   assert.deepEqual(await queued(db), []);
   await make(3);
@@ -40,12 +40,12 @@ eachDatabase("an enqueued deployment keeps its earlier time, and its pass detect
 });
 
 async function queued(db: Db): Promise<unknown[]> {
-  const { rows } = await sql`select deployment_id, generation from reconcile_queue`.execute(db.kysely);
+  const { rows } = await db.query(sql`select deployment_id, generation from reconcile_queue`);
   return rows;
 }
 
 async function dueAt(db: Db, id: string): Promise<string> {
-  const { rows } = await sql<{ at: string }>`
-    select run_at::text as at from reconcile_queue where deployment_id = ${id}`.execute(db.kysely);
+  const { rows } = await db.query<{ at: string }>(sql`
+    select run_at::text as at from reconcile_queue where deployment_id = ${id}`);
   return rows[0]?.at ?? "";
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
-import { sql } from "kysely";
 import pg from "pg";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { EventFeed } from "../../src/store/events/event-feed.ts";
 import { gapTimeoutMs } from "../../src/store/events/event-order.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -16,8 +16,8 @@ const tenantId = randomUUID();
 const insertion = `insert into events (tenant_id, deployment_id, kind, data) values ($1, $2, 'deployment.status', $3) returning id`;
 
 async function write(db: Db, data: object, tenant = tenantId): Promise<void> {
-  await sql`insert into events (tenant_id, deployment_id, kind, data)
-            values (${tenant}, ${randomUUID()}, 'deployment.status', ${JSON.stringify(data)})`.execute(db.kysely);
+  await db.query(sql`insert into events (tenant_id, deployment_id, kind, data)
+            values (${tenant}, ${randomUUID()}, 'deployment.status', ${JSON.stringify(data)})`);
   db.changes.wakeWatchers();
 }
 
@@ -65,7 +65,7 @@ eachDatabase("numbers of rolled-back transactions delay no subscriber", async (d
   const { ids } = await listen(feed);
   for (let i = 0; i < 20; i += 1) {
     const undone = db.transaction(async (trx) => {
-      await sql`insert into events (tenant_id, kind) values (${tenantId}, 'webhook.disabled')`.execute(trx.kysely);
+      await trx.query(sql`insert into events (tenant_id, kind) values (${tenantId}, 'webhook.disabled')`);
       throw new Error("undo");
     });
     await assert.rejects(undone);
@@ -118,7 +118,7 @@ eachDatabase(
     await backup.query("begin isolation level repeatable read; select count(*) from events");
     const feed = new EventFeed(db, logger);
     const { ids } = await listen(feed);
-    await sql`select nextval(pg_get_serial_sequence('events', 'id'))`.execute(db.kysely);
+    await db.query(sql`select nextval(pg_get_serial_sequence('events', 'id'))`);
     await write(db, {});
     await eventually(() => ids, has(1), noWait);
     await backup.query("commit");
@@ -165,8 +165,8 @@ eachDatabase("restarts the feed when the database becomes an earlier copy whose 
   await write(db, {});
   await eventually(() => before.ids, has(1));
   await db.transaction(async (trx) => {
-    await sql`delete from events where id > 2`.execute(trx.kysely);
-    await sql`select setval('events_id_seq', 2)`.execute(trx.kysely);
+    await trx.query(sql`delete from events where id > 2`);
+    await trx.query(sql`select setval('events_id_seq', 2)`);
   });
   await eventually(before.isClosed, (isClosed) => isClosed, { timeoutMs: 20_000, what: "the end of what is not so" });
   const { ids, position } = await listen(feed);

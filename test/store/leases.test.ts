@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { claimBuild } from "../../src/store/builds/builds.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { acquireLease, releaseLease, renewLease } from "../../src/store/queue/leases.ts";
 import { claim, enqueue, settlePass } from "../../src/store/queue/reconcile-queue.ts";
 import { takeOverLeases } from "../../src/store/queue/release-leases.ts";
@@ -29,7 +29,7 @@ eachDatabase("of many concurrent requests for a lease one succeeds, until it is 
 eachDatabase("an expired lease can be taken, and its old owner notices at the next renewal", async (db) => {
   assert.equal(await acquireLease(db, { name: "sweep", owner: "old", leaseMs }), true);
   assert.equal(await renewLease(db, { name: "sweep", owner: "old", leaseMs }), true);
-  await sql`update leases set lease_until = now() - interval '1 second'`.execute(db.kysely);
+  await db.query(sql`update leases set lease_until = now() - interval '1 second'`);
   assert.equal(await acquireLease(db, { name: "sweep", owner: "new", leaseMs }), true);
   assert.equal(await renewLease(db, { name: "sweep", owner: "old", leaseMs }), false);
   assert.equal(await acquireLease(db, { name: "sweep", owner: "old", leaseMs }), false);
@@ -42,9 +42,9 @@ eachDatabase(
     const inAnHour = new Date(db.now().getTime() + 3_600_000);
     const building = async (owner: string) => {
       const { id: deploymentId, revisionId } = await makeDeployment(db, world);
-      await sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`.execute(db.kysely);
+      await db.query(sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`);
       await claimBuild(db, { id: revisionId, deploymentId }, { owner, leaseMs, deadlineAt: inAnHour });
-      await sql`delete from reconcile_queue where deployment_id = ${deploymentId}`.execute(db.kysely);
+      await db.query(sql`delete from reconcile_queue where deployment_id = ${deploymentId}`);
       await enqueue(db, deploymentId, { runAt: inAnHour });
       return deploymentId;
     };

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { ApiError } from "../../src/contract/error.ts";
 import { latencyBoundsMs, type MetricSample } from "../../src/contract/logs/metrics.ts";
 import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import { addMetricSamples, readMetricMinutes } from "../../src/store/data-plane/metric-minutes.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { trimOlder } from "../../src/store/maintenance/retention.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
@@ -45,9 +45,9 @@ eachDatabase("samples of one minute are one row, and only the listener's newest 
   // A listener without a response sends the samples again, with later ones.
   await addMetricSamples(db, session, [next, sample(id, "2026-01-01T10:02:10Z", { requests: 0, replicas: 2 })]);
   const late = [sample(id, "2026-01-01T10:01:50Z")];
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await db.query<{ id: string }>(sql`
     insert into listeners (id, tenant_id, compute_type, compute_id, compute_config)
-    values (${randomUUID()}, ${world.tenantId}, 'k8s', 'another', '{}') returning id`.execute(db.kysely);
+    values (${randomUUID()}, ${world.tenantId}, 'k8s', 'another', '{}') returning id`);
   await addMetricSamples(db, await openSession(db, rows[0]?.id ?? ""), late);
   const { epoch } = session;
   for (const stale of [

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { blankSourceConfig } from "../../src/domain/settings.ts";
 import { claimBuild, finishBuild, takeAbandonedBuild } from "../../src/store/builds/builds.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { takeOverLeases } from "../../src/store/queue/release-leases.ts";
 import { buildQuotaProblem, changeQuotas, checkGrowth, readUsage } from "../../src/store/tenants/quotas.ts";
 import { deleteWorkspace } from "../../src/store/tenants/tenants.ts";
@@ -25,7 +25,7 @@ eachDatabase("of concurrent creates exactly as many succeed as the quota allows"
   assert.equal(ends.filter(({ status }) => status === "fulfilled").length, 4);
   assert.equal((await readUsage(db, world.tenantId)).deployments, 4);
   for (const table of ["revisions", "events"]) {
-    const { rows } = await sql<{ n: number }>`select count(*) as n from ${sql.table(table)}`.execute(db.kysely);
+    const { rows } = await db.query<{ n: number }>(sql`select count(*) as n from ${sql.identifier(table)}`);
     assert.deepEqual(rows, [{ n: 4 }], `${table}: those refused left nothing`);
   }
 });
@@ -41,9 +41,7 @@ eachDatabase("of deployments that grow at the same time only as many grow as the
   const grow = (id: string) =>
     db.transaction(async (trx) => {
       await checkGrowth(trx, { id, tenant_id: world.tenantId, source_config: sized(1) }, sized(3));
-      await sql`update deployments set source_config = ${JSON.stringify(sized(3))} where id = ${id}`.execute(
-        trx.kysely,
-      );
+      await trx.query(sql`update deployments set source_config = ${JSON.stringify(sized(3))} where id = ${id}`);
     });
   const ends = await Promise.allSettled(made.map(({ id }) => grow(id)));
   assert.equal(ends.filter(({ status }) => status === "fulfilled").length, 2, "6 + 2 + 2 = 10");
@@ -52,14 +50,14 @@ eachDatabase("of deployments that grow at the same time only as many grow as the
 
 async function awaitingBuild(db: Db, world: Awaited<ReturnType<typeof makeWorld>>) {
   const { id, revisionId } = await makeDeployment(db, world);
-  await sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`.execute(db.kysely);
+  await db.query(sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`);
   return { id: revisionId, deploymentId: id };
 }
 const claim = (owner: string) => ({ owner, leaseMs: 15_000, deadlineAt: new Date(Date.now() + 60_000) });
 const ended = (owner: string) => ({ owner, status: "succeeded" as const, result: null });
 const backdate = (db: Db, revisionId: string, { began, lease }: { began: string; lease: string }) =>
-  sql`update builds set started_at = now() - ${began}::interval, lease_until = now() + ${lease}::interval
-       where revision_id = ${revisionId}`.execute(db.kysely);
+  db.query(sql`update builds set started_at = now() - ${began}::interval, lease_until = now() + ${lease}::interval
+       where revision_id = ${revisionId}`);
 /** Whole minutes, so that the duration of the test itself does not count. */
 const minutes = async (db: Db, tenantId: string) => Math.round((await readUsage(db, tenantId)).buildMinutes);
 
@@ -74,7 +72,7 @@ eachDatabase(
     assert.equal(await finishBuild(db, revision.id, ended("one")), true);
     assert.equal(await finishBuild(db, revision.id, ended("one")), false);
     assert.equal(await minutes(db, world.tenantId), 3);
-    await sql`delete from deployments where id = ${revision.deploymentId}`.execute(db.kysely);
+    await db.query(sql`delete from deployments where id = ${revision.deploymentId}`);
     assert.equal(await minutes(db, world.tenantId), 3);
   },
 );
@@ -85,7 +83,7 @@ eachDatabase("a build of a dead server counts up to its last heartbeat, whicheve
   await claimBuild(db, revision, claim("dead:1"));
   await backdate(db, revision.id, { began: "60 minutes", lease: "-58 minutes" });
   assert.equal(await minutes(db, world.tenantId), 2);
-  await sql`update builds set pid = 42, pid_started = 'tick' where revision_id = ${revision.id}`.execute(db.kysely);
+  await db.query(sql`update builds set pid = 42, pid_started = 'tick' where revision_id = ${revision.id}`);
   await takeOverLeases(db, "dead");
   assert.equal(await minutes(db, world.tenantId), 2, "an hour without a server does not count");
   const left = await claimBuild(db, revision, claim("next"));
@@ -108,7 +106,7 @@ eachDatabase("no build starts once this month's minutes are used up, and last mo
   assert.match(problem, /'build_minutes' of this workspace is 5 a month, and 5 are used in \d{4}-\d{2} \(UTC\)/);
   assert.match(problem, /next month.*redeploy a revision.*ask an administrator/);
   await finishBuild(db, revision.id, ended("one"));
-  await sql`update build_usage set month = '2001-01'`.execute(db.kysely);
+  await db.query(sql`update build_usage set month = '2001-01'`);
   assert.equal(await buildQuotaProblem(db, world.tenantId), null);
 });
 

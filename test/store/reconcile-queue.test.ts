@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import {
   type Claim,
   claim,
@@ -111,14 +111,14 @@ eachDatabase(
     const id = randomUUID();
     await enqueue(db, id);
     for (const [attempts, seconds] of [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300].entries()) {
-      await sql`update reconcile_queue set run_at = now()`.execute(db.kysely);
+      await db.query(sql`update reconcile_queue set run_at = now()`);
       const pass = await claimOne(db, "a");
       assert.equal(pass.attempts, attempts);
       await failPass(db, { ...pass, owner: "a", because: "it broke", durationMs: 1 });
       const delayS = await secondsFromFailure(db);
       assert.ok(delayS <= seconds && delayS >= seconds / 2 - 0.001, `${delayS} s after failure ${attempts + 1}`);
     }
-    await sql`update reconcile_queue set run_at = now()`.execute(db.kysely);
+    await db.query(sql`update reconcile_queue set run_at = now()`);
     await settlePass(db, { ...(await claimOne(db, "a")), owner: "a", outcome: done, retryAt: new Date() });
     assert.equal((await claimOne(db, "a")).attempts, 0);
   },
@@ -127,7 +127,7 @@ eachDatabase(
 eachDatabase("a change during a failed pass leads to a pass within a second, not after the back-off", async (db) => {
   const id = randomUUID();
   await enqueue(db, id);
-  await sql`update reconcile_queue set attempts = 20`.execute(db.kysely);
+  await db.query(sql`update reconcile_queue set attempts = 20`);
   const pass = await claimOne(db, "a");
   await enqueue(db, id);
   await failPass(db, { ...pass, owner: "a", because: "it broke", durationMs: 1 });
@@ -145,8 +145,10 @@ eachDatabase("keeps the last ten outcomes, newest first, with time and duration"
       retryAt: null,
     });
   }
-  const { outcomes } = await db.kysely.selectFrom("reconcile_queue").select("outcomes").executeTakeFirstOrThrow();
-  const kept = outcomes as { because: string; kind: string; duration_ms: number; at: string }[];
+  const { rows } = await db.query<{
+    outcomes: { because: string; kind: string; duration_ms: number; at: string }[];
+  }>(sql`select outcomes from reconcile_queue`);
+  const kept = rows[0]?.outcomes ?? [];
   assert.deepEqual(
     kept.map((outcome) => outcome.because),
     ["11", "10", "9", "8", "7", "6", "5", "4", "3", "2"],
@@ -166,9 +168,7 @@ eachDatabase(
     const overlaps: string[] = [];
     let deaths = 0;
 
-    await sql`insert into reconcile_queue (deployment_id, run_at) select unnest(${keys}::uuid[]), now()`.execute(
-      db.kysely,
-    );
+    await db.query(sql`insert into reconcile_queue (deployment_id, run_at) select unnest(${keys}::uuid[]), now()`);
     const isAllSeen = () => keys.every((key) => (seen.get(key) ?? 0) >= (wanted.get(key) ?? 0));
 
     async function pass(one: Claim, worker: { owner: string; isDead: boolean }): Promise<void> {
@@ -182,8 +182,8 @@ eachDatabase(
       const end = { ...one, owner: worker.owner };
       if (Math.random() < 0.05) {
         await failPass(db, { ...end, because: "bad luck", durationMs: 1 });
-        await sql`update reconcile_queue set run_at = now() where deployment_id = ${one.deploymentId}
-                   and run_at is not null`.execute(db.kysely);
+        await db.query(sql`update reconcile_queue set run_at = now() where deployment_id = ${one.deploymentId}
+                   and run_at is not null`);
       } else {
         seen.set(one.deploymentId, version);
         await settlePass(db, { ...end, outcome: done, retryAt: null });
@@ -217,11 +217,8 @@ eachDatabase(
     await Promise.all([disturb(), ...Array.from({ length: 8 }, (_, slot) => work(slot))]);
     assert.deepEqual(overlaps, []);
     assert.ok(deaths > 0);
-    const left = await db.kysely
-      .selectFrom("reconcile_queue")
-      .select("deployment_id")
-      .where((where) => where.or([where("run_at", "is not", null), where("lease_owner", "is not", null)]))
-      .execute();
+    const { rows: left } = await db.query(sql`
+      select deployment_id from reconcile_queue where run_at is not null or lease_owner is not null`);
     assert.deepEqual(left, []);
   },
 );
@@ -234,15 +231,13 @@ async function claimOne(db: Db, owner: string): Promise<Claim> {
 
 /** Expires leases without waiting. */
 async function expireLeases(db: Db, owner = ""): Promise<void> {
-  await sql`update reconcile_queue set lease_until = now() - interval '1 second'
-             where lease_owner is not null and starts_with(lease_owner, ${owner})`.execute(db.kysely);
+  await db.query(sql`update reconcile_queue set lease_until = now() - interval '1 second'
+             where lease_owner is not null and starts_with(lease_owner, ${owner})`);
 }
 
 /** Measured from the recorded failure of the pass, because the query comes some time later. */
 async function secondsFromFailure(db: Db): Promise<number> {
-  const { rows } = await sql<{ s: number }>`
-    select extract(epoch from run_at - (outcomes->0->>'at')::timestamptz)::float8 as s from reconcile_queue`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<{ s: number }>(sql`
+    select extract(epoch from run_at - (outcomes->0->>'at')::timestamptz)::float8 as s from reconcile_queue`);
   return rows[0]?.s ?? Number.NaN;
 }

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { createGithubApp, findGithubApp } from "../../src/store/code-hosts/github-app.ts";
 import { createIntegration, noSecrets, openIntegration } from "../../src/store/code-hosts/integrations.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
 import { findDeploymentDatabase, planDeploymentDatabase } from "../../src/store/deployments/deployment-databases.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import {
   draftProvider,
   findProvider,
@@ -42,7 +42,7 @@ const shortLived = ["idempotency_keys", "oauth_requests"];
 async function makeSealed(db: Db, sealer: Sealer) {
   const world = await makeWorld(db);
   const { tenantId } = world;
-  const { rows } = await sql<{ organization_id: string }>`select organization_id from workspaces`.execute(db.kysely);
+  const { rows } = await db.query<{ organization_id: string }>(sql`select organization_id from workspaces`);
   const organizationId = rows[0]?.organization_id as string;
   const draft = newDeployment(world);
   const secrets = sealSecrets(sealer, { KEY: "value" }, { id: draft.id, tenant_id: tenantId });
@@ -121,13 +121,13 @@ async function makeSealed(db: Db, sealer: Sealer) {
 
 /** Makes the newest key that old, and known to every server. */
 async function ageKeys(db: Db, sealer: Sealer, days: number): Promise<void> {
-  await sql`update data_keys set created_at = created_at - ${days} * interval '1 day'`.execute(db.kysely);
+  await db.query(sql`update data_keys set created_at = created_at - ${days} * interval '1 day'`);
   await sealer.refresh();
 }
 
 const keysInUse = async (db: Db): Promise<Set<string>> => {
   const ids = sealedColumns.map(({ table, keyColumn }) =>
-    sql<{ id: string }>`select ${sql.ref(keyColumn)} as id from ${sql.table(table)}`.execute(db.kysely),
+    db.query<{ id: string }>(sql`select ${sql.identifier(keyColumn)} as id from ${sql.identifier(table)}`),
   );
   return new Set((await Promise.all(ids)).flatMap(({ rows }) => rows.map(({ id }) => id)));
 };
@@ -169,7 +169,7 @@ eachDatabase("resealing a token during its refresh does not undo the refresh", a
 eachDatabase("reports a value that does not open, and reseals all others", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   const { tokenId } = await makeSealed(db, sealer);
-  await sql`update oauth_tokens set sealed = substr(sealed, 1, 40) where id = ${tokenId}`.execute(db.kysely);
+  await db.query(sql`update oauth_tokens set sealed = substr(sealed, 1, 40) where id = ${tokenId}`);
   const old = sealer.activeKeyId;
   await ageKeys(db, sealer, 1);
   await sealer.rotateDataKey();
@@ -183,9 +183,9 @@ eachDatabase("reports a value that does not open, and reseals all others", async
 });
 
 eachDatabase("every table with sealed values is resealed or short-lived", async (db) => {
-  const { rows } = await sql<{ name: string }>`
+  const { rows } = await db.query<{ name: string }>(sql`
     select distinct table_name as name from information_schema.columns
-     where table_schema = 'public' and column_name like '%sealed%' order by 1`.execute(db.kysely);
+     where table_schema = 'public' and column_name like '%sealed%' order by 1`);
   assert.deepEqual(
     rows.map(({ name }) => name).sort(),
     [...sealedColumns.map(({ table }) => table), ...shortLived].sort(),
@@ -195,15 +195,15 @@ eachDatabase("every table with sealed values is resealed or short-lived", async 
 eachDatabase("seals the address of a webhook, also one that an early version stored in clear", async (db) => {
   const sealer = await openSealer(db, randomBytes(32));
   const { tenantId, webhookId } = await makeSealed(db, sealer);
-  const origins = async () => (await sql<{ origin: string }>`select origin from webhooks`.execute(db.kysely)).rows;
+  const origins = async () => (await db.query<{ origin: string }>(sql`select origin from webhooks`)).rows;
   assert.deepEqual(await origins(), [{ origin: "https://hooks.example" }]);
   assert.equal(await sealAddresses(db, sealer), 0);
   const early = sealer.seal(
     Buffer.from(JSON.stringify([{ secret: "s", until: null }])),
     `webhook/${tenantId}/${webhookId}`,
   );
-  await sql`update webhooks set origin = 'https://chat.example/services/T0/secret', sealed = ${early.sealed},
-                   data_key_id = ${early.keyId}`.execute(db.kysely);
+  await db.query(sql`update webhooks set origin = 'https://chat.example/services/T0/secret', sealed = ${early.sealed},
+                   data_key_id = ${early.keyId}`);
   const read = () => readWebhook(db, sealer, tenantId, webhookId);
   assert.equal((await read()).url, "https://chat.example/services/T0/secret");
   assert.equal(await sealAddresses(db, sealer), 1);

@@ -4,8 +4,8 @@ import { chmod, link, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import { openDatabase } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { parseMasterKey, readOrCreateMasterKey } from "../../src/store/secrets/master-key.ts";
 import { openSealer, SealError } from "../../src/store/secrets/seal.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -72,8 +72,8 @@ eachDatabase("refuses another master key at start, and names its id but never th
 eachDatabase("a wrapped data key moved to another id does not open", async (db) => {
   const masterKey = randomBytes(32);
   (await openSealer(db, masterKey)).close();
-  await sql`insert into data_keys (id, wrapped, master_key_id)
-            select '00000000-0000-4000-8000-000000000000', wrapped, master_key_id from data_keys`.execute(db.kysely);
+  await db.query(sql`insert into data_keys (id, wrapped, master_key_id)
+            select '00000000-0000-4000-8000-000000000000', wrapped, master_key_id from data_keys`);
   await assert.rejects(openSealer(db, masterKey), SealError);
 });
 
@@ -84,11 +84,11 @@ eachDatabase(
     const old = sealer.seal(secret, boundTo);
     const newKeyId = await sealer.rotateDataKey();
     assert.deepEqual(sealer.open(old, boundTo), secret);
-    const retired = await db.kysely.selectFrom("data_keys").select("id").where("retired_at", "is not", null).execute();
+    const { rows: retired } = await db.query(sql`select id from data_keys where retired_at is not null`);
     assert.deepEqual(retired, [{ id: old.keyId }]);
     if (db.kind === "postgres") {
       assert.equal(sealer.activeKeyId, old.keyId, "not used before every server has read it");
-      await sql`update data_keys set created_at = created_at - interval '1 minute'`.execute(db.kysely);
+      await db.query(sql`update data_keys set created_at = created_at - interval '1 minute'`);
       await sealer.refresh();
     }
     assert.equal(sealer.activeKeyId, newKeyId);
@@ -116,7 +116,7 @@ eachDatabase("servers with the old and the new master key work side by side unti
   const next = await openSealer(db, newKey, oldKey);
   assert.deepEqual(old.open(next.seal(secret, boundTo), boundTo), secret);
   await old.rotateDataKey();
-  await sql`update data_keys set created_at = created_at - interval '1 minute'`.execute(db.kysely);
+  await db.query(sql`update data_keys set created_at = created_at - interval '1 minute'`);
   await next.refresh();
   assert.deepEqual(next.open(next.seal(secret, boundTo), boundTo), secret);
   (await openSealer(db, newKey, oldKey)).close();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { recordServerActivity } from "../../src/store/queue/server-activity.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
@@ -10,15 +10,11 @@ const pauseMs = 600_000;
 /** A revision with a minute left when the last server polled, ten minutes ago. */
 async function leftAlone(db: Db) {
   const { revisionId } = await makeDeployment(db, await makeWorld(db));
-  await sql`update revisions set deadline_at = now() - interval '9 minutes' where id = ${revisionId}`.execute(
-    db.kysely,
-  );
-  await sql`update clock set worked_at = now() - ${pauseMs} * interval '1 millisecond'`.execute(db.kysely);
+  await db.query(sql`update revisions set deadline_at = now() - interval '9 minutes' where id = ${revisionId}`);
+  await db.query(sql`update clock set worked_at = now() - ${pauseMs} * interval '1 millisecond'`);
   return async () => {
-    const { rows } = await sql<{ left: number }>`
-      select extract(epoch from deadline_at - now())::float8 as left from revisions where id = ${revisionId}`.execute(
-      db.kysely,
-    );
+    const { rows } = await db.query<{ left: number }>(sql`
+      select extract(epoch from deadline_at - now())::float8 as left from revisions where id = ${revisionId}`);
     return rows[0]?.left ?? Number.NaN;
   };
 }
@@ -40,7 +36,7 @@ eachDatabase("servers that start together extend deadlines only once", async (db
 
 eachDatabase("deadlines are unchanged while any server polls", async (db) => {
   const left = await leftAlone(db);
-  await sql`update clock set worked_at = now() - interval '7 seconds'`.execute(db.kysely);
+  await db.query(sql`update clock set worked_at = now() - interval '7 seconds'`);
   assert.equal(await recordServerActivity(db), 0);
   assert.ok((await left()) < -500);
 });

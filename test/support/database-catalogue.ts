@@ -1,12 +1,12 @@
-import { sql } from "kysely";
 import type { Db } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 
 /**
  * Returns everything that the schema of a database declares, one line per object, sorted, in a form that is the same on
  * every supported PostgreSQL, without the comments inside functions. Columns are listed by name: no statement depends on their position.
  */
 export async function readCatalogue(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ line: string }>`
+  const { rows } = await db.query<{ line: string }>(sql`
     with relations as (
       select oid, relname, relkind, reloptions from pg_class
        where relnamespace = current_schema()::regnamespace and relname <> 'schema_migrations'
@@ -40,17 +40,17 @@ export async function readCatalogue(db: Db): Promise<string[]> {
     select concat_ws(' ', 'type', relkind, relname) from relations where relkind not in ('r', 'i', 'S')
     union all
     select concat_ws(' ', 'type', typname) from pg_type
-     where typnamespace = current_schema()::regnamespace and typtype in ('e', 'd', 'r')`.execute(db.kysely);
+     where typnamespace = current_schema()::regnamespace and typtype in ('e', 'd', 'r')`);
   const objects = rows.map(({ line }) => line.replaceAll(/^\s*--.*\n/gm, "").trim());
   return [...objects, ...(await readRows(db))].sort();
 }
 
 /** Returns how many rows each table has after the migrations, where it has any. */
 async function readRows(db: Db): Promise<string[]> {
-  const { rows: tables } = await sql<{ name: string }>`
+  const { rows: tables } = await db.query<{ name: string }>(sql`
     select relname as name from pg_class where relnamespace = current_schema()::regnamespace
-       and relkind = 'r' and relname <> 'schema_migrations'`.execute(db.kysely);
+       and relkind = 'r' and relname <> 'schema_migrations'`);
   const counts = tables.map(({ name }) => `select '${name}' as name, count(*)::int as count from "${name}"`);
-  const { rows } = await sql.raw<{ name: string; count: number }>(counts.join(" union all ")).execute(db.kysely);
+  const { rows } = await db.query<{ name: string; count: number }>(sql.raw(counts.join(" union all ")));
   return rows.filter(({ count }) => count > 0).map(({ name, count }) => `rows ${name} ${count}`);
 }

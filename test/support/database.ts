@@ -2,10 +2,10 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { sql } from "kysely";
 import pg from "pg";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { digestOfMigrations, templateDirectory } from "./database-template.ts";
 import { type PostgresServer, postgresSkipped, startPostgresServer } from "./postgres-server.ts";
@@ -81,13 +81,14 @@ const kept = ['"schema_migrations"', '"clock"'];
 
 /** Of some 80 tables a test fills a few, and each that is emptied costs the embedded engine new files: 150 ms for all. */
 async function empty(db: Db): Promise<void> {
-  const tables = await db.kysely.introspection.getTables();
+  const { rows: tables } = await db.query<{ name: string }>(sql`
+    select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'`);
   const names = tables.map((table) => `"${table.name}"`).filter((name) => !kept.includes(name));
   const filled = names.map((name) => `select '${name}' as name where exists (select from ${name})`).join(" union all ");
-  const { rows } = await sql.raw<{ name: string }>(filled).execute(db.kysely);
+  const { rows } = await db.query<{ name: string }>(sql.raw(filled));
   if (rows.length === 0) return;
   const list = rows.map((row) => row.name).join(", ");
-  await sql.raw(`truncate ${list} restart identity cascade`).execute(db.kysely);
+  await db.query(sql.raw(`truncate ${list} restart identity cascade`));
 }
 
 let server: ReturnType<typeof findServer> | undefined;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
-import { sql } from "kysely";
 import type { EventType } from "../../src/contract/logs/event.ts";
 import { deliveryAttemptsMax } from "../../src/domain/webhook-schedule.ts";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { EventFeed } from "../../src/store/events/event-feed.ts";
 import { openSealer, type Sealer } from "../../src/store/secrets/seal.ts";
 import { createOrganization, createWorkspace } from "../../src/store/tenants/tenants.ts";
@@ -68,8 +68,8 @@ async function write(
   event: { tenantId?: string; deploymentId?: string; kind?: EventType; data?: object } = {},
 ): Promise<void> {
   const { tenantId = owner.tenantId, deploymentId = randomUUID(), kind = "deployment.changed", data = {} } = event;
-  await sql`insert into events (tenant_id, deployment_id, kind, data)
-            values (${tenantId}, ${deploymentId}, ${kind}, ${JSON.stringify(data)})`.execute(db.kysely);
+  await db.query(sql`insert into events (tenant_id, deployment_id, kind, data)
+            values (${tenantId}, ${deploymentId}, ${kind}, ${JSON.stringify(data)})`);
   db.changes.wakeWatchers();
 }
 
@@ -77,8 +77,8 @@ const log = ({ db }: World, id: string) => listDeliveries(db, id, { status: null
 
 /** Makes the next attempt due now. */
 async function makeDue({ db }: World): Promise<void> {
-  await sql`update webhook_deliveries set next_attempt_at = now() where status = 'pending' and lease_owner is null`.execute(
-    db.kysely,
+  await db.query(
+    sql`update webhook_deliveries set next_attempt_at = now() where status = 'pending' and lease_owner is null`,
   );
   db.changes.wakeWatchers();
 }
@@ -91,13 +91,11 @@ eachDatabase(
     const other = await makeWorld(db);
     await write(world);
     const deploymentId = randomUUID();
-    await sql`insert into listeners (id, compute_type, compute_id) values (${deploymentId}, 'simulated', 'x')`.execute(
-      db.kysely,
+    await db.query(
+      sql`insert into listeners (id, compute_type, compute_id) values (${deploymentId}, 'simulated', 'x')`,
     );
-    await sql`insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config, status)
-            values (${deploymentId}, ${world.owner.tenantId}, ${deploymentId}, 'mine', 'mine', 'github', '{}', '{}', 'READY')`.execute(
-      db.kysely,
-    );
+    await db.query(sql`insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config, status)
+            values (${deploymentId}, ${world.owner.tenantId}, ${deploymentId}, 'mine', 'mine', 'github', '{}', '{}', 'READY')`);
     const all = await world.make({ url: `${receiver.url}/all` });
     await world.make({ url: `${receiver.url}/some`, types: ["revision.status"], deployment_ids: [deploymentId] });
     await world.make({ url: `${receiver.url}/off`, enabled: false });
@@ -208,11 +206,9 @@ eachDatabase(
       () => log(world, webhook.id),
       (rows) => rows[0]?.error?.includes("cannot be reached") === true,
     );
-    await sql`update webhooks set failing_since = now() - interval '13 hours' where id = ${webhook.id}`.execute(
-      db.kysely,
-    );
-    await sql`update webhook_deliveries set attempts = ${deliveryAttemptsMax - 1} where webhook_id = ${webhook.id}`.execute(
-      db.kysely,
+    await db.query(sql`update webhooks set failing_since = now() - interval '13 hours' where id = ${webhook.id}`);
+    await db.query(
+      sql`update webhook_deliveries set attempts = ${deliveryAttemptsMax - 1} where webhook_id = ${webhook.id}`,
     );
     await makeDue(world);
     const off = await eventually(
@@ -226,8 +222,8 @@ eachDatabase(
     );
     const told = receiver.received.find(({ path }) => path === "/watching");
     assert.deepEqual(told?.message.data.data, { reason: off.disabled_reason, webhook_id: webhook.id });
-    const { rows } = await sql<{ actor: string }>`select actor from audit_log where action = 'webhook.disable'`.execute(
-      db.kysely,
+    const { rows } = await db.query<{ actor: string }>(
+      sql`select actor from audit_log where action = 'webhook.disable'`,
     );
     assert.deepEqual(rows, [{ actor: "system" }]);
     const before = receiver.received.length;
@@ -345,11 +341,11 @@ eachDatabase(
         { timeoutMs: 45_000 },
       );
     await told(5);
-    await db.transaction(async ({ kysely }) => {
-      await sql`delete from events where id > 2`.execute(kysely);
-      await sql`delete from webhook_deliveries where event_id > 2`.execute(kysely);
-      await sql`update webhook_position set event_id = 2`.execute(kysely);
-      await sql`select setval('events_id_seq', 2)`.execute(kysely);
+    await db.transaction(async (trx) => {
+      await trx.query(sql`delete from events where id > 2`);
+      await trx.query(sql`delete from webhook_deliveries where event_id > 2`);
+      await trx.query(sql`update webhook_position set event_id = 2`);
+      await trx.query(sql`select setval('events_id_seq', 2)`);
     });
     // As a worker would that has not noticed yet.
     await createDeliveries(db, 5);

@@ -30,9 +30,9 @@ export async function dropTokens(
       await recordTokenEvent(trx, subject, { type: "deleted", source: "delete", ...facts });
       const what = { organizationId: by.organizationId, workspaceId: row.tenant_id, id: row.id, name: providerId };
       const details = { user_id: row.user_id, agent_id: row.agent_id };
-      await audited(what, { actor: by.actor, action: "oauth_token.delete", details }).execute(trx.kysely);
+      await trx.query(audited(what, { actor: by.actor, action: "oauth_token.delete", details }));
     }
-    if (response !== null) await insertedResponse(response).execute(trx.kysely);
+    if (response !== null) await trx.query(insertedResponse(response));
   });
 }
 

@@ -33,7 +33,7 @@ export async function importToken(
     const { organizationId, actor } = importer;
     const what = { organizationId, workspaceId: subject.tenantId, id: tokenId, name: provider.provider_id };
     const details = { user_id: subject.userId, agent_id: subject.agentId, scopes: token.scopes };
-    await audited(what, { actor, action: "oauth_token.import", details }).execute(trx.kysely);
+    await trx.query(audited(what, { actor, action: "oauth_token.import", details }));
     return tokenId;
   });
 }

@@ -15,7 +15,7 @@ export interface FollowOptions {
   timeout?: string;
 }
 
-/** Names of the steps of a revision. Steps that a revision skips are not shown. */
+/** What the steps of a revision are called; those that a revision jumps over are not shown. */
 export const revisionSteps = ["Prepare", "Queue", "Build", "Roll out"] as const;
 
 const stepOf: Partial<Record<RevisionStatus, (typeof revisionSteps)[number]>> = {
@@ -28,15 +28,15 @@ const stepOf: Partial<Record<RevisionStatus, (typeof revisionSteps)[number]>> = 
 };
 
 const notes: Partial<Record<RevisionStatus, string>> = {
-  AWAITING_BUILD: "waiting for a free builder",
-  UNKNOWN: "no contact with the listener",
+  AWAITING_BUILD: "waits for a free builder",
+  UNKNOWN: "its listener is silent",
 };
 
 /**
- * Follows a revision to its end. Prints the URL to stdout and the progress to stderr.
+ * Shows a revision's way to its end and answers with it: URL on stdout, the rest on stderr.
  *
- * @throws CliFailure with exit code 1 (failed, with the message and the end of the build log as the reason), 2 (interrupted, skipped,
- *   or Ctrl-C, after which the server continues), or 8 (`--no-wait` or timeout).
+ * @throws CliFailure with exit code 1 (failed; the message, and the end of the build log, are its reason), 2
+ *   (interrupted, skipped, or Ctrl-C: the revision goes on), 8 (not waited for, or not in time).
  */
 export async function followRevision(
   session: Session,
@@ -52,7 +52,7 @@ export async function followRevision(
     ? await wait(session, deployment, ids, options, steps)
     : await client.getRevision(ids, { signal: session.signal });
   if (revision.status !== "DEPLOYED") return explainEnd(session, deployment, revision, steps);
-  steps.begin("Roll out"); // a fast rollout happens between two polls
+  steps.begin("Roll out"); // a fast one happens between two looks
   steps.finish();
   const served = await client.getDeployment(ids, { signal: session.signal });
   const { terminal } = session;
@@ -87,17 +87,17 @@ async function wait(
   }
 }
 
-/** Returns the failure for a wait that ended before the revision did. */
+/** Waiting ended, the work did not. */
 function goesOn(session: Session, { name }: Deployment, error: unknown): CliFailure {
   const isCancelled = session.signal.aborted;
-  const what = isCancelled ? "Stopped waiting. The revision goes on in the server." : (error as Error).message;
+  const what = isCancelled ? "No longer waiting; the revision goes on in the server." : (error as Error).message;
   return new CliFailure(what, {
     exitCode: isCancelled ? exitCodes.cancelled : exitCodes.pending,
     isNotice: true,
     hints: [
-      `Keep watching: pierhead status ${name} --watch`,
-      `Show progress: pierhead why ${name}`,
-      `Cancel it:     pierhead cancel ${name}`,
+      `Watch it again: pierhead status ${name} --watch`,
+      `Why so long:    pierhead why ${name}`,
+      `Stop it:        pierhead cancel ${name}`,
     ],
   });
 }
@@ -108,8 +108,8 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   if (status.endsWith("_FAILED")) steps.fail();
   else steps.close();
   if (status === "INTERRUPTED" || status === "SKIPPED") {
-    const because = revision.status_message ?? (status === "SKIPPED" ? "A newer revision replaced it." : null);
-    const hints = [`Show revisions: pierhead status ${name}`];
+    const because = revision.status_message ?? (status === "SKIPPED" ? "A newer revision took its place." : null);
+    const hints = [`See what runs: pierhead status ${name}`];
     throw outcomeFailure(session, deployment, revision, steps, `Revision ${shortId(id)} was ${status.toLowerCase()}.`, {
       exitCode: exitCodes.cancelled,
       because,
@@ -123,23 +123,23 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
       hints,
     });
   }
-  // A message of several lines already contains the end of the log.
+  // A message of several lines holds the end of the log already.
   const needsLog = status === "BUILD_FAILED" && !revision.status_message?.includes("\n");
   const log = needsLog ? await endOfBuildLog(session, revision) : [];
   const because = [revision.status_message ?? "The server gave no reason.", ...log].join("\n");
   const type = status === "DEPLOY_FAILED" ? "" : " --build";
-  // A revision that failed before its build has no log.
+  // What failed before its build has no log.
   const hints =
-    status === "CREATE_FAILED" ? [] : [`Full log:      pierhead logs ${name}${type} --revision ${shortId(id)}`];
+    status === "CREATE_FAILED" ? [] : [`Whole log:    pierhead logs ${name}${type} --revision ${shortId(id)}`];
   if (deployment.active_revision_id !== null)
     hints.push(`Still serving: revision ${shortId(deployment.active_revision_id)}`);
-  throw outcomeFailure(session, deployment, revision, steps, `The deploy of ${name} ended in ${status}.`, {
+  throw outcomeFailure(session, deployment, revision, steps, `Deploying ${name} ended in ${status}.`, {
     because,
     hints,
   });
 }
 
-/** Prints the `--json` answer, which includes the deployment and the revision, and returns the failure. */
+/** Gives the `--json` answer before the failure is thrown: the deployment and the revision are known. */
 function outcomeFailure(
   session: Session,
   deployment: Deployment,
@@ -159,22 +159,22 @@ function outcome(deployment: Deployment, revision: Revision, steps: Steps) {
   return { deployment: maskSecrets(deployment), revision, elapsed_ms: steps.elapsedMs() };
 }
 
-/** Enough lines for the error of a package manager and its cause. */
+/** Enough for the error of a package manager with what led to it. */
 const tailLines = 30;
 
 async function endOfBuildLog(session: Session, revision: Revision): Promise<string[]> {
   try {
     const client = await session.client();
-    const query = { deployment_id: revision.deployment_id, revision_id: revision.id, type: "build" as const };
-    const entries = await client.tailLogs(query, tailLines, session.signal);
+    const question = { deployment_id: revision.deployment_id, revision_id: revision.id, type: "build" as const };
+    const entries = await client.tailLogs(question, tailLines, session.signal);
     if (entries.length === 0 || session.options.verbose) return [];
     return ["", "The build log ends with:", ...entries.map(({ message }) => `  ${message}`)];
   } catch {
-    return []; // the status message is a sufficient reason without the log
+    return []; // the message says why it failed; the log would only have said more
   }
 }
 
-/** Streams the build log. The returned function waits for its last line and stops. */
+/** Prints build lines while they come; the returned function ends that after the last one. */
 function streamBuildLog(client: Client, ids: { deployment_id: string; revision_id: string }, session: Session) {
   const abort = new AbortController();
   const print = async () => {
@@ -185,10 +185,10 @@ function streamBuildLog(client: Client, ids: { deployment_id: string; revision_i
   };
   const printing = print().catch(() => undefined);
   return async () => {
-    // The stream of a finished build ends. A build that never started has no stream, so the wait is limited.
-    const timer = setTimeout(() => abort.abort(), 2_000).unref();
+    // A finished build ends its stream; one that never began has none.
+    const patience = setTimeout(() => abort.abort(), 2_000).unref();
     await printing;
-    clearTimeout(timer);
+    clearTimeout(patience);
   };
 }
 

@@ -1,12 +1,12 @@
-/** Replacement for a secret value in terminal output and CI logs. */
+/** What stands for a value nobody should read over a shoulder or in a CI log. */
 export const mask = "**********";
 
-/** Names of fields that hold a secret, at any depth. */
+/** Fields that hold a secret by themselves, wherever they stand. */
 const secretFields: ReadonlySet<string> = new Set([
   ...["client_secret", "access_token", "refresh_token", "token", "ssh_key"],
 ]);
 
-/** Returns a copy with masked secret fields and masked values under `secrets`, at any depth. */
+/** A copy in which secret fields and the value of every entry under `secrets` are masked, however deep. */
 export function maskSecrets<T>(data: T): T {
   return JSON.parse(
     JSON.stringify(data, (key, value) => {

@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, recordColumns } from "../engine/table.ts";
+import { artifactsTable } from "./tables.ts";
 
 export interface ArtifactRow {
   id: string;
@@ -16,14 +18,16 @@ export function saveArtifact(db: Db | Trx, tenantId: string, key: string, manife
 }
 
 /** `last_used_at` is exact to this interval, so that thousands of deployments of one image do not wait for each other at its row. */
-const lastUsedExactTo = sql.lit("1 hour");
+const lastUsedExactTo = sql.literal("1 hour");
+
+const saved = recordColumns(pick(artifactsTable, "id", "tenant_id", "key", "manifest"));
 
 const saveArtifacts = batched(async (db, made: { tenant_id: string; key: string; manifest: Artifact }[]) => {
   const wanted = made.map((one) => ({ id: randomUUID(), ...one }));
-  const { rows } = await sql<{ id: string; tenant_id: string; key: string }>`
+  const { rows } = await db.query<{ id: string; tenant_id: string; key: string }>(sql`
     with wanted as (
       select distinct on (tenant_id, key) * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
-        as w (id uuid, tenant_id uuid, key text, manifest jsonb) order by tenant_id, key
+        as w ${saved} order by tenant_id, key
     ), known as (
       select a.id, a.tenant_id, a.key from wanted w join artifacts a on a.tenant_id = w.tenant_id and a.key = w.key
        where a.manifest = w.manifest and a.last_used_at > now() - ${lastUsedExactTo}::interval
@@ -34,28 +38,28 @@ const saveArtifacts = batched(async (db, made: { tenant_id: string; key: string;
       on conflict (tenant_id, key) do update set last_used_at = now(), manifest = excluded.manifest
       returning id, tenant_id, key
     )
-    select id, tenant_id, key from known union all select id, tenant_id, key from saved`.execute(db.kysely);
+    select id, tenant_id, key from known union all select id, tenant_id, key from saved`);
   return made.map(({ tenant_id, key }) => {
     return (rows.find((row) => row.tenant_id === tenant_id && row.key === key) as { id: string }).id;
   });
 });
 
 export async function findArtifactByKey(db: Db | Trx, tenantId: string, key: string): Promise<ArtifactRow | undefined> {
-  const { rows } = await sql<ArtifactRow>`
-    select id, key, manifest from artifacts where tenant_id = ${tenantId} and key = ${key}`.execute(db.kysely);
+  const { rows } = await db.query<ArtifactRow>(sql`
+    select id, key, manifest from artifacts where tenant_id = ${tenantId} and key = ${key}`);
   return rows[0];
 }
 
 export async function findArtifact(db: Db | Trx, id: string): Promise<ArtifactRow | undefined> {
-  const { rows } = await sql<ArtifactRow>`select id, key, manifest from artifacts where id = ${id}`.execute(db.kysely);
+  const { rows } = await db.query<ArtifactRow>(sql`select id, key, manifest from artifacts where id = ${id}`);
   return rows[0];
 }
 
 /** Returns which of these digests belong to an artifact. */
 export async function findKnownDigests(db: Db, digests: string[]): Promise<Set<string>> {
-  const { rows } = await sql<{ digest: string }>`
+  const { rows } = await db.query<{ digest: string }>(sql`
     select distinct manifest ->> 'digest' as digest from artifacts
-     where manifest ->> 'digest' = any(${digests}::text[])`.execute(db.kysely);
+     where manifest ->> 'digest' = any(${digests}::text[])`);
   return new Set(rows.map(({ digest }) => digest));
 }
 
@@ -64,7 +68,7 @@ export async function findKnownDigests(db: Db, digests: string[]): Promise<Set<s
  * the deployment is in AWAITING_FINAL_DELETE, when no new revision can appear.
  */
 export async function dropArtifactsOf(db: Db | Trx, deploymentId: string): Promise<ArtifactRow[]> {
-  const { rows } = await sql<ArtifactRow>`
+  const { rows } = await db.query<ArtifactRow>(sql`
     with mine as (select distinct artifact_id as id from revisions where deployment_id = ${deploymentId} and artifact_id is not null),
     doomed as (
       select m.id from mine m
@@ -73,9 +77,9 @@ export async function dropArtifactsOf(db: Db | Trx, deploymentId: string): Promi
       update revisions set artifact_id = null where deployment_id = ${deploymentId} and artifact_id in (select id from doomed)
       returning artifact_id
     )
-    select a.id, a.key, a.manifest from artifacts a join doomed d on d.id = a.id`.execute(db.kysely);
+    select a.id, a.key, a.manifest from artifacts a join doomed d on d.id = a.id`);
   if (rows.length > 0) {
-    await sql`delete from artifacts where id = any(${rows.map((row) => row.id)}::uuid[])`.execute(db.kysely);
+    await db.query(sql`delete from artifacts where id = any(${rows.map((row) => row.id)}::uuid[])`);
   }
   return rows;
 }

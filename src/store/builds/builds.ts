@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { countedBuild } from "../tenants/quotas.ts";
 
@@ -26,7 +26,7 @@ export async function claimBuild(
   revision: { id: string; deploymentId: string },
   claim: { owner: string; leaseMs: number; deadlineAt: Date },
 ): Promise<OrphanedProcess | undefined> {
-  const { rows } = await sql<OrphanedProcess>`
+  const { rows } = await db.query<OrphanedProcess>(sql`
     with moved as (
       update revisions set status = 'BUILDING', status_since = now(), deadline_at = ${claim.deadlineAt}, updated_at = now()
        where id = ${revision.id} and status = 'AWAITING_BUILD' returning id, deployment_id, tenant_id
@@ -57,9 +57,7 @@ export async function claimBuild(
       select tenant_id, deployment_id, id, 'revision.status',
              '{"from":"AWAITING_BUILD","to":"BUILDING","because":"a build slot is free"}'::jsonb from moved
     ), ${enqueued("moved")}
-    select b.pid, b.pid_started as "pidStarted" from claimed c left join before b on b.revision_id = c.revision_id`.execute(
-    db.kysely,
-  );
+    select b.pid, b.pid_started as "pidStarted" from claimed c left join before b on b.revision_id = c.revision_id`);
   if (rows.length === 0) return undefined;
   db.reached("build claimed");
   db.changes.wakeWatchers();
@@ -72,8 +70,8 @@ export async function recordBuildProcess(
   revisionId: string,
   worker: { owner: string; pid: number; pidStarted: string },
 ): Promise<void> {
-  await sql`update builds set pid = ${worker.pid}, pid_started = ${worker.pidStarted}
-             where revision_id = ${revisionId} and owner = ${worker.owner}`.execute(db.kysely);
+  await db.query(sql`update builds set pid = ${worker.pid}, pid_started = ${worker.pidStarted}
+             where revision_id = ${revisionId} and owner = ${worker.owner}`);
   db.reached("build process recorded");
 }
 
@@ -82,11 +80,11 @@ export async function recordBuildProcess(
  * @returns the builds that this owner must stop: another server took them over, or their revision is no longer being built.
  */
 export async function renewBuilds(db: Db, owner: string, revisionIds: string[], leaseMs: number): Promise<string[]> {
-  const { rows } = await sql<{ revision_id: string; is_wanted: boolean }>`
+  const { rows } = await db.query<{ revision_id: string; is_wanted: boolean }>(sql`
     update builds b set lease_until = now() + ${leaseMs} * interval '1 millisecond' from revisions r
      where b.revision_id = any(${revisionIds}::uuid[]) and b.owner = ${owner} and b.status = 'running'
        and r.id = b.revision_id
-    returning b.revision_id, r.status = 'BUILDING' as is_wanted`.execute(db.kysely);
+    returning b.revision_id, r.status = 'BUILDING' as is_wanted`);
   const wanted = new Set(rows.flatMap((row) => (row.is_wanted ? [row.revision_id] : [])));
   return revisionIds.filter((id) => !wanted.has(id));
 }
@@ -100,7 +98,7 @@ export async function finishBuild(
   const { result } = end;
   // A failure quotes the last output of a command, which may be cut inside a character.
   const stored = result && { ...result, failure: result.failure && sanitizeText(result.failure) };
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     with finished as (
       update builds set status = ${end.status}, result = ${stored && JSON.stringify(stored)}::jsonb,
              finished_at = now(), pid = null, pid_started = null
@@ -111,7 +109,7 @@ export async function finishBuild(
         from finished f join revisions r on r.id = f.revision_id
     ), usage as (${countedBuild("known")}
     ), ${enqueued("known")}
-    select deployment_id from known`.execute(db.kysely);
+    select deployment_id from known`);
   if (rows.length === 0) return false;
   db.reached(end.status === "cancelled" ? "build cancelled" : "build finished");
   db.changes.wake();
@@ -124,27 +122,27 @@ export async function takeAbandonedBuild(
   revisionId: string,
   claim: { owner: string; leaseMs: number },
 ): Promise<OrphanedProcess | undefined> {
-  const { rows } = await sql<OrphanedProcess>`
+  const { rows } = await db.query<OrphanedProcess>(sql`
     update builds set owner = ${claim.owner}, lease_until = now() + ${claim.leaseMs} * interval '1 millisecond',
            started_at = started_at + (now() - lease_until)
      where revision_id = ${revisionId} and status = 'running' and lease_until < now()
-    returning pid, pid_started as "pidStarted"`.execute(db.kysely);
+    returning pid, pid_started as "pidStarted"`);
   return rows[0];
 }
 
 /** Releases the builds of a server that stops cleanly, so that others can claim them at once. */
 export async function releaseBuilds(db: Db, owner: string): Promise<void> {
-  await sql`
+  await db.query(sql`
     with released as (
       update builds set lease_until = now() - interval '1 second', pid = null, pid_started = null, attempts = attempts - 1
        where owner = ${owner} and status = 'running' returning deployment_id
     ), ${enqueued("released")}
-    select 1`.execute(db.kysely);
+    select 1`);
 }
 
 /** Returns the builds with a live owner: their work directories must stay. */
 export async function findLiveBuilds(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ revision_id: string }>`
-    select revision_id from builds where status = 'running' and lease_until > now()`.execute(db.kysely);
+  const { rows } = await db.query<{ revision_id: string }>(sql`
+    select revision_id from builds where status = 'running' and lease_until > now()`);
   return rows.map((row) => row.revision_id);
 }

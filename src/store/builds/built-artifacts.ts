@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { moveRevision } from "../revisions/revisions.ts";
 import { saveArtifact } from "./artifacts.ts";
 
@@ -12,9 +12,9 @@ export interface BuiltArtifact {
 
 /** Returns the artifact of a build that succeeded; undefined when the build has not, or its revision is gone. */
 export async function findBuiltArtifact(db: Db, revisionId: string): Promise<BuiltArtifact | undefined> {
-  const { rows } = await sql<BuiltArtifact>`
+  const { rows } = await db.query<BuiltArtifact>(sql`
     select b.result -> 'artifact' as artifact, r.artifact_key from builds b join revisions r on r.id = b.revision_id
-     where b.revision_id = ${revisionId} and b.status = 'succeeded'`.execute(db.kysely);
+     where b.revision_id = ${revisionId} and b.status = 'succeeded'`);
   return rows[0];
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 
 export interface UploadRow {
   id: string;
@@ -20,26 +20,24 @@ export async function startUpload(
   expiresAt: Date,
 ): Promise<UploadRow> {
   const id = randomUUID();
-  const { rows } = await sql<UploadRow>`
+  const { rows } = await db.query<UploadRow>(sql`
     insert into uploads (id, tenant_id, deployment_id, object_path, expires_at)
     values (${id}, ${deployment.tenantId}, ${deployment.id}, ${`uploads/${deployment.id}/${id}.tar.gz`}, ${expiresAt})
-    returning id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at`.execute(
-    db.kysely,
-  );
+    returning id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at`);
   db.reached("upload started");
   return rows[0] as UploadRow;
 }
 
 /** Returns an upload; undefined also once its deployment is being deleted. */
 export async function findUpload(db: Db, id: string): Promise<UploadRow | undefined> {
-  const { rows } = await sql<UploadRow>`
+  const { rows } = await db.query<UploadRow>(sql`
     select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads u
-     where id = ${id} and ${isWanted}`.execute(db.kysely);
+     where id = ${id} and ${isWanted}`);
   return rows[0];
 }
 
 /** Condition: the deployment is not being deleted. No cleanup removes files that arrive after its files were removed. */
-const isWanted = sql<boolean>`exists (
+const isWanted = sql`exists (
   select 1 from deployments d
    where d.id = u.deployment_id and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE'))`;
 
@@ -49,9 +47,9 @@ const isWanted = sql<boolean>`exists (
  * @returns false when its deployment was deleted meanwhile: the caller must then remove the file.
  */
 export async function finishUpload(db: Db, id: string, file: { sha256: string; sizeBytes: number }): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     update uploads u set sha256 = ${file.sha256}, size_bytes = ${file.sizeBytes}, finished_at = now()
-     where id = ${id} and ${isWanted} returning id`.execute(db.kysely);
+     where id = ${id} and ${isWanted} returning id`);
   db.reached("upload finished");
   return rows.length > 0;
 }
@@ -62,19 +60,17 @@ export async function findFinishedUpload(
   deploymentId: string,
   objectPath: string,
 ): Promise<UploadRow | undefined> {
-  const { rows } = await sql<UploadRow>`
+  const { rows } = await db.query<UploadRow>(sql`
     select id, tenant_id, deployment_id, object_path, sha256, size_bytes, expires_at, finished_at from uploads
-     where deployment_id = ${deploymentId} and object_path = ${objectPath} and finished_at is not null`.execute(
-    db.kysely,
-  );
+     where deployment_id = ${deploymentId} and object_path = ${objectPath} and finished_at is not null`);
   return rows[0];
 }
 
 /** Returns whether a revision uses the upload; its content is then fixed. */
 export async function isUploadUsed(db: Db, upload: { deployment_id: string; object_path: string }): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     select 1 from revisions
      where deployment_id = ${upload.deployment_id}
-       and source_revision_config ->> 'source_tarball_path' = ${upload.object_path} limit 1`.execute(db.kysely);
+       and source_revision_config ->> 'source_tarball_path' = ${upload.object_path} limit 1`);
   return rows.length > 0;
 }

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
-import { sql } from "kysely";
 import type { FollowedBranch } from "../../contract/integrations/git-settings.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 
 export interface BranchWatch {
@@ -17,24 +17,22 @@ export interface BranchWatch {
 
 /** Returns the state of the last poll of the branch; undefined: it was never polled. */
 export async function findWatch(db: Db | Trx, deploymentId: string): Promise<BranchWatch | undefined> {
-  const { rows } = await sql<BranchWatch>`
+  const { rows } = await db.query<BranchWatch>(sql`
     select repo_key, ref, commit_sha, pushed, told, looked_at, attempts from branch_watches
-     where deployment_id = ${deploymentId}`.execute(db.kysely);
+     where deployment_id = ${deploymentId}`);
   return rows[0];
 }
 
 /** Returns the followed branch for display: when it was polled, and with which result. */
 export async function findFollowedBranch(db: Db, deploymentId: string): Promise<FollowedBranch | null> {
-  const { rows } = await sql<{
+  const { rows } = await db.query<{
     ref: string;
     commit_sha: string | null;
     looked_at: Date;
     look_at: Date;
     last_error: string | null;
-  }>`
-    select ref, commit_sha, looked_at, look_at, last_error from branch_watches where deployment_id = ${deploymentId}`.execute(
-    db.kysely,
-  );
+  }>(sql`
+    select ref, commit_sha, looked_at, look_at, last_error from branch_watches where deployment_id = ${deploymentId}`);
   const [row] = rows;
   if (row === undefined) return null;
   const { ref, commit_sha, last_error: error } = row;
@@ -60,7 +58,7 @@ export interface BranchPoll {
 export async function recordBranchPoll(db: Db | Trx, poll: BranchPoll): Promise<void> {
   const next = sql`now() + ${poll.nextInMs} * interval '1 millisecond'`;
   const error = poll.error && sanitizeText(poll.error);
-  await sql`
+  await db.query(sql`
     insert into branch_watches (deployment_id, tenant_id, repo_key, ref, commit_sha, look_at, attempts, last_error)
     values (${poll.deploymentId}, ${poll.tenantId}, ${poll.repoKey}, ${poll.ref}, ${poll.commitSha}, ${next},
       ${error === null ? 0 : 1}, ${error})
@@ -70,12 +68,12 @@ export async function recordBranchPoll(db: Db | Trx, poll: BranchPoll): Promise<
                            where sha <> all(${[...poll.handled]}::text[]) order by n),
            look_at = case when branch_watches.told = ${poll.told} then excluded.look_at else branch_watches.look_at end,
            attempts = case when excluded.last_error is null then 0 else branch_watches.attempts + 1 end,
-           last_error = excluded.last_error`.execute(db.kysely);
+           last_error = excluded.last_error`);
 }
 
 /** Deletes the watch of a deployment that no longer follows a branch. */
 export async function deleteWatch(db: Db, deploymentId: string): Promise<void> {
-  await sql`delete from branch_watches where deployment_id = ${deploymentId}`.execute(db.kysely);
+  await db.query(sql`delete from branch_watches where deployment_id = ${deploymentId}`);
 }
 
 /** Pushes stored per deployment between two polls; more in a second count as one. */
@@ -100,9 +98,9 @@ export async function receiveHostMessage(
 ): Promise<number | undefined> {
   const digests = names.map((name) => createHash("sha256").update(name).digest());
   const pollCount = await db.transaction(async (trx) => {
-    const { rows } = await sql`
+    const { rows } = await trx.query(sql`
       insert into host_deliveries (digest) select * from unnest(${digests}::bytea[]) on conflict do nothing
-      returning 1`.execute(trx.kysely);
+      returning 1`);
     if (rows.length < digests.length) return undefined;
     let polls = 0;
     for (const event of events) polls += await scheduleBranchPolls(trx, event, integration);
@@ -119,7 +117,7 @@ async function scheduleBranchPolls(
   { repoKeys, branch, commitSha }: HostMessage["events"][number],
   integration: HostMessage["integration"],
 ): Promise<number> {
-  const { rows } = await sql`
+  const { rows } = await trx.query(sql`
     with notified as (
       update branch_watches w
          set look_at = now(), told = w.told + 1,
@@ -131,6 +129,6 @@ async function scheduleBranchPolls(
               and d.source_config ->> 'integration_id' = ${integration?.id ?? null}::text))
       returning w.deployment_id
     ), ${enqueued("notified")}
-    select deployment_id from notified`.execute(trx.kysely);
+    select deployment_id from notified`);
   return rows.length;
 }

@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
-import { sql } from "kysely";
 import type { GitSettings as Shown } from "../../contract/integrations/git-settings.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { auditedDeployment } from "../tenants/audit.ts";
 
@@ -12,10 +12,8 @@ export type GitSettings = Omit<Shown, "followed">;
 export const defaultGitSettings: GitSettings = { include_paths: null, exclude_paths: null, preview: null };
 
 export async function findGitSettings(db: Db | Trx, deploymentId: string): Promise<GitSettings | undefined> {
-  const { rows } = await sql<GitSettings>`
-    select include_paths, exclude_paths, preview from git_settings where deployment_id = ${deploymentId}`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<GitSettings>(sql`
+    select include_paths, exclude_paths, preview from git_settings where deployment_id = ${deploymentId}`);
   return rows[0];
 }
 
@@ -26,12 +24,12 @@ export async function changeGitSettings(
   change: Partial<GitSettings>,
 ): Promise<GitSettings> {
   const settings = await db.transaction(async (trx) => {
-    await sql`select 1 from deployments where id = ${id} for no key update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from deployments where id = ${id} for no key update`);
     const before = (await findGitSettings(trx, id)) ?? defaultGitSettings;
     const after = { ...before, ...change };
     if (isDeepStrictEqual(before, after)) return before;
     const note = { actor, action: "deployment.git_settings", changes: changesBetween({ ...before }, { ...after }) };
-    await sql`
+    await trx.query(sql`
       with settings as (
         insert into git_settings (deployment_id, tenant_id, include_paths, exclude_paths, preview)
         values (${id}, ${tenantId}, ${after.include_paths}, ${after.exclude_paths}, ${after.preview && JSON.stringify(after.preview)})
@@ -41,7 +39,7 @@ export async function changeGitSettings(
         returning deployment_id, tenant_id
       ), audit as (${auditedDeployment("settings", note)}
       ), ${enqueued("settings")}
-      select 1`.execute(trx.kysely);
+      select 1`);
     return after;
   });
   db.changes.wake();

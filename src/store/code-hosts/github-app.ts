@@ -1,6 +1,6 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { audited } from "../tenants/audit.ts";
 
@@ -33,10 +33,8 @@ export async function findGithubApp(
   db: Db,
   sealer: Sealer,
 ): Promise<(GithubAppRow & { open(): GithubAppSecrets }) | undefined> {
-  const { rows } = await sql<GithubAppRow & { data_key_id: string; sealed: Buffer }>`
-    select id, app_id, name, url, page_url, has_webhook, created_at, data_key_id, sealed from github_app`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<GithubAppRow & { data_key_id: string; sealed: Buffer }>(sql`
+    select id, app_id, name, url, page_url, has_webhook, created_at, data_key_id, sealed from github_app`);
   const [row] = rows;
   if (row === undefined) return undefined;
   const { data_key_id: keyId, sealed, ...shown } = row;
@@ -55,13 +53,13 @@ export async function createGithubApp(
   const { keyId, sealed } = sealer.seal(Buffer.from(JSON.stringify(secrets)), boundTo(id));
   const note = { actor: owner.actor, action: "github_app.create", details: { app_id, url } };
   return db.transaction(async (trx) => {
-    const { numAffectedRows } = await sql`
+    const { rowCount } = await trx.query(sql`
       insert into github_app (id, app_id, name, url, page_url, has_webhook, data_key_id, sealed, actor)
       values (${id}, ${app_id}, ${name}, ${url}, ${page_url}, ${secrets.webhookSecret !== null}, ${keyId}, ${sealed},
         ${owner.actor})
-      on conflict (is_only) do nothing`.execute(trx.kysely);
-    if (numAffectedRows === 0n) return false;
-    await audited({ organizationId: owner.organizationId, workspaceId: null, id, name }, note).execute(trx.kysely);
+      on conflict (is_only) do nothing`);
+    if (rowCount === 0) return false;
+    await trx.query(audited({ organizationId: owner.organizationId, workspaceId: null, id, name }, note));
     return true;
   });
 }
@@ -69,14 +67,12 @@ export async function createGithubApp(
 /** Deletes the App. @returns whether there was one. */
 export async function deleteGithubApp(db: Db, owner: { organizationId: string; actor: string }): Promise<boolean> {
   return db.transaction(async (trx) => {
-    const { rows } = await sql<GithubAppRow>`delete from github_app returning id, name, app_id, url`.execute(
-      trx.kysely,
-    );
+    const { rows } = await trx.query<GithubAppRow>(sql`delete from github_app returning id, name, app_id, url`);
     const [row] = rows;
     if (row === undefined) return false;
     const { id, name, app_id, url } = row;
     const note = { actor: owner.actor, action: "github_app.delete", details: { app_id, url } };
-    await audited({ organizationId: owner.organizationId, workspaceId: null, id, name }, note).execute(trx.kysely);
+    await trx.query(audited({ organizationId: owner.organizationId, workspaceId: null, id, name }, note));
     return true;
   });
 }
@@ -102,27 +98,27 @@ export async function createGithubAppLink(
 ): Promise<{ state: string; expiresAt: Date }> {
   const state = randomBytes(32).toString("base64url");
   const expiresAt = new Date(db.now().getTime() + linkLifeMs);
-  await sql`
+  await db.query(sql`
     with old as (delete from github_app_links where expires_at < now())
     insert into github_app_links (state_digest, key_id, organization_id, actor, url, account, name, is_public, expires_at)
     values (${digestOf(state)}, ${keyId}, ${link.organizationId}, ${link.actor}, ${link.url}, ${link.account},
-      ${link.name}, ${link.isPublic}, ${expiresAt})`.execute(db.kysely);
+      ${link.name}, ${link.isPublic}, ${expiresAt})`);
   return { state, expiresAt };
 }
 
 /** Returns a link; undefined: unknown, used or expired, or its creator's key is no longer valid. */
 export async function findGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
-  const { rows } = await sql<GithubAppLink>`
+  const { rows } = await db.query<GithubAppLink>(sql`
     select ${linkColumns} from github_app_links l join api_keys k on k.id = l.key_id
-     where ${isGood(state)}`.execute(db.kysely);
+     where ${isGood(state)}`);
   return rows[0];
 }
 
 /** Consumes a link. */
 export async function consumeGithubAppLink(db: Db, state: string): Promise<GithubAppLink | undefined> {
-  const { rows } = await sql<GithubAppLink>`
+  const { rows } = await db.query<GithubAppLink>(sql`
     delete from github_app_links l using api_keys k where k.id = l.key_id and ${isGood(state)}
-    returning ${linkColumns}`.execute(db.kysely);
+    returning ${linkColumns}`);
   return rows[0];
 }
 

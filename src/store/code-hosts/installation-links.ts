@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
-import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import type { Owner } from "./integrations.ts";
 
 /** Time to log in at the host, and to ask an owner of the organization. */
@@ -12,11 +12,11 @@ const prefix = "install.";
 /** Creates a link for the way to the host's page and back. @returns the state, of which only the digest is stored. */
 export async function createInstallationLink(db: Db, owner: Owner, returnTo: string | null): Promise<string> {
   const state = prefix + randomBytes(32).toString("base64url");
-  await sql`
+  await db.query(sql`
     with old as (delete from installation_links where expires_at < now())
     insert into installation_links (state_digest, tenant_id, organization_id, actor, return_to, expires_at)
     values (${digestOf(state)}, ${owner.tenantId}, ${owner.organizationId}, ${owner.actor}, ${returnTo},
-      now() + ${linkLifeMs} * interval '1 millisecond')`.execute(db.kysely);
+      now() + ${linkLifeMs} * interval '1 millisecond')`);
   return state;
 }
 
@@ -29,10 +29,10 @@ export interface InstallationLink extends Owner {
 
 /** Consumes a link; undefined: unknown, used or expired, or its creator is no longer an admin there. */
 export async function consumeInstallationLink(db: Db, state: string): Promise<InstallationLink | undefined> {
-  const { rows } = await sql<InstallationLink>`
+  const { rows } = await db.query<InstallationLink>(sql`
     delete from installation_links l where l.state_digest = ${digestOf(state)} and l.expires_at > now() and ${isByAdmin}
     returning tenant_id as "tenantId", organization_id as "organizationId", actor, return_to as "returnTo",
-              created_at as "createdAt"`.execute(db.kysely);
+              created_at as "createdAt"`);
   return rows[0];
 }
 

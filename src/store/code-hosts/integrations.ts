@@ -1,26 +1,30 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { type RawBuilder, sql } from "kysely";
 import { errors } from "../../contract/error.ts";
-import type { CodeHost } from "../../contract/integrations/integration.ts";
 import { integrationsMax } from "../../domain/limits.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
+import { integrationsTable } from "./tables.ts";
 
-export interface IntegrationRow {
-  id: string;
-  tenant_id: string;
-  host: CodeHost;
-  name: string;
-  installation_id: number | null;
-  url: string;
-  username: string | null;
-  has_token: boolean;
-  has_ssh_key: boolean;
-  created_at: Date;
-  updated_at: Date;
-}
+const integrationFields = pick(
+  integrationsTable,
+  "id",
+  "tenant_id",
+  "host",
+  "name",
+  "installation_id",
+  "url",
+  "username",
+  "has_token",
+  "has_ssh_key",
+  "created_at",
+  "updated_at",
+);
+
+export type IntegrationRow = RowOf<typeof integrationFields>;
 
 /** The sealed part of an integration. */
 export interface IntegrationSecrets {
@@ -44,9 +48,7 @@ export const sealedIntegrations: SealedColumn = {
   boundTo: (row) => boundTo(row as unknown as IntegrationRow),
 };
 
-const columns = sql.raw(
-  "i.id, i.tenant_id, i.host, i.name, i.installation_id, i.url, i.username, i.has_token, i.has_ssh_key, i.created_at, i.updated_at",
-);
+const columns = selectList(integrationFields, "i");
 
 /** Returns integrations, oldest first. @param page.isApp only those of the GitHub App. */
 export async function listIntegrations(
@@ -54,17 +56,17 @@ export async function listIntegrations(
   tenantId: string,
   page: { limit: number; offset: number; isApp: boolean },
 ): Promise<IntegrationRow[]> {
-  const { rows } = await sql<IntegrationRow>`
+  const { rows } = await db.query<IntegrationRow>(sql`
     select ${columns} from integrations i
      where i.tenant_id = ${tenantId} and (not ${page.isApp} or i.installation_id is not null)
-     order by i.created_at, i.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by i.created_at, i.id limit ${page.limit} offset ${page.offset}`);
   return rows;
 }
 
 /** Returns an integration. @throws ApiError 404 for an unknown one and equally for another workspace's. */
 export async function readIntegration(db: Db | Trx, tenantId: string, id: string): Promise<IntegrationRow> {
-  const { rows } = await sql<IntegrationRow>`
-    select ${columns} from integrations i where i.id = ${id} and i.tenant_id = ${tenantId}`.execute(db.kysely);
+  const { rows } = await db.query<IntegrationRow>(sql`
+    select ${columns} from integrations i where i.id = ${id} and i.tenant_id = ${tenantId}`);
   return found(rows[0], id);
 }
 
@@ -74,9 +76,9 @@ export async function openIntegration(
   sealer: Sealer,
   { tenantId, id }: { tenantId: string | null; id: string },
 ): Promise<{ row: IntegrationRow; secrets: IntegrationSecrets } | undefined> {
-  const { rows } = await sql<IntegrationRow & { data_key_id: string; sealed: Buffer }>`
+  const { rows } = await db.query<IntegrationRow & { data_key_id: string; sealed: Buffer }>(sql`
     select ${columns}, i.data_key_id, i.sealed from integrations i
-     where i.id = ${id} and (${tenantId}::uuid is null or i.tenant_id = ${tenantId})`.execute(db.kysely);
+     where i.id = ${id} and (${tenantId}::uuid is null or i.tenant_id = ${tenantId})`);
   const [row] = rows;
   if (row === undefined) return undefined;
   const { data_key_id: keyId, sealed, ...integration } = row;
@@ -101,15 +103,13 @@ export async function createIntegration(
   return db.transaction(async (trx) => {
     const id = await checkLimit(trx, owner.tenantId, settings.installation_id);
     if (id !== null) return readIntegration(trx, owner.tenantId, id);
-    await sql`
+    await trx.query(sql`
       with integration as (
         insert into integrations (id, tenant_id, host, name, installation_id, url, username, has_token, has_ssh_key,
           data_key_id, sealed)
         values (${row.id}, ${row.tenant_id}, ${settings.host}, ${settings.name}, ${settings.installation_id},
           ${settings.url}, ${settings.username}, ${secrets.token !== null}, ${secrets.sshKey !== null}, ${keyId}, ${sealed})
-      ) ${auditedIntegration(owner, { ...row, name: settings.name }, { action: "integration.create" })}`.execute(
-      trx.kysely,
-    );
+      ) ${auditedIntegration(owner, { ...row, name: settings.name }, { action: "integration.create" })}`);
     return readIntegration(trx, owner.tenantId, row.id);
   });
 }
@@ -124,7 +124,7 @@ export async function changeIntegration(
   return db.transaction(async (trx) => {
     const { tenantId } = owner;
     const { id } = change;
-    await sql`select 1 from integrations where id = ${id} and tenant_id = ${tenantId} for update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from integrations where id = ${id} and tenant_id = ${tenantId} for update`);
     const open = await openIntegration(trx, sealer, { tenantId, id });
     if (open === undefined) throw errors.integrationNotFound(id);
     const secrets = { ...open.secrets, ...change.secrets };
@@ -135,13 +135,13 @@ export async function changeIntegration(
     const { keyId, sealed } = sealer.seal(Buffer.from(JSON.stringify(secrets)), boundTo(open.row));
     const replaced = Object.keys(change.secrets);
     const details = { ...(name !== open.row.name && { name }), ...(replaced.length > 0 && { replaced }) };
-    await sql`
+    await trx.query(sql`
       with integration as (
         update integrations set name = ${name}, username = ${username},
                has_token = ${secrets.token !== null}, has_ssh_key = ${secrets.sshKey !== null},
                data_key_id = ${keyId}, sealed = ${sealed}, updated_at = now()
          where id = ${id}
-      ) ${auditedIntegration(owner, open.row, { action: change.action, details })}`.execute(trx.kysely);
+      ) ${auditedIntegration(owner, open.row, { action: change.action, details })}`);
     return readIntegration(trx, tenantId, id);
   });
 }
@@ -150,22 +150,22 @@ export async function changeIntegration(
 export async function deleteIntegration(db: Db, owner: Owner, id: string): Promise<void> {
   await db.transaction(async (trx) => {
     const row = await readIntegration(trx, owner.tenantId, id);
-    const { rows } = await sql<{ count: number }>`
+    const { rows } = await trx.query<{ count: number }>(sql`
       select count(*) as count from deployments
        where tenant_id = ${owner.tenantId} and source_config ->> 'integration_id' = ${id}
-         and status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`.execute(trx.kysely);
+         and status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`);
     const users = rows[0]?.count ?? 0;
     if (users > 0) throw errors.integrationInUse(users);
-    await sql`
+    await trx.query(sql`
       with integration as (delete from integrations where id = ${id})
-      ${auditedIntegration(owner, row, { action: "integration.delete" })}`.execute(trx.kysely);
+      ${auditedIntegration(owner, row, { action: "integration.delete" })}`);
   });
 }
 
 /** Returns whether any workspace uses this installation. */
 export async function isInstallationTaken(db: Db, installationId: number): Promise<boolean> {
-  const { rows } = await sql`
-    select 1 from integrations where installation_id = ${installationId} limit 1`.execute(db.kysely);
+  const { rows } = await db.query(sql`
+    select 1 from integrations where installation_id = ${installationId} limit 1`);
   return rows.length > 0;
 }
 
@@ -181,10 +181,10 @@ function found<Row>(row: Row | undefined, id: string): Row {
  * @returns the integration that already has the installation.
  */
 async function checkLimit(trx: Trx, tenantId: string, installationId: number | null): Promise<string | null> {
-  await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);
-  const { rows } = await sql<{ count: number; id: string | null }>`
+  await trx.query(sql`select 1 from workspaces where id = ${tenantId} for no key update`);
+  const { rows } = await trx.query<{ count: number; id: string | null }>(sql`
     select count(*) as count, max(id::text) filter (where installation_id = ${installationId}) as id
-      from integrations where tenant_id = ${tenantId}`.execute(trx.kysely);
+      from integrations where tenant_id = ${tenantId}`);
   const { count = 0, id = null } = rows[0] ?? {};
   if (id === null && count >= integrationsMax) throw errors.tooManyIntegrations(integrationsMax);
   return id;
@@ -196,7 +196,7 @@ function auditedIntegration(
   owner: Owner,
   { id, name }: { id: string; name: string },
   note: Omit<AuditNote, "actor">,
-): RawBuilder<unknown> {
+): Sql {
   const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id, name };
   return audited(subject, { ...note, actor: owner.actor });
 }

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
-import { sql } from "kysely";
 import type { PickerSession } from "../../contract/integrations/integration.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import type { InstallationLink } from "./installation-links.ts";
 
 /** Time to read the list and choose. */
@@ -20,21 +20,21 @@ export async function createPickerSession(
     account_login: one.account,
     account_type: one.accountType,
   }));
-  await sql`
+  await db.query(sql`
     with old as (delete from picker_sessions where expires_at < now())
     insert into picker_sessions (id_digest, tenant_id, organization_id, installs, return_to, expires_at)
     values (${digestOf(id)}, ${tenantId}, ${organizationId}, ${JSON.stringify(installs)}, ${returnTo},
-      now() + ${sessionLifeMs} * interval '1 millisecond')`.execute(db.kysely);
+      now() + ${sessionLifeMs} * interval '1 millisecond')`);
   return id;
 }
 
 /** Returns a session; undefined: the workspace does not have it, or no longer. */
 export async function findPickerSession(db: Db, tenantId: string, id: string): Promise<PickerSession | undefined> {
-  const { rows } = await sql<PickerSession & { taken: number[] }>`
+  const { rows } = await db.query<PickerSession & { taken: number[] }>(sql`
     select s.installs, s.return_to, array(
              select i.installation_id from integrations i join workspaces w on w.id = i.tenant_id
               where w.organization_id = s.organization_id and i.installation_id is not null) as taken
-      from picker_sessions s where ${isGood(tenantId, id)}`.execute(db.kysely);
+      from picker_sessions s where ${isGood(tenantId, id)}`);
   const [row] = rows;
   if (row === undefined) return undefined;
   const taken = new Set(row.taken.map(Number));
@@ -44,9 +44,9 @@ export async function findPickerSession(db: Db, tenantId: string, id: string): P
 
 /** Ends a session after the choice. @returns false when it had ended before. */
 export async function endPickerSession(db: Db, tenantId: string, id: string): Promise<boolean> {
-  const { numAffectedRows } = await sql`
-    delete from picker_sessions s where ${isGood(tenantId, id)}`.execute(db.kysely);
-  return numAffectedRows === 1n;
+  const { rowCount } = await db.query(sql`
+    delete from picker_sessions s where ${isGood(tenantId, id)}`);
+  return rowCount === 1;
 }
 
 const isGood = (tenantId: string, id: string) =>

@@ -1,17 +1,17 @@
-import { sql } from "kysely";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { KnownPreview } from "../../domain/preview-plan.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 
 /** Returns the previews of a deployment with their last commit or request; a preview that is being deleted has no deployment. */
 export async function listPreviews(db: Db, parentId: string): Promise<KnownPreview[]> {
-  const { rows } = await sql<KnownPreview>`
+  const { rows } = await db.query<KnownPreview>(sql`
     select p.number, d.id as "deploymentId", p.head_sha as "headSha",
            greatest(p.head_at, d.created_at, (select max(m.at) from metric_minutes m
               where m.deployment_id = d.id and m.requests > 0)) as "activeAt"
       from previews p left join deployments d
         on d.id = p.deployment_id and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')
-     where p.parent_id = ${parentId} order by p.number`.execute(db.kysely);
+     where p.parent_id = ${parentId} order by p.number`);
   return rows;
 }
 
@@ -21,12 +21,12 @@ export async function recordPreview(
   preview: { parentId: string; number: number; tenantId: string; deploymentId: string; headSha: string },
 ): Promise<void> {
   const { parentId, number, tenantId, deploymentId, headSha } = preview;
-  await sql`
+  await db.query(sql`
     insert into previews (parent_id, number, tenant_id, deployment_id, head_sha)
     values (${parentId}, ${number}, ${tenantId}, ${deploymentId}, ${headSha})
     on conflict (parent_id, number) do update
        set deployment_id = excluded.deployment_id, head_sha = excluded.head_sha, head_at = now(), attempts = 0,
-           retry_at = null`.execute(db.kysely);
+           retry_at = null`);
 }
 
 /** Removes a preview. @param preview.isClosed deletes the row; otherwise its last commit stays recorded. */
@@ -35,17 +35,18 @@ export async function dropPreview(
   preview: { parentId: string; number: number; isClosed: boolean },
 ): Promise<void> {
   const { parentId, number, isClosed } = preview;
-  await (isClosed
-    ? sql`delete from previews where parent_id = ${parentId} and number = ${number}`
-    : sql`update previews set deployment_id = null where parent_id = ${parentId} and number = ${number}`
-  ).execute(db.kysely);
+  await db.query(
+    isClosed
+      ? sql`delete from previews where parent_id = ${parentId} and number = ${number}`
+      : sql`update previews set deployment_id = null where parent_id = ${parentId} and number = ${number}`,
+  );
 }
 
 /** Returns the deployment of a preview that was created but not recorded: by name, which only one deployment of the parent can have. */
 export async function findPreviewByName(db: Db, parentId: string, name: string): Promise<string | undefined> {
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await db.query<{ id: string }>(sql`
     select id from deployments where parent_deployment_id = ${parentId} and name = ${name}
-       and status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`.execute(db.kysely);
+       and status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`);
   return rows[0]?.id;
 }
 
@@ -57,12 +58,10 @@ export async function findOrphanedPreviews(
   db: Db,
   parentId: string,
 ): Promise<{ id: string; deleteTracingProject: boolean }[]> {
-  const { rows } = await sql<{ id: string; deleteTracingProject: boolean }>`
+  const { rows } = await db.query<{ id: string; deleteTracingProject: boolean }>(sql`
     select d.id, p.delete_tracing_project as "deleteTracingProject"
       from deployments d join deployments p on p.id = d.parent_deployment_id
-     where d.parent_deployment_id = ${parentId} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`.execute(
-    db.kysely,
-  );
+     where d.parent_deployment_id = ${parentId} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`);
   return rows;
 }
 
@@ -79,11 +78,11 @@ export interface PreviewComment {
 
 /** Returns what the comment of a preview needs, by the preview's own deployment. */
 export async function findPreviewComment(db: Db, deploymentId: string): Promise<PreviewComment | undefined> {
-  const { rows } = await sql<PreviewComment>`
+  const { rows } = await db.query<PreviewComment>(sql`
     select p.parent_id as "parentId", p.number, p.head_sha as "headSha", p.comment_id as "commentId", p.commented,
            p.attempts, r.status as "latestStatus", r.status_message as "statusMessage"
       from previews p join deployments d on d.id = p.deployment_id left join revisions r on r.id = d.latest_revision_id
-     where p.deployment_id = ${deploymentId}`.execute(db.kysely);
+     where p.deployment_id = ${deploymentId}`);
   return rows[0];
 }
 
@@ -92,10 +91,10 @@ export async function settleComment(
   deploymentId: string,
   told: { commented: string; commentId: number | null },
 ): Promise<void> {
-  await sql`
+  await db.query(sql`
     update previews set commented = ${told.commented}, comment_id = coalesce(${told.commentId}, comment_id), attempts = 0,
            retry_at = null
-     where deployment_id = ${deploymentId}`.execute(db.kysely);
+     where deployment_id = ${deploymentId}`);
 }
 
 /** Records that the host rejected the comment. @param retryAt null: not retried until its content changes. */
@@ -104,8 +103,8 @@ export async function failComment(
   deploymentId: string,
   { retryAt, commented }: { retryAt: Date | null; commented: string },
 ): Promise<void> {
-  await sql`
+  await db.query(sql`
     update previews set attempts = attempts + 1, retry_at = ${retryAt},
            commented = case when ${retryAt}::timestamptz is null then ${commented} else commented end
-     where deployment_id = ${deploymentId}`.execute(db.kysely);
+     where deployment_id = ${deploymentId}`);
 }

@@ -1,9 +1,9 @@
-import { sql } from "kysely";
 import type { SourceConfig, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { SecretReference } from "../../contract/listeners/cluster.ts";
 import type { Sizes } from "../../domain/tiers.ts";
 import { batched } from "../engine/batched.ts";
+import { sql } from "../engine/sql.ts";
 
 /** The revisions that a listener should run for a deployment; a null id stands for none. */
 export interface DesiredAssignment {
@@ -44,7 +44,7 @@ export const readAssignedRevisions = batched(
       targetRevisionId,
       servingRevisionId,
     ]);
-    const { rows } = await sql<AssignedRevisionRow>`
+    const { rows } = await db.query<AssignedRevisionRow>(sql`
     select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, d.source_config #>> '{listener_config,k8s_namespace}' as namespace, l.facts ->> 'agents_url' as agents_url, l.builtin as is_builtin, r.secret_references, r.id as revision_id, r.source_config,
            r.source_revision_config, r.sizes, a.manifest, coalesce(t.project, d.name) as tracing_project,
            coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
@@ -52,7 +52,7 @@ export const readAssignedRevisions = batched(
       left join tracing_projects t on t.deployment_id = d.id
       left join revisions r on r.deployment_id = d.id and r.id = any(${revisionIds}::uuid[])
       left join artifacts a on a.id = r.artifact_id
-     where d.id = any(${assignments.map(({ deploymentId }) => deploymentId)}::uuid[])`.execute(db.kysely);
+     where d.id = any(${assignments.map(({ deploymentId }) => deploymentId)}::uuid[])`);
     const found = Map.groupBy(rows, (row) => row.deployment_id);
     return assignments.map(({ deploymentId }) => found.get(deploymentId) ?? []);
   },

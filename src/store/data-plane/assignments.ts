@@ -1,7 +1,9 @@
-import { type RawBuilder, sql } from "kysely";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
+import { bigint, pick, recordColumns } from "../engine/table.ts";
+import { assignmentsTable } from "./tables.ts";
 
 /** An assignment without the numbers that the store gives it. */
 export interface NewAssignment {
@@ -22,6 +24,12 @@ export interface NewAssignment {
 /** An assignment that replaces the one of generation `seen` (0: none). */
 export type ReplacedAssignment = NewAssignment & { seen: number };
 
+const held = recordColumns(pick(assignmentsTable, "deployment_id", "generation"));
+const replaced = recordColumns({
+  ...pick(assignmentsTable, "deployment_id", "tenant_id", "listener_id", "op", "spec"),
+  seen: bigint,
+});
+
 /**
  * Replaces the assignment of one deployment, but only the generation that the caller saw. A server that was frozen while
  * another one took its pass over therefore writes nothing, and cannot bring back a deleted assignment.
@@ -30,7 +38,7 @@ export type ReplacedAssignment = NewAssignment & { seen: number };
 export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promise<boolean> = batched(
   async (db, all: ReplacedAssignment[]) => {
     const desired = all.map(({ seen, ...made }) => ({ ...assignmentColumns(made), seen }));
-    const { rows } = await sql<{ deployment_id: string }>`
+    const { rows } = await db.query<{ deployment_id: string }>(sql`
       with turn as (
         select id from listeners where id = any(${all.map(({ listener_id }) => listener_id)}::uuid[]) order by id for update
       ), held as (
@@ -40,10 +48,10 @@ export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promis
          order by deployment_id for update
       ), desired as (
         select w.* from jsonb_to_recordset(${JSON.stringify(desired)}::jsonb)
-            as w (deployment_id uuid, tenant_id uuid, listener_id uuid, op text, spec jsonb, seen bigint)
+            as w ${replaced}
           left join held h on h.deployment_id = w.deployment_id where w.seen = coalesce(h.generation, 0)
       ), ${assigned("desired")}
-      select deployment_id from desired`.execute(db.kysely);
+      select deployment_id from desired`);
     const written = new Set(rows.map(({ deployment_id }) => deployment_id));
     return all.map(({ deployment_id }) => written.has(deployment_id));
   },
@@ -54,8 +62,8 @@ export const writeAssignment: (db: Db | Trx, made: ReplacedAssignment) => Promis
  * `assignmentColumns`). rv is raised under the listener's row lock, so commit order is rv order: a reader that has seen
  * rv N cannot miss a smaller one that commits later.
  */
-export function assigned(source: string): RawBuilder<unknown> {
-  const rows = sql.table(source);
+export function assigned(source: string): Sql {
+  const rows = sql.identifier(source);
   return sql`counted as (
       select listener_id, count(*) as count from ${rows} group by listener_id order by listener_id
     ), listener as (
@@ -82,7 +90,7 @@ export async function readDesired(
   listenerId: string,
   page: { after: number; limit: number },
 ): Promise<{ items: Assignment[]; rv: number; more: boolean }> {
-  const { rows } = await sql<{
+  const { rows } = await db.query<{
     deployment_id: string;
     tenant_id: string;
     rv: number;
@@ -91,9 +99,9 @@ export async function readDesired(
     spec: Pick<Assignment, "slug" | "target" | "serving" | "namespace" | "idle_after_ms" | "traceparent"> & {
       agents_url?: string;
     };
-  }>`
+  }>(sql`
     select deployment_id, tenant_id, rv, generation, op, spec from assignments
-     where listener_id = ${listenerId} and rv > ${page.after} order by rv limit ${page.limit}`.execute(db.kysely);
+     where listener_id = ${listenerId} and rv > ${page.after} order by rv limit ${page.limit}`);
   const items = rows.map(({ spec: { agents_url: _, ...spec }, ...row }) => ({ ...row, ...spec }));
   return { items, rv: items.at(-1)?.rv ?? page.after, more: items.length === page.limit };
 }
@@ -107,9 +115,9 @@ export async function compareInventory(
   listenerId: string,
   items: { deployment_id: string; generation: number }[],
 ): Promise<{ unknown: string[]; isBehind: boolean; isAhead: boolean }> {
-  const { rows } = await sql<{ unknown: string[]; isBehind: boolean; isAhead: boolean }>`
+  const { rows } = await db.query<{ unknown: string[]; isBehind: boolean; isAhead: boolean }>(sql`
     with held as (
-      select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as h (deployment_id uuid, generation bigint)
+      select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as h ${held}
     ), own as (select deployment_id, generation, op from assignments where listener_id = ${listenerId})
     select coalesce((select jsonb_agg(h.deployment_id) from held h
                       where not exists (select from own o where o.deployment_id = h.deployment_id)), '[]') as unknown,
@@ -117,6 +125,6 @@ export async function compareInventory(
                     where case when h.deployment_id is null then o.op = 'apply' else h.generation < o.generation end)
              as "isBehind",
            exists (select from own o join held h on h.deployment_id = o.deployment_id where h.generation > o.generation)
-             as "isAhead"`.execute(db.kysely);
+             as "isAhead"`);
   return rows[0] as { unknown: string[]; isBehind: boolean; isAhead: boolean };
 }

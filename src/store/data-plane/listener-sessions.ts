@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import type { ListenerFacts } from "../../contract/listeners/assignment.ts";
 import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 
 export interface ListenerSession {
@@ -15,11 +15,11 @@ export interface ListenerSession {
 
 /** Returns the built-in data plane of this installation. It is created once, serves every workspace, and is not listed in the public API. */
 export async function ensureBuiltinListener(db: Db, computeType: string): Promise<string> {
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await db.query<{ id: string }>(sql`
     insert into listeners (id, builtin, compute_type, compute_id)
     values (${randomUUID()}, true, ${computeType}, 'builtin')
     on conflict (builtin) where builtin do update set compute_type = excluded.compute_type, updated_at = now()
-    returning id`.execute(db.kysely);
+    returning id`);
   return (rows[0] as { id: string }).id;
 }
 
@@ -33,7 +33,7 @@ export async function openListenerSession(
   listenerId: string,
   request: { instanceId: string; version: string; facts?: ListenerFacts; leaseMs: number },
 ): Promise<ListenerSession> {
-  const { rows } = await sql<{ session_id: string; epoch: number }>`
+  const { rows } = await db.query<{ session_id: string; epoch: number }>(sql`
     with before as (
       select id, facts ->> 'agents_url' as agents_url from listeners where id = ${listenerId} for update
     ), opened as (
@@ -47,7 +47,7 @@ export async function openListenerSession(
     ), moved as (
       select d.id as deployment_id from opened o join deployments d on d.listener_id = o.id where o.has_moved
     ), ${enqueued("moved")}
-    select session_id, epoch from opened`.execute(db.kysely);
+    select session_id, epoch from opened`);
   const row = rows[0];
   if (row === undefined) {
     const { drain } = await readListenerOrders(db, listenerId);
@@ -68,9 +68,9 @@ export async function renewListenerSession(
   session: { listenerId: string; epoch: number },
   leaseMs: number,
 ): Promise<number> {
-  const { rows } = await sql<{ rv: number }>`
+  const { rows } = await db.query<{ rv: number }>(sql`
     update listeners set lease_until = now() + ${leaseMs} * interval '1 millisecond', last_seen_at = now()
-     where id = ${session.listenerId} and epoch = ${session.epoch} returning rv`.execute(db.kysely);
+     where id = ${session.listenerId} and epoch = ${session.epoch} returning rv`);
   if (rows[0] === undefined) throw errors.staleEpoch();
   return rows[0].rv;
 }
@@ -81,15 +81,15 @@ export async function checkEpoch(db: Db, session: { listenerId: string; epoch: n
 }
 
 const newestEpoch = batched(async (db, listenerIds: string[]): Promise<(number | undefined)[]> => {
-  const { rows } = await sql<{ id: string; epoch: number }>`
-    select id, epoch from listeners where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
+  const { rows } = await db.query<{ id: string; epoch: number }>(sql`
+    select id, epoch from listeners where id = any(${[...new Set(listenerIds)]}::uuid[])`);
   return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.epoch);
 });
 
 /** Ends a session at a clean stop, so that the next one need not wait for the lease to expire. */
 export async function closeListenerSession(db: Db, session: { listenerId: string; epoch: number }): Promise<void> {
-  await sql`update listeners set lease_until = null where id = ${session.listenerId} and epoch = ${session.epoch}`.execute(
-    db.kysely,
+  await db.query(
+    sql`update listeners set lease_until = null where id = ${session.listenerId} and epoch = ${session.epoch}`,
   );
 }
 
@@ -98,28 +98,28 @@ export async function readListenerOrders(
   db: Db,
   listenerId: string,
 ): Promise<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }> {
-  const { rows } = await sql<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }>`
-    select rv, drain, log_level from listeners where id = ${listenerId}`.execute(db.kysely);
+  const { rows } = await db.query<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }>(sql`
+    select rv, drain, log_level from listeners where id = ${listenerId}`);
   return rows[0] ?? { rv: 0, drain: false, log_level: null };
 }
 
 /** Returns the newest resource version of a listener's assignments. */
 export async function readListenerVersion(db: Db, listenerId: string): Promise<number> {
-  const { rows } = await sql<{ rv: number }>`select rv from listeners where id = ${listenerId}`.execute(db.kysely);
+  const { rows } = await db.query<{ rv: number }>(sql`select rv from listeners where id = ${listenerId}`);
   return rows[0]?.rv ?? 0;
 }
 
 /** Returns the address at which a listener serves agents, with `{slug}` for the deployment; null: it serves none. */
 export const readAgentsUrl = batched(async (db, listenerIds: string[]): Promise<(string | null)[]> => {
-  const { rows } = await sql<{ id: string; agents_url: string | null }>`
+  const { rows } = await db.query<{ id: string; agents_url: string | null }>(sql`
     select id, facts ->> 'agents_url' as agents_url from listeners
-     where id = any(${[...new Set(listenerIds)]}::uuid[])`.execute(db.kysely);
+     where id = any(${[...new Set(listenerIds)]}::uuid[])`);
   return listenerIds.map((listenerId) => rows.find(({ id }) => id === listenerId)?.agents_url ?? null);
 });
 
 /** Returns the newest resource version of the assignments of each listener. */
 export async function readListenerVersions(db: Db, listenerIds: string[]): Promise<Map<string, number>> {
-  const { rows } = await sql<{ id: string; rv: number }>`
-    select id, rv from listeners where id = any(${listenerIds}::uuid[])`.execute(db.kysely);
+  const { rows } = await db.query<{ id: string; rv: number }>(sql`
+    select id, rv from listeners where id = any(${listenerIds}::uuid[])`);
   return new Map(rows.map(({ id, rv }) => [id, rv]));
 }

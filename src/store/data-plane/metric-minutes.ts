@@ -1,8 +1,14 @@
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import type { MetricSample } from "../../contract/logs/metrics.ts";
 import type { MetricMinute } from "../../domain/metric-points.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { recordColumns, selectList } from "../engine/table.ts";
+import { metricMinutesTable } from "./tables.ts";
+
+const { sampled_at, ...measured } = metricMinutesTable.columns;
+const sampled = recordColumns(measured);
+const minuteColumns = selectList({ ...measured, sampled_at });
 
 /**
  * Adds samples to the minutes in which they end. If a minute already has one (the listener was restarted), counts are
@@ -16,7 +22,7 @@ export async function addMetricSamples(
   { listenerId, epoch }: { listenerId: string; epoch: number },
   samples: MetricSample[],
 ): Promise<void> {
-  const { rows } = await sql<{ isNewest: boolean }>`
+  const { rows } = await db.query<{ isNewest: boolean }>(sql`
     with session as (
       select id as listener_id from listeners where id = ${listenerId} and epoch = ${epoch}
     ), sample as (
@@ -24,8 +30,7 @@ export async function addMetricSamples(
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
              s.requests, s.errors, s.latency_counts, s.at as sampled_at
         from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb)
-          as s (deployment_id uuid, at timestamptz, replicas integer, cpu_cores double precision,
-                memory_mib double precision, restarts integer, requests bigint, errors bigint, latency_counts integer[])
+          as s ${sampled}
         join deployments d on d.id = s.deployment_id
         join session using (listener_id)
        order by s.deployment_id, date_trunc('minute', s.at), s.at
@@ -35,9 +40,8 @@ export async function addMetricSamples(
        where d.id = s.deployment_id and coalesce(d.used_at, '-infinity') < s.at - interval '1 hour'
     ), added as (
       insert into metric_minutes as m
-        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, sampled_at)
-      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, sampled_at
-        from sample
+        (${minuteColumns})
+      select ${minuteColumns} from sample
       on conflict (deployment_id, at) do update set
         replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
         memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
@@ -48,7 +52,7 @@ export async function addMetricSamples(
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
     )
-    select exists (select from session) as "isNewest"`.execute(db.kysely);
+    select exists (select from session) as "isNewest"`);
   if (!rows[0]?.isNewest) throw errors.staleEpoch();
 }
 
@@ -58,11 +62,11 @@ export async function readMetricMinutes(
   deploymentId: string,
   range: { from: Date; to: Date },
 ): Promise<MetricMinute[]> {
-  const { rows } = await sql<MetricMinute>`
+  const { rows } = await db.query<MetricMinute>(sql`
     select at, replicas, cpu_cores as "cpuCores", memory_mib as "memoryMib", restarts, requests, errors,
            latency_counts as "latencyCounts"
       from metric_minutes where deployment_id = ${deploymentId} and at >= ${range.from} and at < ${range.to}
-     order by at`.execute(db.kysely);
+     order by at`);
   return rows;
 }
 
@@ -76,10 +80,10 @@ export interface LatestMetrics {
 
 /** Returns the newest minute of every deployment that reported in the last three minutes; older values are not current. */
 export async function readLatestMetrics(db: Db): Promise<LatestMetrics[]> {
-  const { rows } = await sql<LatestMetrics>`
+  const { rows } = await db.query<LatestMetrics>(sql`
     select distinct on (m.deployment_id) m.deployment_id as "deploymentId", d.slug, m.replicas,
            m.cpu_cores as "cpuCores", m.memory_mib as "memoryMib"
       from metric_minutes m join deployments d on d.id = m.deployment_id
-     where m.at > now() - interval '3 minutes' order by m.deployment_id, m.at desc`.execute(db.kysely);
+     where m.at > now() - interval '3 minutes' order by m.deployment_id, m.at desc`);
   return rows;
 }

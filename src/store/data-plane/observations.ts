@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
@@ -15,7 +15,7 @@ export async function storeReports(
   session: { listenerId: string; epoch: number },
   reports: DeploymentReport[],
 ): Promise<number> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     with reported as (
       select distinct on ((report ->> 'deployment_id')::uuid)
              (report ->> 'deployment_id')::uuid as deployment_id, (report ->> 'seq')::bigint as seq,
@@ -37,7 +37,7 @@ export async function storeReports(
                select from revisions r where r.deployment_id = d.id and ${isUnsettled("r")})) as is_expected
         from stored s join deployments d on d.id = s.deployment_id
     ), ${enqueued("known", { unless: "is_expected" })}
-    select deployment_id from stored`.execute(db.kysely);
+    select deployment_id from stored`);
   if (rows.length > 0) {
     db.reached("report stored");
     db.changes.wake();

@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import { moveFound } from "../deployments/move-status.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 
 /**
  * Moves deployments of silent listeners to UNKNOWN, because it is unknown whether they run, and back to READY when the

@@ -1,26 +1,32 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { checkNamespacesKept } from "../../domain/listener-namespaces.ts";
 import { batched } from "../engine/batched.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
+import { listenersTable } from "./tables.ts";
+
+const listenerFields = pick(
+  listenersTable,
+  "id",
+  "version",
+  "compute_id",
+  "lease_until",
+  "last_seen_at",
+  "drain",
+  "log_level",
+  "created_at",
+  "updated_at",
+);
 
 /** A listener that belongs to a workspace. */
-export interface ListenerRow {
-  id: string;
+export interface ListenerRow extends RowOf<typeof listenerFields> {
   tenant_id: string;
-  version: string | null;
-  compute_id: string;
   k8s_namespaces: string[] | null;
-  lease_until: Date | null;
-  last_seen_at: Date | null;
-  drain: boolean;
-  log_level: ListenerLogLevel | null;
-  created_at: Date;
-  updated_at: Date;
 }
 
 /** The workspace and actor of a request: for access to rows and for the audit log. */
@@ -35,10 +41,7 @@ interface NewKey {
   hash: Buffer;
 }
 
-const columns = sql.raw(
-  "l.id, l.tenant_id, l.version, l.compute_id, l.compute_config -> 'k8s_namespaces' as k8s_namespaces, l.lease_until, " +
-    "l.last_seen_at, l.drain, l.log_level, l.created_at, l.updated_at",
-);
+const columns = sql`${selectList(listenerFields, "l")}, l.tenant_id, l.compute_config -> 'k8s_namespaces' as k8s_namespaces`;
 
 /** Returns listeners, oldest first, so that pages do not shift when one is added. */
 export async function listListeners(
@@ -46,20 +49,18 @@ export async function listListeners(
   tenantId: string,
   page: { limit: number; offset: number },
 ): Promise<ListenerRow[]> {
-  const { rows } = await sql<ListenerRow>`
+  const { rows } = await db.query<ListenerRow>(sql`
     select ${columns} from listeners l where l.tenant_id = ${tenantId} and not l.builtin
-     order by l.created_at, l.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by l.created_at, l.id limit ${page.limit} offset ${page.offset}`);
   return rows;
 }
 
 /** Returns all listeners of a workspace in the form in which a deployment chooses among them. */
 export const listListenerNamespaces = batched(
   async (db, tenantIds: string[]): Promise<{ id: string; k8sNamespaces: string[] | null }[][]> => {
-    const { rows } = await sql<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>`
+    const { rows } = await db.query<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>(sql`
       select l.id, l.tenant_id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces" from listeners l
-       where l.tenant_id = any(${[...new Set(tenantIds)]}::uuid[]) and not l.builtin order by l.created_at, l.id`.execute(
-      db.kysely,
-    );
+       where l.tenant_id = any(${[...new Set(tenantIds)]}::uuid[]) and not l.builtin order by l.created_at, l.id`);
     const places = Map.groupBy(rows, (row) => row.tenant_id);
     return tenantIds.map((tenantId) =>
       (places.get(tenantId) ?? []).map(({ id, k8sNamespaces }) => ({ id, k8sNamespaces })),
@@ -69,10 +70,8 @@ export const listListenerNamespaces = batched(
 
 /** Returns a listener; undefined for an unknown one and equally for another workspace's. */
 export async function findListener(db: Db | Trx, tenantId: string, id: string): Promise<ListenerRow | undefined> {
-  const { rows } = await sql<ListenerRow>`
-    select ${columns} from listeners l where l.id = ${id} and l.tenant_id = ${tenantId} and not l.builtin`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<ListenerRow>(sql`
+    select ${columns} from listeners l where l.id = ${id} and l.tenant_id = ${tenantId} and not l.builtin`);
   return rows[0];
 }
 
@@ -88,12 +87,12 @@ export async function createListener(
   const id = randomUUID();
   const note = { action: "listener.create", details: { k8s_namespaces: made.k8sNamespaces } };
   try {
-    await sql`
+    await db.query(sql`
       with listener as (
         insert into listeners (id, tenant_id, compute_type, compute_id, compute_config, version)
         values (${id}, ${owner.tenantId}, 'k8s', ${made.computeId}, ${configOf(made.k8sNamespaces)}, ${made.version})
       ), audit as (${auditedListener(owner, { id, computeId: made.computeId }, note)})
-      ${insertedKey(owner, { id, computeId: made.computeId }, made.key)}`.execute(db.kysely);
+      ${insertedKey(owner, { id, computeId: made.computeId }, made.key)}`);
   } catch (error) {
     if (isUniqueViolation(error, "listeners_tenant_id_compute_id_key")) {
       throw errors.listenerTaken(owner.tenantId, made.computeId);
@@ -127,14 +126,12 @@ export async function changeListener(db: Db, owner: Owner, id: string, change: L
     };
     const changes = changesBetween({ version, k8s_namespaces, drain, log_level }, after);
     if (Object.keys(changes).length === 0) return before;
-    await sql`
+    await trx.query(sql`
       with listener as (
         update listeners set version = ${after.version}, compute_config = ${configOf(after.k8s_namespaces)},
                drain = ${after.drain}, log_level = ${after.log_level}, updated_at = now()
          where id = ${id})
-      ${auditedListener(owner, { id, computeId: before.compute_id }, { action: "listener.patch", changes })}`.execute(
-      trx.kysely,
-    );
+      ${auditedListener(owner, { id, computeId: before.compute_id }, { action: "listener.patch", changes })}`);
     return (await findListener(trx, owner.tenantId, id)) as ListenerRow;
   });
 }
@@ -149,10 +146,10 @@ export async function deleteListener(db: Db, owner: Owner, id: string): Promise<
       const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
       const bound = await countDeployments(trx, id);
       if (bound > 0) throw errors.listenerInUse(bound);
-      await sql`
+      await trx.query(sql`
         with ended as (update api_keys set revoked_at = now() where listener_id = ${id} and revoked_at is null
         ), listener as (delete from listeners where id = ${id})
-        ${auditedListener(owner, { id, computeId }, { action: "listener.delete" })}`.execute(trx.kysely);
+        ${auditedListener(owner, { id, computeId }, { action: "listener.delete" })}`);
     });
   } catch (error) {
     // A deployment was just created on it.
@@ -182,7 +179,7 @@ async function putKey(
   { key, graceMs, action }: Replacement & { action: string },
 ): Promise<void> {
   const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
-  await sql`
+  await trx.query(sql`
     with ended as (
       update api_keys k
          set revoked_at = case when k.id = n.id then k.revoked_at else now() end,
@@ -191,7 +188,7 @@ async function putKey(
                order by created_at desc, id limit 1) n
        where k.listener_id = ${id} and k.revoked_at is null and not k.one_time
     ), audit as (${auditedListener(owner, { id, computeId }, { action })})
-    ${insertedKey(owner, { id, computeId }, key)}`.execute(trx.kysely);
+    ${insertedKey(owner, { id, computeId }, key)}`);
 }
 
 /**
@@ -207,14 +204,14 @@ export async function createEnrollment(
 ): Promise<Date> {
   return db.transaction(async (trx) => {
     const { compute_id: computeId } = await lockListener(trx, owner.tenantId, id);
-    const { rows } = await sql<{ expires_at: Date }>`
+    const { rows } = await trx.query<{ expires_at: Date }>(sql`
       with ended as (
         update api_keys set revoked_at = now() where listener_id = ${id} and one_time and revoked_at is null
       ), audit as (${auditedListener(owner, { id, computeId }, { action: "listener.create_enrollment" })})
       insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, one_time, prefix, hash, expires_at)
       values (${randomUUID()}, ${owner.organizationId}, ${owner.tenantId}, ${id}, ${`enrollment of ${computeId}`},
         'listener', true, ${token.prefix}, ${token.hash}, now() + ${lifeMs} * interval '1 millisecond')
-      returning expires_at`.execute(trx.kysely);
+      returning expires_at`);
     return (rows[0] as { expires_at: Date }).expires_at;
   });
 }
@@ -229,10 +226,10 @@ export async function enrollListener(
   replaced: Replacement,
 ): Promise<void> {
   await db.transaction(async (trx) => {
-    const { rows } = await sql<{ organization_id: string; workspace_id: string; listener_id: string }>`
+    const { rows } = await trx.query<{ organization_id: string; workspace_id: string; listener_id: string }>(sql`
       update api_keys set revoked_at = now()
        where id = ${tokenId} and one_time and revoked_at is null and expires_at > now()
-      returning organization_id, workspace_id, listener_id`.execute(trx.kysely);
+      returning organization_id, workspace_id, listener_id`);
     const [token] = rows;
     if (token === undefined) throw errors.invalidToken();
     const owner = { organizationId: token.organization_id, tenantId: token.workspace_id, actor };
@@ -241,24 +238,24 @@ export async function enrollListener(
 }
 
 async function lockListener(trx: Trx, tenantId: string, id: string): Promise<ListenerRow> {
-  const { rows } = await sql<ListenerRow>`
+  const { rows } = await trx.query<ListenerRow>(sql`
     select ${columns} from listeners l where l.id = ${id} and l.tenant_id = ${tenantId} and not l.builtin
-       for update`.execute(trx.kysely);
+       for update`);
   const [found] = rows;
   if (found === undefined) throw errors.listenerNotFound(id);
   return found;
 }
 
 async function countDeployments(trx: Trx, id: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from deployments where listener_id = ${id}`.execute(trx.kysely);
+  const { rows } = await trx.query<{ count: number }>(sql`
+    select count(*) as count from deployments where listener_id = ${id}`);
   return rows[0]?.count ?? 0;
 }
 
 async function usedNamespaces(trx: Trx, id: string): Promise<string[]> {
-  const { rows } = await sql<{ namespace: string | null }>`
+  const { rows } = await trx.query<{ namespace: string | null }>(sql`
     select distinct source_config #>> '{listener_config,k8s_namespace}' as namespace from deployments
-     where listener_id = ${id}`.execute(trx.kysely);
+     where listener_id = ${id}`);
   return rows.flatMap(({ namespace }) => namespace ?? []);
 }
 

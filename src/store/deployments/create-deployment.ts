@@ -1,4 +1,3 @@
-import { sql } from "kysely";
 import type { SourceConfig, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
 import { errors } from "../../contract/error.ts";
 import { nameOfAgent } from "../../domain/names.ts";
@@ -7,6 +6,7 @@ import { tracingProjectId } from "../../domain/tracing.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
 import { isForeignKeyViolation, isUniqueViolation } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { insertedRevision, type NewRevision } from "../revisions/revisions.ts";
 import { insertedSecretSet, type SealedSet, secretSetColumns } from "../secrets/secrets.ts";
@@ -128,7 +128,7 @@ const insertDeployment = batched(async (db, inserts: Insert[]): Promise<boolean[
       ...auditColumns(createNote(made)),
     }),
   );
-  const { rows } = await sql<{ deployment_id: string }>`
+  const { rows } = await db.query<{ deployment_id: string }>(sql`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
         as w (id uuid, deployment jsonb, is_checked boolean, secret_set jsonb, revision jsonb, tracing jsonb, answer jsonb,
@@ -155,7 +155,7 @@ const insertDeployment = batched(async (db, inserts: Insert[]): Promise<boolean[
       select tenant_id, deployment_id, (revision ->> 'id')::uuid, 'deployment.created', '{}' from made
     ), audit as (${auditedRows("made")}
     ), ${enqueued("deployment")}
-    select deployment_id from deployment`.execute(db.kysely);
+    select deployment_id from deployment`);
   const written = new Set(rows.map((row) => row.deployment_id));
   return inserts.map(({ made }) => written.has(made.id));
 });

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { sql } from "kysely";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import type { RevisionRow } from "../revisions/revisions.ts";
 import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 
@@ -34,10 +34,10 @@ export async function planDeploymentDatabase(
   kinds: { postgres: DatabaseKind; redis: DatabaseKind },
 ): Promise<DeploymentDatabase> {
   const { keyId, sealed } = sealer.seal(newPassword(), boundTo(deployment));
-  await sql`
+  await db.query(sql`
     insert into deployment_databases (deployment_id, tenant_id, postgres, redis, data_key_id, sealed)
     values (${deployment.id}, ${deployment.tenantId}, ${kinds.postgres}, ${kinds.redis}, ${keyId}, ${sealed})
-    on conflict (deployment_id) do nothing`.execute(db.kysely);
+    on conflict (deployment_id) do nothing`);
   return (await findDeploymentDatabase(db, sealer, deployment)) as DeploymentDatabase;
 }
 
@@ -46,10 +46,13 @@ export async function findDeploymentDatabase(
   sealer: Sealer,
   deployment: Owner,
 ): Promise<DeploymentDatabase | undefined> {
-  const { rows } = await sql<{ postgres: DatabaseKind; redis: DatabaseKind; data_key_id: string; sealed: Buffer }>`
-    select postgres, redis, data_key_id, sealed from deployment_databases where deployment_id = ${deployment.id}`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<{
+    postgres: DatabaseKind;
+    redis: DatabaseKind;
+    data_key_id: string;
+    sealed: Buffer;
+  }>(sql`
+    select postgres, redis, data_key_id, sealed from deployment_databases where deployment_id = ${deployment.id}`);
   const row = rows[0];
   if (row === undefined) return undefined;
   const password = sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(deployment)).toString();
@@ -60,9 +63,9 @@ type Kinds = Pick<DeploymentDatabase, "postgres" | "redis">;
 
 /** Returns the kinds without the password; undefined while nothing is decided. Concurrent calls share one statement. */
 export const findDatabaseKinds = batched(async (db, ids: string[]): Promise<(Kinds | undefined)[]> => {
-  const { rows } = await sql<Kinds & { deployment_id: string }>`
+  const { rows } = await db.query<Kinds & { deployment_id: string }>(sql`
     select deployment_id, postgres, redis from deployment_databases
-    where deployment_id = any(${ids}::uuid[])`.execute(db.kysely);
+    where deployment_id = any(${ids}::uuid[])`);
   const found = new Map(rows.map(({ deployment_id, ...kinds }) => [deployment_id, kinds]));
   return ids.map((id) => found.get(id));
 });
@@ -74,10 +77,10 @@ export interface DatabaseSettingsRow extends Pick<RevisionRow, "source_config" |
 
 /** Returns the current settings of a deployment with the sizes of its latest revision; undefined when it is gone. */
 export async function readDatabaseSettings(db: Db, deploymentId: string): Promise<DatabaseSettingsRow | undefined> {
-  const { rows } = await sql<DatabaseSettingsRow>`
+  const { rows } = await db.query<DatabaseSettingsRow>(sql`
     select d.source_config, d.secret_set_id, r.sizes
       from deployments d left join revisions r on r.id = d.latest_revision_id
-     where d.id = ${deploymentId}`.execute(db.kysely);
+     where d.id = ${deploymentId}`);
   return rows[0];
 }
 

@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import type { DeploymentDebug } from "../../contract/administration/debug.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 
 /** When the reconciler works on a deployment, and when its listener last reported. */
 export interface DeploymentDebugRow {
@@ -15,13 +15,13 @@ export interface DeploymentDebugRow {
 
 /** Returns the queue entry, the time of the last report and the listener of a deployment; undefined when it is gone. */
 export async function readDeploymentDebug(db: Db, deploymentId: string): Promise<DeploymentDebugRow | undefined> {
-  const { rows } = await sql<DeploymentDebugRow>`
+  const { rows } = await db.query<DeploymentDebugRow>(sql`
     select q.outcomes, q.run_at, q.attempts, q.lease_owner, q.lease_until, o.observed_at,
            (select json_build_object('compute_type', l.compute_type, 'last_seen_at', l.last_seen_at)
               from listeners l where l.id = d.listener_id) as listener
       from deployments d
       left join reconcile_queue q on q.deployment_id = d.id
       left join observations o on o.deployment_id = d.id
-     where d.id = ${deploymentId}`.execute(db.kysely);
+     where d.id = ${deploymentId}`);
   return rows[0];
 }

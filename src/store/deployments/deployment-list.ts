@@ -1,7 +1,7 @@
-import { type RawBuilder, sql } from "kysely";
 import type { DeploymentSort } from "../../contract/deployments/deployment.ts";
 import { pageSizeMax, type SortOrder } from "../../contract/page.ts";
 import type { Db } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 import { type TagConditions, taggedWith } from "./deployment-tags.ts";
 import { type DeploymentRow, deploymentColumns } from "./deployments.ts";
 
@@ -50,12 +50,12 @@ const orders: Record<DeploymentSort, readonly (readonly [column: string, directi
 };
 
 /** Returns one direction or its exact reverse. */
-function orderOf({ by = "created_at", direction }: DeploymentOrder, table = "d"): RawBuilder<unknown> {
+function orderOf({ by = "created_at", direction }: DeploymentOrder, table = "d"): Sql {
   const columns = orders[by];
   const isTurned = direction !== undefined && direction !== columns[0]?.[1];
   const parts = columns.map(([column, usual]) => {
     const isDescending = (usual === "desc") !== isTurned;
-    return sql`${sql.ref(`${table}.${column}`)} ${isDescending ? sql`desc` : sql`asc`}`;
+    return sql`${sql.identifier(`${table}.${column}`)} ${isDescending ? sql`desc` : sql`asc`}`;
   });
   return sql.join(parts);
 }
@@ -73,7 +73,7 @@ export async function listDeployments(
 ): Promise<DeploymentRow[]> {
   const tags = filter.tagValueIds === undefined ? noTags : await taggedWith(db, tenantId, filter.tagValueIds);
   if (tags === undefined) return [];
-  const { rows } = await deploymentPage(tenantId, filter, { ...page, tags }).execute(db.kysely);
+  const { rows } = await db.query<DeploymentRow>(deploymentPage(tenantId, filter, { ...page, tags }));
   return rows;
 }
 
@@ -84,7 +84,7 @@ export function deploymentPage(
   tenantId: string,
   filter: DeploymentFilter,
   page: { limit: number; offset: number; order?: DeploymentOrder; tags?: TagConditions },
-): RawBuilder<DeploymentRow> {
+): Sql {
   const { order = {} } = page;
   const wanted = filter.name === undefined ? filter.nameContains : undefined;
   const exact = order.by === undefined && order.direction === undefined ? wanted : undefined;
@@ -97,7 +97,7 @@ export function deploymentPage(
     return cut(rows, page);
   }
   // Join whole rows only for the page itself, not for the rows that the offset skips.
-  return sql<DeploymentRow>`
+  return sql`
     select ${deploymentColumns} from (${deploymentKeys(tenantId, filter, { ...page, exact })}) page
       join deployments d on d.id = page.id left join secret_sets s on s.id = d.secret_set_id
      order by ${sorted}`;
@@ -160,7 +160,7 @@ export function deploymentKeys(
     tags?: TagConditions;
     exact?: string | undefined;
   },
-): RawBuilder<unknown> {
+): Sql {
   const { limit, offset, order = {}, tags = noTags, exact } = page;
   const sorted = orderOf(order);
   const read = readInOrder(tenantId, filter, page);
@@ -191,7 +191,7 @@ export function deploymentKeys(
     ), further as materialized (
       ${cut(
         sql`select ${keys} from deployments d where ${all([...inOrder, ...others])}
-               and (select count(*) from found) = ${sql.lit(foundMax)} order by ${sorted}`,
+               and (select count(*) from found) = ${sql.literal(foundMax)} order by ${sorted}`,
         { limit: end },
       )}
     )
@@ -208,8 +208,8 @@ export function deploymentKeys(
 function nearest(
   tenantId: string,
   filter: DeploymentFilter,
-  { order, conditions, end }: { order: DeploymentOrder; conditions: RawBuilder<unknown>[]; end: number },
-): RawBuilder<unknown> {
+  { order, conditions, end }: { order: DeploymentOrder; conditions: Sql[]; end: number },
+): Sql {
   const parts = partsOf(tenantId, filter);
   const { by = "created_at", direction = "desc" } = order;
   if (parts.length === 0 || by !== "created_at") return sql`select ${keys} from deployments d where false`;
@@ -217,13 +217,13 @@ function nearest(
     direction === "desc" ? sql`(created_on(newest))[1] - days.passed` : sql`(created_on(oldest))[1] + days.passed`;
   const found = sql`
     select d.* from (select min(created_at) as oldest, max(created_at) as newest from walked) walk,
-           generate_series(0, ${sql.lit(searchedDays - 1)}) days (passed),
+           generate_series(0, ${sql.literal(searchedDays - 1)}) days (passed),
            lateral (
              select ${keys} from deployments d where ${all([...parts, sql`created_on(d.created_at) @> array[${day}]`])}
                 and ${all(conditions)} order by ${orderOf(order)} offset 0) d
-     where (select count(*) from met) between ${sql.lit(hintMin)} and ${end}::bigint - 1
-       and (select count(*) from met)::float8 * interval ${sql.lit(`${searchedDays} days`)} >= (newest - oldest) * ${end}::float8
-       and (select count(*) from walked) >= ${sql.lit(walkRows)}`;
+     where (select count(*) from met) between ${sql.literal(hintMin)} and ${end}::bigint - 1
+       and (select count(*) from met)::float8 * interval ${sql.literal(`${searchedDays} days`)} >= (newest - oldest) * ${end}::float8
+       and (select count(*) from walked) >= ${sql.literal(walkRows)}`;
   return cut(found, { limit: end });
 }
 
@@ -232,12 +232,12 @@ function nearest(
  * parameter as limit when it makes a generic plan, and assumes a tenth of the rows. With many rows that plan would look so
  * bad that PostgreSQL would plan each page again, 0.3 to 1 ms; a tenth of a page looks good.
  */
-function cut<Row>(
-  query: RawBuilder<unknown>,
+function cut(
+  query: Sql,
   { limit, offset = 0, most = pageSizeMax }: { limit: number; offset?: number; most?: number },
-): RawBuilder<Row> {
-  const first = limit + offset > most ? query : sql`select * from (${query} limit ${sql.lit(most)}) longest`;
-  return sql<Row>`${first} limit ${limit} ${offset === 0 ? sql`` : sql`offset ${offset}`}`;
+): Sql {
+  const first = limit + offset > most ? query : sql`select * from (${query} limit ${sql.literal(most)}) longest`;
+  return sql`${first} limit ${limit} ${offset === 0 ? sql`` : sql`offset ${offset}`}`;
 }
 
 /** Separates the conditions that an index delivers in page order from the others. */
@@ -252,21 +252,21 @@ function conditionsOn(tenantId: string, filter: DeploymentFilter, tags = noTags)
  */
 const isOf = (tenantId: string) => sql`coalesce(d.tenant_id = ${tenantId}, false)`;
 
-const all = (conditions: readonly RawBuilder<unknown>[]) => sql.join(conditions, sql` and `);
+const all = (conditions: readonly Sql[]) => sql.join(conditions, " and ");
 
 /** Deployments that are being deleted do not count: their slot is free at once. */
 export async function countFreeDeployments(db: Db, organizationId: string): Promise<number> {
-  const { rows } = await sql<{ count: number }>`
+  const { rows } = await db.query<{ count: number }>(sql`
     select count(*) as count from deployments d join workspaces w on w.id = d.tenant_id
      where w.organization_id = ${organizationId} and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')
-       and d.source_config ->> 'deployment_type' in ('dev_free', 'dev_free_zero')`.execute(db.kysely);
+       and d.source_config ->> 'deployment_type' in ('dev_free', 'dev_free_zero')`);
   return rows[0]?.count ?? 0;
 }
 
 /** Returns the conditions that an index delivers in the usual page order, or that match only a few rows. */
-function conditionsInOrder(tenantId: string, filter: DeploymentFilter): RawBuilder<unknown>[] {
+function conditionsInOrder(tenantId: string, filter: DeploymentFilter): Sql[] {
   const { name, status, ids, imageVersion, deploymentType, address, agentId, agentEnvironment } = filter;
-  const found: RawBuilder<unknown>[] = [];
+  const found: Sql[] = [];
   if (name !== undefined) found.push(sql`d.name = ${name}`);
   if (status !== undefined) found.push(sql`d.status = ${status}`);
   if (ids !== undefined) found.push(sql`d.id = any(${ids}::uuid[])`);
@@ -288,9 +288,9 @@ function conditionsInOrder(tenantId: string, filter: DeploymentFilter): RawBuild
 }
 
 /** Returns the conditions that no index delivers in page order. */
-function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
+function conditionsOf(filter: DeploymentFilter): Sql[] {
   const { nameContains, isRemote } = filter;
-  const found: RawBuilder<unknown>[] = [];
+  const found: Sql[] = [];
   if (nameContains !== undefined) found.push(sql`strpos(lower(d.name), lower(${nameContains})) > 0`);
   if (isRemote !== undefined) {
     found.push(sql`d.listener_id in (select l.id from listeners l where l.builtin = ${!isRemote})`);
@@ -303,7 +303,7 @@ function conditionsOf(filter: DeploymentFilter): RawBuilder<unknown>[] {
  * It uses adjacent groups of three letters and the last group, because overlapping groups add little, and of these the
  * rare ones.
  */
-function partsOf(tenantId: string, { nameContains = "" }: DeploymentFilter): RawBuilder<unknown>[] {
+function partsOf(tenantId: string, { nameContains = "" }: DeploymentFilter): Sql[] {
   if ([...nameContains].length < 3) return [];
   const last = sql`length(${nameContains}) - 2`;
   // A subquery, because otherwise it would run again for each day.
@@ -318,7 +318,7 @@ function partsOf(tenantId: string, { nameContains = "" }: DeploymentFilter): Raw
  * Finds the few deployments that can have an address: by custom URL, by slug, and by the text where the template of each
  * data plane has the slug. For a data plane whose addresses contain the namespace, all of its deployments are checked.
  */
-function isAt(tenantId: string, { slug, customUrl }: { slug: string | null; customUrl: string }): RawBuilder<unknown> {
+function isAt(tenantId: string, { slug, customUrl }: { slug: string | null; customUrl: string }): Sql {
   const template = sql`(l.facts ->> 'agents_url')`;
   const around = sql`length(replace(${template}, '{slug}', ''))`;
   const times = sql`nullif((length(${template}) - ${around}) / 6, 0)`;

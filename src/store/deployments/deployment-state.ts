@@ -1,4 +1,3 @@
-import { sql } from "kysely";
 import type { DeploymentStatus } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
@@ -6,6 +5,7 @@ import type { CommitState } from "../../domain/commit-report.ts";
 import { buildTimeoutMs, listenerAwaitedMs } from "../../domain/limits.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
 /** Desired and observed state of one deployment, read by one statement and so at one moment; the input of a reconcile pass. */
@@ -61,15 +61,15 @@ export interface DeploymentStateRow {
  * second at most, that the database's clock was set. It is replaced by the time limit of the longest step, a build.
  */
 const deadline = sql`case when r.deadline_at < r.status_since
-  then r.status_since + ${sql.lit(buildTimeoutMs)} * interval '1 millisecond' else r.deadline_at end`;
+  then r.status_since + ${sql.literal(buildTimeoutMs)} * interval '1 millisecond' else r.deadline_at end`;
 
 /** Returns the state of a deployment; undefined when it no longer exists. */
 export const readDeploymentState = batched(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
-  const { rows } = await sql<DeploymentStateRow>`
+  const { rows } = await db.query<DeploymentStateRow>(sql`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
       coalesce((
         select case when l.lease_until > now() and not l.drain then 'acting'
-                    when coalesce(l.last_seen_at, l.created_at) > now() - ${sql.lit(listenerAwaitedMs)} * interval '1 millisecond'
+                    when coalesce(l.last_seen_at, l.created_at) > now() - ${sql.literal(listenerAwaitedMs)} * interval '1 millisecond'
                       then 'awaited' end
           from listeners l where l.id = d.listener_id), 'gone') as listener,
       coalesce((
@@ -108,7 +108,7 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
         'comment', (select json_build_object('status', r.status, 'head_sha', p.head_sha, 'commented', p.commented,
                              'retry_at', p.retry_at)
            from previews p left join revisions r on r.id = d.latest_revision_id where p.deployment_id = d.id)) end as host
-      from deployments d where d.id = any(${ids}::uuid[])`.execute(db.kysely);
+      from deployments d where d.id = any(${ids}::uuid[])`);
   const found = new Map(rows.map((row) => [row.id, row]));
   return ids.map((id) => found.get(id));
 });
@@ -118,7 +118,7 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
  * change, and `resync_corrections_total` counts it.
  */
 export async function findUnqueuedDeployments(db: Db, limit: number): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await db.query<{ id: string }>(sql`
     with unsettled as (
       select r.deployment_id as id from revisions r where ${isUnsettled("r")}
       union
@@ -127,6 +127,6 @@ export async function findUnqueuedDeployments(db: Db, limit: number): Promise<st
       select deployment_id from tracing_projects where status = 'wanted' and deployment_id is not null
     )
     select u.id from unsettled u left join reconcile_queue q on q.deployment_id = u.id
-     where q.deployment_id is null or (q.run_at is null and q.lease_owner is null) limit ${limit}`.execute(db.kysely);
+     where q.deployment_id is null or (q.run_at is null and q.lease_owner is null) limit ${limit}`);
   return rows.map((row) => row.id);
 }

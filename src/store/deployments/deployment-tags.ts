@@ -1,8 +1,8 @@
-import { type RawBuilder, sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { tagsOfDeploymentMax } from "../../domain/limits.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 import { audited } from "../tenants/audit.ts";
 import type { TagOwner } from "../tenants/tags.ts";
 
@@ -15,10 +15,10 @@ export interface DeploymentTagRow {
 
 /** Returns the tags by name and value. The caller has checked that the deployment belongs to this workspace. */
 export async function listTagsOf(db: Db | Trx, deploymentId: string): Promise<DeploymentTagRow[]> {
-  const { rows } = await sql<DeploymentTagRow>`
+  const { rows } = await db.query<DeploymentTagRow>(sql`
     select k.id as tag_id, v.id as tag_value_id, k.name, v.name as value
       from deployment_tags t join tag_values v on v.id = t.tag_value_id join tag_keys k on k.id = v.tag_key_id
-     where t.deployment_id = ${deploymentId} order by k.name, v.name`.execute(db.kysely);
+     where t.deployment_id = ${deploymentId} order by k.name, v.name`);
   return rows;
 }
 
@@ -35,27 +35,25 @@ export async function putTagsOf(
   const ids = [...new Set(wanted)];
   if (ids.length > tagsOfDeploymentMax) throw errors.tooManyTags(tagsOfDeploymentMax, "tags on a deployment");
   return db.transaction(async (trx) => {
-    const { rows } = await sql<{ name: string }>`
-      select name from deployments where id = ${deploymentId} and tenant_id = ${owner.tenantId} for no key update`.execute(
-      trx.kysely,
-    );
+    const { rows } = await trx.query<{ name: string }>(sql`
+      select name from deployments where id = ${deploymentId} and tenant_id = ${owner.tenantId} for no key update`);
     const deployment = rows[0];
     if (deployment === undefined) throw errors.deploymentNotFound(deploymentId);
     const known = await lockValues(trx, owner.tenantId, ids);
     const unknown = ids.find((id) => !known.has(id));
     if (unknown !== undefined) throw errors.tagValueNotFound(unknown);
     const before = await listTagsOf(trx, deploymentId);
-    await sql`
+    await trx.query(sql`
       with dropped as (
         delete from deployment_tags where deployment_id = ${deploymentId} and tag_value_id <> all(${ids}::uuid[]))
       insert into deployment_tags (deployment_id, tag_value_id)
-      select ${deploymentId}::uuid, id from unnest(${ids}::uuid[]) as id on conflict do nothing`.execute(trx.kysely);
+      select ${deploymentId}::uuid, id from unnest(${ids}::uuid[]) as id on conflict do nothing`);
     const after = await listTagsOf(trx, deploymentId);
     const changes = changesBetween({ tags: before.map(textOf) }, { tags: after.map(textOf) });
     if (Object.keys(changes).length > 0) {
       const { organizationId, tenantId: workspaceId } = owner;
       const subject = { organizationId, workspaceId, deploymentId, id: deploymentId, name: deployment.name };
-      await audited(subject, { actor: owner.actor, action: "deployment.tag", changes }).execute(trx.kysely);
+      await trx.query(audited(subject, { actor: owner.actor, action: "deployment.tag", changes }));
     }
     return after;
   });
@@ -65,22 +63,20 @@ const textOf = ({ name, value }: DeploymentTagRow) => `${name}=${value}`;
 
 /** Returns which of the ids are values of this workspace, and locks them until the transaction ends. */
 async function lockValues(trx: Trx, tenantId: string, ids: string[]): Promise<Set<string>> {
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await trx.query<{ id: string }>(sql`
     select v.id from tag_values v join tag_keys k on k.id = v.tag_key_id
-     where v.id = any(${ids}::uuid[]) and k.tenant_id = ${tenantId} order by v.id for key share of v`.execute(
-    trx.kysely,
-  );
+     where v.id = any(${ids}::uuid[]) and k.tenant_id = ${tenantId} order by v.id for key share of v`);
   return new Set(rows.map(({ id }) => id));
 }
 
 /** Equivalent conditions on a deployment `d`, written for checking a given row or for finding rows. */
 export interface TagConditions {
   /** For a given row: a lookup by its id. */
-  fits: RawBuilder<unknown>[];
+  fits: Sql[];
   /** For finding rows: starts with the ids that have the rarest tag, written so that no plan can start elsewhere. */
-  found: RawBuilder<unknown>[];
+  found: Sql[];
   /** The rarest tag, if the filter names one value of it: an index has its deployments in list order. */
-  rarest?: { valueId: string; others: RawBuilder<unknown>[] } | undefined;
+  rarest?: { valueId: string; others: Sql[] } | undefined;
 }
 
 /** Deployments of each of several tags are counted up to this number: 0.1 ms. */
@@ -100,8 +96,8 @@ export async function taggedWith(
 ): Promise<TagConditions | undefined> {
   const ids = [...new Set(valueIds)];
   const counted = (max: number) => sql`(select count(*) from (
-    select from deployment_tags t where t.tag_value_id = any(wanted.ids) limit ${sql.lit(max)}) counted)`;
-  const { rows } = await sql<{ ids: string[] }>`
+    select from deployment_tags t where t.tag_value_id = any(wanted.ids) limit ${sql.literal(max)}) counted)`;
+  const { rows } = await db.query<{ ids: string[] }>(sql`
     with wanted as materialized (
       select array_agg(v.id) as ids from tag_values v join tag_keys k on k.id = v.tag_key_id
        where v.id = any((select ${ids}::uuid[])::uuid[]) and k.tenant_id = ${tenantId} group by k.id
@@ -109,9 +105,7 @@ export async function taggedWith(
       select ids, case when (select count(*) from wanted) > 1 then ${counted(countedMax)} end as size from wanted
     )
     select ids::text[] from sized wanted
-     order by size, case when (select min(size) from sized) = ${sql.lit(countedMax)} then ${counted(countedLongMax)} end`.execute(
-    db.kysely,
-  );
+     order by size, case when (select min(size) from sized) = ${sql.literal(countedMax)} then ${counted(countedLongMax)} end`);
   if (rows.flatMap((row) => row.ids).length < ids.length) return undefined;
   const having = (row: { ids: string[] }) => sql`t.tag_value_id = any(${row.ids}::uuid[])`;
   const fits = rows.map(

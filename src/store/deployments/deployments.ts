@@ -1,54 +1,53 @@
-import { type RawBuilder, sql } from "kysely";
-import type {
-  DeploymentStatus,
-  DeploymentTier,
-  Size,
-  SourceConfig,
-  SourceKind,
-  SourceRevisionConfig,
-} from "../../contract/deployments/deployment.ts";
+import type { DeploymentStatus, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
 import { canMoveDeployment } from "../../domain/deployment-status.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { insertedRevision, isUnsettled, type NewRevision } from "../revisions/revisions.ts";
 import { insertedSecretSet, type SealedSet, secretSetColumns } from "../secrets/secrets.ts";
 import { type AuditNote, auditedDeployment } from "../tenants/audit.ts";
+import { deploymentsTable } from "./tables.ts";
+
+const deploymentFields = pick(
+  deploymentsTable,
+  "id",
+  "tenant_id",
+  "listener_id",
+  "name",
+  "slug",
+  "display_name",
+  "source",
+  "source_config",
+  "tracked_ref",
+  "tracked_packages",
+  "secret_set_id",
+  "secret_references",
+  "status",
+  "latest_revision_id",
+  "active_revision_id",
+  "image_version",
+  "shareable",
+  "route_through_gateway",
+  "agent_id",
+  "agent_environment",
+  "deployment_tier",
+  "compute_tier",
+  "database_tier",
+  "is_preview",
+  "parent_deployment_id",
+  "tracer_session_id",
+  "created_at",
+  "updated_at",
+);
 
 /** A row of `deployments` with its sealed secrets; `api/deployments/present-deployment.ts` turns it into JSON. */
-export interface DeploymentRow {
-  id: string;
-  tenant_id: string;
-  listener_id: string;
-  name: string;
-  slug: string;
-  display_name: string | null;
-  source: SourceKind;
-  source_config: SourceConfig;
+export interface DeploymentRow extends RowOf<typeof deploymentFields> {
   source_revision_config: SourceRevisionConfig;
-  tracked_ref: string | null;
-  tracked_packages: string[] | null;
-  secret_set_id: string | null;
   /** Address at which the data plane serves its agents; null: the gateway of this server does. */
   agents_url: string | null;
-  secret_references: { name: string; secret_name: string; secret_key: string }[] | null;
-  status: DeploymentStatus;
-  latest_revision_id: string | null;
-  active_revision_id: string | null;
-  image_version: string | null;
-  shareable: boolean;
-  route_through_gateway: boolean;
-  agent_id: string | null;
-  agent_environment: string | null;
-  deployment_tier: DeploymentTier | null;
-  compute_tier: Size | null;
-  database_tier: Size | null;
-  is_preview: boolean;
-  parent_deployment_id: string | null;
-  tracer_session_id: string | null;
-  created_at: Date;
-  updated_at: Date;
   sealed_secrets: Buffer | null;
   secrets_key_id: string | null;
 }
@@ -72,20 +71,14 @@ export type DeploymentChange = Partial<
 >;
 
 /** Columns are listed one by one because a cached plan of `select *` breaks at the next migration. */
-export const deploymentColumns = sql.raw(
-  [
-    "d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config",
-    // The commit is known once the revision is resolved. It is read there, so that resolving need not lock this row.
-    `d.source_revision_config || jsonb_build_object('repo_commit_sha', (
-       select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
-     )) as source_revision_config`,
-    "d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status",
-    "d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id",
-    "d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id",
-    "(select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url",
-    "d.tracer_session_id, d.created_at, d.updated_at, s.sealed as sealed_secrets, s.data_key_id as secrets_key_id",
-  ].join(", "),
-) as RawBuilder<unknown>;
+// The commit is known once the revision is resolved. It is read there, so that resolving need not lock this row.
+export const deploymentColumns = sql`
+  ${selectList(deploymentFields, "d")},
+  d.source_revision_config || jsonb_build_object('repo_commit_sha', (
+    select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
+  )) as source_revision_config,
+  (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
+  s.sealed as sealed_secrets, s.data_key_id as secrets_key_id`;
 
 /** Returns a deployment; undefined for an unknown one and equally for another tenant's. */
 export function findDeployment(db: Db | Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
@@ -96,9 +89,9 @@ export function findDeployment(db: Db | Trx, tenantId: string, id: string): Prom
 const findDeployments = batched(findAsked, { atOnce: 2 });
 
 async function findAsked(db: Db | Trx, asked: { tenantId: string; id: string }[]) {
-  const { rows } = await sql<DeploymentRow>`
+  const { rows } = await db.query<DeploymentRow>(sql`
     select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
-     where d.id = any(${asked.map(({ id }) => id)}::uuid[])`.execute(db.kysely);
+     where d.id = any(${asked.map(({ id }) => id)}::uuid[])`);
   const found = new Map(rows.map((row) => [row.id, row]));
   return asked.map(({ tenantId, id }) => {
     const row = found.get(id);
@@ -108,9 +101,9 @@ async function findAsked(db: Db | Trx, asked: { tenantId: string; id: string }[]
 
 /** Returns a deployment and locks its row until the transaction ends. */
 export async function lockDeployment(trx: Trx, tenantId: string, id: string): Promise<DeploymentRow | undefined> {
-  const { rows } = await sql<DeploymentRow>`
+  const { rows } = await trx.query<DeploymentRow>(sql`
     select ${deploymentColumns} from deployments d left join secret_sets s on s.id = d.secret_set_id
-     where d.id = ${id} and d.tenant_id = ${tenantId} for update of d`.execute(trx.kysely);
+     where d.id = ${id} and d.tenant_id = ${tenantId} for update of d`);
   return rows[0];
 }
 
@@ -129,7 +122,9 @@ export async function changeDeployment(
   },
 ): Promise<void> {
   const { revision } = made;
-  const assignments = Object.entries(made.change).map(([column, value]) => sql`${sql.ref(column)} = ${encoded(value)}`);
+  const assignments = Object.entries(made.change).map(
+    ([column, value]) => sql`${sql.identifier(column)} = ${encoded(value)}`,
+  );
   const changed = [...Object.keys(made.change), ...(made.secrets === null ? [] : ["secrets"])];
   const event =
     revision === null
@@ -137,7 +132,7 @@ export async function changeDeployment(
       : { kind: "revision.created", data: { changed, triggered_by: revision.triggered_by } };
   if (made.secrets !== null) assignments.push(sql`secret_set_id = ${made.secrets.id}`);
   if (revision !== null) assignments.push(sql`latest_revision_id = ${revision.id}`);
-  await sql`
+  await trx.query(sql`
     with deployment as (
       update deployments set ${sql.join([...assignments, sql`updated_at = now()`])} where id = ${deployment.id}
       returning id as deployment_id, tenant_id, ${json(secretSetColumns(made.secrets))}::jsonb as secret_set,
@@ -150,7 +145,7 @@ export async function changeDeployment(
         from deployment
     ), audit as (${auditedDeployment("deployment", made.audit)}
     ), ${enqueued("deployment")}
-    select deployment_id from deployment`.execute(trx.kysely);
+    select deployment_id from deployment`);
 }
 
 /**
@@ -164,7 +159,7 @@ export async function requestDelete(
   id: string,
   options: { deleteTracingProject: boolean; force: boolean; actor: string },
 ): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     with deployment as (
       update deployments
          set status = case when status in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') then status else 'AWAITING_DELETE' end,
@@ -189,7 +184,7 @@ export async function requestDelete(
              '{"from": null, "to": "INTERRUPTED", "because": "the deployment was deleted"}'::jsonb from interrupted
     ), audit as (${auditedDeployment("deployment", deleteNote(options))}
     ), ${enqueued("deployment")}
-    select deployment_id from deployment`.execute(db.kysely);
+    select deployment_id from deployment`);
   if (rows.length === 0) return false;
   db.reached("delete requested");
   db.changes.wake();
@@ -223,7 +218,7 @@ const joinedMoves = batched(async (db, moves: Move[]): Promise<boolean[]> => {
   const wanted = moves.map(({ byPass = false, message, ...move }, n) => {
     return { n, ...move, message: message && sanitizeText(message), by_pass: byPass };
   });
-  const { rows } = await sql<{ n: number }>`
+  const { rows } = await db.query<{ n: number }>(sql`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
         as w (n integer, id uuid, "from" text, "to" text, message text, by_pass boolean)
@@ -238,14 +233,14 @@ const joinedMoves = batched(async (db, moves: Move[]): Promise<boolean[]> => {
              jsonb_strip_nulls(jsonb_build_object('from', "from", 'to', "to", 'message', message))
         from moved order by deployment_id
     ), ${enqueued("moved", { unless: "by_pass" })}
-    select n from moved`.execute(db.kysely);
+    select n from moved`);
   const moved = new Set(rows.map(({ n }) => n));
   return moves.map((_, n) => moved.has(n));
 });
 
 /** Finishes a delete: removes the row and all rows that depend on it. Only from AWAITING_FINAL_DELETE. */
 export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     with gone as (
       delete from deployments where id = ${id} and status = 'AWAITING_FINAL_DELETE'
       returning id as deployment_id, tenant_id, name
@@ -255,7 +250,7 @@ export async function deleteDeploymentRow(db: Db, id: string): Promise<boolean> 
     ), assignment as (delete from assignments a using gone g where a.deployment_id = g.deployment_id
     ), observation as (delete from observations o using gone g where o.deployment_id = g.deployment_id
     ), queued as (delete from reconcile_queue q using gone g where q.deployment_id = g.deployment_id)
-    select deployment_id from gone`.execute(db.kysely);
+    select deployment_id from gone`);
   if (rows.length === 0) return false;
   db.reached("deployment row deleted");
   db.changes.wakeWatchers();

@@ -1,7 +1,7 @@
-import { type RawBuilder, sql } from "kysely";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { tracingProjectId } from "../../domain/tracing.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 
 /** The tracing project of a deployment. */
 export interface TracingProjectRow {
@@ -24,13 +24,13 @@ export interface NewTracingProject {
  * CTE body that writes the projects of the new deployments of an earlier CTE (`source`, with `deployment_id`, `tenant_id`
  * and `tracing` from `tracingColumns`). A project that an earlier deployment of the same name left is reused.
  */
-export function insertedTracingProject(source: string): RawBuilder<unknown> {
+export function insertedTracingProject(source: string): Sql {
   return sql`
       insert into tracing_projects (id, tenant_id, name, project, deployment_id, status)
       select r.id, s.tenant_id, r.name,
              case when exists (select 1 from tracing_projects p where p.project = r.name and p.tenant_id <> s.tenant_id)
                   then r.project else r.name end, s.deployment_id, r.status
-        from ${sql.table(source)} s, jsonb_populate_record(null::tracing_projects, s.tracing) r
+        from ${sql.identifier(source)} s, jsonb_populate_record(null::tracing_projects, s.tracing) r
       on conflict (tenant_id, name) do update
          set deployment_id = excluded.deployment_id, status = excluded.status, external_id = null, attempts = 0,
              retry_at = null, last_error = null, updated_at = now()`;
@@ -53,12 +53,10 @@ export async function predictTracingProject(
   tenantId: string,
   name: string,
 ): Promise<{ isNameTaken: boolean; isLeft: boolean; project: string | null }> {
-  const { rows } = await sql<{ taken: boolean; own: string | null; foreign: boolean }>`
+  const { rows } = await db.query<{ taken: boolean; own: string | null; foreign: boolean }>(sql`
     select exists (select 1 from deployments where tenant_id = ${tenantId} and name = ${name}) as taken,
            (select project from tracing_projects where tenant_id = ${tenantId} and name = ${name}) as own,
-           exists (select 1 from tracing_projects where project = ${name} and tenant_id <> ${tenantId}) as "foreign"`.execute(
-    db.kysely,
-  );
+           exists (select 1 from tracing_projects where project = ${name} and tenant_id <> ${tenantId}) as "foreign"`);
   const found = rows[0] as { taken: boolean; own: string | null; foreign: boolean };
   return {
     isNameTaken: found.taken,
@@ -68,15 +66,15 @@ export async function predictTracingProject(
 }
 
 export async function findTracingProject(db: Db | Trx, deploymentId: string): Promise<TracingProjectRow | undefined> {
-  const { rows } = await sql<TracingProjectRow>`
+  const { rows } = await db.query<TracingProjectRow>(sql`
     select id, project, status, external_id, attempts from tracing_projects
-     where deployment_id = ${deploymentId}`.execute(db.kysely);
+     where deployment_id = ${deploymentId}`);
   return rows[0];
 }
 
 /** Marks the project as created. @param externalId its id in the back end; null: the same as ours. */
 export async function settleTracingProject(db: Db, deploymentId: string, externalId: string | null): Promise<void> {
-  await sql`
+  await db.query(sql`
     with settled as (
       update tracing_projects
          set status = 'ready', external_id = nullif(${externalId}::uuid, id), attempts = 0, retry_at = null,
@@ -89,7 +87,7 @@ export async function settleTracingProject(db: Db, deploymentId: string, externa
     )
     insert into events (tenant_id, deployment_id, kind, data)
     select tenant_id, deployment_id, 'tracing.project_ready', jsonb_build_object('project', project, 'id', shown_id)
-      from settled`.execute(db.kysely);
+      from settled`);
 }
 
 /** Records that creating it failed; the next attempt is at `retryAt`. An event reports each distinct reason once. */
@@ -100,7 +98,7 @@ export async function recordTracingFailure(
 ): Promise<void> {
   // The text quotes the response of the back end, which may be cut inside a character.
   const message = sanitizeText(failure.message);
-  await sql`
+  await db.query(sql`
     with before as (
       select tenant_id, deployment_id, last_error from tracing_projects where deployment_id = ${deploymentId}
     ), failed as (
@@ -112,24 +110,22 @@ export async function recordTracingFailure(
     insert into events (tenant_id, deployment_id, kind, data)
     select b.tenant_id, b.deployment_id, 'tracing.failed', ${JSON.stringify({ message })}
       from before b join failed f on f.deployment_id = b.deployment_id
-     where b.last_error is distinct from ${message}`.execute(db.kysely);
+     where b.last_error is distinct from ${message}`);
 }
 
 /** Removes the row of a project that was deleted with its deployment. */
 export async function dropTracingProject(db: Db, deploymentId: string): Promise<void> {
-  await sql`delete from tracing_projects where deployment_id = ${deploymentId}`.execute(db.kysely);
+  await db.query(sql`delete from tracing_projects where deployment_id = ${deploymentId}`);
 }
 
 /** Keeps the project, as if no delete had been requested, because the back end did not delete it. An event reports it. */
 export async function detachTracingProject(db: Db, deploymentId: string, because: string): Promise<void> {
   const message = sanitizeText(because);
-  await sql`
+  await db.query(sql`
     with left_behind as (
       update tracing_projects t set deployment_id = null, last_error = ${message}, updated_at = now()
        where t.deployment_id = ${deploymentId} returning t.tenant_id
     )
     insert into events (tenant_id, deployment_id, kind, data)
-    select tenant_id, ${deploymentId}::uuid, 'tracing.failed', ${JSON.stringify({ message })} from left_behind`.execute(
-    db.kysely,
-  );
+    select tenant_id, ${deploymentId}::uuid, 'tracing.failed', ${JSON.stringify({ message })} from left_behind`);
 }

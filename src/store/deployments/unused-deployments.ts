@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { moveFound } from "./move-status.ts";
 
 /**

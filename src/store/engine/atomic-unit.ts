@@ -1,10 +1,9 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { Transaction } from "kysely";
-import type { Database } from "./schema.ts";
+import type { Trx } from "./statement-pool.ts";
 
 /** A transaction that every statement joins that is sent while it runs, by its callback or by any function it calls. */
 interface AtomicUnit {
-  trx: Transaction<Database>;
+  trx: Trx;
   isRunning: boolean;
   afterCommit: (() => void)[];
 }
@@ -12,7 +11,7 @@ interface AtomicUnit {
 const units = new AsyncLocalStorage<AtomicUnit>();
 
 /** Returns the transaction that statements sent from here belong to; undefined outside of a unit. */
-export function currentUnit(): Transaction<Database> | undefined {
+export function currentUnit(): Trx | undefined {
   const unit = units.getStore();
   return unit?.isRunning === true ? unit.trx : undefined;
 }
@@ -29,7 +28,7 @@ export function afterCommit(act: () => void): void {
  * @param transact runs its argument as one transaction, possibly more than once.
  */
 export async function runUnit<T>(
-  transact: (act: (trx: Transaction<Database>) => Promise<T>) => Promise<T>,
+  transact: (act: (trx: Trx) => Promise<T>) => Promise<T>,
   act: () => Promise<T>,
 ): Promise<T> {
   let committed: AtomicUnit["afterCommit"] = [];

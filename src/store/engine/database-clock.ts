@@ -1,8 +1,8 @@
 import { performance } from "node:perf_hooks";
-import { type Kysely, type RawBuilder, sql } from "kysely";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { clockJumpMinMs, shiftRelativeTimesOnce } from "./relative-times.ts";
-import type { Database } from "./schema.ts";
+import { type Sql, sql } from "./sql.ts";
+import type { StatementPool } from "./statement-pool.ts";
 
 /**
  * The database's `now()`, known without a query. Deadlines, leases and expiries use only this clock, because the clocks
@@ -26,12 +26,12 @@ const answerMsMax = 1_000;
  * deadline and lease by the same amount, once. Until then no server claims a deployment, because the database's time
  * differs from the time the servers expect.
  */
-export async function followDatabase(kysely: Kysely<Database>, logger: Logger): Promise<DatabaseClock> {
-  let { aheadMs } = await readClock(kysely, sql`null`);
+export async function followDatabase(pool: StatementPool, logger: Logger): Promise<DatabaseClock> {
+  let { aheadMs } = await readClock(pool, sql`null`);
   let markMs: number | null = null;
   let hasSeenBackwardJump = false;
   const poll = async () => {
-    const seen = await readClock(kysely, sql`(select mark from clock)`);
+    const seen = await readClock(pool, sql`(select mark from clock)`);
     if (seen.tookMs > answerMsMax) return;
     const byMs = Math.round(seen.aheadMs - aheadMs);
     // A server that has just started cannot know whether another one has shifted them already.
@@ -43,7 +43,7 @@ export async function followDatabase(kysely: Kysely<Database>, logger: Logger): 
         return;
       }
       logger.warn({ seconds: Math.round(byMs / 1_000) }, "database clock changed, deadlines shifted");
-      seen.markMs = await shiftOnce(kysely, byMs, seen);
+      seen.markMs = await shiftOnce(pool, byMs, seen);
     }
     hasSeenBackwardJump = false;
     ({ aheadMs, markMs } = seen);
@@ -73,10 +73,10 @@ export async function followDatabase(kysely: Kysely<Database>, logger: Logger): 
   };
 }
 
-async function readClock(kysely: Kysely<Database>, mark: RawBuilder<Date | null>) {
+async function readClock(pool: StatementPool, mark: Sql) {
   const beganMs = performance.now();
-  const { rows } = await sql<{ at: Date; mark: Date | null }>`
-    select clock_timestamp() as at, ${mark} as mark`.execute(kysely);
+  const { rows } = await pool.query<{ at: Date; mark: Date | null }>(sql`
+    select clock_timestamp() as at, ${mark} as mark`);
   const tookMs = performance.now() - beganMs;
   const { at, mark: found } = rows[0] as { at: Date; mark: Date | null };
   return { aheadMs: at.getTime() - beganMs - tookMs / 2, tookMs, markMs: found?.getTime() ?? null };
@@ -84,11 +84,11 @@ async function readClock(kysely: Kysely<Database>, mark: RawBuilder<Date | null>
 
 /** Returns the mark after the shift, or the old one when another server was faster. */
 async function shiftOnce(
-  kysely: Kysely<Database>,
+  pool: StatementPool,
   byMs: number,
   { markMs, aheadMs }: { markMs: number | null; aheadMs: number },
 ): Promise<number | null> {
   if (markMs === null) return null;
   const move = { byMs, mark: new Date(markMs), now: () => new Date(performance.now() + aheadMs) };
-  return (await shiftRelativeTimesOnce(kysely, move)) ? markMs + byMs : markMs;
+  return (await shiftRelativeTimesOnce(pool, move)) ? markMs + byMs : markMs;
 }

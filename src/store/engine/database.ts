@@ -1,6 +1,5 @@
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Kysely, PostgresDialect, sql, type Transaction } from "kysely";
 import pg from "pg";
 import { backoffMs, withJitter } from "../../base/backoff.ts";
 import type { Logger } from "../../telemetry/log.ts";
@@ -15,16 +14,22 @@ import { followClock } from "./embedded/steady-clock.ts";
 import { startUpkeep } from "./embedded/upkeep.ts";
 import type { FaultPoint } from "./fault-points.ts";
 import { PostgresSockets } from "./postgres-sockets.ts";
-import type { Database } from "./schema.ts";
-import { insideTransaction, refuseOtherLimit, statementPool } from "./statement-pool.ts";
+import { sql } from "./sql.ts";
+import {
+  insideTransaction,
+  refuseOtherLimit,
+  type StatementPool,
+  type Statements,
+  statementPool,
+  type Trx,
+} from "./statement-pool.ts";
 
 /**
- * The database of the installation. Store functions take `Db | Trx` and run their statements on `.kysely`: `sql`
- * templates for statements that must be one round trip, the query builder where it reads better. Both become named
- * prepared statements. For lists of varying length write `= any($1)`, not `in (...)`, so that the text stays the same.
+ * The database of the installation. Store functions take `Db | Trx` and send `sql` templates with `query`. A template with
+ * bound values becomes a named prepared statement, so its text must stay the same: for lists of varying length write
+ * `= any($1)`, not `in (...)`.
  */
-export interface Db {
-  readonly kysely: Kysely<Database>;
+export interface Db extends Statements {
   readonly kind: "embedded" | "postgres";
   /** The embedded engine, for monitoring; undefined on PostgreSQL. */
   readonly engine: EmbeddedEngine | undefined;
@@ -60,10 +65,7 @@ export interface Db {
   close(): Promise<void>;
 }
 
-/** A running transaction. Deliberately not a supertype of `Db`: a function that needs a transaction cannot be given the pool. */
-export interface Trx {
-  readonly kysely: Transaction<Database>;
-}
+export type { Trx } from "./statement-pool.ts";
 
 export interface DatabaseOptions {
   /** `postgres://...`; undefined for the embedded database in `<dataDir>/database`. */
@@ -123,12 +125,11 @@ export async function openDatabase(options: DatabaseOptions): Promise<Db> {
   pool.on("error", (error) => logger.warn({ error: error.message }, "an idle database connection ended"));
   const changes = createChangeFeed(databaseUrl, logger);
   const statements = statementPool(pool, sockets && ((ask) => sockets.answered(ask)));
-  const kysely = new Kysely<Database>({ dialect: new PostgresDialect({ pool: statements }) });
   try {
-    if (engine === undefined) await checkServerVersion(kysely);
+    if (engine === undefined) await checkServerVersion(statements);
     const clock =
-      engine === undefined ? await followDatabase(kysely, logger) : followClock(engine.clock, kysely, logger);
-    return assemble({ pool, sockets, engine, changes, clock, kysely }, options);
+      engine === undefined ? await followDatabase(statements, logger) : followClock(engine.clock, statements, logger);
+    return assemble({ pool, sockets, engine, changes, clock, statements }, options);
   } catch (error) {
     await changes.close();
     await pool.end();
@@ -157,11 +158,11 @@ interface Parts {
   engine: EmbeddedEngine | undefined;
   changes: ChangeFeed;
   clock: DatabaseClock;
-  kysely: Kysely<Database>;
+  statements: StatementPool;
 }
 
-function assemble({ pool, sockets, engine, changes, clock, kysely }: Parts, options: DatabaseOptions): Db {
-  const stopUpkeep = engine === undefined ? undefined : startUpkeep(kysely, options.logger);
+function assemble({ pool, sockets, engine, changes, clock, statements }: Parts, options: DatabaseOptions): Db {
+  const stopUpkeep = engine === undefined ? undefined : startUpkeep(statements, options.logger);
   let closing: Promise<void> | undefined;
   const close = async () => {
     logSignal.close();
@@ -173,10 +174,11 @@ function assemble({ pool, sockets, engine, changes, clock, kysely }: Parts, opti
     await engine?.close();
   };
   const isPostgres = engine === undefined;
-  const db: Db = {
-    get kysely() {
-      return currentUnit() ?? kysely;
-    },
+  const query: Db["query"] = (statement) => (currentUnit() ?? statements).query(statement);
+  // No other server writes to the embedded database.
+  const logSignal = new LogSignal({ query }, { hasOtherWriters: isPostgres });
+  return {
+    query,
     kind: isPostgres ? "postgres" : "embedded",
     engine,
     changes: {
@@ -186,21 +188,19 @@ function assemble({ pool, sockets, engine, changes, clock, kysely }: Parts, opti
     },
     transaction(act, limits = {}) {
       const unit = currentUnit();
-      if (unit === undefined) return transact(kysely, act, { ...limits, isPostgres });
+      if (unit === undefined) return transact(statements, act, { ...limits, isPostgres });
       refuseOtherLimit(limits);
-      return act({ kysely: unit });
+      return act(unit);
     },
     async atomically(act, limits = {}) {
       if (currentUnit() === undefined) {
-        return runUnit((unit) => transact(kysely, (trx) => unit(trx.kysely), { ...limits, isPostgres }), act);
+        return runUnit((unit) => transact(statements, unit, { ...limits, isPostgres }), act);
       }
       refuseOtherLimit(limits);
       return act();
     },
     afterCommit,
-    get logSignal() {
-      return logSignal;
-    },
+    logSignal,
     now: () => clock.now(),
     watchClock: () => clock.watch(),
     reached: (point) => afterCommit(() => options.onReached?.(point)),
@@ -210,26 +210,24 @@ function assemble({ pool, sockets, engine, changes, clock, kysely }: Parts, opti
       return closing;
     },
   };
-  const logSignal = new LogSignal(db);
-  return db;
 }
 
 const conflictRetryBounds = { firstMs: 10, maxMs: 10_000 };
 
 async function transact<T>(
-  kysely: Kysely<Database>,
+  statements: StatementPool,
   act: (trx: Trx) => Promise<T>,
   { timeoutMs, isPostgres }: { timeoutMs?: number; isPostgres: boolean },
 ): Promise<T> {
-  const run = async (trx: Transaction<Database>) => {
+  const run = async (trx: Trx) => {
     // The embedded database has no statement limit; its engine enforces a timeout.
     if (timeoutMs !== undefined && isPostgres)
-      await sql`set local statement_timeout = ${sql.lit(timeoutMs)}`.execute(trx);
-    return act({ kysely: trx });
+      await trx.query(sql`set local statement_timeout = ${sql.literal(timeoutMs)}`);
+    return act(trx);
   };
   for (let tries = 1; ; tries += 1) {
     try {
-      return await kysely.transaction().execute((trx) => insideTransaction({ timeoutMs }, () => run(trx)));
+      return await statements.transaction((trx) => insideTransaction({ timeoutMs }, () => run(trx)));
     } catch (error) {
       if (!isConflict(error) || tries >= triesMax) throw error;
       await sleep(withJitter(backoffMs(tries + 1, conflictRetryBounds)));
@@ -266,11 +264,9 @@ function embeddedConfig(engine: EmbeddedEngine): pg.PoolConfig {
   };
 }
 
-async function checkServerVersion(kysely: Kysely<Database>): Promise<void> {
-  const { rows } = await sql<{ version: number; text: string }>`
-    select current_setting('server_version_num')::int as version, current_setting('server_version') as text`.execute(
-    kysely,
-  );
+async function checkServerVersion(statements: StatementPool): Promise<void> {
+  const { rows } = await statements.query<{ version: number; text: string }>(sql`
+    select current_setting('server_version_num')::int as version, current_setting('server_version') as text`);
   const [found] = rows;
   if (found === undefined || found.version < serverVersionMin) {
     throw new DatabaseUnusable(`PostgreSQL ${found?.text} is too old: version 14 or newer is needed (DATABASE_URL)`);

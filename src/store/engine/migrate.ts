@@ -2,10 +2,10 @@ import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
 import { currentUnit } from "./atomic-unit.ts";
 import type { Db, Trx } from "./database.ts";
 import { DatabaseUnusable, sqlState } from "./database-errors.ts";
+import { sql } from "./sql.ts";
 
 /** The directory beside this file, in the sources and in the built program. */
 const migrationsDirectory = path.join(import.meta.dirname, "migrations");
@@ -75,8 +75,8 @@ function applyMissing(db: Db, known: Migration[]): Promise<string[]> {
   const hasOthers = db.kind === "postgres" && currentUnit() === undefined;
   return db.transaction(
     async (trx) => {
-      if (db.kind === "postgres") await sql`select pg_advisory_xact_lock(${advisoryLock})`.execute(trx.kysely);
-      if (hasOthers) await sql`set local lock_timeout = ${sql.lit(lockTimeoutMs)}`.execute(trx.kysely);
+      if (db.kind === "postgres") await trx.query(sql`select pg_advisory_xact_lock(${advisoryLock})`);
+      if (hasOthers) await trx.query(sql`set local lock_timeout = ${sql.literal(lockTimeoutMs)}`);
       const applied = await readApplied(trx);
       refuseUnknown(known, applied);
       const missing = known.filter((migration) => !applied.has(migration.number));
@@ -111,13 +111,13 @@ function isLockRefused(error: unknown): boolean {
 type Applied = Pick<Migration, "name" | "digest" | "additive">;
 
 async function readApplied(trx: Trx): Promise<Map<number, Applied>> {
-  await sql`
+  await trx.query(sql`
     create table if not exists schema_migrations (
       number integer primary key, name text not null, digest text not null, additive boolean not null default false,
       applied_at timestamptz not null default now()
-    )`.execute(trx.kysely);
-  const { rows } = await sql<Applied & Pick<Migration, "number">>`
-    select number, name, digest, additive from schema_migrations order by number`.execute(trx.kysely);
+    )`);
+  const { rows } = await trx.query<Applied & Pick<Migration, "number">>(sql`
+    select number, name, digest, additive from schema_migrations order by number`);
   return new Map(rows.map((row) => [row.number, row]));
 }
 
@@ -151,12 +151,10 @@ function refuseUnknown(known: Migration[], applied: Map<number, Applied>): void 
 
 async function apply(trx: Trx, migration: Migration): Promise<void> {
   try {
-    await sql.raw(migration.text).execute(trx.kysely);
+    await trx.query(sql.raw(migration.text));
   } catch (error) {
     throw new Error(`migration ${migration.name}`, { cause: error });
   }
-  await sql`insert into schema_migrations (number, name, digest, additive)
-            values (${migration.number}, ${migration.name}, ${migration.digest}, ${migration.additive})`.execute(
-    trx.kysely,
-  );
+  await trx.query(sql`insert into schema_migrations (number, name, digest, additive)
+            values (${migration.number}, ${migration.name}, ${migration.digest}, ${migration.additive})`);
 }

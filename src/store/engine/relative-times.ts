@@ -1,5 +1,5 @@
-import { type Kysely, sql } from "kysely";
-import type { Database } from "./schema.ts";
+import { sql } from "./sql.ts";
+import type { StatementPool, Trx } from "./statement-pool.ts";
 
 /** Columns with times relative to now, not calendar dates: they shift with the clock. A test compares the list with the tables. */
 export const relativeTimeColumns: Readonly<Record<string, readonly string[]>> = {
@@ -41,30 +41,30 @@ export const clockJumpMinMs = 2_000;
  * @returns whether this call did the shift.
  */
 export function shiftRelativeTimesOnce(
-  kysely: Kysely<Database>,
+  pool: StatementPool,
   { byMs, mark, now }: { byMs: number; mark: Date; now: () => Date },
 ): Promise<boolean> {
-  return kysely.transaction().execute(async (trx) => {
-    const { rows } = await sql`select 1 from clock where mark = ${mark} for update`.execute(trx);
+  return pool.transaction(async (trx) => {
+    const { rows } = await trx.query(sql`select 1 from clock where mark = ${mark} for update`);
     if (rows.length > 0) await shiftRelativeTimes(trx, byMs, now());
     return rows.length > 0;
   });
 }
 
-async function shiftRelativeTimes(kysely: Kysely<Database>, byMs: number, now: Date): Promise<void> {
+async function shiftRelativeTimes(trx: Trx, byMs: number, now: Date): Promise<void> {
   const leaseEnd = new Date(now.getTime() + leaseMsMax);
   const moves = Object.entries(relativeTimeColumns).map(([table, columns]) => {
     const moved = columns.map((column) => {
-      const later = sql`${sql.ref(column)} + ${byMs} * interval '1 millisecond'`;
-      if (mayBeEarly.has(column)) return sql`${sql.ref(column)} = least(${sql.ref(column)}, ${later})`;
-      if (!leases.has(column)) return sql`${sql.ref(column)} = ${later}`;
+      const later = sql`${sql.identifier(column)} + ${byMs} * interval '1 millisecond'`;
+      if (mayBeEarly.has(column)) return sql`${sql.identifier(column)} = least(${sql.identifier(column)}, ${later})`;
+      if (!leases.has(column)) return sql`${sql.identifier(column)} = ${later}`;
       // least() ignores null and would invent a lease for a row that has none.
-      return sql`${sql.ref(column)} = case when ${sql.ref(column)} is not null
+      return sql`${sql.identifier(column)} = case when ${sql.identifier(column)} is not null
         then least(${later}, ${leaseEnd}::timestamptz) end`;
     });
-    const set = columns.map((column) => sql`${sql.ref(column)} is not null`);
-    return sql`${sql.ref(`${table}_moved`)} as (
-      update ${sql.table(table)} set ${sql.join(moved)} where ${sql.join(set, sql` or `)})`;
+    const set = columns.map((column) => sql`${sql.identifier(column)} is not null`);
+    return sql`${sql.identifier(`${table}_moved`)} as (
+      update ${sql.identifier(table)} set ${sql.join(moved)} where ${sql.join(set, " or ")})`;
   });
-  await sql`with ${sql.join(moves)} select 1`.execute(kysely);
+  await trx.query(sql`with ${sql.join(moves)} select 1`);
 }

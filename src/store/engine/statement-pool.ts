@@ -1,7 +1,29 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { PostgresPool, PostgresPoolClient, PostgresQueryResult } from "kysely";
 import type pg from "pg";
 import { isConflict, sqlState } from "./database-errors.ts";
+import type { Sql } from "./sql.ts";
+
+export interface StatementResult<Row> {
+  rows: Row[];
+  /** Rows that the statement returned or changed; 0 for a statement that does neither. */
+  rowCount: number;
+}
+
+/** Sends statements. `Row` is the caller's promise of what the statement returns. */
+export interface Statements {
+  query<Row>(statement: Sql): Promise<StatementResult<Row>>;
+}
+
+/** A running transaction. `Db` is deliberately no subtype: a function that needs a transaction cannot be given the pool. */
+export interface Trx extends Statements {
+  readonly isTransaction: true;
+}
+
+/** Sends each statement on any free connection, and those of a transaction on one. */
+export interface StatementPool extends Statements {
+  /** Runs `act` between `begin` and `commit`, or `rollback` when it throws. */
+  transaction<T>(act: (trx: Trx) => Promise<T>): Promise<T>;
+}
 
 /**
  * The most statement texts that get a name, so that each connection parses and plans them once (about twice as fast).
@@ -49,10 +71,10 @@ export function refuseOtherLimit({ timeoutMs }: { timeoutMs?: number }): void {
 }
 
 /**
- * Adapts the pool for kysely: each statement with parameters becomes a named prepared one.
+ * Returns the pool that sends each statement with parameters as a named prepared one.
  * @param answered wraps every request to the database.
  */
-export function statementPool(pool: pg.Pool, answered: Answered = (ask) => ask()): PostgresPool {
+export function statementPool(pool: pg.Pool, answered: Answered = (ask) => ask()): StatementPool {
   const names = new Map<string, string>();
   const nameOf = (text: string) => {
     const known = names.get(text);
@@ -61,70 +83,117 @@ export function statementPool(pool: pg.Pool, answered: Answered = (ask) => ask()
     names.set(text, name);
     return name;
   };
-  const clients = new WeakMap<pg.PoolClient, PostgresPoolClient>();
+  const connections = new WeakMap<pg.PoolClient, Connection>();
   // On connect, not when the client is handed out: an end in the same packet as the start would find no listener.
-  pool.on("connect", (client) => void clients.set(client, statementClient(client, { nameOf, answered })));
+  pool.on("connect", (client) => void connections.set(client, new Connection(client, { nameOf, answered })));
+  const withConnection = async <T>(act: (connection: Connection) => Promise<T>): Promise<T> => {
+    refuseInsideTransaction();
+    const connection = connections.get(await answered(() => pool.connect())) as Connection;
+    try {
+      return await act(connection);
+    } finally {
+      connection.release();
+    }
+  };
   return {
-    options: pool.options,
-    end: () => pool.end(),
-    async connect() {
-      refuseInsideTransaction();
-      return clients.get(await answered(() => pool.connect())) as PostgresPoolClient;
-    },
+    query: (statement) => withConnection((connection) => connection.query(statement)),
+    transaction: (act) => withConnection((connection) => connection.transaction(act)),
   };
 }
 
 type Answered = <T>(ask: () => Promise<T>) => Promise<T>;
 
-function statementClient(
-  client: pg.PoolClient,
-  { nameOf, answered }: { nameOf: (text: string) => string | undefined; answered: Answered },
-): PostgresPoolClient {
-  let isInTransaction = false;
-  let broken: unknown;
-  client.on("error", (error) => {
-    broken ??= error;
-  });
+interface Sending {
+  nameOf(text: string): string | undefined;
+  answered: Answered;
+}
 
-  async function run(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<unknown>> {
-    // Statements without parameters use the simple protocol, the only one that allows several statements in a text (migrations).
-    const name = values.length > 0 ? nameOf(text) : undefined;
-    const limit = transactions.getStore()?.timeoutMs;
-    const config = {
-      text,
-      values: [...values],
-      ...(name !== undefined && { name }),
-      ...(limit !== undefined && { query_timeout: limit }),
-    };
-    try {
-      return (await answered(() => client.query(config))) as never;
-    } catch (error) {
-      // The answer may still arrive and would be taken for the answer to the next statement.
-      if (error instanceof Error && error.message === "Query read timeout") broken ??= error;
-      // The server is about to close this connection, but the socket may end only after the next statement was sent.
-      if ((error as pg.DatabaseError).severity === "FATAL") broken ??= error;
-      // The primary became a standby. Without this the pool would keep using the connection, as it is always busy.
-      if (sqlState(error) === readOnly) broken ??= error;
-      // Once the connection is broken, pg only says "not queryable". Report the cause, which the caller can act on.
-      throw broken ?? error;
-    }
+class Connection implements Statements {
+  readonly #client: pg.PoolClient;
+  readonly #sending: Sending;
+  #broken: unknown;
+
+  constructor(client: pg.PoolClient, sending: Sending) {
+    this.#client = client;
+    this.#sending = sending;
+    client.on("error", (error) => {
+      this.#broken ??= error;
+    });
   }
 
-  async function query(text: string, values: readonly unknown[]): Promise<PostgresQueryResult<unknown>> {
-    const verb = /^\s*(begin|start|commit|rollback(?!\s+to))\b/i.exec(text)?.[1]?.toLowerCase();
-    if (verb !== undefined) isInTransaction = verb === "begin" || verb === "start";
+  async query<Row>({ text, values }: Sql): Promise<StatementResult<Row>> {
     for (let tries = 1; ; tries += 1) {
       try {
-        return await run(text, values);
+        return await this.#send<Row>(text, values);
       } catch (error) {
-        // A single statement was rolled back as a whole. Inside a transaction only the caller can start again.
-        if (isInTransaction || !isConflict(error) || tries >= triesMax) throw error;
+        // PostgreSQL rolled the statement back as a whole, so it can be sent again.
+        if (!isConflict(error) || tries >= triesMax) throw error;
       }
     }
   }
 
-  return {
-    query: query as PostgresPoolClient["query"],
-    release: (destroy) => client.release(destroy === true || broken !== undefined),
-  };
+  async transaction<T>(act: (trx: Trx) => Promise<T>): Promise<T> {
+    let hasEnded = false;
+    let previous: Promise<unknown> = Promise.resolve();
+    // A connection answers one statement at a time. A conflict is not retried: only the caller can begin again.
+    const query = <Row>({ text, values }: Sql): Promise<StatementResult<Row>> => {
+      const result = previous.then(() => {
+        if (hasEnded) throw new Error("a statement was sent over a transaction that has ended");
+        return this.#send<Row>(text, values);
+      });
+      previous = result.catch(() => undefined);
+      return result;
+    };
+    await this.#send("begin", []);
+    try {
+      const result = await act({ query, isTransaction: true });
+      hasEnded = true;
+      const { command } = await this.#send("commit", []);
+      if (command !== "COMMIT") throw new Error("the transaction was rolled back because one of its statements failed");
+      return result;
+    } catch (error) {
+      hasEnded = true;
+      await this.#rollBack();
+      throw error;
+    }
+  }
+
+  async #rollBack(): Promise<void> {
+    try {
+      await this.#send("rollback", []);
+    } catch (error) {
+      // The next user of this connection would find the transaction still open.
+      this.#broken ??= error;
+      throw error;
+    }
+  }
+
+  release(): void {
+    this.#client.release(this.#broken !== undefined);
+  }
+
+  async #send<Row>(text: string, values: readonly unknown[]): Promise<StatementResult<Row> & { command: string }> {
+    // Statements without parameters use the simple protocol, the only one that allows several statements in a text (migrations).
+    const name = values.length > 0 ? this.#sending.nameOf(text) : undefined;
+    const limit = transactions.getStore()?.timeoutMs;
+    const config = {
+      text,
+      values: values as unknown[],
+      ...(name !== undefined && { name }),
+      ...(limit !== undefined && { query_timeout: limit }),
+    };
+    try {
+      const { rows, rowCount, command } = await this.#sending.answered(() => this.#client.query(config));
+      return { rows, rowCount: rowCount ?? 0, command };
+    } catch (error) {
+      // The answer may still arrive and would be taken for the answer to the next statement.
+      if (error instanceof Error && error.message === "Query read timeout") this.#broken ??= error;
+      // The server is about to close this connection, but the socket may end only after the next statement was sent.
+      if ((error as pg.DatabaseError).severity === "FATAL") this.#broken ??= error;
+      // The primary became a standby. Without this the pool would keep using the connection, as it is always busy.
+      if (sqlState(error) === readOnly) this.#broken ??= error;
+      // Once the connection is broken, pg only says "not queryable". Report the cause, which the caller can act on.
+      throw this.#broken ?? error;
+    }
+  }
 }

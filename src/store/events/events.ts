@@ -1,23 +1,18 @@
-import { sql } from "kysely";
 import type { EventType } from "../../contract/logs/event.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
+import { eventsTable } from "./tables.ts";
+
+const eventFields = pick(eventsTable, "id", "tenant_id", "deployment_id", "revision_id", "kind", "data", "created_at");
 
 /** An entry of the timeline that users see. */
-export interface EventRow {
-  id: number;
-  tenant_id: string;
-  deployment_id: string | null;
+export interface EventRow extends RowOf<typeof eventFields> {
   /** null: the deployment was deleted, or the event belongs to none. */
   deployment_name: string | null;
-  revision_id: string | null;
-  kind: EventType;
-  data: Record<string, unknown>;
-  created_at: Date;
 }
 
-const columns = sql.raw(
-  "e.id, e.tenant_id, e.deployment_id, d.name as deployment_name, e.revision_id, e.kind, e.data, e.created_at",
-);
+const columns = sql`${selectList(eventFields, "e")}, d.name as deployment_name`;
 
 /**
  * Returns the rows for one poll of a follower: events above a number and those with the given numbers, in any order.
@@ -28,14 +23,12 @@ export async function readNewEvents(
   look: { above: number; numbers: number[]; limit: number },
 ): Promise<{ rows: EventRow[]; last: number }> {
   // One statement, because an idle follower polls once a second.
-  const { rows } = await sql<EventRow & { last: number }>`
+  const { rows } = await db.query<EventRow & { last: number }>(sql`
     with found as (
       (select * from events where id > ${look.above} order by id limit ${look.limit})
       union all (select * from events where id = any(${look.numbers}::bigint[]) and id <= ${look.above})
     ) select ${columns}, s.last_value as last
-        from events_id_seq s left join found e on true left join deployments d on d.id = e.deployment_id`.execute(
-    db.kysely,
-  );
+        from events_id_seq s left join found e on true left join deployments d on d.id = e.deployment_id`);
   const [{ last = 0 } = {}] = rows;
   return { rows: rows.filter(({ id }) => id !== null), last };
 }
@@ -53,10 +46,10 @@ export async function readEvents(
   filter: EventFilter,
   page: { after: number; upTo: number; limit: number },
 ): Promise<EventRow[]> {
-  const { rows } = await sql<EventRow>`
+  const { rows } = await db.query<EventRow>(sql`
     select ${columns} from events e left join deployments d on d.id = e.deployment_id
      where ${isWanted(filter)} and e.id > ${page.after} and e.id <= ${page.upTo}
-     order by e.id limit ${page.limit}`.execute(db.kysely);
+     order by e.id limit ${page.limit}`);
   return rows;
 }
 
@@ -66,9 +59,9 @@ export async function readEventsBack(
   filter: EventFilter,
   page: { before: number; limit: number },
 ): Promise<EventRow[]> {
-  const { rows } = await sql<EventRow>`
+  const { rows } = await db.query<EventRow>(sql`
     select ${columns} from events e left join deployments d on d.id = e.deployment_id
-     where ${isWanted(filter)} and e.id < ${page.before} order by e.id desc limit ${page.limit}`.execute(db.kysely);
+     where ${isWanted(filter)} and e.id < ${page.before} order by e.id desc limit ${page.limit}`);
   return rows;
 }
 
@@ -87,8 +80,8 @@ export async function mayBeDeleted(db: Db, after: number): Promise<boolean> {
 
 /** Returns the numbers of the oldest stored event and of the newest committed one; null: there are none. */
 export async function findEventBounds(db: Db): Promise<{ first: number; last: number } | null> {
-  const { rows } = await sql<{ first: number | null; last: number | null }>`
-    select (select min(id) from events) as first, (select max(id) from events) as last`.execute(db.kysely);
+  const { rows } = await db.query<{ first: number | null; last: number | null }>(sql`
+    select (select min(id) from events) as first, (select max(id) from events) as last`);
   const { first = null, last = null } = rows[0] ?? {};
   return first === null || last === null ? null : { first, last };
 }
@@ -102,12 +95,10 @@ export async function findEventBounds(db: Db): Promise<{ first: number; last: nu
 export async function findOpenTransactions(db: Db): Promise<ReadonlySet<string>> {
   // There is only one session, and no other transaction is open in it while it answers this.
   if (db.kind === "embedded") return new Set();
-  const { rows } = await sql<{ name: string }>`
+  const { rows } = await db.query<{ name: string }>(sql`
     select pid || '/' || extract(epoch from xact_start) as name from pg_stat_activity
      where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
        and xact_start is not null
-       and (backend_xid is not null or (state = 'active' and query_start > now() - interval '1 second'))`.execute(
-    db.kysely,
-  );
+       and (backend_xid is not null or (state = 'active' and query_start > now() - interval '1 second'))`);
   return new Set(rows.map(({ name }) => name));
 }

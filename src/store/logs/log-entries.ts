@@ -1,35 +1,23 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { sql } from "kysely";
 import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, recordColumns, selectList } from "../engine/table.ts";
+import { logEntriesTable } from "./tables.ts";
 
 /** Numbers, so that "at least WARNING" is a comparison. */
 export const logLevels = { DEBUG: 10, INFO: 20, WARNING: 30, ERROR: 40, CRITICAL: 50 } as const;
 export type LogLevelName = keyof typeof logLevels;
 
-export interface NewLogEntry {
-  deployment_id: string;
-  revision_id: string;
-  kind: "build" | "deploy";
-  replica_id: string | null;
-  stream: string;
+export interface NewLogEntry extends Omit<RowOf<typeof appended>, "level"> {
   level: LogLevelName;
-  logged_at: Date;
-  message: string;
-  /** Unique within the deployment. A line that arrives again with its key is dropped. */
-  line_key: string | null;
 }
 
-export interface LogEntryRow {
-  id: number;
-  revision_id: string;
-  replica_id: string | null;
-  stream: string;
-  level: number;
-  logged_at: Date;
-  message: string;
-}
+export type LogEntryRow = Pick<
+  RowOf<typeof logEntriesTable.columns>,
+  "id" | "revision_id" | "replica_id" | "stream" | "level" | "logged_at" | "message"
+>;
 
 export interface LogFilter {
   deploymentId: string;
@@ -92,20 +80,35 @@ const entryOf = (line: ReplicaLogLine): NewLogEntry => ({
   line_key: line.key,
 });
 
+const appended = pick(
+  logEntriesTable,
+  "deployment_id",
+  "revision_id",
+  "kind",
+  "replica_id",
+  "stream",
+  "level",
+  "logged_at",
+  "message",
+  "line_key",
+);
+const appendedRecord = recordColumns(appended);
+const appendedColumns = selectList(appended);
+const appendedValues = selectList(appended, "e");
+
 async function append(db: Db, entries: NewLogEntry[], listenerId: string | null): Promise<void> {
   const rows = entries.map((entry) => ({
     ...entry,
     level: logLevels[entry.level],
     message: sanitizeText(entry.message),
   }));
-  await sql`
-    insert into log_entries (tenant_id, deployment_id, revision_id, kind, replica_id, stream, level, logged_at, message, line_key)
-    select d.tenant_id, e.deployment_id, e.revision_id, e.kind, e.replica_id, e.stream, e.level, e.logged_at, e.message, e.line_key
+  await db.query(sql`
+    insert into log_entries (tenant_id, ${appendedColumns})
+    select d.tenant_id, ${appendedValues}
       from jsonb_to_recordset(${JSON.stringify(rows)}::jsonb)
-        as e (deployment_id uuid, revision_id uuid, kind text, replica_id text, stream text, level smallint,
-              logged_at timestamptz, message text, line_key text)
+        as e ${appendedRecord}
       join deployments d on d.id = e.deployment_id and (${listenerId}::uuid is null or d.listener_id = ${listenerId}::uuid)
-    on conflict (deployment_id, line_key) where line_key is not null do nothing`.execute(db.kysely);
+    on conflict (deployment_id, line_key) where line_key is not null do nothing`);
   db.logSignal.notify(new Set(entries.map((entry) => entry.deployment_id)));
 }
 
@@ -138,18 +141,16 @@ export async function readLogEntries(db: Db, filter: LogFilter): Promise<LogEntr
   if (filter.startAt !== null) conditions.push(sql`logged_at >= ${filter.startAt}`);
   if (filter.endAt !== null) conditions.push(sql`logged_at < ${filter.endAt}`);
   const order = filter.order === "asc" ? sql`id asc` : sql`id desc`;
-  const { rows } = await sql<LogEntryRow>`
+  const { rows } = await db.query<LogEntryRow>(sql`
     select id, revision_id, replica_id, stream, level, logged_at, message from log_entries
-     where ${sql.join(conditions, sql` and `)} order by ${order} limit ${filter.limit}`.execute(db.kysely);
+     where ${sql.join(conditions, " and ")} order by ${order} limit ${filter.limit}`);
   return rows;
 }
 
 /** Returns the ids of the last lines of a deployment's logs; 0: the log is empty. */
 export async function findLastLogIds(db: Db, deploymentId: string): Promise<Record<LogFilter["kind"], number>> {
-  const { rows } = await sql<{ build: number | null; deploy: number | null }>`
+  const { rows } = await db.query<{ build: number | null; deploy: number | null }>(sql`
     select (select max(id) from log_entries where deployment_id = ${deploymentId} and kind = 'build') as build,
-           (select max(id) from log_entries where deployment_id = ${deploymentId} and kind = 'deploy') as deploy`.execute(
-    db.kysely,
-  );
+           (select max(id) from log_entries where deployment_id = ${deploymentId} and kind = 'deploy') as deploy`);
   return { build: rows[0]?.build ?? 0, deploy: rows[0]?.deploy ?? 0 };
 }

@@ -1,5 +1,5 @@
-import { sql } from "kysely";
-import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import type { Statements } from "../engine/statement-pool.ts";
 
 /** The delay until lines written by other servers are found: below the 300 ms at which a tail seems to stall. */
 const pollIntervalMs = 250;
@@ -9,13 +9,15 @@ const pollIntervalMs = 250;
  * deployments four times a second for lines of other servers. On the embedded database there are no other servers.
  */
 export class LogSignal {
-  readonly #db: Db;
+  readonly #statements: Statements;
+  readonly #hasOtherWriters: boolean;
   readonly #watched = new Map<string, { listeners: Set<() => void>; lastId: number }>();
   #timer: NodeJS.Timeout | undefined;
   #isPolling = false;
 
-  constructor(db: Db) {
-    this.#db = db;
+  constructor(statements: Statements, { hasOtherWriters }: { hasOtherWriters: boolean }) {
+    this.#statements = statements;
+    this.#hasOtherWriters = hasOtherWriters;
   }
 
   /** Subscribes to new lines of a deployment. @returns a function that unsubscribes. */
@@ -23,8 +25,7 @@ export class LogSignal {
     const entry = this.#watched.get(deploymentId) ?? { listeners: new Set(), lastId: 0 };
     this.#watched.set(deploymentId, entry);
     entry.listeners.add(onLines);
-    this.#timer ??=
-      this.#db.kind === "postgres" ? setInterval(() => void this.#poll(), pollIntervalMs).unref() : undefined;
+    if (this.#hasOtherWriters) this.#timer ??= setInterval(() => void this.#poll(), pollIntervalMs).unref();
     return () => {
       entry.listeners.delete(onLines);
       if (entry.listeners.size === 0 && this.#watched.get(deploymentId) === entry) this.#watched.delete(deploymentId);
@@ -46,11 +47,11 @@ export class LogSignal {
     if (this.#isPolling) return;
     this.#isPolling = true;
     try {
-      const { rows } = await sql<{ id: string; last: number | null }>`
+      const { rows } = await this.#statements.query<{ id: string; last: number | null }>(sql`
         select id, greatest(
                  (select max(l.id) from log_entries l where l.deployment_id = w.id and l.kind = 'build'),
                  (select max(l.id) from log_entries l where l.deployment_id = w.id and l.kind = 'deploy')) as last
-          from unnest(${[...this.#watched.keys()]}::uuid[]) as w (id)`.execute(this.#db.kysely);
+          from unnest(${[...this.#watched.keys()]}::uuid[]) as w (id)`);
       for (const { id, last } of rows) this.#update(id, last ?? 0);
     } catch {
       // The next poll finds the lines.

@@ -1,7 +1,7 @@
 import { type FileHandle, mkdir, open, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { type RawBuilder, sql } from "kysely";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 
@@ -67,16 +67,16 @@ export async function writeBackup(
 ): Promise<{ manifest: BackupManifest; uploads: string[] }> {
   await mkdir(path.join(directory, "tables"), { recursive: true, mode: 0o700 });
   const read = async (trx: Trx) => {
-    await sql`set transaction isolation level repeatable read, read only`.execute(trx.kysely);
+    await trx.query(sql`set transaction isolation level repeatable read, read only`);
     const rows: Record<string, number> = {};
     for (const table of await listTables(trx)) {
       if (table in omittedTables) continue;
       rows[table] = await writeTable(trx, directory, table, signal);
     }
-    const applied = await sql<{ name: string; additive: boolean }>`
-      select name, additive from schema_migrations order by number`.execute(trx.kysely);
-    const uploads = await sql<{ object_path: string }>`
-      select object_path from uploads where finished_at is not null`.execute(trx.kysely);
+    const applied = await trx.query<{ name: string; additive: boolean }>(sql`
+      select name, additive from schema_migrations order by number`);
+    const uploads = await trx.query<{ object_path: string }>(sql`
+      select object_path from uploads where finished_at is not null`);
     return { rows, applied: applied.rows, uploads: uploads.rows };
   };
   const made = await db.transaction(read, { timeoutMs: pageTimeoutMs });
@@ -96,20 +96,20 @@ export async function auditBackup(db: Db, actor: string, { madeAt }: BackupManif
 
 async function writeTable(trx: Trx, directory: string, table: string, signal: AbortSignal): Promise<number> {
   const condition = sql.raw(partialTables[table] ?? "true");
-  await sql`declare backup_rows no scroll cursor for
-    select row_to_json(t)::text as row from ${sql.table(table)} t where ${condition}`.execute(trx.kysely);
+  await trx.query(sql`declare backup_rows no scroll cursor for
+    select row_to_json(t)::text as row from ${sql.identifier(table)} t where ${condition}`);
   const pageRows = pageRowsOf(table);
   const file = await open(tableFile(directory, table), "w", 0o600);
   try {
     let written = 0;
     while (true) {
       signal.throwIfAborted();
-      const { rows } = await sql<{ row: string }>`fetch ${sql.lit(pageRows)} from backup_rows`.execute(trx.kysely);
+      const { rows } = await trx.query<{ row: string }>(sql`fetch ${sql.literal(pageRows)} from backup_rows`);
       if (rows.length > 0) await file.appendFile(`${rows.map(({ row }) => row).join("\n")}\n`);
       written += rows.length;
       if (rows.length < pageRows) break;
     }
-    await sql`close backup_rows`.execute(trx.kysely);
+    await trx.query(sql`close backup_rows`);
     return written;
   } finally {
     await file.close();
@@ -117,9 +117,9 @@ async function writeTable(trx: Trx, directory: string, table: string, signal: Ab
 }
 
 async function listTables(trx: Trx): Promise<string[]> {
-  const { rows } = await sql<{ name: string }>`
+  const { rows } = await trx.query<{ name: string }>(sql`
     select c.relname as name from pg_class c
-     where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace order by c.relname`.execute(trx.kysely);
+     where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace order by c.relname`);
   return rows.map(({ name }) => name);
 }
 
@@ -137,8 +137,8 @@ export async function readManifest(directory: string): Promise<BackupManifest> {
 
 /** Returns whether no server has ever used this database. */
 export async function isFresh(db: Db): Promise<boolean> {
-  const { rows } = await sql<{ found: string | null }>`
-    select to_regclass('schema_migrations')::text as found`.execute(db.kysely);
+  const { rows } = await db.query<{ found: string | null }>(sql`
+    select to_regclass('schema_migrations')::text as found`);
   return rows[0]?.found === null;
 }
 
@@ -164,18 +164,18 @@ export async function loadBackup(
       if (loaded !== expected)
         throw new Error(`the backup has ${loaded} rows of ${table}, but its manifest says ${expected}`);
     }
-    for (const add of keys) await sql.raw(add).execute(trx.kysely);
+    for (const add of keys) await trx.query(sql.raw(add));
     await moveSequences(trx);
   });
 }
 
 /** Drops the foreign keys. @returns the statements that create them again. */
 async function dropForeignKeys(trx: Trx): Promise<string[]> {
-  const { rows } = await sql<{ place: string; name: string; definition: string }>`
+  const { rows } = await trx.query<{ place: string; name: string; definition: string }>(sql`
     select conrelid::regclass::text as place, quote_ident(conname) as name, pg_get_constraintdef(oid) as definition
       from pg_constraint where contype = 'f' and connamespace = current_schema()::regnamespace
-     order by 1, 2`.execute(trx.kysely);
-  for (const { place, name } of rows) await sql.raw(`alter table ${place} drop constraint ${name}`).execute(trx.kysely);
+     order by 1, 2`);
+  for (const { place, name } of rows) await trx.query(sql.raw(`alter table ${place} drop constraint ${name}`));
   return rows.map(({ place, name, definition }) => `alter table ${place} add constraint ${name} ${definition}`);
 }
 
@@ -183,13 +183,11 @@ async function loadTable(trx: Trx, directory: string, table: string): Promise<nu
   const file = await open(tableFile(directory, table), "r");
   try {
     // A migration may have inserted a first row.
-    await sql`delete from ${sql.table(table)}`.execute(trx.kysely);
+    await trx.query(sql`delete from ${sql.identifier(table)}`);
     let loaded = 0;
     for await (const lines of pagesOf(file, pageRowsOf(table))) {
-      await sql`insert into ${sql.table(table)} overriding system value
-        select * from jsonb_populate_recordset(null::${sql.table(table)}, ${`[${lines.join(",")}]`}::jsonb)`.execute(
-        trx.kysely,
-      );
+      await trx.query(sql`insert into ${sql.identifier(table)} overriding system value
+        select * from jsonb_populate_recordset(null::${sql.identifier(table)}, ${`[${lines.join(",")}]`}::jsonb)`);
       loaded += lines.length;
     }
     return loaded;
@@ -227,12 +225,12 @@ async function* linesOf(file: FileHandle): AsyncGenerator<string> {
 const numbersSkipped = 1_000_000_000;
 
 async function moveSequences(trx: Trx): Promise<void> {
-  const { rows } = await sql<{ table: string; column: string }>`
+  const { rows } = await trx.query<{ table: string; column: string }>(sql`
     select table_name as "table", column_name as "column" from information_schema.columns
-     where table_schema = current_schema() and is_identity = 'YES'`.execute(trx.kysely);
+     where table_schema = current_schema() and is_identity = 'YES'`);
   for (const { table, column } of rows) {
-    await sql`select setval(pg_get_serial_sequence(${table}, ${column}),
-      (select coalesce(max(${sql.ref(column)}), 0) + ${numbersSkipped} from ${sql.table(table)}))`.execute(trx.kysely);
+    await trx.query(sql`select setval(pg_get_serial_sequence(${table}, ${column}),
+      (select coalesce(max(${sql.identifier(column)}), 0) + ${numbersSkipped} from ${sql.identifier(table)}))`);
   }
 }
 
@@ -245,24 +243,24 @@ async function moveSequences(trx: Trx): Promise<void> {
  */
 export async function activateRestored(db: Db, { madeAt }: BackupManifest): Promise<number> {
   return db.transaction(async (trx) => {
-    const run = (statement: RawBuilder<unknown>) => statement.execute(trx.kysely);
+    const run = (statement: Sql) => trx.query(statement);
     // Above every epoch and position that a listener received after the backup.
     await run(sql`update listeners set epoch = epoch + ${numbersSkipped}, rv = rv + ${numbersSkipped},
       session_id = null, lease_until = null`);
     await run(sql`update assignments set rv = rv + ${numbersSkipped}, generation = generation + ${numbersSkipped}`);
     await run(restarted);
-    const { numAffectedRows } = await run(redeployed);
+    const { rowCount } = await run(redeployed);
     await auditAllOrganizations(trx, { actor: "system", action: "installation.restore", details: { made_at: madeAt } });
     await run(sql`insert into reconcile_queue (deployment_id, run_at) select id, now() from deployments`);
-    return Number(numAffectedRows ?? 0);
+    return rowCount;
   });
 }
 
 /** Writes an audit row for every organization, because a backup contains data of all of them. */
 async function auditAllOrganizations(trx: Trx, note: AuditNote): Promise<void> {
-  const { rows } = await sql<{ id: string; name: string }>`select id, name from organizations`.execute(trx.kysely);
+  const { rows } = await trx.query<{ id: string; name: string }>(sql`select id, name from organizations`);
   for (const { id, name } of rows) {
-    await audited({ organizationId: id, workspaceId: null, id, name }, note).execute(trx.kysely);
+    await trx.query(audited({ organizationId: id, workspaceId: null, id, name }, note));
   }
 }
 

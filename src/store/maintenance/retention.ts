@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import { finalStatuses } from "../../domain/revision-status.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 
 /** Rows that one statement deletes: about 0.1 s, so that no other session waits for a lock or a checkpoint. */
@@ -41,12 +41,10 @@ export function trimOlder(
 ): Promise<number> {
   const before = new Date(db.now().getTime() - days * dayMs);
   return inBatches(async () => {
-    const { numAffectedRows } = await sql`
-      delete from ${sql.table(table)} where ctid = any(array(
-        select ctid from ${sql.table(table)} where ${sql.ref(dated[table])} < ${before} limit ${batchRows}))`.execute(
-      db.kysely,
-    );
-    return numAffectedRows;
+    const { rowCount } = await db.query(sql`
+      delete from ${sql.identifier(table)} where ctid = any(array(
+        select ctid from ${sql.identifier(table)} where ${sql.identifier(dated[table])} < ${before} limit ${batchRows}))`);
+    return rowCount;
   }, signal);
 }
 
@@ -55,11 +53,11 @@ export function trimAuditLog(db: Db, { days }: { days: number }, signal: AbortSi
   const before = new Date(db.now().getTime() - days * dayMs);
   return inBatches(async () => {
     // The id has the index, and its order is the order of time.
-    const { numAffectedRows } = await sql`
+    const { rowCount } = await db.query(sql`
       delete from audit_log where id = any(array(
         select id from (select id, created_at from audit_log order by id limit ${batchRows}) oldest
-         where created_at < ${before}))`.execute(db.kysely);
-    return numAffectedRows;
+         where created_at < ${before}))`);
+    return rowCount;
   }, signal);
 }
 
@@ -74,12 +72,10 @@ export async function trimLogEntries(
 ): Promise<number> {
   const before = new Date(db.now().getTime() - days * dayMs);
   const old = await inBatches(async () => {
-    const { numAffectedRows } = await sql`
+    const { rowCount } = await db.query(sql`
       delete from log_entries where ctid = any(array(
-        select ctid from log_entries where logged_at < ${before} and kind = 'deploy' limit ${batchRows}))`.execute(
-      db.kysely,
-    );
-    return numAffectedRows;
+        select ctid from log_entries where logged_at < ${before} and kind = 'deploy' limit ${batchRows}))`);
+    return rowCount;
   }, signal);
   return old + (await trimLongLogs(db, linesMax, signal));
 }
@@ -90,12 +86,12 @@ export async function dropLogEntries(db: Db, deploymentId: string, signal: Abort
     // Deleted rows stay in the index for a while. Starting after the last one avoids skipping them again in each batch.
     let after = 0;
     await inBatches(async () => {
-      const { rows } = await sql<{ count: number; last: number | null }>`
+      const { rows } = await db.query<{ count: number; last: number | null }>(sql`
         with gone as (
           delete from log_entries where id = any(array(
             select id from log_entries where deployment_id = ${deploymentId} and kind = ${kind} and id > ${after}
              order by id limit ${batchRows})) returning id
-        ) select count(*) as count, max(id) as last from gone`.execute(db.kysely);
+        ) select count(*) as count, max(id) as last from gone`);
       after = rows[0]?.last ?? after;
       return rows[0]?.count;
     }, signal);
@@ -105,11 +101,11 @@ export async function dropLogEntries(db: Db, deploymentId: string, signal: Abort
 
 /** Deletes reports of deleted deployments, which arrived while the row was deleted. @returns how many. */
 export async function deleteOrphanedReports(db: Db): Promise<number> {
-  const { numAffectedRows } = await sql`
+  const { rowCount } = await db.query(sql`
     delete from observations where deployment_id = any(array(
       select o.deployment_id from observations o
-       where not exists (select from deployments d where d.id = o.deployment_id)))`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
+       where not exists (select from deployments d where d.id = o.deployment_id)))`);
+  return rowCount;
 }
 
 /** Deployments checked per statement; each costs a scan of at most `linesMax` index entries. */
@@ -119,20 +115,18 @@ async function trimLongLogs(db: Db, linesMax: number, signal: AbortSignal): Prom
   let total = 0;
   let after = "00000000-0000-0000-0000-000000000000";
   while (!signal.aborted) {
-    const { rows } = await sql<{ id: string; last_doomed: number | null }>`
+    const { rows } = await db.query<{ id: string; last_doomed: number | null }>(sql`
       select d.id, (select id from log_entries where deployment_id = d.id and kind = 'deploy'
                      order by id desc offset ${linesMax} limit 1) as last_doomed
-        from (select id from deployments where id > ${after} order by id limit ${deploymentsPage}) d order by d.id`.execute(
-      db.kysely,
-    );
+        from (select id from deployments where id > ${after} order by id limit ${deploymentsPage}) d order by d.id`);
     for (const { id, last_doomed } of rows) {
       if (last_doomed === null) continue;
       total += await inBatches(async () => {
-        const { numAffectedRows } = await sql`
+        const { rowCount } = await db.query(sql`
           delete from log_entries where id = any(array(
             select id from log_entries where deployment_id = ${id} and kind = 'deploy' and id <= ${last_doomed}
-             order by id limit ${batchRows}))`.execute(db.kysely);
-        return numAffectedRows;
+             order by id limit ${batchRows}))`);
+        return rowCount;
       }, signal);
     }
     const last = rows.at(-1);
@@ -148,7 +142,7 @@ async function trimLongLogs(db: Db, linesMax: number, signal: AbortSignal): Prom
  * @returns how many artifacts.
  */
 export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<number> {
-  const { numAffectedRows } = await sql`
+  const { rowCount } = await db.query(sql`
     with ranked as (
       select r.id, r.artifact_id, r.status, r.id = d.active_revision_id as is_active,
              row_number() over (partition by r.deployment_id order by r.seq desc) as age
@@ -164,17 +158,17 @@ export async function dropSupersededArtifacts(db: Db, keptMax: number): Promise<
     ), freed as (
       update revisions set artifact_id = null where artifact_id in (select id from doomed)
     )
-    delete from artifacts where id in (select id from doomed)`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
+    delete from artifacts where id in (select id from doomed)`);
+  return rowCount;
 }
 
 /** Returns which of these keys belong to an artifact, or to a revision that will produce it. */
 export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set<string>> {
-  const { rows } = await sql<{ key: string }>`
+  const { rows } = await db.query<{ key: string }>(sql`
     select key from artifacts where key = any(${keys}::text[])
     union
     select coalesce(artifact_key, id::text) from revisions r
-     where ${isUnsettled("r")} and coalesce(artifact_key, id::text) = any(${keys}::text[])`.execute(db.kysely);
+     where ${isUnsettled("r")} and coalesce(artifact_key, id::text) = any(${keys}::text[])`);
   return new Set(rows.map((row) => row.key));
 }
 
@@ -184,17 +178,17 @@ export async function findKnownArtifactKeys(db: Db, keys: string[]): Promise<Set
  * @returns their object paths.
  */
 export async function retireUnusedUploads(db: Db): Promise<string[]> {
-  const { rows } = await sql<{ object_path: string }>`
+  const { rows } = await db.query<{ object_path: string }>(sql`
     update uploads u set finished_at = null
      where u.created_at < now() - interval '1 day'
        and not exists (
          select 1 from revisions r where r.deployment_id = u.deployment_id
             and r.source_revision_config ->> 'source_tarball_path' = u.object_path)
-    returning object_path`.execute(db.kysely);
+    returning object_path`);
   return rows.map((row) => row.object_path);
 }
 
 /** Deletes the row of an upload whose file was deleted. */
 export async function dropUpload(db: Db, objectPath: string): Promise<void> {
-  await sql`delete from uploads where object_path = ${objectPath}`.execute(db.kysely);
+  await db.query(sql`delete from uploads where object_path = ${objectPath}`);
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 
 /** The connection of a token with an agent that may use it. */
@@ -27,10 +27,10 @@ const columns = sql.raw(
 );
 
 export async function listAgentConnections(db: Db, { tenantId, agentId }: Agent): Promise<AgentConnectionRow[]> {
-  const { rows } = await sql<AgentConnectionRow>`
+  const { rows } = await db.query<AgentConnectionRow>(sql`
     select ${columns} from agent_connections c
       join oauth_tokens t on t.id = c.oauth_token_id join oauth_providers p on p.id = t.provider_row_id
-     where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} order by c.created_at, c.id`.execute(db.kysely);
+     where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} order by c.created_at, c.id`);
   return rows;
 }
 
@@ -44,7 +44,8 @@ export async function connectToken(
   actor: string,
   { tenantId, agentId, tokenId, createdBy }: Agent & { tokenId: string; createdBy: string },
 ): Promise<AgentConnectionRow> {
-  const { rows: made } = await sql<{ id: string }>`
+  const { rows: made } = await db
+    .query<{ id: string }>(sql`
     with earlier as (
       delete from agent_connections c using oauth_tokens t, oauth_tokens chosen
        where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} and t.id = c.oauth_token_id and chosen.id = ${tokenId}
@@ -52,8 +53,7 @@ export async function connectToken(
          and t.user_id is not distinct from chosen.user_id)
     insert into agent_connections (id, tenant_id, agent_id, oauth_token_id, created_by)
     values (${randomUUID()}, ${tenantId}, ${agentId}, ${tokenId}, ${createdBy})
-    on conflict on constraint agent_connections_token do nothing returning id`
-    .execute(db.kysely)
+    on conflict on constraint agent_connections_token do nothing returning id`)
     .catch((error: unknown) => {
       const isGone = isForeignKeyViolation(error, "agent_connections_oauth_token_id_fkey");
       throw isGone ? errors.oauthTokenNotFound(tokenId) : error;
@@ -63,10 +63,10 @@ export async function connectToken(
     const note = { action: "agent_connection.create", details };
     await noteConnection(db, { tenantId, agentId }, id, { ...note, actor });
   }
-  const { rows } = await sql<AgentConnectionRow>`
+  const { rows } = await db.query<AgentConnectionRow>(sql`
     select ${columns} from agent_connections c
       join oauth_tokens t on t.id = c.oauth_token_id join oauth_providers p on p.id = t.provider_row_id
-     where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} and c.oauth_token_id = ${tokenId}`.execute(db.kysely);
+     where c.tenant_id = ${tenantId} and c.agent_id = ${agentId} and c.oauth_token_id = ${tokenId}`);
   const [connection] = rows;
   if (connection === undefined) throw errors.oauthTokenNotFound(tokenId);
   return connection;
@@ -74,11 +74,9 @@ export async function connectToken(
 
 /** Deletes a connection. @returns false when the agent has no such connection. */
 export async function deleteAgentConnection(db: Db | Trx, actor: string, agent: Agent, id: string): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     delete from agent_connections
-     where id = ${id} and tenant_id = ${agent.tenantId} and agent_id = ${agent.agentId} returning id`.execute(
-    db.kysely,
-  );
+     where id = ${id} and tenant_id = ${agent.tenantId} and agent_id = ${agent.agentId} returning id`);
   if (rows.length === 0) return false;
   await noteConnection(db, agent, id, { actor, action: "agent_connection.delete" });
   return true;
@@ -90,15 +88,15 @@ export async function deleteLooseAgentTokens(
   { tenantId, agentId }: Agent,
   providerRowId: string,
 ): Promise<void> {
-  await sql`
+  await db.query(sql`
     delete from oauth_tokens t
      where t.tenant_id = ${tenantId} and t.provider_row_id = ${providerRowId} and t.user_id is null and t.agent_id = ${agentId}
-       and not exists (select 1 from agent_connections c where c.oauth_token_id = t.id)`.execute(db.kysely);
+       and not exists (select 1 from agent_connections c where c.oauth_token_id = t.id)`);
 }
 
 async function noteConnection(db: Db | Trx, { tenantId, agentId }: Agent, id: string, note: AuditNote): Promise<void> {
-  const { rows } = await sql<{ organization_id: string }>`
-    select organization_id from workspaces where id = ${tenantId}`.execute(db.kysely);
+  const { rows } = await db.query<{ organization_id: string }>(sql`
+    select organization_id from workspaces where id = ${tenantId}`);
   const organizationId = rows[0]?.organization_id ?? "";
-  await audited({ organizationId, workspaceId: tenantId, id, name: agentId }, note).execute(db.kysely);
+  await db.query(audited({ organizationId, workspaceId: tenantId, id, name: agentId }, note));
 }

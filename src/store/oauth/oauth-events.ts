@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import type { Subject } from "./oauth-tokens.ts";
+import { oauthTokenEventsTable } from "./tables.ts";
 
 export type TokenEventType = "connected" | "refreshed" | "refresh_failed" | "flow_failed" | "imported" | "deleted";
 
@@ -17,27 +19,32 @@ export interface TokenEvent {
   accountLabel?: string | null;
 }
 
-export interface TokenEventRow {
-  id: string;
-  provider_id: string;
-  agent_id: string | null;
-  event_type: string;
-  reason: string | null;
-  source: string;
-  account_label: string | null;
-  scopes: string[];
-  detail: string | null;
-  acknowledged_at: Date | null;
-  created_at: Date;
-}
+const eventFields = pick(
+  oauthTokenEventsTable,
+  "id",
+  "provider_id",
+  "agent_id",
+  "event_type",
+  "reason",
+  "source",
+  "account_label",
+  "scopes",
+  "detail",
+  "acknowledged_at",
+  "created_at",
+);
+
+export type TokenEventRow = RowOf<typeof eventFields>;
+
+const columns = selectList(eventFields);
 
 export async function recordTokenEvent(db: Db | Trx, subject: Subject, note: TokenEvent): Promise<void> {
-  await sql`
+  await db.query(sql`
     insert into oauth_token_events (id, tenant_id, provider_id, user_id, agent_id, token_id, event_type, reason, source,
       account_label, scopes, detail)
     values (${randomUUID()}, ${subject.tenantId}, ${note.providerId}, ${subject.userId}, ${subject.agentId},
       ${note.tokenId ?? null}, ${note.type}, ${note.reason ?? null}, ${note.source}, ${note.accountLabel ?? null},
-      ${JSON.stringify(note.scopes ?? [])}, ${note.detail ?? null})`.execute(db.kysely);
+      ${JSON.stringify(note.scopes ?? [])}, ${note.detail ?? null})`);
 }
 
 /** Returns the events of one user, newest first. */
@@ -50,10 +57,9 @@ export async function listTokenEvents(
     limit,
   }: { tenantId: string; userId: string; providerId: string | null; limit: number },
 ): Promise<TokenEventRow[]> {
-  const { rows } = await sql<TokenEventRow>`
-    select id, provider_id, agent_id, event_type, reason, source, account_label, scopes, detail, acknowledged_at, created_at
-      from oauth_token_events
+  const { rows } = await db.query<TokenEventRow>(sql`
+    select ${columns} from oauth_token_events
      where tenant_id = ${tenantId} and user_id = ${userId} and provider_id = coalesce(${providerId}, provider_id)
-     order by seq desc limit ${limit}`.execute(db.kysely);
+     order by seq desc limit ${limit}`);
   return rows;
 }

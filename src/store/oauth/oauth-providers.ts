@@ -1,47 +1,37 @@
-import { type RawBuilder, sql } from "kysely";
 import { errors } from "../../contract/error.ts";
-import type { OAuthProviderType, TokenEndpointAuthMethod } from "../../contract/oauth/oauth-provider.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { type Db, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
+import { type RowOf, selectList } from "../engine/table.ts";
 import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
 import { insertedResponse, type SealedResponse } from "../tenants/idempotency-keys.ts";
+import { oauthProvidersTable } from "./tables.ts";
 
 /** The fields of a provider that a request can set, apart from its secret. */
-export interface ProviderFields {
-  name: string;
-  client_id: string;
-  auth_url: string;
-  token_url: string;
-  uses_pkce: boolean;
-  provider_type: OAuthProviderType | null;
-  token_endpoint_auth_method: TokenEndpointAuthMethod;
-  authorization_params: Record<string, string>;
-  allowed_redirect_uris: string[];
-  default_redirect_uri: string | null;
-  issuer: string | null;
-  revocation_url: string | null;
-}
+export type ProviderFields = Pick<
+  ProviderRow,
+  | "name"
+  | "client_id"
+  | "auth_url"
+  | "token_url"
+  | "uses_pkce"
+  | "provider_type"
+  | "token_endpoint_auth_method"
+  | "authorization_params"
+  | "allowed_redirect_uris"
+  | "default_redirect_uri"
+  | "issuer"
+  | "revocation_url"
+>;
 
 /** The fields that only a discovery determines. */
-export interface DiscoveredFields {
-  names_issuer: boolean;
-  mcp_server_url: string | null;
-  /** The resource that tokens are requested for (RFC 8707). */
-  resource: string | null;
-  is_dynamic_client: boolean;
-  scopes_supported: string[] | null;
-}
+export type DiscoveredFields = Pick<
+  ProviderRow,
+  "names_issuer" | "mcp_server_url" | "resource" | "is_dynamic_client" | "scopes_supported"
+>;
 
-export interface ProviderRow extends ProviderFields, DiscoveredFields {
-  id: string;
-  organization_id: string;
-  provider_id: string;
-  secret_key_id: string | null;
-  sealed_secret: Buffer | null;
-  created_at: Date;
-  updated_at: Date;
-}
+export type ProviderRow = RowOf<typeof oauthProvidersTable.columns>;
 
 /** The organization and actor of a change to providers. */
 interface Owner {
@@ -55,17 +45,12 @@ export const sealedProviders: SealedColumn = {
   boundTo: (row) => boundTo(row as unknown as ProviderRow),
 };
 
-const columns = sql.raw(
-  "p.id, p.organization_id, p.provider_id, p.name, p.client_id, p.secret_key_id, p.sealed_secret, p.auth_url, p.token_url, " +
-    "p.uses_pkce, p.provider_type, p.token_endpoint_auth_method, p.authorization_params, p.allowed_redirect_uris, " +
-    "p.default_redirect_uri, p.issuer, p.names_issuer, p.revocation_url, p.mcp_server_url, p.resource, p.is_dynamic_client, " +
-    "p.scopes_supported, p.created_at, p.updated_at",
-);
+const columns = selectList(oauthProvidersTable.columns, "p");
 
 export async function listProviders(db: Db, organizationId: string): Promise<ProviderRow[]> {
-  const { rows } = await sql<ProviderRow>`
+  const { rows } = await db.query<ProviderRow>(sql`
     select ${columns} from oauth_providers p where p.organization_id = ${organizationId}
-     order by p.created_at, p.id`.execute(db.kysely);
+     order by p.created_at, p.id`);
   return rows;
 }
 
@@ -75,17 +60,15 @@ export async function findProvider(
   organizationId: string,
   providerId: string,
 ): Promise<ProviderRow | undefined> {
-  const { rows } = await sql<ProviderRow>`
+  const { rows } = await db.query<ProviderRow>(sql`
     select ${columns} from oauth_providers p
-     where p.organization_id = ${organizationId} and p.provider_id = ${providerId}`.execute(db.kysely);
+     where p.organization_id = ${organizationId} and p.provider_id = ${providerId}`);
   return rows[0];
 }
 
 /** Returns a provider by the id of its row, which only this server's own records contain. */
 export async function findProviderRow(db: Db | Trx, id: string): Promise<ProviderRow | undefined> {
-  const { rows } = await sql<ProviderRow>`select ${columns} from oauth_providers p where p.id = ${id}`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<ProviderRow>(sql`select ${columns} from oauth_providers p where p.id = ${id}`);
   return rows[0];
 }
 
@@ -120,7 +103,7 @@ export async function insertProvider(
 ): Promise<void> {
   const { auth_url, token_url, client_id } = row;
   try {
-    await sql`
+    await db.query(sql`
       with provider as (
         insert into oauth_providers (id, organization_id, provider_id, name, client_id, secret_key_id, sealed_secret,
           auth_url, token_url, uses_pkce, provider_type, token_endpoint_auth_method, authorization_params,
@@ -135,7 +118,7 @@ export async function insertProvider(
           ${row.updated_at})
       ), kept as (${insertedResponse(kept)})
       ${auditedProvider(owner, row, { action: "oauth_provider.create", details: { auth_url, token_url, client_id } })}
-    `.execute(db.kysely);
+    `);
   } catch (error) {
     if (isUniqueViolation(error, "oauth_providers_name")) throw errors.oauthProviderTaken(row.provider_id);
     throw error;
@@ -156,11 +139,9 @@ export async function changeProvider(
   { change, secret }: { change: (before: ProviderRow) => ProviderFields; secret: string | null },
 ): Promise<ProviderRow> {
   return db.transaction(async (trx) => {
-    const { rows } = await sql<ProviderRow>`
+    const { rows } = await trx.query<ProviderRow>(sql`
       select ${columns} from oauth_providers p
-       where p.organization_id = ${owner.organizationId} and p.provider_id = ${providerId} for update`.execute(
-      trx.kysely,
-    );
+       where p.organization_id = ${owner.organizationId} and p.provider_id = ${providerId} for update`);
     const before = rows[0];
     if (before === undefined) throw errors.oauthProviderNotFound(providerId);
     const after = change(before);
@@ -170,7 +151,7 @@ export async function changeProvider(
       after,
     );
     if (Object.keys(changes).length === 0 && secret === null) return before;
-    await sql`
+    await trx.query(sql`
       with provider as (
         update oauth_providers set name = ${after.name}, client_id = ${after.client_id}, auth_url = ${after.auth_url},
           token_url = ${after.token_url}, uses_pkce = ${after.uses_pkce},
@@ -185,7 +166,7 @@ export async function changeProvider(
         action: "oauth_provider.patch",
         changes,
         ...(secret !== null && { secrets: { added: [], removed: [], changed: ["client_secret"] } }),
-      })}`.execute(trx.kysely);
+      })}`);
     return (await findProviderRow(trx, before.id)) as ProviderRow;
   });
 }
@@ -197,10 +178,10 @@ export async function deleteProvider(
   row: ProviderRow,
   kept: SealedResponse | null,
 ): Promise<void> {
-  await sql`
+  await db.query(sql`
     with provider as (delete from oauth_providers where id = ${row.id}
     ), kept as (${insertedResponse(kept)})
-    ${auditedProvider(owner, row, { action: "oauth_provider.delete" })}`.execute(db.kysely);
+    ${auditedProvider(owner, row, { action: "oauth_provider.delete" })}`);
 }
 
 /** Returns the client secret; null for a public client, which has none. @throws SealError */
@@ -218,7 +199,7 @@ function sealedSecret(sealer: Sealer, row: Pick<ProviderRow, "id" | "organizatio
 const boundTo = ({ id, organization_id }: Pick<ProviderRow, "id" | "organization_id">) =>
   `oauth-provider/${organization_id}/${id}`;
 
-function auditedProvider(owner: Owner, row: ProviderRow, note: Omit<AuditNote, "actor">): RawBuilder<unknown> {
+function auditedProvider(owner: Owner, row: ProviderRow, note: Omit<AuditNote, "actor">): Sql {
   return audited(
     { organizationId: owner.organizationId, workspaceId: null, id: row.id, name: row.provider_id },
     { actor: owner.actor, ...note },

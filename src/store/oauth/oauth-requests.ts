@@ -1,34 +1,39 @@
 import { hash } from "node:crypto";
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import type { Sealer } from "../secrets/seal.ts";
 import type { ProviderRow } from "./oauth-providers.ts";
 import type { Subject } from "./oauth-tokens.ts";
+import { oauthRequestsTable } from "./tables.ts";
 
 export type AuthRequestStatus = "pending" | "claimed" | "completed" | "failed";
 
+const requestFields = pick(
+  oauthRequestsTable,
+  "id",
+  "tenant_id",
+  "provider_row_id",
+  "user_id",
+  "agent_id",
+  "data_key_id",
+  "sealed",
+  "token_url",
+  "client_id",
+  "scopes",
+  "redirect_uri",
+  "is_own_callback",
+  "is_default",
+  "replaces_token_id",
+  "actor",
+  "status",
+  "failure",
+  "token_id",
+);
+
 /** A sign-in, from the URL that the user is sent to until the token is stored. */
-export interface AuthRequestRow {
-  id: string;
-  tenant_id: string;
-  provider_row_id: string;
-  user_id: string | null;
-  agent_id: string | null;
-  data_key_id: string;
-  sealed: Buffer;
-  /** Of the provider when the sign-in started: the response belongs to that configuration. */
-  token_url: string;
-  client_id: string;
-  scopes: string[];
-  redirect_uri: string;
-  is_own_callback: boolean;
-  is_default: boolean;
-  replaces_token_id: string | null;
-  actor: string;
-  status: AuthRequestStatus;
-  failure: string | null;
-  token_id: string | null;
+export interface AuthRequestRow extends RowOf<typeof requestFields> {
   /** Computed with the clock of the database, which all servers share. */
   is_expired: boolean;
   status_age_ms: number;
@@ -54,12 +59,9 @@ export interface NewAuthRequest {
   lifeMs: number;
 }
 
-const columns = sql.raw(
-  "r.id, r.tenant_id, r.provider_row_id, r.user_id, r.agent_id, r.data_key_id, r.sealed, r.token_url, r.client_id, " +
-    "r.scopes, r.redirect_uri, r.is_own_callback, r.is_default, r.replaces_token_id, r.actor, r.status, r.failure, " +
-    "r.token_id, (r.expires_at <= now()) as is_expired, " +
-    "(extract(epoch from now() - r.status_since) * 1000)::float8 as status_age_ms",
-);
+const columns = sql`
+  ${selectList(requestFields, "r")}, (r.expires_at <= now()) as is_expired,
+  (extract(epoch from now() - r.status_since) * 1000)::float8 as status_age_ms`;
 
 /**
  * Starts a sign-in. If the token that it should replace was deleted meanwhile, it replaces none.
@@ -76,15 +78,15 @@ export async function insertAuthRequest(
     Buffer.from(JSON.stringify(secrets)),
     boundTo({ id: made.id, tenant_id: tenantId }),
   );
-  await sql`
+  await db
+    .query(sql`
     insert into oauth_requests (id, tenant_id, provider_row_id, user_id, agent_id, state_digest, data_key_id, sealed,
       token_url, client_id, scopes, redirect_uri, is_own_callback, is_default, replaces_token_id, actor, expires_at)
     values (${made.id}, ${tenantId}, ${made.provider.id}, ${userId}, ${agentId}, ${digestOf(secrets.state)}, ${keyId},
       ${sealed}, ${made.provider.token_url}, ${made.provider.client_id}, ${JSON.stringify(made.scopes)},
       ${made.redirectUri}, ${made.isOwnCallback}, ${made.isDefault},
       (select id from oauth_tokens where id = ${made.replacesTokenId}::uuid for key share), ${made.actor},
-      now() + ${made.lifeMs} * interval '1 millisecond')`
-    .execute(db.kysely)
+      now() + ${made.lifeMs} * interval '1 millisecond')`)
     .catch((error: unknown) => {
       const isGone = isForeignKeyViolation(error, "oauth_requests_provider_row_id_fkey");
       throw isGone ? errors.oauthProviderNotFound(made.provider.provider_id) : error;
@@ -101,7 +103,7 @@ export async function findSameRequest(
   lifeLeftMs: number,
 ): Promise<AuthRequestRow | undefined> {
   const { tenantId, userId, agentId } = made.subject;
-  const { rows } = await sql<AuthRequestRow>`
+  const { rows } = await db.query<AuthRequestRow>(sql`
     select ${columns} from oauth_requests r
      where r.tenant_id = ${tenantId} and r.provider_row_id = ${made.provider.id} and r.status = 'pending'
        and r.user_id is not distinct from ${userId} and r.agent_id is not distinct from ${agentId}
@@ -110,20 +112,20 @@ export async function findSameRequest(
        and r.token_url = ${made.provider.token_url} and r.client_id = ${made.provider.client_id}
        and r.replaces_token_id is not distinct from ${made.replacesTokenId}
        and (r.is_own_callback or r.user_id is null or r.actor = ${made.actor})
-     order by r.created_at desc limit 1`.execute(db.kysely);
+     order by r.created_at desc limit 1`);
   return rows[0];
 }
 
 export async function findAuthRequest(db: Db, id: string): Promise<AuthRequestRow | undefined> {
-  const { rows } = await sql<AuthRequestRow>`
-    select ${columns} from oauth_requests r where r.id = ${id}`.execute(db.kysely);
+  const { rows } = await db.query<AuthRequestRow>(sql`
+    select ${columns} from oauth_requests r where r.id = ${id}`);
   return rows[0];
 }
 
 /** Returns the request of a state, in any status. */
 export async function findRequestByState(db: Db, state: string): Promise<AuthRequestRow | undefined> {
-  const { rows } = await sql<AuthRequestRow>`
-    select ${columns} from oauth_requests r where r.state_digest = ${digestOf(state)}`.execute(db.kysely);
+  const { rows } = await db.query<AuthRequestRow>(sql`
+    select ${columns} from oauth_requests r where r.state_digest = ${digestOf(state)}`);
   return rows[0];
 }
 
@@ -134,24 +136,24 @@ export function openRequest(sealer: Sealer, row: AuthRequestRow): RequestSecrets
 
 /** Claims a request to finish it. Of all callers with its state one succeeds, once. */
 export async function claimAuthRequest(db: Db, id: string, owner: string): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     update oauth_requests set status = 'claimed', status_since = now(), claimed_by = ${owner}
-     where id = ${id} and status = 'pending' and expires_at > now() returning id`.execute(db.kysely);
+     where id = ${id} and status = 'pending' and expires_at > now() returning id`);
   return rows.length > 0;
 }
 
 /** Completes a claimed request. @returns false when it had ended before. */
 export async function completeAuthRequest(trx: Trx, id: string, tokenId: string): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await trx.query(sql`
     update oauth_requests set status = 'completed', status_since = now(), token_id = ${tokenId}
-     where id = ${id} and status = 'claimed' returning id`.execute(trx.kysely);
+     where id = ${id} and status = 'claimed' returning id`);
   return rows.length > 0;
 }
 
 export async function failAuthRequest(db: Db | Trx, id: string, failure: string): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     update oauth_requests set status = 'failed', status_since = now(), failure = ${failure}
-     where id = ${id} and status in ('pending', 'claimed') returning id`.execute(db.kysely);
+     where id = ${id} and status in ('pending', 'claimed') returning id`);
   return rows.length > 0;
 }
 
@@ -166,7 +168,7 @@ export async function failInterruptedSignIns(db: Db, by: { owner: string } | { a
     "owner" in by
       ? sql`starts_with(r.claimed_by, ${by.owner})`
       : sql`r.status_since < now() - ${by.afterMs} * interval '1 millisecond'`;
-  const { numAffectedRows } = await sql`
+  const { rowCount } = await db.query(sql`
     with failed as (
       update oauth_requests r set status = 'failed', status_since = now(), failure = 'interrupted'
        where r.status = 'claimed' and ${isGone} returning r.tenant_id, r.provider_row_id, r.user_id, r.agent_id, r.scopes
@@ -174,8 +176,8 @@ export async function failInterruptedSignIns(db: Db, by: { owner: string } | { a
     insert into oauth_token_events (id, tenant_id, provider_id, user_id, agent_id, event_type, reason, source, scopes, detail)
     select gen_random_uuid(), f.tenant_id, p.provider_id, f.user_id, f.agent_id, 'flow_failed', 'interrupted', 'callback',
            f.scopes, 'The server was interrupted while it finished the sign-in. Start it again.'
-      from failed f join oauth_providers p on p.id = f.provider_row_id`.execute(db.kysely);
-  return Number(numAffectedRows ?? 0);
+      from failed f join oauth_providers p on p.id = f.provider_row_id`);
+  return rowCount;
 }
 
 /** The state has 256 random bits, so its hash needs no salt. */

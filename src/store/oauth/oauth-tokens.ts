@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import type { SealedColumn, Sealer } from "../secrets/seal.ts";
 import type { ProviderRow } from "./oauth-providers.ts";
+import { oauthTokensTable } from "./tables.ts";
 
 /**
  * The owner of a token within a workspace. With user and agent: the user's token for that agent only. Without a user: the
@@ -29,30 +31,32 @@ export interface IssuedToken {
 /** The sealed part of a token. */
 export type TokenSecrets = Pick<IssuedToken, "accessToken" | "refreshToken" | "metadata">;
 
-export interface TokenRow {
-  id: string;
-  tenant_id: string;
-  provider_row_id: string;
+const tokenFields = pick(
+  oauthTokensTable,
+  "id",
+  "tenant_id",
+  "provider_row_id",
+  "user_id",
+  "agent_id",
+  "data_key_id",
+  "sealed",
+  "token_url",
+  "client_id",
+  "scopes",
+  "account_label",
+  "is_default",
+  "is_dead",
+  "expires_at",
+  "generation",
+  "created_at",
+  "updated_at",
+);
+
+export interface TokenRow extends RowOf<typeof tokenFields> {
   /** The chosen name of its provider. */
   provider_id: string;
-  user_id: string | null;
-  agent_id: string | null;
-  data_key_id: string;
-  sealed: Buffer;
-  /** Issuer and client of the token: its refresh token is sent nowhere else. */
-  token_url: string;
-  client_id: string;
-  scopes: string[];
-  account_label: string | null;
-  is_default: boolean;
-  /** The provider rejects it for good: only a new consent helps. */
-  is_dead: boolean;
-  expires_at: Date | null;
   /** Computed with the clock of the database, which all servers share; null: it does not expire. */
   life_left_ms: number | null;
-  generation: number;
-  created_at: Date;
-  updated_at: Date;
 }
 
 export const sealedTokens: SealedColumn = {
@@ -61,11 +65,9 @@ export const sealedTokens: SealedColumn = {
   boundTo: (row) => boundTo(row as unknown as TokenRow),
 };
 
-export const tokenColumns = sql.raw(
-  "t.id, t.tenant_id, t.provider_row_id, p.provider_id, t.user_id, t.agent_id, t.data_key_id, t.sealed, t.token_url, " +
-    "t.client_id, t.scopes, t.account_label, t.is_default, t.is_dead, t.expires_at, " +
-    "(extract(epoch from t.expires_at - now()) * 1000)::float8 as life_left_ms, t.generation, t.created_at, t.updated_at",
-);
+export const tokenColumns = sql`
+  ${selectList(tokenFields, "t")}, p.provider_id,
+  (extract(epoch from t.expires_at - now()) * 1000)::float8 as life_left_ms`;
 
 /** Returns the secrets of a token. @throws SealError when the row was changed by hand, or the master key is another one. */
 export function openToken(sealer: Sealer, row: TokenRow): TokenSecrets {
@@ -82,7 +84,7 @@ export async function findUsableTokens(
   { tenantId, userId, agentId }: Subject,
   providerRowId: string,
 ): Promise<TokenRow[]> {
-  const { rows } = await sql<TokenRow>`
+  const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns}
       from oauth_tokens t
       join oauth_providers p on p.id = t.provider_row_id
@@ -93,16 +95,14 @@ export async function findUsableTokens(
          (t.user_id = ${userId}::text and (t.agent_id is null or t.agent_id = ${agentId}::text))
          or (c.id is not null and (t.user_id is null or t.user_id = ${userId}::text or ${userId}::text is null))
        )
-     order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id`.execute(
-    db.kysely,
-  );
+     order by (c.id is not null) desc, (t.agent_id is not null) desc, t.is_default desc, t.created_at desc, t.id`);
   return rows;
 }
 
 export async function findToken(db: Db | Trx, tenantId: string, id: string): Promise<TokenRow | undefined> {
-  const { rows } = await sql<TokenRow>`
+  const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
-     where t.id = ${id} and t.tenant_id = ${tenantId}`.execute(db.kysely);
+     where t.id = ${id} and t.tenant_id = ${tenantId}`);
   return rows[0];
 }
 
@@ -111,34 +111,34 @@ export async function listTokens(
   db: Db | Trx,
   { tenantId, userId, providerId }: { tenantId: string; userId: string; providerId: string | null },
 ): Promise<TokenRow[]> {
-  const { rows } = await sql<TokenRow>`
+  const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
      where t.tenant_id = ${tenantId} and t.user_id = ${userId} and p.provider_id = coalesce(${providerId}, p.provider_id)
-     order by t.created_at desc, t.id`.execute(db.kysely);
+     order by t.created_at desc, t.id`);
   return rows;
 }
 
 /** Returns every token of a provider, in every workspace of its organization. */
 export async function listTokensOfProvider(db: Db, providerRowId: string): Promise<TokenRow[]> {
-  const { rows } = await sql<TokenRow>`
+  const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
-     where t.provider_row_id = ${providerRowId} order by t.id`.execute(db.kysely);
+     where t.provider_row_id = ${providerRowId} order by t.id`);
   return rows;
 }
 
 /** Returns every token of a workspace, of any owner. */
 export async function listTokensIn(db: Db | Trx, tenantId: string): Promise<TokenRow[]> {
-  const { rows } = await sql<TokenRow>`
+  const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
-     where t.tenant_id = ${tenantId} order by t.id`.execute(db.kysely);
+     where t.tenant_id = ${tenantId} order by t.id`);
   return rows;
 }
 
 export async function listWorkspaceTokens(db: Db, tenantId: string, providerType: string): Promise<TokenRow[]> {
-  const { rows } = await sql<TokenRow>`
+  const { rows } = await db.query<TokenRow>(sql`
     select ${tokenColumns} from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
      where t.tenant_id = ${tenantId} and t.user_id is null and t.agent_id is null and p.provider_type = ${providerType}
-     order by t.id`.execute(db.kysely);
+     order by t.id`);
   return rows;
 }
 
@@ -147,10 +147,10 @@ export async function findProvidersWithToken(
   db: Db,
   { tenantId, userId, providerIds }: { tenantId: string; userId: string; providerIds: readonly string[] },
 ): Promise<Set<string>> {
-  const { rows } = await sql<{ provider_id: string }>`
+  const { rows } = await db.query<{ provider_id: string }>(sql`
     select distinct p.provider_id from oauth_tokens t join oauth_providers p on p.id = t.provider_row_id
      where t.tenant_id = ${tenantId} and t.user_id = ${userId} and not t.is_dead
-       and p.provider_id = any(${[...providerIds]}::text[])`.execute(db.kysely);
+       and p.provider_id = any(${[...providerIds]}::text[])`);
   return new Set(rows.map(({ provider_id }) => provider_id));
 }
 
@@ -176,23 +176,23 @@ export async function saveToken(trx: Trx, sealer: Sealer, kept: TokenToSave): Pr
   const { keyId, sealed } = sealToken(sealer, { id, tenant_id: tenantId }, token);
   const { scopes, accountLabel } = token;
   if (replaced === undefined) {
-    await sql`
+    await trx
+      .query(sql`
       insert into oauth_tokens (id, tenant_id, provider_row_id, user_id, agent_id, data_key_id, sealed, token_url,
         client_id, scopes, account_label, expires_at)
       values (${id}, ${tenantId}, ${provider.id}, ${userId}, ${agentId}, ${keyId}, ${sealed}, ${provider.token_url},
-        ${provider.client_id}, ${JSON.stringify(scopes)}, ${accountLabel}, ${expiryOf(token)})`
-      .execute(trx.kysely)
+        ${provider.client_id}, ${JSON.stringify(scopes)}, ${accountLabel}, ${expiryOf(token)})`)
       .catch((error: unknown) => {
         const isGone = isForeignKeyViolation(error, "oauth_tokens_provider_row_id_fkey");
         throw isGone ? errors.oauthProviderNotFound(provider.provider_id) : error;
       });
   } else {
-    await sql`
+    await trx.query(sql`
       update oauth_tokens set data_key_id = ${keyId}, sealed = ${sealed}, token_url = ${provider.token_url},
           client_id = ${provider.client_id}, scopes = ${JSON.stringify(scopes)},
           account_label = coalesce(${accountLabel}, account_label), expires_at = ${expiryOf(token)}, is_dead = false,
           generation = generation + 1, refresh_until = null, updated_at = now()
-       where id = ${id}`.execute(trx.kysely);
+       where id = ${id}`);
   }
   if (isDefault) await makeDefault(trx, id);
   return id;
@@ -204,22 +204,22 @@ async function lockReplaced(
   { subject, provider, replacesTokenId }: TokenToSave,
 ): Promise<string | undefined> {
   if (replacesTokenId === null) return undefined;
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await trx.query<{ id: string }>(sql`
     select id from oauth_tokens
      where id = ${replacesTokenId} and tenant_id = ${subject.tenantId} and provider_row_id = ${provider.id}
        and user_id is not distinct from ${subject.userId} and agent_id is not distinct from ${subject.agentId}
-       for update`.execute(trx.kysely);
+       for update`);
   return rows[0]?.id;
 }
 
 /** Makes a token the default among those of its subject and provider. */
 export async function makeDefault(db: Db | Trx, id: string): Promise<void> {
-  await sql`
+  await db.query(sql`
     update oauth_tokens t set is_default = (t.id = chosen.id)
       from oauth_tokens chosen
      where chosen.id = ${id} and t.tenant_id = chosen.tenant_id and t.provider_row_id = chosen.provider_row_id
        and t.user_id is not distinct from chosen.user_id and t.agent_id is not distinct from chosen.agent_id
-       and t.is_default <> (t.id = chosen.id)`.execute(db.kysely);
+       and t.is_default <> (t.id = chosen.id)`);
 }
 
 /** Changes the label or the default flag of a token. @param change null: unchanged. */
@@ -228,16 +228,16 @@ export async function labelToken(
   id: string,
   change: { accountLabel: string | null; isDefault: boolean | null },
 ): Promise<void> {
-  await sql`
+  await db.query(sql`
     update oauth_tokens set account_label = coalesce(${change.accountLabel}, account_label),
         is_default = coalesce(${change.isDefault}, is_default), updated_at = now()
-     where id = ${id}`.execute(db.kysely);
+     where id = ${id}`);
   if (change.isDefault === true) await makeDefault(db, id);
 }
 
 /** Deletes a token. @returns false when it was already deleted. */
 export async function deleteToken(db: Db | Trx, id: string): Promise<boolean> {
-  const { rows } = await sql`delete from oauth_tokens where id = ${id} returning id`.execute(db.kysely);
+  const { rows } = await db.query(sql`delete from oauth_tokens where id = ${id} returning id`);
   return rows.length > 0;
 }
 
@@ -250,35 +250,35 @@ export async function claimRefresh(
   row: TokenRow,
   { owner, leaseMs }: { owner: string; leaseMs: number },
 ): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     update oauth_tokens set refresh_until = now() + ${leaseMs} * interval '1 millisecond', refresh_owner = ${owner}
      where id = ${row.id} and generation = ${row.generation} and not is_dead
-       and (refresh_until is null or refresh_until < now()) returning id`.execute(db.kysely);
+       and (refresh_until is null or refresh_until < now()) returning id`);
   return rows.length > 0;
 }
 
 /** Ends a refresh without a result, so that the next one need not wait. */
 export async function releaseRefresh(db: Db, row: TokenRow): Promise<void> {
-  await sql`update oauth_tokens set refresh_until = null where id = ${row.id} and generation = ${row.generation}`.execute(
-    db.kysely,
+  await db.query(
+    sql`update oauth_tokens set refresh_until = null where id = ${row.id} and generation = ${row.generation}`,
   );
 }
 
 /** Stores the result of a refresh. @returns false when the token was deleted or replaced meanwhile. */
 export async function storeRefreshed(db: Db, sealer: Sealer, row: TokenRow, token: IssuedToken): Promise<boolean> {
   const { keyId, sealed } = sealToken(sealer, row, token);
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     update oauth_tokens set data_key_id = ${keyId}, sealed = ${sealed}, scopes = ${JSON.stringify(token.scopes)},
         expires_at = ${expiryOf(token)}, generation = generation + 1, refresh_until = null, updated_at = now()
-     where id = ${row.id} and generation = ${row.generation} returning id`.execute(db.kysely);
+     where id = ${row.id} and generation = ${row.generation} returning id`);
   return rows.length > 0;
 }
 
 /** Marks a token that its provider rejects for good. @returns false when it was replaced meanwhile. */
 export async function markDead(db: Db | Trx, row: TokenRow): Promise<boolean> {
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     update oauth_tokens set is_dead = true, refresh_until = null, updated_at = now()
-     where id = ${row.id} and generation = ${row.generation} and not is_dead returning id`.execute(db.kysely);
+     where id = ${row.id} and generation = ${row.generation} and not is_dead returning id`);
   return rows.length > 0;
 }
 

@@ -1,5 +1,5 @@
-import { type RawBuilder, sql } from "kysely";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 
 /**
  * The end of a `with` list that enqueues every deployment in the rows of an earlier CTE (`source`, with `deployment_id`),
@@ -8,9 +8,9 @@ import type { Db, Trx } from "../engine/database.ts";
  * Ordered, so that two statements that enqueue the same deployments wait for each other instead of deadlocking.
  * @param options.unless a boolean column of `source`: its rows are not enqueued.
  */
-export function enqueued(source: string, { unless }: { unless?: string } = {}): RawBuilder<unknown> {
-  const rows = sql.table(source);
-  const wanted = unless === undefined ? rows : sql`${rows} where not ${sql.ref(unless)}`;
+export function enqueued(source: string, { unless }: { unless?: string } = {}): Sql {
+  const rows = sql.identifier(source);
+  const wanted = unless === undefined ? rows : sql`${rows} where not ${sql.identifier(unless)}`;
   return sql`due as (
       insert into reconcile_queue (deployment_id, run_at)
       select distinct deployment_id, now() from ${wanted} order by deployment_id
@@ -21,9 +21,9 @@ export function enqueued(source: string, { unless }: { unless?: string } = {}): 
 
 /** Enqueues a deployment in a statement of its own and wakes the reconcilers. */
 export async function enqueueAndWake(db: Db | Trx, deploymentId: string): Promise<void> {
-  await sql`
+  await db.query(sql`
     with source as (select ${deploymentId}::uuid as deployment_id),
     ${enqueued("source")}
-    select 1`.execute(db.kysely);
+    select 1`);
   if ("changes" in db) db.changes.wake();
 }

@@ -1,8 +1,8 @@
-import { type RawBuilder, sql } from "kysely";
 import { backOffMaxMs, backOffMinMs } from "../../domain/limits.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 
 /**
  * A claim on the keyed queue of deployments to reconcile, which has one row per deployment, however often it is enqueued.
@@ -20,7 +20,7 @@ export interface Claim {
 const clockApartMsMax = 30_000;
 
 /** Condition: the database's clock shows the time that this server expects. Otherwise it was set, and deadlines shift within a second. */
-export const isClockInSync = (db: Db): RawBuilder<boolean> =>
+export const isClockInSync = (db: Db): Sql =>
   sql`abs(extract(epoch from now() - ${db.now()}::timestamptz)) < ${clockApartMsMax / 1_000}::float8`;
 
 type ClaimKey = { deploymentId: string; owner: string; generation: number };
@@ -38,7 +38,7 @@ export function enqueueSql(deploymentId: string, runAt: Date | null = null) {
 
 /** Enqueues a deployment, now or for a time; an earlier time that is already set stays. */
 export async function enqueue(db: Db | Trx, deploymentId: string, options: { runAt?: Date } = {}): Promise<void> {
-  await enqueueSql(deploymentId, options.runAt).execute(db.kysely);
+  await db.query(enqueueSql(deploymentId, options.runAt));
 }
 
 /**
@@ -48,7 +48,7 @@ export async function enqueue(db: Db | Trx, deploymentId: string, options: { run
  */
 export async function claim(db: Db, worker: { owner: string; limit: number; leaseMs: number }): Promise<Claim[]> {
   const isKnown = isClockInSync(db);
-  const { rows } = await sql<Claim>`
+  const { rows } = await db.query<Claim>(sql`
     with abandoned as (
       select deployment_id, lease_until as since from reconcile_queue where lease_owner is not null and lease_until < now() and ${isKnown}
        order by lease_until limit ${worker.limit} for update skip locked
@@ -63,7 +63,7 @@ export async function claim(db: Db, worker: { owner: string; limit: number; leas
            lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
            attempts = case when lease_owner is null then attempts else attempts + 1 end
       from chosen c where q.deployment_id = c.deployment_id
-    returning q.deployment_id as "deploymentId", q.generation, q.attempts`.execute(db.kysely);
+    returning q.deployment_id as "deploymentId", q.generation, q.attempts`);
   return rows;
 }
 
@@ -72,10 +72,10 @@ export async function heartbeat(
   db: Db,
   worker: { owner: string; deploymentIds: string[]; leaseMs: number },
 ): Promise<string[]> {
-  const { rows } = await sql<{ deployment_id: string }>`
+  const { rows } = await db.query<{ deployment_id: string }>(sql`
     update reconcile_queue set lease_until = now() + ${worker.leaseMs} * interval '1 millisecond'
      where deployment_id = any(${worker.deploymentIds}::uuid[]) and starts_with(lease_owner, ${`${worker.owner}/`})
-    returning deployment_id`.execute(db.kysely);
+    returning deployment_id`);
   const held = new Set(rows.map((row) => row.deployment_id));
   return worker.deploymentIds.filter((id) => !held.has(id));
 }
@@ -100,7 +100,7 @@ export const settlePass = batched(
         duration_ms: Math.round(outcome.durationMs),
       },
     }));
-    const { rows } = await sql<{ deployment_id: string; holder: string }>`
+    const { rows } = await db.query<{ deployment_id: string; holder: string }>(sql`
       with ended as (
         select * from jsonb_to_recordset(${JSON.stringify(ended)}::jsonb)
           as e (deployment_id uuid, holder text, retry_at timestamptz, outcome jsonb)
@@ -111,7 +111,7 @@ export const settlePass = batched(
         from ended e
        where q.deployment_id = any(${passes.map(({ deploymentId }) => deploymentId)}::uuid[])
          and q.deployment_id = e.deployment_id and q.lease_owner = e.holder
-      returning q.deployment_id, e.holder`.execute(db.kysely);
+      returning q.deployment_id, e.holder`);
     const held = new Set(rows.map((row) => row.deployment_id + row.holder));
     return ended.map((one) => held.has(one.deployment_id + one.holder));
   },
@@ -124,7 +124,7 @@ export const settlePass = batched(
  */
 export async function failPass(db: Db, pass: ClaimKey & { because: string; durationMs: number }): Promise<boolean> {
   const failure = { kind: "failed", because: sanitizeText(pass.because), duration_ms: Math.round(pass.durationMs) };
-  const { rows } = await sql`
+  const { rows } = await db.query(sql`
     update reconcile_queue
        set lease_owner = null, lease_until = null, attempts = attempts + 1,
            run_at = least(
@@ -132,7 +132,7 @@ export async function failPass(db: Db, pass: ClaimKey & { because: string; durat
                    * interval '1 millisecond',
              case when run_at is not null then now() + ${backOffMinMs}::float8 * interval '1 millisecond' end),
            outcomes = ${withOutcome(sql`${JSON.stringify(failure)}::jsonb`)}
-     where ${isHeldBy(pass)} returning 1`.execute(db.kysely);
+     where ${isHeldBy(pass)} returning 1`);
   return rows.length > 0;
 }
 
@@ -141,23 +141,21 @@ export async function failPass(db: Db, pass: ClaimKey & { because: string; durat
  * another worker has the lease, that worker does the same.
  */
 export async function dropFromQueue(db: Db, pass: ClaimKey): Promise<void> {
-  await sql`delete from reconcile_queue where ${isHeldBy(pass)}`.execute(db.kysely);
+  await db.query(sql`delete from reconcile_queue where ${isHeldBy(pass)}`);
 }
 
 /** Returns when the next deployment becomes due, as far as known now; null: none. */
 export async function nextRunAt(db: Db): Promise<Date | null> {
-  const { rows } = await sql<{ at: Date | null }>`
+  const { rows } = await db.query<{ at: Date | null }>(sql`
     select least((select min(run_at) from reconcile_queue where lease_owner is null and run_at is not null),
-                 (select min(lease_until) from reconcile_queue where lease_owner is not null)) as at`.execute(
-    db.kysely,
-  );
+                 (select min(lease_until) from reconcile_queue where lease_owner is not null)) as at`);
   return rows[0]?.at ?? null;
 }
 
 const isHeldBy = (pass: ClaimKey) =>
   sql`deployment_id = ${pass.deploymentId} and lease_owner = ${`${pass.owner}/${pass.generation}`}`;
 
-function withOutcome(outcome: RawBuilder<unknown>) {
+function withOutcome(outcome: Sql) {
   return sql`jsonb_path_query_array(
              jsonb_build_array(${outcome} || jsonb_build_object('at', now())) || outcomes,
              ${sql.raw(`'$[0 to ${outcomesMax - 1}]'`)})`;

@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { failInterruptedSignIns } from "../oauth/oauth-requests.ts";
 
 /**
@@ -9,7 +9,7 @@ import { failInterruptedSignIns } from "../oauth/oauth-requests.ts";
  */
 export async function takeOverLeases(db: Db, installation: string): Promise<void> {
   const mine = `${installation}:`;
-  await sql`
+  await db.query(sql`
     with left_builds as (
       update builds set lease_until = least(lease_until, now() - interval '1 second')
        where status = 'running' and starts_with(owner, ${mine}) returning deployment_id
@@ -24,6 +24,6 @@ export async function takeOverLeases(db: Db, installation: string): Promise<void
       update webhook_deliveries set lease_owner = null, lease_until = null
        where lease_owner is not null and starts_with(lease_owner, ${mine})
     )
-    select 1`.execute(db.kysely);
+    select 1`);
   await failInterruptedSignIns(db, { owner: mine });
 }

@@ -1,5 +1,5 @@
-import { sql } from "kysely";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
 import { isClockInSync } from "./reconcile-queue.ts";
 
@@ -17,7 +17,7 @@ const pauseMinMs = 10_000;
  * @returns how long no server polled, in ms; usually 0.
  */
 export async function recordServerActivity(db: Db): Promise<number> {
-  const { rows } = await sql<{ ms: number }>`
+  const { rows } = await db.query<{ ms: number }>(sql`
     with before as (
       select worked_at from clock where ${isClockInSync(db)} for update
     ), pause as (
@@ -29,6 +29,6 @@ export async function recordServerActivity(db: Db): Promise<number> {
       update clock set worked_at = greatest(clock.worked_at, now()),
                        resumed_at = case when exists (select from pause) then now() else resumed_at end from before
     )
-    select (extract(epoch from length) * 1000)::float8 as ms from pause`.execute(db.kysely);
+    select (extract(epoch from length) * 1000)::float8 as ms from pause`);
   return Math.round(rows[0]?.ms ?? 0);
 }

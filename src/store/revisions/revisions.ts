@@ -1,38 +1,42 @@
-import { type RawBuilder, sql } from "kysely";
-import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
-import type { RevisionStatus, RevisionTrigger } from "../../contract/revisions/revision.ts";
+import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import { canMoveRevision } from "../../domain/revision-status.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
-import type { Sizes } from "../../domain/tiers.ts";
 import { assigned, assignmentColumns, type NewAssignment } from "../data-plane/assignments.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 import type { FaultPoint } from "../engine/fault-points.ts";
+import { type Sql, sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import { enqueued } from "../queue/enqueue.ts";
 import { type AuditNote, auditColumns, auditedRows } from "../tenants/audit.ts";
+import { revisionsTable } from "./tables.ts";
 
-export interface RevisionRow {
-  id: string;
-  tenant_id: string;
-  deployment_id: string;
-  status: RevisionStatus;
-  status_message: string | null;
-  status_since: Date;
-  deadline_at: Date | null;
-  source: SourceKind;
-  source_config: SourceConfig;
-  source_revision_config: SourceRevisionConfig;
-  secret_set_id: string | null;
-  secret_references: { name: string; secret_name: string; secret_key: string }[] | null;
-  sizes: Sizes | null;
-  artifact_id: string | null;
-  artifact_key: string | null;
-  redeploy_of: string | null;
-  triggered_by: RevisionTrigger;
-  image_version: string | null;
-  tracked_packages: string[] | null;
-  created_at: Date;
-  updated_at: Date;
+const revisionFields = pick(
+  revisionsTable,
+  "id",
+  "tenant_id",
+  "deployment_id",
+  "status",
+  "status_message",
+  "status_since",
+  "deadline_at",
+  "source",
+  "source_config",
+  "source_revision_config",
+  "secret_set_id",
+  "secret_references",
+  "sizes",
+  "artifact_id",
+  "artifact_key",
+  "redeploy_of",
+  "triggered_by",
+  "image_version",
+  "tracked_packages",
+  "created_at",
+  "updated_at",
+);
+
+export interface RevisionRow extends RowOf<typeof revisionFields> {
   /** How its replicas replace the previous ones; null until there is an artifact. */
   rollout: "rolling" | "handover" | null;
   artifact_digest: string | null;
@@ -61,28 +65,22 @@ export interface NewRevision
   traceparent: string | null;
 }
 
-export const revisionColumns = sql.raw(
-  [
-    "r.id, r.tenant_id, r.deployment_id, r.status, r.status_message, r.status_since, r.deadline_at, r.source",
-    "r.source_config, r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key",
-    "r.redeploy_of, r.triggered_by, r.image_version, r.tracked_packages, r.created_at, r.updated_at",
-    ...[
-      ["rollout", "rollout"],
-      ["digest", "artifact_digest"],
-      ["builder", "builder_version"],
-    ].map(([key, name]) => `(select a.manifest ->> '${key}' from artifacts a where a.id = r.artifact_id) as ${name}`),
-  ].join(", "),
-) as RawBuilder<unknown>;
+const ofManifest = (key: "rollout" | "digest" | "builder") =>
+  sql`(select a.manifest ->> ${sql.literal(key)} from artifacts a where a.id = r.artifact_id)`;
+
+export const revisionColumns = sql`
+  ${selectList(revisionFields, "r")}, ${ofManifest("rollout")} as rollout, ${ofManifest("digest")} as artifact_digest,
+  ${ofManifest("builder")} as builder_version`;
 
 /** Condition on rows of `revisions` under an alias: the status is not final. Written exactly like the index `revisions_unsettled`. */
-export const isUnsettled = (alias: string): RawBuilder<boolean> =>
-  sql`${sql.ref(`${alias}.status`)} in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')`;
+export const isUnsettled = (alias: string): Sql =>
+  sql`${sql.identifier(`${alias}.status`)} in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')`;
 
 /**
  * CTE body that writes the CREATING revisions of the rows of an earlier CTE (`source`, with `deployment_id`, `tenant_id`
  * and `revision`, a NewRevision as JSON).
  */
-export function insertedRevision(source: string): RawBuilder<unknown> {
+export function insertedRevision(source: string): Sql {
   return sql`
       insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
         source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
@@ -90,7 +88,7 @@ export function insertedRevision(source: string): RawBuilder<unknown> {
       select r.id, s.tenant_id, s.deployment_id, 'CREATING', r.deadline_at, r.source, r.source_config,
              r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key,
              r.redeploy_of, r.triggered_by, r.tracked_packages, r.traceparent
-        from ${sql.table(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
+        from ${sql.identifier(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
 }
 
 /** Returns the columns to insert. They have the names of the table's columns, so no second list is needed. */
@@ -102,18 +100,16 @@ export async function findRevision(
   tenantId: string,
   path: { deploymentId: string; revisionId: string },
 ): Promise<RevisionRow | undefined> {
-  const { rows } = await sql<RevisionRow>`
+  const { rows } = await db.query<RevisionRow>(sql`
     select ${revisionColumns} from revisions r
-     where r.id = ${path.revisionId} and r.deployment_id = ${path.deploymentId} and r.tenant_id = ${tenantId}`.execute(
-    db.kysely,
-  );
+     where r.id = ${path.revisionId} and r.deployment_id = ${path.deploymentId} and r.tenant_id = ${tenantId}`);
   return rows[0];
 }
 
 /** Returns a revision of any tenant, for workers. */
 export const readRevision = batched(async (db, ids: string[]): Promise<(RevisionRow | undefined)[]> => {
-  const { rows } = await sql<RevisionRow>`
-    select ${revisionColumns} from revisions r where r.id = any(${ids}::uuid[])`.execute(db.kysely);
+  const { rows } = await db.query<RevisionRow>(sql`
+    select ${revisionColumns} from revisions r where r.id = any(${ids}::uuid[])`);
   return ids.map((id) => rows.find((row) => row.id === id));
 });
 
@@ -124,11 +120,11 @@ export async function listRevisions(
   deploymentId: string,
   page: { statuses: string[] | null; limit: number; offset: number },
 ): Promise<RevisionRow[]> {
-  const { rows } = await sql<RevisionRow>`
+  const { rows } = await db.query<RevisionRow>(sql`
     select ${revisionColumns} from revisions r
      where r.deployment_id = ${deploymentId} and r.tenant_id = ${tenantId}
        and (${page.statuses}::text[] is null or r.status = any(${page.statuses}::text[]))
-     order by r.seq desc limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by r.seq desc limit ${page.limit} offset ${page.offset}`);
   return rows;
 }
 
@@ -186,7 +182,7 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
     ...(assignment === "proven" ? { proven: true } : assignment && assignmentColumns(assignment)),
     ...(audit && auditColumns(audit)),
   }));
-  const { rows } = await sql<{ n: number }>`
+  const { rows } = await db.query<{ n: number }>(sql`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
         as w (n integer, id uuid, "from" text, "to" text, because text, message text, deadline_at timestamptz, by_pass boolean,
@@ -216,14 +212,14 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
       select a.deployment_id, a.tenant_id, a.listener_id, a.op, jsonb_set(a.spec, '{serving}', a.spec -> 'target')
         from moved m join assignments a on a.deployment_id = m.deployment_id where m.proven
     ), ${assigned("desired")}, ${enqueued("moved", { unless: "by_pass" })}
-    select n from moved`.execute(db.kysely);
+    select n from moved`);
   const moved = new Set(rows.map(({ n }) => n));
   return moves.map((_, n) => moved.has(n));
 });
 
 /** Moves superseded revisions QUEUED -> SKIPPED in one statement. */
 export async function skipRevisions(db: Db, revisionIds: string[], supersededBy: string): Promise<void> {
-  await sql`
+  await db.query(sql`
     with moved as (
       update revisions set status = 'SKIPPED', status_since = now(), deadline_at = null, updated_at = now(),
              status_message = ${`Superseded by revision ${supersededBy} while waiting in the queue.`}
@@ -234,7 +230,7 @@ export async function skipRevisions(db: Db, revisionIds: string[], supersededBy:
       select tenant_id, deployment_id, id, 'revision.status',
              ${JSON.stringify({ from: "QUEUED", to: "SKIPPED", because: "superseded" })} from moved
     )
-    select 1`.execute(db.kysely);
+    select 1`);
   db.reached("revisions skipped");
   db.changes.wakeWatchers();
 }
@@ -268,7 +264,7 @@ export async function interruptRevision(
 
 /** Returns whether any revision uses an artifact, which must then be kept. */
 export async function isArtifactUsed(db: Db | Trx, artifactId: string): Promise<boolean> {
-  const { rows } = await sql`select 1 from revisions where artifact_id = ${artifactId} limit 1`.execute(db.kysely);
+  const { rows } = await db.query(sql`select 1 from revisions where artifact_id = ${artifactId} limit 1`);
   return rows.length > 0;
 }
 
@@ -303,8 +299,6 @@ export async function postponeDeadline(
   { id, status }: { id: string; status: RevisionStatus },
   until: Date,
 ): Promise<void> {
-  await sql`
-    update revisions set deadline_at = ${until} where id = ${id} and status = ${status} and deadline_at < ${until}`.execute(
-    db.kysely,
-  );
+  await db.query(sql`
+    update revisions set deadline_at = ${until} where id = ${id} and status = ${status} and deadline_at < ${until}`);
 }

@@ -1,8 +1,8 @@
-import { sql } from "kysely";
 import { sealedGithubApp } from "../code-hosts/github-app.ts";
 import { sealedIntegrations } from "../code-hosts/integrations.ts";
 import { sealedPasswords } from "../deployments/deployment-databases.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { sealedProviders } from "../oauth/oauth-providers.ts";
 import { sealedTokens } from "../oauth/oauth-tokens.ts";
 import { sealedWebhooks } from "../webhooks/webhooks.ts";
@@ -25,8 +25,8 @@ const pageRows = 200;
 
 /** Creates a new data key when the newest one is older than `days`. @returns whether it did. */
 export async function renewDataKey(db: Db, sealer: Sealer, { days }: { days: number }): Promise<boolean> {
-  const { rows } = await sql`
-    select 1 from data_keys having max(created_at) < now() - ${days} * interval '1 day'`.execute(db.kysely);
+  const { rows } = await db.query(sql`
+    select 1 from data_keys having max(created_at) < now() - ${days} * interval '1 day'`);
   if (rows.length === 0) return false;
   await sealer.rotateDataKey();
   return true;
@@ -65,12 +65,12 @@ interface StaleRow extends Record<string, unknown> {
 
 async function findStale(db: Db, sealer: Sealer, place: SealedColumn, after: string): Promise<StaleRow[]> {
   const { table, id, keyColumn, column, boundBy } = place;
-  const { rows } = await sql<StaleRow>`
-    select ${sql.ref(id)}::text as row_id, ${sql.ref(keyColumn)} as key_id, ${sql.ref(column)} as sealed,
-           ${sql.join(boundBy.map((name) => sql.ref(name)))}
-      from ${sql.table(table)}
-     where ${sql.ref(keyColumn)} <> ${sealer.activeKeyId} and ${sql.ref(id)}::text > ${after}
-     order by ${sql.ref(id)}::text limit ${pageRows}`.execute(db.kysely);
+  const { rows } = await db.query<StaleRow>(sql`
+    select ${sql.identifier(id)}::text as row_id, ${sql.identifier(keyColumn)} as key_id, ${sql.identifier(column)} as sealed,
+           ${sql.join(boundBy.map((name) => sql.identifier(name)))}
+      from ${sql.identifier(table)}
+     where ${sql.identifier(keyColumn)} <> ${sealer.activeKeyId} and ${sql.identifier(id)}::text > ${after}
+     order by ${sql.identifier(id)}::text limit ${pageRows}`);
   return rows;
 }
 
@@ -86,8 +86,8 @@ async function resealOne(db: Db, sealer: Sealer, place: SealedColumn, row: Stale
     throw error;
   }
   const { keyId, sealed } = sealer.seal(plaintext, boundTo);
-  await sql`
-    update ${sql.table(table)} set ${sql.ref(keyColumn)} = ${keyId}, ${sql.ref(column)} = ${sealed}
-     where ${sql.ref(id)} = ${row.row_id} and ${sql.ref(column)} = ${row.sealed}`.execute(db.kysely);
+  await db.query(sql`
+    update ${sql.identifier(table)} set ${sql.identifier(keyColumn)} = ${keyId}, ${sql.identifier(column)} = ${sealed}
+     where ${sql.identifier(id)} = ${row.row_id} and ${sql.identifier(column)} = ${row.sealed}`);
   return true;
 }

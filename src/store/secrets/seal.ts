@@ -8,8 +8,8 @@ import {
   randomBytes,
   randomUUID,
 } from "node:crypto";
-import { sql } from "kysely";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 
 /** A sealed value, and the id of the data key that opens it. `sealed` = version, nonce, tag, ciphertext (AES-256-GCM). */
 export interface Sealed {
@@ -123,16 +123,21 @@ class KeyRing {
   /** Creates the first key. Of servers that start together, one creates it; the others wait for its commit and find it. */
   async ensureFirst(): Promise<void> {
     await this.#db.transaction(async (trx) => {
-      await sql`lock table data_keys in share row exclusive mode`.execute(trx.kysely);
-      const { rows } = await sql`select 1 from data_keys limit 1`.execute(trx.kysely);
+      await trx.query(sql`lock table data_keys in share row exclusive mode`);
+      const { rows } = await trx.query(sql`select 1 from data_keys limit 1`);
       if (rows.length === 0) await this.#insert(trx);
     });
   }
 
   async refresh(): Promise<void> {
-    const { rows } = await sql<{ id: string; wrapped: Buffer; master_key_id: string; is_settled: boolean }>`
+    const { rows } = await this.#db.query<{
+      id: string;
+      wrapped: Buffer;
+      master_key_id: string;
+      is_settled: boolean;
+    }>(sql`
       select id, wrapped, master_key_id, created_at <= now() - ${this.#activationMs} * interval '1 millisecond' as is_settled
-        from data_keys order by created_at desc, id`.execute(this.#db.kysely);
+        from data_keys order by created_at desc, id`);
     for (const row of rows) {
       if (!this.#keys.has(row.id)) this.#keys.set(row.id, createSecretKey(this.#unwrap(row)));
     }
@@ -142,7 +147,7 @@ class KeyRing {
 
   async rotate(): Promise<string> {
     const id = await this.#db.transaction(async (trx) => {
-      await sql`update data_keys set retired_at = now() where retired_at is null`.execute(trx.kysely);
+      await trx.query(sql`update data_keys set retired_at = now() where retired_at is null`);
       return this.#insert(trx);
     });
     await this.refresh();
@@ -154,13 +159,13 @@ class KeyRing {
     const previous = this.#previous;
     if (previous === null) return;
     await this.#db.transaction(async (trx) => {
-      const { rows } = await sql<WrappedKey>`
+      const { rows } = await trx.query<WrappedKey>(sql`
         select id, wrapped, master_key_id from data_keys where master_key_id = ${masterKeyId(previous)}
-         order by id for update`.execute(trx.kysely);
+         order by id for update`);
       for (const row of rows) {
         const wrapped = wrap(this.#masterKey, { id: row.id, key: this.#unwrap(row) });
-        await sql`update data_keys set wrapped = ${wrapped}, master_key_id = ${masterKeyId(this.#masterKey)}
-                   where id = ${row.id}`.execute(trx.kysely);
+        await trx.query(sql`update data_keys set wrapped = ${wrapped}, master_key_id = ${masterKeyId(this.#masterKey)}
+                   where id = ${row.id}`);
       }
     });
   }
@@ -173,9 +178,9 @@ class KeyRing {
 
   async #insert(trx: Trx): Promise<string> {
     const made = { id: randomUUID(), key: randomBytes(32) };
-    await sql`
+    await trx.query(sql`
       insert into data_keys (id, wrapped, master_key_id)
-      values (${made.id}, ${wrap(this.#masterKey, made)}, ${masterKeyId(this.#masterKey)})`.execute(trx.kysely);
+      values (${made.id}, ${wrap(this.#masterKey, made)}, ${masterKeyId(this.#masterKey)})`);
     return made.id;
   }
 

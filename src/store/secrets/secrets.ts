@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { type RawBuilder, sql } from "kysely";
 import { batched } from "../engine/batched.ts";
 import { byteaText } from "../engine/column-parsers.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 import type { SealedColumn, Sealer } from "./seal.ts";
 
 export const sealedSecretSets: SealedColumn = {
@@ -67,12 +67,12 @@ interface SealedSetRow {
 
 const findSealedSet = batched(
   async (db, keys: { deploymentId: string; secretSetId: string }[]): Promise<(SealedSetRow | undefined)[]> => {
-    const { rows } = await sql<SealedSetRow>`
+    const { rows } = await db.query<SealedSetRow>(sql`
       select d.id as deployment_id, s.id as set_id, d.tenant_id, d.listener_id, s.sealed as sealed_secrets,
              s.data_key_id as secrets_key_id
         from deployments d left join secret_sets s
           on s.deployment_id = d.id and s.id = any(${keys.map(({ secretSetId }) => secretSetId)}::uuid[])
-       where d.id = any(${keys.map(({ deploymentId }) => deploymentId)}::uuid[])`.execute(db.kysely);
+       where d.id = any(${keys.map(({ deploymentId }) => deploymentId)}::uuid[])`);
     const found = Map.groupBy(rows, (row) => row.deployment_id);
     return keys.map(({ deploymentId, secretSetId }) => {
       const sets = found.get(deploymentId);
@@ -86,11 +86,11 @@ const findSealedSet = batched(
  * CTE body that writes the secret sets in the rows of an earlier CTE (`source`, with `deployment_id`, `tenant_id` and
  * `secret_set` from `secretSetColumns`).
  */
-export function insertedSecretSet(source: string): RawBuilder<unknown> {
+export function insertedSecretSet(source: string): Sql {
   return sql`
       insert into secret_sets (id, tenant_id, deployment_id, data_key_id, sealed)
       select r.id, s.tenant_id, s.deployment_id, r.data_key_id, r.sealed
-        from ${sql.table(source)} s, jsonb_populate_record(null::secret_sets, s.secret_set) r where s.secret_set is not null`;
+        from ${sql.identifier(source)} s, jsonb_populate_record(null::secret_sets, s.secret_set) r where s.secret_set is not null`;
 }
 
 export function secretSetColumns(set: SealedSet | null) {

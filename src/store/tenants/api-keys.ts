@@ -1,32 +1,35 @@
 import { randomUUID } from "node:crypto";
-import { type RawBuilder, sql } from "kysely";
 import type { KeyScope } from "../../contract/administration/organization.ts";
 import { errors } from "../../contract/error.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import { audited } from "./audit.ts";
 import { type Reach, within } from "./scope.ts";
+import { apiKeysTable } from "./tables.ts";
 
 export type KeyRole = "reader" | "agent" | "deployer" | "listener" | "admin";
 
+const keyFields = pick(
+  apiKeysTable,
+  "id",
+  "organization_id",
+  "workspace_id",
+  "listener_id",
+  "name",
+  "role",
+  "is_operator",
+  "one_time",
+  "prefix",
+  "hash",
+  "created_at",
+  "expires_at",
+  "revoked_at",
+  "last_used_at",
+);
+
 /** A key with the required facts about its workspace. */
-export interface ApiKeyRow {
-  id: string;
-  organization_id: string;
-  /** null: a key of the organization. An operator's key has one only as the default workspace for requests that name none. */
-  workspace_id: string | null;
-  listener_id: string | null;
-  name: string;
-  role: KeyRole;
-  is_operator: boolean;
-  /** An enrollment token of a listener: it can only be exchanged for the listener's key. */
-  one_time: boolean;
-  prefix: string;
-  /** SHA-256 of the whole key. */
-  hash: Buffer;
-  created_at: Date;
-  expires_at: Date | null;
-  revoked_at: Date | null;
-  last_used_at: Date | null;
+export interface ApiKeyRow extends RowOf<typeof keyFields> {
   deployments_enabled: boolean | null;
 }
 
@@ -51,17 +54,12 @@ export function scopeOf(key: Pick<ApiKeyRow, "is_operator" | "workspace_id">): K
 }
 
 /** Columns of `api_keys k left join workspaces w`. */
-export const keyColumns = sql.raw(
-  [
-    "k.id, k.organization_id, k.workspace_id, k.listener_id, k.name, k.role, k.is_operator, k.one_time, k.prefix, k.hash",
-    "k.created_at, k.expires_at, k.revoked_at, k.last_used_at, w.deployments_enabled",
-  ].join(", "),
-) as RawBuilder<unknown>;
+export const keyColumns = sql`${selectList(keyFields, "k")}, w.deployments_enabled`;
 
 /** Writes a key that was generated before, without an audit row; the key itself is never stored. @returns its id. */
 export async function insertApiKey(db: Db, made: NewApiKey): Promise<string> {
   const id = randomUUID();
-  await insertedKey(id, made).execute(db.kysely);
+  await db.query(insertedKey(id, made));
   return id;
 }
 
@@ -76,7 +74,7 @@ export async function createApiKey(db: Db | Trx, made: NewApiKey, actor: string)
   const note = { actor, action: "api_key.create", details: { ...details, expires_at: expiresAt } };
   const subject = { organizationId, workspaceId: made.isOperator ? null : workspaceId, id, name };
   try {
-    await sql`with key as (${insertedKey(id, made)}) ${audited(subject, note)}`.execute(db.kysely);
+    await db.query(sql`with key as (${insertedKey(id, made)}) ${audited(subject, note)}`);
   } catch (error) {
     if (isForeignKeyViolation(error) && workspaceId !== null) throw errors.workspaceNotFound(workspaceId);
     throw error;
@@ -84,7 +82,7 @@ export async function createApiKey(db: Db | Trx, made: NewApiKey, actor: string)
   return (await findApiKey(db, { organizationId: null, workspaceId: null }, id)) as ApiKeyRow;
 }
 
-function insertedKey(id: string, made: NewApiKey): RawBuilder<unknown> {
+function insertedKey(id: string, made: NewApiKey): Sql {
   return sql`
     insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, is_operator, prefix, hash, expires_at)
     values (${id}, ${made.organizationId}, ${made.workspaceId}, ${made.listenerId}, ${made.name}, ${made.role},
@@ -93,16 +91,16 @@ function insertedKey(id: string, made: NewApiKey): RawBuilder<unknown> {
 
 /** Returns a key, also an expired or revoked one: the caller checks that. */
 export async function findApiKeyByPrefix(db: Db | Trx, prefix: string): Promise<ApiKeyRow | undefined> {
-  const { rows } = await sql<ApiKeyRow>`
+  const { rows } = await db.query<ApiKeyRow>(sql`
     select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
-     where k.prefix = ${prefix}`.execute(db.kysely);
+     where k.prefix = ${prefix}`);
   return rows[0];
 }
 
 export async function findApiKey(db: Db | Trx, reach: Reach, id: string): Promise<ApiKeyRow | undefined> {
-  const { rows } = await sql<ApiKeyRow>`
+  const { rows } = await db.query<ApiKeyRow>(sql`
     select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
-     where k.id = ${id} and ${visible(reach)}`.execute(db.kysely);
+     where k.id = ${id} and ${visible(reach)}`);
   return rows[0];
 }
 
@@ -113,19 +111,19 @@ export async function listApiKeys(
   filter: { organizationId: string | null; workspaceId: string | null; role: KeyRole | null; inactive: boolean },
   page: { limit: number; offset: number },
 ): Promise<ApiKeyRow[]> {
-  const { rows } = await sql<ApiKeyRow>`
+  const { rows } = await db.query<ApiKeyRow>(sql`
     select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
      where ${visible(reach)} and ${within(filter, columns)} and (${filter.role}::text is null or k.role = ${filter.role})
        and (${filter.inactive} or (k.revoked_at is null and (k.expires_at is null or k.expires_at > now())))
-     order by k.created_at desc, k.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by k.created_at desc, k.id limit ${page.limit} offset ${page.offset}`);
   return rows;
 }
 
 const columns = { organization: "k.organization_id", workspace: "k.workspace_id" };
 
 /** Condition: only operators see operators' keys, and the key of the built-in listener is visible to no caller. */
-function visible(reach: Reach): RawBuilder<boolean> {
-  return sql<boolean>`${within(reach, columns)} and (${reach.organizationId}::uuid is null or not k.is_operator)
+function visible(reach: Reach): Sql {
+  return sql`${within(reach, columns)} and (${reach.organizationId}::uuid is null or not k.is_operator)
        and not exists (select 1 from listeners l where l.id = k.listener_id and l.builtin)`;
 }
 
@@ -137,17 +135,15 @@ function visible(reach: Reach): RawBuilder<boolean> {
 export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
   return db.transaction(async (trx) => {
     // The lock prevents two concurrent revocations from removing the last two admin keys. Recording uses waits meanwhile.
-    await sql`lock table api_keys in share row exclusive mode`.execute(trx.kysely);
+    await trx.query(sql`lock table api_keys in share row exclusive mode`);
     const key = await findApiKey(trx, reach, id);
     if (key === undefined || key.revoked_at !== null) return key !== undefined;
     if (key.role === "admin" && !(await hasSuccessor(trx, key, db.now()))) throw errors.lastAdminKey(scopeOf(key));
     const { organization_id: organizationId, workspace_id: workspaceId, name } = key;
     const subject = { organizationId, workspaceId: key.is_operator ? null : workspaceId, id, name };
-    await sql`
+    await trx.query(sql`
       with key as (update api_keys set revoked_at = now() where id = ${id})
-      ${audited(subject, { actor, action: "api_key.revoke", details: { role: key.role, scope: scopeOf(key) } })}`.execute(
-      trx.kysely,
-    );
+      ${audited(subject, { actor, action: "api_key.revoke", details: { role: key.role, scope: scopeOf(key) } })}`);
     return true;
   });
 }
@@ -155,12 +151,12 @@ export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: stri
 /** Returns whether another key has all rights of this one, within its organization (for an operator's key: anywhere). */
 async function hasSuccessor(trx: Trx, key: ApiKeyRow, now: Date): Promise<boolean> {
   if (key.expires_at !== null && key.expires_at <= now) return true;
-  const { rows } = await sql`
+  const { rows } = await trx.query(sql`
     select 1 from api_keys
      where id <> ${key.id} and role = 'admin' and revoked_at is null and (expires_at is null or expires_at > now())
        and (${key.is_operator} or organization_id = ${key.organization_id})
        and (is_operator or (not ${key.is_operator} and (workspace_id is null or workspace_id = ${key.workspace_id})))
-     limit 1`.execute(trx.kysely);
+     limit 1`);
   return rows.length > 0;
 }
 
@@ -169,23 +165,19 @@ export async function makeOperator(db: Db, key: ApiKeyRow): Promise<void> {
   if (key.is_operator) return;
   const { id, organization_id: organizationId, name } = key;
   const changes = { scope: { before: scopeOf(key), after: "installation" } };
-  await sql`
+  await db.query(sql`
     with key as (update api_keys set is_operator = true where id = ${id})
-    ${audited({ organizationId, workspaceId: null, id, name }, { actor: "system", action: "api_key.patch", changes })}`.execute(
-    db.kysely,
-  );
+    ${audited({ organizationId, workspaceId: null, id, name }, { actor: "system", action: "api_key.patch", changes })}`);
 }
 
 /** Revokes all keys of a listener; a client that still uses one needs a new key. */
 export async function revokeListenerKeys(db: Db | Trx, listenerId: string): Promise<void> {
-  await sql`update api_keys set revoked_at = now() where listener_id = ${listenerId} and revoked_at is null`.execute(
-    db.kysely,
-  );
+  await db.query(sql`update api_keys set revoked_at = now() where listener_id = ${listenerId} and revoked_at is null`);
 }
 
 /** Records that a key was used. Exact to a minute, so that a busy key's row is written once a minute and not per request. */
 export async function touchApiKey(db: Db, id: string): Promise<void> {
-  await sql`
+  await db.query(sql`
     update api_keys set last_used_at = now()
-     where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`.execute(db.kysely);
+     where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`);
 }

@@ -1,6 +1,6 @@
-import { sql } from "kysely";
 import type { Changes, SecretChanges } from "../../domain/audit.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { type Reach, within } from "./scope.ts";
 
 export interface AuditRow {
@@ -47,11 +47,11 @@ export async function listAuditRows(
     ...(until === null ? [] : [sql`a.created_at < ${until}`]),
     ...(page.beforeId === null ? [] : [sql`a.id < ${page.beforeId}`]),
   ];
-  const { rows } = await sql<AuditRow>`
+  const { rows } = await db.query<AuditRow>(sql`
     select a.id, a.created_at, a.actor, coalesce(k.name, m.email) as actor_name, a.action, a.organization_id, a.tenant_id, a.deployment_id,
            a.subject_id, a.subject_name, a.data
       from audit_log a left join api_keys k on 'key:' || k.id::text = a.actor
            left join members m on 'member:' || m.id::text = a.actor
-     where ${sql.join(wanted, sql` and `)} order by a.id desc limit ${page.limit}`.execute(db.kysely);
+     where ${sql.join(wanted, " and ")} order by a.id desc limit ${page.limit}`);
   return rows;
 }

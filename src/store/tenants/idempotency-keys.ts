@@ -1,6 +1,6 @@
-import { type RawBuilder, sql } from "kysely";
 import { byteaText } from "../engine/column-parsers.ts";
 import type { Db } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 import type { Sealed, Sealer } from "../secrets/seal.ts";
 
 /** The key of a saved response: a text chosen by the client, within a workspace or an organization. */
@@ -32,7 +32,7 @@ export function sealResponse(
 }
 
 /** CTE body, or a statement of its own, that saves a response, or nothing for null. Fails when the key is in use. */
-export function insertedResponse(kept: SealedResponse | null): RawBuilder<unknown> {
+export function insertedResponse(kept: SealedResponse | null): Sql {
   if (kept === null) return sql`select 1`;
   return sql`
       insert into idempotency_keys (scope_id, key, data_key_id, sealed)
@@ -40,11 +40,11 @@ export function insertedResponse(kept: SealedResponse | null): RawBuilder<unknow
 }
 
 /** CTE body that saves the responses in the rows of an earlier CTE (`source`, with `answer` from `responseColumns`). */
-export function insertedResponses(source: string): RawBuilder<unknown> {
+export function insertedResponses(source: string): Sql {
   return sql`
       insert into idempotency_keys (scope_id, key, data_key_id, sealed)
       select r.scope_id, r.key, r.data_key_id, r.sealed
-        from ${sql.table(source)} s, jsonb_populate_record(null::idempotency_keys, s.answer) r where s.answer is not null`;
+        from ${sql.identifier(source)} s, jsonb_populate_record(null::idempotency_keys, s.answer) r where s.answer is not null`;
 }
 
 export function responseColumns(kept: SealedResponse | null) {
@@ -52,7 +52,7 @@ export function responseColumns(kept: SealedResponse | null) {
 }
 
 export async function saveResponse(db: Db, kept: SealedResponse): Promise<void> {
-  await insertedResponse(kept).execute(db.kysely);
+  await db.query(insertedResponse(kept));
 }
 
 export async function findSavedResponse(
@@ -60,10 +60,8 @@ export async function findSavedResponse(
   sealer: Sealer,
   key: IdempotencyKey,
 ): Promise<SavedResponse | undefined> {
-  const { rows } = await sql<{ data_key_id: string; sealed: Buffer }>`
-    select data_key_id, sealed from idempotency_keys where scope_id = ${key.scopeId} and key = ${key.key}`.execute(
-    db.kysely,
-  );
+  const { rows } = await db.query<{ data_key_id: string; sealed: Buffer }>(sql`
+    select data_key_id, sealed from idempotency_keys where scope_id = ${key.scopeId} and key = ${key.key}`);
   const row = rows[0];
   if (row === undefined) return undefined;
   const opened = sealer.open({ keyId: row.data_key_id, sealed: row.sealed }, boundTo(key)).toString();

@@ -1,26 +1,30 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { MemberRole } from "../../contract/administration/member.ts";
 import { errors } from "../../contract/error.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import { audited } from "./audit.ts";
 import { type Reach, within } from "./scope.ts";
+import { membersTable } from "./tables.ts";
+
+const memberFields = pick(
+  membersTable,
+  "id",
+  "organization_id",
+  "workspace_id",
+  "email",
+  "name",
+  "role",
+  "created_at",
+  "updated_at",
+);
 
 /** A person in one workspace, or (with null) in all workspaces of an organization. */
-export interface MemberRow {
-  id: string;
-  organization_id: string;
-  workspace_id: string | null;
-  /** In lower case. */
-  email: string;
-  name: string | null;
-  role: MemberRole;
-  created_at: Date;
-  updated_at: Date;
-}
+export type MemberRow = RowOf<typeof memberFields>;
 
-const columns = sql.raw("m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, m.created_at, m.updated_at");
+const columns = selectList(memberFields, "m");
 const owners = { organization: "m.organization_id", workspace: "m.workspace_id" };
 
 /** Writes a member. @throws ApiError 409 when the address is already a member there, 404 when the workspace or organization was deleted meanwhile. */
@@ -33,11 +37,11 @@ export async function createMember(
   const { organization_id, workspace_id, email, name, role } = made;
   const note = { actor, action: "member.create", details: { role } };
   try {
-    await sql`
+    await db.query(sql`
       with member as (
         insert into members (id, organization_id, workspace_id, email, name, role)
         values (${id}, ${organization_id}, ${workspace_id}, ${email}, ${name}, ${role})
-      ) ${audited(subjectOf({ id, ...made }), note)}`.execute(db.kysely);
+      ) ${audited(subjectOf({ id, ...made }), note)}`);
   } catch (error) {
     if (isUniqueViolation(error)) throw errors.memberTaken(email);
     if (!isForeignKeyViolation(error)) throw error;
@@ -47,8 +51,8 @@ export async function createMember(
 }
 
 export async function findMember(db: Db | Trx, reach: Reach, id: string): Promise<MemberRow | undefined> {
-  const { rows } = await sql<MemberRow>`
-    select ${columns} from members m where m.id = ${id} and ${within(reach, owners)}`.execute(db.kysely);
+  const { rows } = await db.query<MemberRow>(sql`
+    select ${columns} from members m where m.id = ${id} and ${within(reach, owners)}`);
   return rows[0];
 }
 
@@ -59,11 +63,11 @@ export async function listMembers(
   filter: Reach & { email: string | null },
   page: { limit: number; offset: number },
 ): Promise<MemberRow[]> {
-  const { rows } = await sql<MemberRow>`
+  const { rows } = await db.query<MemberRow>(sql`
     select ${columns} from members m
      where ${within(reach, owners)} and ${within(filter, owners)}
        and (${filter.email}::text is null or m.email = ${filter.email})
-     order by m.email, m.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by m.email, m.id limit ${page.limit} offset ${page.offset}`);
   return rows;
 }
 
@@ -75,16 +79,16 @@ export async function changeMember(
   wanted: { name?: string; role?: MemberRole; actor: string },
 ): Promise<MemberRow | undefined> {
   return db.transaction(async (trx) => {
-    await sql`select 1 from members where id = ${id} for update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from members where id = ${id} for update`);
     const row = await findMember(trx, reach, id);
     if (row === undefined) return undefined;
     const after = { name: wanted.name ?? row.name, role: wanted.role ?? row.role };
     const changes = changesBetween({ name: row.name, role: row.role }, after);
     if (Object.keys(changes).length === 0) return row;
-    await sql`
+    await trx.query(sql`
       with member as (
         update members set name = ${after.name}, role = ${after.role}, updated_at = now() where id = ${id}
-      ) ${audited(subjectOf(row), { actor: wanted.actor, action: "member.patch", changes })}`.execute(trx.kysely);
+      ) ${audited(subjectOf(row), { actor: wanted.actor, action: "member.patch", changes })}`);
     return findMember(trx, reach, id);
   });
 }
@@ -92,12 +96,12 @@ export async function changeMember(
 /** Deletes a member. @returns false when there is no such member. */
 export async function deleteMember(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
   return db.transaction(async (trx) => {
-    await sql`select 1 from members where id = ${id} for update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from members where id = ${id} for update`);
     const row = await findMember(trx, reach, id);
     if (row === undefined) return false;
-    await sql`
+    await trx.query(sql`
       with member as (delete from members where id = ${id})
-      ${audited(subjectOf(row), { actor, action: "member.delete", details: { role: row.role } })}`.execute(trx.kysely);
+      ${audited(subjectOf(row), { actor, action: "member.delete", details: { role: row.role } })}`);
     return true;
   });
 }

@@ -1,9 +1,9 @@
-import { type RawBuilder, sql } from "kysely";
 import type { SourceConfig } from "../../contract/deployments/deployment.ts";
 import { errors } from "../../contract/error.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { replicasOf } from "../../domain/sizes.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
 import { audited } from "./audit.ts";
 import type { Reach } from "./scope.ts";
 import { findWorkspace } from "./tenants.ts";
@@ -27,9 +27,9 @@ const unlimited: QuotaLimits = { deployments: null, replicas: null, buildMinutes
 
 /** Returns the limits. @param lock holds them until the transaction ends, so that a count stays valid until the change commits. */
 export async function findQuotas(db: Db | Trx, tenantId: string, lock: "for update" | "" = ""): Promise<QuotaLimits> {
-  const { rows } = await sql<QuotaLimits>`
+  const { rows } = await db.query<QuotaLimits>(sql`
     select deployments_max as deployments, replicas_max as replicas, build_minutes_max as "buildMinutes"
-      from quotas where tenant_id = ${tenantId} ${sql.raw(lock)}`.execute(db.kysely);
+      from quotas where tenant_id = ${tenantId} ${sql.raw(lock)}`);
   return rows[0] ?? unlimited;
 }
 
@@ -39,10 +39,10 @@ export async function readUsage(db: Db | Trx, tenantId: string): Promise<QuotaUs
 }
 
 /** Condition: the workspace limits deployments or replicas. @param tenantId a column. */
-export function hasQuotas(tenantId: string): RawBuilder<boolean> {
-  return sql<boolean>`exists (
+export function hasQuotas(tenantId: string): Sql {
+  return sql`exists (
         select 1 from quotas q
-         where q.tenant_id = ${sql.ref(tenantId)} and coalesce(q.deployments_max, q.replicas_max) is not null)`;
+         where q.tenant_id = ${sql.identifier(tenantId)} and coalesce(q.deployments_max, q.replicas_max) is not null)`;
 }
 
 /**
@@ -88,14 +88,14 @@ async function countDeployments(
   tenantId: string,
   except: string | null,
 ): Promise<{ deployments: number; replicas: number }> {
-  const { rows } = await sql<Pick<SourceConfig, "deployment_type" | "resource_spec"> & { n: number }>`
+  const { rows } = await db.query<Pick<SourceConfig, "deployment_type" | "resource_spec"> & { n: number }>(sql`
     select source_config ->> 'deployment_type' as deployment_type,
            jsonb_build_object('min_scale', source_config #> '{resource_spec,min_scale}',
                               'max_scale', source_config #> '{resource_spec,max_scale}') as resource_spec, count(*) as n
       from deployments
      where tenant_id = ${tenantId} and status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')
        and (${except}::uuid is null or id <> ${except})
-     group by 1, 2`.execute(db.kysely);
+     group by 1, 2`);
   return {
     deployments: rows.reduce((sum, { n }) => sum + n, 0),
     replicas: rows.reduce((sum, { n, ...config }) => sum + n * replicasOf(config), 0),
@@ -104,14 +104,12 @@ async function countDeployments(
 
 /** Returns this month's build minutes, including builds that still run. */
 async function readBuildUsage(db: Db | Trx, tenantId: string): Promise<Pick<QuotaUsage, "buildMinutes" | "month">> {
-  const { rows } = await sql<{ month: string; build_ms: number }>`
+  const { rows } = await db.query<{ month: string; build_ms: number }>(sql`
     select ${thisMonth} as month,
            coalesce((select u.build_ms from build_usage u where u.tenant_id = ${tenantId} and u.month = ${thisMonth}), 0)
            + coalesce((select sum(${msBetween("b.started_at", "least(b.lease_until, now())")})
                          from builds b join revisions r on r.id = b.revision_id
-                        where b.status = 'running' and r.tenant_id = ${tenantId}), 0)::bigint as build_ms`.execute(
-    db.kysely,
-  );
+                        where b.status = 'running' and r.tenant_id = ${tenantId}), 0)::bigint as build_ms`);
   const { month, build_ms: ms } = rows[0] as { month: string; build_ms: number };
   return { month, buildMinutes: ms / 60_000 };
 }
@@ -129,10 +127,10 @@ export async function buildQuotaProblem(db: Db, tenantId: string): Promise<strin
 }
 
 /** CTE body that adds the duration of ended builds (`tenant_id`, `started_at`, `ended_at` of an earlier CTE) to this month. */
-export function countedBuild(source: string): RawBuilder<unknown> {
+export function countedBuild(source: string): Sql {
   return sql`
       insert into build_usage (tenant_id, month, build_ms)
-      select tenant_id, ${thisMonth}, sum(${msBetween("started_at", "ended_at")})::bigint from ${sql.table(source)}
+      select tenant_id, ${thisMonth}, sum(${msBetween("started_at", "ended_at")})::bigint from ${sql.identifier(source)}
        group by tenant_id
       on conflict (tenant_id, month) do update set build_ms = build_usage.build_ms + excluded.build_ms`;
 }
@@ -150,7 +148,7 @@ export async function changeQuotas(
   return db.transaction(async (trx) => {
     const workspace = await findWorkspace(trx, workspaceId, reach);
     if (workspace === undefined) return false;
-    await sql`insert into quotas (tenant_id) values (${workspaceId}) on conflict do nothing`.execute(trx.kysely);
+    await trx.query(sql`insert into quotas (tenant_id) values (${workspaceId}) on conflict do nothing`);
     const before = await findQuotas(trx, workspaceId, "for update");
     const pick = (name: keyof QuotaLimits) =>
       wanted[name] === undefined ? before[name] : (wanted[name] as number | null);
@@ -163,12 +161,12 @@ export async function changeQuotas(
       id: workspaceId,
       name: workspace.name,
     };
-    await sql`
+    await trx.query(sql`
       with quota as (
         update quotas set deployments_max = ${deployments}, replicas_max = ${replicas},
                build_minutes_max = ${buildMinutes}, updated_at = now()
          where tenant_id = ${workspaceId}
-      ) ${audited(subject, { actor: wanted.actor, action: "quotas.patch", changes })}`.execute(trx.kysely);
+      ) ${audited(subject, { actor: wanted.actor, action: "quotas.patch", changes })}`);
     return true;
   });
 }

@@ -1,7 +1,7 @@
-import { sql } from "kysely";
 import type { MemberRole } from "../../contract/administration/member.ts";
 import type { KeyScope } from "../../contract/administration/organization.ts";
 import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { type ApiKeyRow, findApiKey } from "./api-keys.ts";
 import { audited } from "./audit.ts";
 import type { MemberRow } from "./members.ts";
@@ -29,10 +29,10 @@ export async function createSession(
   const { tokenHash, key, expiresAt } = made;
   const subject = { organizationId: key.organization_id, workspaceId: key.is_operator ? null : key.workspace_id };
   const note = { actor, action: "session.create", details: { expires_at: expiresAt } };
-  await sql`
+  await db.query(sql`
     with over as (delete from sessions where expires_at <= now()),
          made as (insert into sessions (token_hash, api_key_id, expires_at) values (${tokenHash}, ${key.id}, ${expiresAt}))
-    ${audited({ ...subject, id: key.id, name: key.name }, note)}`.execute(db.kysely);
+    ${audited({ ...subject, id: key.id, name: key.name }, note)}`);
 }
 
 /** Creates a session for a person, with an audit row in each workspace or organization where the person is a member. */
@@ -42,23 +42,21 @@ export async function createMemberSession(
 ): Promise<void> {
   const { tokenHash, memberships, email, expiresAt } = made;
   await db.transaction(async (trx) => {
-    await sql`
+    await trx.query(sql`
       with over as (delete from sessions where expires_at <= now())
-      insert into sessions (token_hash, member_email, expires_at) values (${tokenHash}, ${email}, ${expiresAt})`.execute(
-      trx.kysely,
-    );
+      insert into sessions (token_hash, member_email, expires_at) values (${tokenHash}, ${email}, ${expiresAt})`);
     for (const { id, organization_id: organizationId, workspace_id: workspaceId } of memberships) {
       const note = { actor: `member:${id}`, action: "session.create", details: { expires_at: expiresAt } };
-      await audited({ organizationId, workspaceId, id, name: email }, note).execute(trx.kysely);
+      await trx.query(audited({ organizationId, workspaceId, id, name: email }, note));
     }
   });
 }
 
 /** Returns a session; undefined when it never existed or has expired. The caller checks whether a key is still valid. */
 export async function findSession(db: Db, tokenHash: Buffer): Promise<SessionRow | undefined> {
-  const { rows } = await sql<{ api_key_id: string | null; member_email: string | null; expires_at: Date }>`
+  const { rows } = await db.query<{ api_key_id: string | null; member_email: string | null; expires_at: Date }>(sql`
     select api_key_id, member_email, expires_at from sessions
-     where token_hash = ${tokenHash} and expires_at > now()`.execute(db.kysely);
+     where token_hash = ${tokenHash} and expires_at > now()`);
   const [session] = rows;
   if (session === undefined) return undefined;
   const { api_key_id: keyId, member_email: email, expires_at } = session;
@@ -72,11 +70,11 @@ const strength = sql`array_position(array['admin', 'deployer', 'reader'], m.role
 
 /** Returns all memberships of an address, in lower case, the strongest first. */
 export async function findMemberships(db: Db, email: string): Promise<MembershipRow[]> {
-  const { rows } = await sql<MembershipRow>`
+  const { rows } = await db.query<MembershipRow>(sql`
     select m.id, m.organization_id, m.workspace_id, m.email, m.name, m.role, null as listener_id,
            false as is_operator, w.deployments_enabled
       from members m left join workspaces w on w.id = m.workspace_id
-     where m.email = ${email} order by ${strength}, m.id`.execute(db.kysely);
+     where m.email = ${email} order by ${strength}, m.id`);
   return rows;
 }
 
@@ -86,12 +84,12 @@ export async function listMemberWorkspaces(
   email: string,
   limit: number,
 ): Promise<{ id: string; name: string; role: MemberRole; scope: KeyScope }[]> {
-  const { rows } = await sql<{ id: string; name: string; role: MemberRole; scope: KeyScope }>`
+  const { rows } = await db.query<{ id: string; name: string; role: MemberRole; scope: KeyScope }>(sql`
     select distinct on (w.name, w.id) w.id, w.name, m.role,
            case when m.workspace_id is null then 'organization' else 'workspace' end as scope
       from members m join workspaces w
         on w.organization_id = m.organization_id and (m.workspace_id is null or m.workspace_id = w.id)
-     where m.email = ${email} order by w.name, w.id, ${strength} limit ${limit}`.execute(db.kysely);
+     where m.email = ${email} order by w.name, w.id, ${strength} limit ${limit}`);
   return rows;
 }
 
@@ -99,8 +97,8 @@ export async function listMemberWorkspaces(
 export async function deleteSession(db: Db, tokenHash: Buffer): Promise<void> {
   const session = await findSession(db, tokenHash);
   await db.transaction(async (trx) => {
-    const { numAffectedRows } = await sql`delete from sessions where token_hash = ${tokenHash}`.execute(trx.kysely);
-    if (numAffectedRows !== 1n) return;
+    const { rowCount } = await trx.query(sql`delete from sessions where token_hash = ${tokenHash}`);
+    if (rowCount !== 1) return;
     for (const holder of session?.holders ?? []) {
       const isPerson = "email" in holder;
       const subject = {
@@ -110,7 +108,7 @@ export async function deleteSession(db: Db, tokenHash: Buffer): Promise<void> {
         name: isPerson ? holder.email : holder.name,
       };
       const actor = `${isPerson ? "member" : "key"}:${holder.id}`;
-      await audited(subject, { actor, action: "session.delete" }).execute(trx.kysely);
+      await trx.query(audited(subject, { actor, action: "session.delete" }));
     }
   });
 }

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { tagsMax, tagValuesMax } from "../../domain/limits.ts";
 import { type Db, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { type AuditNote, audited } from "./audit.ts";
 
 export interface TagValueRow {
@@ -34,12 +34,14 @@ export async function listTags(
   tenantId: string,
   page: { limit: number; offset: number; id?: string },
 ): Promise<TagRow[]> {
-  const { rows } = await sql<Omit<TagRow, "values"> & { values: { id: string; name: string; created_at: string }[] }>`
+  const { rows } = await db.query<
+    Omit<TagRow, "values"> & { values: { id: string; name: string; created_at: string }[] }
+  >(sql`
     select k.id, k.name, k.description, k.created_at,
            coalesce((select jsonb_agg(jsonb_build_object('id', v.id, 'name', v.name, 'created_at', v.created_at) order by v.name)
                        from tag_values v where v.tag_key_id = k.id), '[]') as values
       from tag_keys k where k.tenant_id = ${tenantId} and (${page.id ?? null}::uuid is null or k.id = ${page.id ?? null})
-     order by k.name limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by k.name limit ${page.limit} offset ${page.offset}`);
   return rows.map((row) => ({
     ...row,
     values: row.values.map((value) => ({ ...value, created_at: new Date(value.created_at) })),
@@ -60,19 +62,17 @@ export async function createTag(
   return refusingTakenName(made.name, () =>
     db.transaction(async (trx) => {
       const id = randomUUID();
-      const { rows } = await sql<{
+      const { rows } = await trx.query<{
         n: number;
-      }>`select count(*) as n from tag_keys where tenant_id = ${tenantId}`.execute(trx.kysely);
+      }>(sql`select count(*) as n from tag_keys where tenant_id = ${tenantId}`);
       if ((rows[0]?.n ?? 0) >= tagsMax) throw errors.tooManyTags(tagsMax, "tags in a workspace");
       const values = [...new Set(made.values)];
       if (values.length > tagValuesMax) throw errors.tooManyTags(tagValuesMax, "values of a tag");
-      await sql`
-        insert into tag_keys (id, tenant_id, name, description) values (${id}, ${tenantId}, ${made.name}, ${made.description})`.execute(
-        trx.kysely,
-      );
-      await sql`
+      await trx.query(sql`
+        insert into tag_keys (id, tenant_id, name, description) values (${id}, ${tenantId}, ${made.name}, ${made.description})`);
+      await trx.query(sql`
         insert into tag_values (id, tag_key_id, name)
-        select gen_random_uuid(), ${id}::uuid, name from unnest(${values}::text[]) as name`.execute(trx.kysely);
+        select gen_random_uuid(), ${id}::uuid, name from unnest(${values}::text[]) as name`);
       await write(trx, owner, { id, name: made.name }, { action: "tag.create", details: { values } });
       return (await findTag(trx, tenantId, id)) as TagRow;
     }),
@@ -97,8 +97,8 @@ export async function changeTag(
       const after = { name: wanted.name ?? row.name, description: wanted.description ?? row.description };
       const changes = changesBetween({ name: row.name, description: row.description }, after);
       if (Object.keys(changes).length === 0) return row;
-      await sql`update tag_keys set name = ${after.name}, description = ${after.description} where id = ${id}`.execute(
-        trx.kysely,
+      await trx.query(
+        sql`update tag_keys set name = ${after.name}, description = ${after.description} where id = ${id}`,
       );
       await write(trx, owner, row, { action: "tag.patch", changes });
       return { ...row, ...after };
@@ -111,7 +111,7 @@ export async function deleteTag(db: Db, owner: TagOwner, id: string): Promise<bo
   return db.transaction(async (trx) => {
     const row = await lockTag(trx, owner.tenantId, id);
     if (row === undefined) return false;
-    await sql`delete from tag_keys where id = ${id}`.execute(trx.kysely);
+    await trx.query(sql`delete from tag_keys where id = ${id}`);
     await write(trx, owner, row, { action: "tag.delete", details: { values: row.values.map(({ name }) => name) } });
     return true;
   });
@@ -133,9 +133,9 @@ export async function createTagValue(
       const tag = await lockTag(trx, owner.tenantId, tagId);
       if (tag === undefined) return undefined;
       if (tag.values.length >= tagValuesMax) throw errors.tooManyTags(tagValuesMax, "values of a tag");
-      const { rows } = await sql<TagValueRow>`
+      const { rows } = await trx.query<TagValueRow>(sql`
         insert into tag_values (id, tag_key_id, name) values (${randomUUID()}, ${tagId}, ${name})
-        returning id, name, created_at`.execute(trx.kysely);
+        returning id, name, created_at`);
       const value = rows[0] as TagValueRow;
       await write(trx, owner, { id: value.id, name }, { action: "tag_value.create", details: { tag: tag.name } });
       return value;
@@ -154,7 +154,7 @@ export async function changeTagValue(
     db.transaction(async (trx) => {
       const { tag, value } = await lockTagValue(trx, owner.tenantId, at);
       if (value.name === name) return value;
-      await sql`update tag_values set name = ${name} where id = ${value.id}`.execute(trx.kysely);
+      await trx.query(sql`update tag_values set name = ${name} where id = ${value.id}`);
       const changes = { name: { before: value.name, after: name } };
       await write(trx, owner, value, { action: "tag_value.patch", changes, details: { tag: tag.name } });
       return { ...value, name };
@@ -166,14 +166,14 @@ export async function changeTagValue(
 export async function deleteTagValue(db: Db, owner: TagOwner, at: { tagId: string; valueId: string }): Promise<void> {
   await db.transaction(async (trx) => {
     const { tag, value } = await lockTagValue(trx, owner.tenantId, at);
-    await sql`delete from tag_values where id = ${value.id}`.execute(trx.kysely);
+    await trx.query(sql`delete from tag_values where id = ${value.id}`);
     await write(trx, owner, value, { action: "tag_value.delete", details: { tag: tag.name } });
   });
 }
 
 /** Returns a tag and locks it, so that its values do not change meanwhile. */
 async function lockTag(trx: Trx, tenantId: string, id: string): Promise<TagRow | undefined> {
-  await sql`select 1 from tag_keys where id = ${id} and tenant_id = ${tenantId} for update`.execute(trx.kysely);
+  await trx.query(sql`select 1 from tag_keys where id = ${id} and tenant_id = ${tenantId} for update`);
   return findTag(trx, tenantId, id);
 }
 
@@ -191,7 +191,7 @@ async function write(
   subject: { id: string; name: string; deploymentId?: string },
   note: Omit<AuditNote, "actor">,
 ): Promise<void> {
-  await audited({ organizationId, workspaceId, ...subject }, { actor, ...note }).execute(trx.kysely);
+  await trx.query(audited({ organizationId, workspaceId, ...subject }, { actor, ...note }));
 }
 
 async function refusingTakenName<T>(name: string, act: () => Promise<T>): Promise<T> {

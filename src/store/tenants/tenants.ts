@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Plan } from "../../contract/administration/organization.ts";
 import { errors } from "../../contract/error.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
 import { listTokensIn, type TokenRow } from "../oauth/oauth-tokens.ts";
 import { audited } from "./audit.ts";
 import { type Reach, within } from "./scope.ts";
@@ -35,11 +35,9 @@ export async function createOrganization(
 ): Promise<string> {
   const id = randomUUID();
   const { name, plan, actor = system } = made;
-  await sql`
+  await db.query(sql`
     with organization as (insert into organizations (id, name, plan) values (${id}, ${name}, ${plan}))
-    ${audited(ofOrganization({ id, name }), { actor, action: "organization.create", details: { plan } })}`.execute(
-    db.kysely,
-  );
+    ${audited(ofOrganization({ id, name }), { actor, action: "organization.create", details: { plan } })}`);
   return id;
 }
 
@@ -51,12 +49,10 @@ export async function createWorkspace(
   const id = randomUUID();
   const { organizationId, name, actor = system } = made;
   try {
-    await sql`
+    await db.query(sql`
       with workspace as (
         insert into workspaces (id, organization_id, name) values (${id}, ${organizationId}, ${name})
-      ) ${audited({ organizationId, workspaceId: id, id, name }, { actor, action: "workspace.create" })}`.execute(
-      db.kysely,
-    );
+      ) ${audited({ organizationId, workspaceId: id, id, name }, { actor, action: "workspace.create" })}`);
   } catch (error) {
     if (isForeignKeyViolation(error)) throw errors.organizationNotFound(organizationId);
     throw refusalOfName(error, name);
@@ -65,11 +61,9 @@ export async function createWorkspace(
 }
 
 export async function findOrganization(db: Db | Trx, reach: Reach, id: string): Promise<OrganizationRow | undefined> {
-  const { rows } = await sql<OrganizationRow>`
+  const { rows } = await db.query<OrganizationRow>(sql`
     select o.id, o.name, o.plan, o.created_at from organizations o
-     where o.id = ${id} and (${reach.organizationId}::uuid is null or o.id = ${reach.organizationId})`.execute(
-    db.kysely,
-  );
+     where o.id = ${id} and (${reach.organizationId}::uuid is null or o.id = ${reach.organizationId})`);
   return rows[0];
 }
 
@@ -79,10 +73,10 @@ export async function listOrganizations(
   reach: Reach,
   page: { limit: number; offset: number },
 ): Promise<OrganizationRow[]> {
-  const { rows } = await sql<OrganizationRow>`
+  const { rows } = await db.query<OrganizationRow>(sql`
     select o.id, o.name, o.plan, o.created_at from organizations o
      where ${reach.organizationId}::uuid is null or o.id = ${reach.organizationId}
-     order by o.name, o.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by o.name, o.id limit ${page.limit} offset ${page.offset}`);
   return rows;
 }
 
@@ -92,10 +86,10 @@ export async function findWorkspace(
   id: string,
   reach: Reach = everything,
 ): Promise<WorkspaceRow | undefined> {
-  const { rows } = await sql<WorkspaceRow>`
+  const { rows } = await db.query<WorkspaceRow>(sql`
     select w.id, w.organization_id, w.name, w.deployments_enabled, w.created_at, o.plan
       from workspaces w join organizations o on o.id = w.organization_id
-     where w.id = ${id} and ${within(reach, columns)}`.execute(db.kysely);
+     where w.id = ${id} and ${within(reach, columns)}`);
   return rows[0];
 }
 
@@ -106,11 +100,11 @@ export async function listWorkspaces(
   filter: { organizationId: string | null },
   page: { limit: number; offset: number },
 ): Promise<WorkspaceRow[]> {
-  const { rows } = await sql<WorkspaceRow>`
+  const { rows } = await db.query<WorkspaceRow>(sql`
     select w.id, w.organization_id, w.name, w.deployments_enabled, w.created_at, o.plan
       from workspaces w join organizations o on o.id = w.organization_id
      where ${within(reach, columns)} and ${within({ ...filter, workspaceId: null }, columns)}
-     order by w.name, w.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by w.name, w.id limit ${page.limit} offset ${page.offset}`);
   return rows;
 }
 
@@ -124,17 +118,15 @@ export async function changeOrganization(
   wanted: { name?: string; plan?: Plan; actor: string },
 ): Promise<OrganizationRow | undefined> {
   return db.transaction(async (trx) => {
-    await sql`select 1 from organizations where id = ${id} for update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from organizations where id = ${id} for update`);
     const row = await findOrganization(trx, reach, id);
     if (row === undefined) return undefined;
     const after = { name: wanted.name ?? row.name, plan: wanted.plan ?? row.plan };
     const changes = changesBetween({ name: row.name, plan: row.plan }, after);
     if (Object.keys(changes).length === 0) return row;
-    await sql`
+    await trx.query(sql`
       with organization as (update organizations set name = ${after.name}, plan = ${after.plan} where id = ${id})
-      ${audited(ofOrganization(row), { actor: wanted.actor, action: "organization.patch", changes })}`.execute(
-      trx.kysely,
-    );
+      ${audited(ofOrganization(row), { actor: wanted.actor, action: "organization.patch", changes })}`);
     return { ...row, ...after };
   });
 }
@@ -151,7 +143,7 @@ export async function changeWorkspace(
   wanted: { name?: string; deploymentsEnabled?: boolean; actor: string },
 ): Promise<WorkspaceRow | undefined> {
   const change = async (trx: Trx) => {
-    await sql`select 1 from workspaces where id = ${id} for no key update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from workspaces where id = ${id} for no key update`);
     const row = await findWorkspace(trx, id, reach);
     if (row === undefined) return undefined;
     const before = { name: row.name, deployments_enabled: row.deployments_enabled };
@@ -161,10 +153,10 @@ export async function changeWorkspace(
     };
     const changes = changesBetween(before, after);
     if (Object.keys(changes).length === 0) return row;
-    await sql`
+    await trx.query(sql`
       with workspace as (
         update workspaces set name = ${after.name}, deployments_enabled = ${after.deployments_enabled} where id = ${id}
-      ) ${audited(ofWorkspace(row), { actor: wanted.actor, action: "workspace.patch", changes })}`.execute(trx.kysely);
+      ) ${audited(ofWorkspace(row), { actor: wanted.actor, action: "workspace.patch", changes })}`);
     return { ...row, ...after };
   };
   return db.transaction(change).catch((error: unknown) => {
@@ -179,7 +171,7 @@ export async function changeWorkspace(
  */
 export async function deleteOrganization(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
   const act = async (trx: Trx) => {
-    await sql`select 1 from organizations where id = ${id} for update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from organizations where id = ${id} for update`);
     const row = await findOrganization(trx, reach, id);
     if (row === undefined) return false;
     const has = await countOf(trx, {
@@ -187,11 +179,11 @@ export async function deleteOrganization(db: Db, reach: Reach, id: string, actor
       "keys of operators": sql`select 1 from api_keys where organization_id = ${id} and is_operator and revoked_at is null`,
     });
     if (has !== null) throw errors.organizationInUse(`it has ${has}.`);
-    await sql`delete from api_keys where organization_id = ${id}`.execute(trx.kysely);
-    await sql`delete from members where organization_id = ${id}`.execute(trx.kysely);
-    await sql`
+    await trx.query(sql`delete from api_keys where organization_id = ${id}`);
+    await trx.query(sql`delete from members where organization_id = ${id}`);
+    await trx.query(sql`
       with organization as (delete from organizations where id = ${id})
-      ${audited(ofOrganization(row), { actor, action: "organization.delete" })}`.execute(trx.kysely);
+      ${audited(ofOrganization(row), { actor, action: "organization.delete" })}`);
     return true;
   };
   return db.transaction(act).catch((error: unknown) => {
@@ -212,7 +204,7 @@ export async function deleteWorkspace(
   actor: string,
 ): Promise<TokenRow[] | undefined> {
   const act = async (trx: Trx) => {
-    await sql`select 1 from workspaces where id = ${id} for update`.execute(trx.kysely);
+    await trx.query(sql`select 1 from workspaces where id = ${id} for update`);
     const row = await findWorkspace(trx, id, reach);
     if (row === undefined) return undefined;
     const has = await countOf(trx, {
@@ -222,12 +214,12 @@ export async function deleteWorkspace(
     if (has !== null) throw errors.workspaceInUse(`it has ${has}. Delete them first.`);
     const tokens = await listTokensIn(trx, id);
     // An operator's key does not belong to the workspace; it was only its default.
-    await sql`update api_keys set workspace_id = null where workspace_id = ${id} and is_operator`.execute(trx.kysely);
-    await sql`delete from api_keys where workspace_id = ${id}`.execute(trx.kysely);
-    await sql`delete from artifacts where tenant_id = ${id}`.execute(trx.kysely);
-    await sql`
+    await trx.query(sql`update api_keys set workspace_id = null where workspace_id = ${id} and is_operator`);
+    await trx.query(sql`delete from api_keys where workspace_id = ${id}`);
+    await trx.query(sql`delete from artifacts where tenant_id = ${id}`);
+    await trx.query(sql`
       with workspace as (delete from workspaces where id = ${id})
-      ${audited(ofWorkspace(row), { actor, action: "workspace.delete" })}`.execute(trx.kysely);
+      ${audited(ofWorkspace(row), { actor, action: "workspace.delete" })}`);
     return tokens;
   };
   return db.transaction(act).catch((error: unknown) => {
@@ -245,7 +237,7 @@ function stillThere(error: unknown): string {
 async function countOf(trx: Trx, questions: Record<string, ReturnType<typeof sql>>): Promise<string | null> {
   const found: string[] = [];
   for (const [what, rowsOf] of Object.entries(questions)) {
-    const { rows } = await sql<{ n: number }>`select count(*) as n from (${rowsOf}) r`.execute(trx.kysely);
+    const { rows } = await trx.query<{ n: number }>(sql`select count(*) as n from (${rowsOf}) r`);
     const count = rows[0]?.n ?? 0;
     if (count > 0) found.push(`${count} ${count === 1 ? what.replace(/s\b/, "") : what}`);
   }
@@ -272,16 +264,16 @@ function refusalOfName(error: unknown, name: string): unknown {
 
 /** Returns the workspace of a deployment; undefined: there is no such deployment. */
 export async function findTenantOf(db: Db, deploymentId: string): Promise<string | undefined> {
-  const { rows } = await sql<{ tenant_id: string }>`
-    select tenant_id from deployments where id = ${deploymentId}`.execute(db.kysely);
+  const { rows } = await db.query<{ tenant_id: string }>(sql`
+    select tenant_id from deployments where id = ${deploymentId}`);
   return rows[0]?.tenant_id;
 }
 
 /** Returns which of these deployments exist. */
 export async function findKnownDeployments(db: Db, ids: string[]): Promise<Set<string>> {
   const uuids = ids.filter(isUuid);
-  const { rows } = await sql<{ id: string }>`
-    select id from deployments where id = any(${uuids}::uuid[])`.execute(db.kysely);
+  const { rows } = await db.query<{ id: string }>(sql`
+    select id from deployments where id = any(${uuids}::uuid[])`);
   return new Set(rows.map(({ id }) => id));
 }
 

@@ -1,29 +1,34 @@
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import type { DeliveryStatus } from "../../contract/webhooks/webhook.ts";
 import { orderedAttemptsMax, webhookFailingMaxMs } from "../../domain/webhook-schedule.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import type { Sealed } from "../secrets/seal.ts";
+import { webhookDeliveriesTable } from "./tables.ts";
 import { auditedWebhook, lockWebhook } from "./webhooks.ts";
 
-export interface DeliveryRow {
-  id: string;
-  seq: number;
-  webhook_id: string;
-  event_id: number | null;
-  type: string;
-  payload: string;
-  status: DeliveryStatus;
-  attempts: number;
-  next_attempt_at: Date | null;
-  last_attempt_at: Date | null;
-  duration_ms: number | null;
-  response_status: number | null;
-  response_text: string | null;
-  error: string | null;
-  created_at: Date;
-}
+const deliveryFields = pick(
+  webhookDeliveriesTable,
+  "id",
+  "seq",
+  "webhook_id",
+  "event_id",
+  "type",
+  "payload",
+  "status",
+  "attempts",
+  "next_attempt_at",
+  "last_attempt_at",
+  "duration_ms",
+  "response_status",
+  "response_text",
+  "error",
+  "created_at",
+);
+
+export type DeliveryRow = RowOf<typeof deliveryFields>;
 
 /** A delivery that its claimer will send soon. */
 export interface ClaimedDelivery extends Sealed {
@@ -57,7 +62,7 @@ export async function createDeliveries(db: Db, settled: number): Promise<boolean
   const { from, upTo, given } = await nextEvents(db, settled);
   // Beyond the assigned numbers: the database was restored from an older copy than what was read, and will reuse the numbers.
   if (from >= settled || settled > given) return false;
-  await sql`
+  await db.query(sql`
     with place as (
       insert into webhook_position (event_id) values (${upTo})
       on conflict (singleton) do update set event_id = excluded.event_id where webhook_position.event_id = ${from}
@@ -70,20 +75,18 @@ export async function createDeliveries(db: Db, settled: number): Promise<boolean
        and (w.types is null or e.kind = any(w.types))
        and (w.deployment_ids is null or e.deployment_id = any(w.deployment_ids))
       left join deployments d on d.id = e.deployment_id
-     where e.id > ${from} and e.id <= ${upTo} order by e.id, w.id`.execute(db.kysely);
+     where e.id > ${from} and e.id <= ${upTo} order by e.id, w.id`);
   db.reached("webhook deliveries created");
   return upTo < settled;
 }
 
 /** Counts events, not numbers, because a restore skips a thousand million numbers. */
 async function nextEvents(db: Db, settled: number): Promise<{ from: number; upTo: number; given: number }> {
-  const { rows } = await sql<{ from: number; upTo: number; given: number }>`
+  const { rows } = await db.query<{ from: number; upTo: number; given: number }>(sql`
     select place.event_id as "from", (select last_value from events_id_seq) as given, (
       select case when count(*) < ${eventsMax} then ${settled}::bigint else max(id) end
         from (select id from events where id > place.event_id and id <= ${settled} order by id limit ${eventsMax}) page
-    ) as "upTo" from (select coalesce((select event_id from webhook_position), 0) as event_id) place`.execute(
-    db.kysely,
-  );
+    ) as "upTo" from (select coalesce((select event_id from webhook_position), 0) as event_id) place`);
   return rows[0] as { from: number; upTo: number; given: number };
 }
 
@@ -108,7 +111,7 @@ export async function claimDeliveries(
   db: Db,
   worker: { owner: string; limit: number; leaseMs: number },
 ): Promise<ClaimedDelivery[]> {
-  const { rows } = await sql<ClaimedDelivery & { seq: number }>`
+  const { rows } = await db.query<ClaimedDelivery & { seq: number }>(sql`
     with heads as (
       select h.id, w.id as webhook_id, h.n from webhooks w cross join lateral (
           select p.id, row_number() over (order by p.seq) as n,
@@ -136,21 +139,19 @@ export async function claimDeliveries(
            attempts = d.attempts + 1
       from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
     returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, d.payload, d.attempts,
-              w.data_key_id as "keyId", w.sealed`.execute(db.kysely);
+              w.data_key_id as "keyId", w.sealed`);
   if (rows.length > 0) db.reached("webhook deliveries claimed");
   return rows.toSorted((a, b) => a.seq - b.seq);
 }
 
 const isFree = (delivery: string) =>
-  sql`(${sql.ref(`${delivery}.lease_until`)} is null or ${sql.ref(`${delivery}.lease_until`)} < now())`;
+  sql`(${sql.identifier(`${delivery}.lease_until`)} is null or ${sql.identifier(`${delivery}.lease_until`)} < now())`;
 
 /** Returns deliveries that this worker claimed and did not send, as if they had not been claimed. @param ids null: all of them. */
 export async function releaseDeliveries(db: Db, owner: string, ids: string[] | null): Promise<void> {
-  await sql`
+  await db.query(sql`
     update webhook_deliveries set lease_owner = null, lease_until = null, attempts = attempts - 1
-     where lease_owner = ${owner} and status = 'pending' and (${ids}::uuid[] is null or id = any(${ids}::uuid[]))`.execute(
-    db.kysely,
-  );
+     where lease_owner = ${owner} and status = 'pending' and (${ids}::uuid[] is null or id = any(${ids}::uuid[]))`);
 }
 
 type Claim = Pick<ClaimedDelivery, "id" | "attempts"> & { owner: string };
@@ -165,25 +166,25 @@ const attempted = ({ durationMs, responseStatus, responseText, error }: AttemptR
 
 /** Records a successful attempt. Writes nothing if the claim was lost meanwhile. */
 export async function settleDelivered(db: Db, claim: Claim, result: AttemptResult): Promise<void> {
-  await sql`
+  await db.query(sql`
     with delivery as (
       update webhook_deliveries set status = 'delivered', next_attempt_at = null, ${attempted(result)}
        where ${isHeldBy(claim)} returning webhook_id
     )
     update webhooks w set failing_since = null from delivery d
-     where w.id = d.webhook_id and w.failing_since is not null`.execute(db.kysely);
+     where w.id = d.webhook_id and w.failing_since is not null`);
   db.reached("webhook delivery settled");
 }
 
 /** Records a failed attempt and schedules the next one. */
 export async function settleFailed(db: Db, claim: Claim, result: AttemptResult, retryInMs: number): Promise<void> {
-  await sql`
+  await db.query(sql`
     with delivery as (
       update webhook_deliveries set next_attempt_at = now() + ${retryInMs} * interval '1 millisecond', ${attempted(result)}
        where ${isHeldBy(claim)} returning webhook_id
     )
     update webhooks w set failing_since = now() from delivery d
-     where w.id = d.webhook_id and w.failing_since is null`.execute(db.kysely);
+     where w.id = d.webhook_id and w.failing_since is null`);
 }
 
 /**
@@ -198,7 +199,7 @@ export async function settleGivenUp(
   { isGone, reason }: { isGone: boolean; reason: string },
 ): Promise<boolean> {
   const isSwitchedOff = await db.transaction(async (trx) => {
-    const { rows } = await sql<{ id: string; tenantId: string; organizationId: string; origin: string }>`
+    const { rows } = await trx.query<{ id: string; tenantId: string; organizationId: string; origin: string }>(sql`
       with delivery as (
         update webhook_deliveries set status = 'failed', next_attempt_at = null, ${attempted(result)}
          where ${isHeldBy(claim)} returning webhook_id
@@ -212,11 +213,11 @@ export async function settleGivenUp(
         select tenant_id, 'webhook.disabled', jsonb_build_object('webhook_id', id, 'reason', ${reason}::text) from webhook
       )
       select w.id, w.tenant_id as "tenantId", s.organization_id as "organizationId", w.origin
-        from webhook w join workspaces s on s.id = w.tenant_id`.execute(trx.kysely);
+        from webhook w join workspaces s on s.id = w.tenant_id`);
     const [webhook] = rows;
     if (webhook === undefined) return false;
     const owner = { ...webhook, actor: "system" };
-    await auditedWebhook(owner, webhook, { action: "webhook.disable", details: { reason } }).execute(trx.kysely);
+    await trx.query(auditedWebhook(owner, webhook, { action: "webhook.disable", details: { reason } }));
     return true;
   });
   if (isSwitchedOff) db.changes.wakeWatchers();
@@ -225,18 +226,13 @@ export async function settleGivenUp(
 
 /** Returns when the next delivery becomes due or its lease ends; null: none is pending. */
 export async function nextDeliveryAt(db: Db): Promise<Date | null> {
-  const { rows } = await sql<{ at: Date | null }>`
+  const { rows } = await db.query<{ at: Date | null }>(sql`
     select min(greatest(d.next_attempt_at, d.lease_until)) as at
-      from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled where d.status = 'pending'`.execute(
-    db.kysely,
-  );
+      from webhook_deliveries d join webhooks w on w.id = d.webhook_id and w.enabled where d.status = 'pending'`);
   return rows[0]?.at ?? null;
 }
 
-const columns = sql.raw(
-  "d.id, d.seq, d.webhook_id, d.event_id, d.type, d.payload, d.status, d.attempts, d.next_attempt_at, d.last_attempt_at, " +
-    "d.duration_ms, d.response_status, d.response_text, d.error, d.created_at",
-);
+const columns = selectList(deliveryFields, "d");
 
 /** Returns deliveries, newest first. */
 export async function listDeliveries(
@@ -244,12 +240,10 @@ export async function listDeliveries(
   webhookId: string,
   page: { status: DeliveryStatus | null; before: number | null; limit: number },
 ): Promise<DeliveryRow[]> {
-  const { rows } = await sql<DeliveryRow>`
+  const { rows } = await db.query<DeliveryRow>(sql`
     select ${columns} from webhook_deliveries d
      where d.webhook_id = ${webhookId} and (${page.status}::text is null or d.status = ${page.status})
-       and (${page.before}::bigint is null or d.seq < ${page.before}) order by d.seq desc limit ${page.limit}`.execute(
-    db.kysely,
-  );
+       and (${page.before}::bigint is null or d.seq < ${page.before}) order by d.seq desc limit ${page.limit}`);
   return rows;
 }
 
@@ -269,11 +263,11 @@ export async function addTestDelivery(db: Db, owner: Owner, webhookId: string): 
   const text = JSON.stringify({ type: "webhook.test", timestamp, data: { webhook_id: webhookId } });
   return db.transaction(async (trx) => {
     const webhook = await lockEnabled(trx, owner, webhookId);
-    await sql`
+    await trx.query(sql`
       with delivery as (
         insert into webhook_deliveries (id, webhook_id, tenant_id, type, payload, status, next_attempt_at)
         values (${id}, ${webhookId}, ${owner.tenantId}, 'webhook.test', ${text}, 'pending', now())
-      ) ${auditedWebhook(owner, webhook, { action: "webhook.test" })}`.execute(trx.kysely);
+      ) ${auditedWebhook(owner, webhook, { action: "webhook.test" })}`);
     return readDelivery(trx, webhookId, id);
   });
 }
@@ -287,12 +281,12 @@ export async function redeliver(db: Db, owner: Owner, path: { webhookId: string;
     const webhook = await lockEnabled(trx, owner, path.webhookId);
     await readDelivery(trx, path.webhookId, path.id);
     const details = { delivery_id: path.id };
-    await sql`
+    await trx.query(sql`
       with delivery as (
         update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), lease_owner = null,
                lease_until = null, error = null, response_status = null, response_text = null, duration_ms = null
          where id = ${path.id} and (lease_until is null or lease_until < now())
-      ) ${auditedWebhook(owner, webhook, { action: "webhook.redeliver", details })}`.execute(trx.kysely);
+      ) ${auditedWebhook(owner, webhook, { action: "webhook.redeliver", details })}`);
     return readDelivery(trx, path.webhookId, path.id);
   });
 }
@@ -304,8 +298,8 @@ async function lockEnabled(trx: Trx, owner: Owner, webhookId: string) {
 }
 
 async function readDelivery(trx: Trx, webhookId: string, id: string): Promise<DeliveryRow> {
-  const { rows } = await sql<DeliveryRow>`
-    select ${columns} from webhook_deliveries d where d.id = ${id} and d.webhook_id = ${webhookId}`.execute(trx.kysely);
+  const { rows } = await trx.query<DeliveryRow>(sql`
+    select ${columns} from webhook_deliveries d where d.id = ${id} and d.webhook_id = ${webhookId}`);
   if (rows[0] === undefined) throw errors.deliveryNotFound(id);
   return rows[0];
 }

@@ -1,13 +1,15 @@
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { type RawBuilder, sql } from "kysely";
 import { errors } from "../../contract/error.ts";
 import type { EventType } from "../../contract/logs/event.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { secretGraceMs, webhooksMax } from "../../domain/webhook-schedule.ts";
 import type { Db, Trx } from "../engine/database.ts";
+import { type Sql, sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
 import type { Sealed, SealedColumn, Sealer } from "../secrets/seal.ts";
 import { type AuditNote, audited } from "../tenants/audit.ts";
+import { webhooksTable } from "./tables.ts";
 
 export interface WebhookSettings {
   url: string;
@@ -27,10 +29,7 @@ export interface WebhookRow extends WebhookSettings {
 }
 
 /** A webhook as it is stored. */
-export interface StoredWebhook extends Omit<WebhookRow, "url">, Sealed {
-  /** Scheme and host of its address. */
-  origin: string;
-}
+export interface StoredWebhook extends RowOf<typeof webhookFields>, Sealed {}
 
 /** The workspace and actor of a request: for access to rows and for the audit log. */
 interface Owner {
@@ -58,10 +57,22 @@ export const sealedWebhooks: SealedColumn = {
   boundTo: (row) => boundTo(row as unknown as WebhookRow),
 };
 
-const columns = sql.raw(
-  "w.id, w.tenant_id, w.origin, w.description, w.types, w.deployment_ids, w.enabled, w.disabled_reason, w.failing_since, " +
-    'w.created_at, w.updated_at, w.data_key_id as "keyId", w.sealed',
+const webhookFields = pick(
+  webhooksTable,
+  "id",
+  "tenant_id",
+  "origin",
+  "description",
+  "types",
+  "deployment_ids",
+  "enabled",
+  "disabled_reason",
+  "failing_since",
+  "created_at",
+  "updated_at",
+  "sealed",
 );
+const columns = sql`${selectList(webhookFields, "w")}, w.data_key_id as "keyId"`;
 
 /** Returns webhooks, oldest first, so that pages do not shift when one is added. */
 export async function listWebhooks(
@@ -70,16 +81,16 @@ export async function listWebhooks(
   tenantId: string,
   page: { limit: number; offset: number },
 ): Promise<WebhookRow[]> {
-  const { rows } = await sql<StoredWebhook>`
+  const { rows } = await db.query<StoredWebhook>(sql`
     select ${columns} from webhooks w where w.tenant_id = ${tenantId}
-     order by w.created_at, w.id limit ${page.limit} offset ${page.offset}`.execute(db.kysely);
+     order by w.created_at, w.id limit ${page.limit} offset ${page.offset}`);
   return rows.map((row) => openRow(sealer, row));
 }
 
 /** Returns a webhook. @throws ApiError 404 for an unknown one and equally for another workspace's. */
 export async function readWebhook(db: Db | Trx, sealer: Sealer, tenantId: string, id: string): Promise<WebhookRow> {
-  const { rows } = await sql<StoredWebhook>`
-    select ${columns} from webhooks w where w.id = ${id} and w.tenant_id = ${tenantId}`.execute(db.kysely);
+  const { rows } = await db.query<StoredWebhook>(sql`
+    select ${columns} from webhooks w where w.id = ${id} and w.tenant_id = ${tenantId}`);
   return openRow(sealer, found(rows[0], id));
 }
 
@@ -103,12 +114,12 @@ export async function createWebhook(
     await checkLimit(trx, owner.tenantId);
     await checkDeployments(trx, owner.tenantId, made.deployment_ids);
     await startAtNewestEvent(trx);
-    await sql`
+    await trx.query(sql`
       with webhook as (
         insert into webhooks (id, tenant_id, origin, description, types, deployment_ids, enabled, data_key_id, sealed, after_event)
         values (${id}, ${owner.tenantId}, ${origin}, ${made.description}, ${made.types}, ${made.deployment_ids},
           ${made.enabled}, ${keyId}, ${sealed}, ${newestEvent})
-      ) ${auditedWebhook(owner, { id, origin }, { action: "webhook.create" })}`.execute(trx.kysely);
+      ) ${auditedWebhook(owner, { id, origin }, { action: "webhook.create" })}`);
     return readWebhook(trx, sealer, owner.tenantId, id);
   });
   return { row, secret };
@@ -140,7 +151,7 @@ export async function changeWebhook(
     const { keyId, sealed } = after.url === url ? stored : sealWebhook(sealer, stored, { url: after.url, keys });
     const origin = after.url === url ? stored.origin : originOf(after.url);
     if (isSwitchedOn) await startAtNewestEvent(trx);
-    await sql`
+    await trx.query(sql`
       with webhook as (
         update webhooks set origin = ${origin}, data_key_id = ${keyId}, sealed = ${sealed}, description = ${after.description}, types = ${after.types},
                deployment_ids = ${after.deployment_ids}, enabled = ${after.enabled}, updated_at = now(),
@@ -151,7 +162,7 @@ export async function changeWebhook(
       ), waiting as (
         update webhook_deliveries set attempts = 0, next_attempt_at = now()
          where webhook_id = ${id} and status = 'pending' and lease_owner is null and ${isSwitchedOn}
-      ) ${auditedWebhook(owner, { id, origin }, { action: "webhook.patch", changes })}`.execute(trx.kysely);
+      ) ${auditedWebhook(owner, { id, origin }, { action: "webhook.patch", changes })}`);
     return readWebhook(trx, sealer, owner.tenantId, id);
   });
 }
@@ -160,9 +171,9 @@ export async function changeWebhook(
 export async function deleteWebhook(db: Db, owner: Owner, id: string): Promise<void> {
   await db.transaction(async (trx) => {
     const { origin } = await lockWebhook(trx, owner.tenantId, id);
-    await sql`
+    await trx.query(sql`
       with webhook as (delete from webhooks where id = ${id})
-      ${auditedWebhook(owner, { id, origin }, { action: "webhook.delete" })}`.execute(trx.kysely);
+      ${auditedWebhook(owner, { id, origin }, { action: "webhook.delete" })}`);
   });
 }
 
@@ -179,10 +190,10 @@ export async function replaceWebhookSecret(db: Db, sealer: Sealer, owner: Owner,
     const { url, keys } = openSealed(sealer, row);
     const kept = keys.slice(0, 1).map((newest) => ({ ...newest, until }));
     const { keyId, sealed } = sealWebhook(sealer, row, { url, keys: [{ secret, until: null }, ...kept] });
-    await sql`
+    await trx.query(sql`
       with webhook as (
         update webhooks set data_key_id = ${keyId}, sealed = ${sealed}, updated_at = now() where id = ${id}
-      ) ${auditedWebhook(owner, row, { action: "webhook.replace_secret" })}`.execute(trx.kysely);
+      ) ${auditedWebhook(owner, row, { action: "webhook.replace_secret" })}`);
   });
   return secret;
 }
@@ -196,13 +207,13 @@ export function openWebhook(sealer: Sealer, row: SealedRow, now: Date): { url: s
 
 /** Seals complete addresses that early versions stored in clear. @returns how many. */
 export async function sealAddresses(db: Db, sealer: Sealer): Promise<number> {
-  const { rows } = await sql<StoredWebhook>`
-    select ${columns} from webhooks w where w.origin like '%://%/%'`.execute(db.kysely);
+  const { rows } = await db.query<StoredWebhook>(sql`
+    select ${columns} from webhooks w where w.origin like '%://%/%'`);
   for (const row of rows) {
     const { keyId, sealed } = sealWebhook(sealer, row, openSealed(sealer, row));
-    await sql`
+    await db.query(sql`
       update webhooks set origin = ${originOf(row.origin)}, data_key_id = ${keyId}, sealed = ${sealed}
-       where id = ${row.id} and origin = ${row.origin} and sealed = ${row.sealed}`.execute(db.kysely);
+       where id = ${row.id} and origin = ${row.origin} and sealed = ${row.sealed}`);
   }
   return rows.length;
 }
@@ -212,21 +223,21 @@ export function auditedWebhook(
   owner: Owner,
   webhook: { id: string; origin: string },
   note: Omit<AuditNote, "actor">,
-): RawBuilder<unknown> {
+): Sql {
   const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id: webhook.id };
   return audited({ ...subject, name: originOf(webhook.origin) }, { ...note, actor: owner.actor });
 }
 
 export async function lockWebhook(trx: Trx, tenantId: string, id: string): Promise<StoredWebhook> {
-  const { rows } = await sql<StoredWebhook>`
+  const { rows } = await trx.query<StoredWebhook>(sql`
     select ${columns} from webhooks w
-     where w.id = ${id} and w.tenant_id = ${tenantId} for update`.execute(trx.kysely);
+     where w.id = ${id} and w.tenant_id = ${tenantId} for update`);
   return found(rows[0], id);
 }
 
 /** Returns whether any webhook is enabled. */
 export async function hasWebhooks(db: Db): Promise<boolean> {
-  const { rows } = await sql`select 1 from webhooks where enabled limit 1`.execute(db.kysely);
+  const { rows } = await db.query(sql`select 1 from webhooks where enabled limit 1`);
   return rows.length > 0;
 }
 
@@ -277,28 +288,24 @@ function openRow(sealer: Sealer, row: StoredWebhook): WebhookRow {
 
 /** Checks the limit. Locks the workspace's row, so that of two concurrent calls the second one counts the first. */
 async function checkLimit(trx: Trx, tenantId: string): Promise<void> {
-  await sql`select 1 from workspaces where id = ${tenantId} for no key update`.execute(trx.kysely);
-  const { rows } = await sql<{ count: number }>`
-    select count(*) as count from webhooks where tenant_id = ${tenantId}`.execute(trx.kysely);
+  await trx.query(sql`select 1 from workspaces where id = ${tenantId} for no key update`);
+  const { rows } = await trx.query<{ count: number }>(sql`
+    select count(*) as count from webhooks where tenant_id = ${tenantId}`);
   if ((rows[0]?.count ?? 0) >= webhooksMax) throw errors.tooManyWebhooks(webhooksMax);
 }
 
 async function checkDeployments(trx: Trx, tenantId: string, ids: string[] | null): Promise<void> {
   if (ids === null) return;
-  const { rows } = await sql<{ id: string }>`
+  const { rows } = await trx.query<{ id: string }>(sql`
     select wanted.id from unnest(${ids}::uuid[]) as wanted (id)
-     where not exists (select 1 from deployments d where d.id = wanted.id and d.tenant_id = ${tenantId}) limit 1`.execute(
-    trx.kysely,
-  );
+     where not exists (select 1 from deployments d where d.id = wanted.id and d.tenant_id = ${tenantId}) limit 1`);
   const [missing] = rows;
   if (missing !== undefined) throw errors.deploymentNotFound(missing.id);
 }
 
 /** Moves the position of deliveries to now if no webhook was enabled, because it does not advance meanwhile. */
 async function startAtNewestEvent(trx: Trx): Promise<void> {
-  await sql`
+  await trx.query(sql`
     insert into webhook_position (event_id) select ${newestEvent} where not exists (select 1 from webhooks where enabled)
-    on conflict (singleton) do update set event_id = greatest(webhook_position.event_id, excluded.event_id)`.execute(
-    trx.kysely,
-  );
+    on conflict (singleton) do update set event_id = greatest(webhook_position.event_id, excluded.event_id)`);
 }

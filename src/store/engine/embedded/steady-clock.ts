@@ -1,8 +1,8 @@
-import { type Kysely, sql } from "kysely";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { DatabaseClock } from "../database-clock.ts";
 import { clockJumpMinMs, shiftRelativeTimesOnce } from "../relative-times.ts";
-import type { Database } from "../schema.ts";
+import { sql } from "../sql.ts";
+import type { StatementPool } from "../statement-pool.ts";
 
 /**
  * The clock of the embedded database. It advances evenly when the machine's clock is set, for example by a first NTP sync or
@@ -43,14 +43,14 @@ const pollIntervalMs = 1_000;
  * minute still happens in a minute. Deadlines shift before a forward jump of the clock and after a backward one, because
  * in between they may only be late. A shift that failed, or whose answer was lost, is retried until it is known to be done.
  */
-export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger: Logger): DatabaseClock {
+export function followClock(clock: SteadyClock, pool: StatementPool, logger: Logger): DatabaseClock {
   let following = Promise.resolve();
   let pendingShift: { byMs: number; mark: Date } | undefined;
   const follow = async () => {
     pendingShift ??= await begin();
     if (pendingShift === undefined) return;
     const { byMs } = pendingShift;
-    await shiftRelativeTimesOnce(kysely, { ...pendingShift, now: () => new Date() });
+    await shiftRelativeTimesOnce(pool, { ...pendingShift, now: () => new Date() });
     if (byMs > 0) clock.add(byMs);
     pendingShift = undefined;
   };
@@ -61,7 +61,7 @@ export function followClock(clock: SteadyClock, kysely: Kysely<Database>, logger
       return;
     }
     // Read the mark before changing the clock: a busy database, such as during a backup, would answer late or not at all.
-    const { rows } = await sql<{ mark: Date }>`select mark from clock`.execute(kysely);
+    const { rows } = await pool.query<{ mark: Date }>(sql`select mark from clock`);
     const { mark } = rows[0] as { mark: Date };
     const byMs = apartMs();
     logger.warn({ seconds: Math.round(byMs / 1_000) }, "machine clock changed, shifting deadlines");

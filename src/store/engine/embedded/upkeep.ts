@@ -1,6 +1,6 @@
-import { type Kysely, sql } from "kysely";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
-import type { Database } from "../schema.ts";
+import { sql } from "../sql.ts";
+import type { Statements } from "../statement-pool.ts";
 
 /** Stops the upkeep and waits for the step that runs. */
 export type StopUpkeep = () => Promise<void>;
@@ -17,7 +17,7 @@ const staleRowsMin = 500;
  * Starts the upkeep that PostgreSQL's background processes do elsewhere. The embedded database has none: without this no
  * checkpoint would recycle WAL, and no vacuum would free rows. It runs one short statement at a time between the others.
  */
-export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkeep {
+export function startUpkeep(statements: Statements, logger: Logger): StopUpkeep {
   let isStopped = false;
   let running = Promise.resolve();
   const timer = setInterval(() => {
@@ -26,7 +26,7 @@ export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkee
     });
   }, intervalMs).unref();
   const round = async () => {
-    if (!isStopped) await runUpkeep(kysely, () => isStopped);
+    if (!isStopped) await runUpkeep(statements, () => isStopped);
   };
   return async () => {
     isStopped = true;
@@ -36,16 +36,16 @@ export function startUpkeep(kysely: Kysely<Database>, logger: Logger): StopUpkee
 }
 
 /** Runs one round: vacuums the tables that need it, then writes a checkpoint if much WAL was written since the last. */
-export async function runUpkeep(kysely: Kysely<Database>, isStopped: () => boolean = () => false): Promise<void> {
-  const { rows: tables } = await sql<{ name: string }>`
+export async function runUpkeep(statements: Statements, isStopped: () => boolean = () => false): Promise<void> {
+  const { rows: tables } = await statements.query<{ name: string }>(sql`
     select relname as name from pg_stat_user_tables
      where schemaname = 'public'
-       and greatest(n_dead_tup, n_mod_since_analyze) > ${staleRowsMin}::float8 + 0.2 * n_live_tup`.execute(kysely);
+       and greatest(n_dead_tup, n_mod_since_analyze) > ${staleRowsMin}::float8 + 0.2 * n_live_tup`);
   for (const { name } of tables) {
     if (isStopped()) return;
-    await sql`vacuum (analyze) ${sql.table(name)}`.execute(kysely);
+    await statements.query(sql`vacuum (analyze) ${sql.identifier(name)}`);
   }
-  const { rows } = await sql<{ bytes: number }>`
-    select (pg_current_wal_insert_lsn() - redo_lsn)::float8 as bytes from pg_control_checkpoint()`.execute(kysely);
-  if (!isStopped() && (rows[0]?.bytes ?? 0) > walBytesMax) await sql`checkpoint`.execute(kysely);
+  const { rows } = await statements.query<{ bytes: number }>(sql`
+    select (pg_current_wal_insert_lsn() - redo_lsn)::float8 as bytes from pg_control_checkpoint()`);
+  if (!isStopped() && (rows[0]?.bytes ?? 0) > walBytesMax) await statements.query(sql`checkpoint`);
 }
