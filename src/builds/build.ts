@@ -1,36 +1,36 @@
 import type { Artifact } from "../contract/listeners/assignment.ts";
 import type { RepositoryCredential } from "../integrations/git-credential.ts";
 
-/** Where the files come from. Refs are resolved before a build starts: a build always names exact content. */
+/** The source of a build. Refs are resolved before a build starts, so a source always names exact content. */
 export type BuildSource =
   | {
       kind: "git";
       repoUrl: string;
       commitSha: string;
       credential: RepositoryCredential | null;
-      /** May the URL name this machine's own files, or hosts in private ranges? Checked again here: time has passed. */
+      /** Whether the URL may name files of this machine or hosts in private ranges. Checked again when the build fetches. */
       allowLocal: boolean;
       allowPrivateNetwork: boolean;
     }
   | { kind: "tarball"; path: string; sha256: string }
   | { kind: "template"; directory: string; digest: string };
 
-/** What a build makes: a directory on this host, or an image in a container engine. */
+/** The output of a build: a directory on this host, or an image in a container engine. */
 export type BuildTarget = { kind: "directory" } | ImageTarget;
 
 export interface ImageTarget {
   kind: "image";
   /** The engine, as `DOCKER_HOST` names it. */
   host: string;
-  /** Marks everything the build makes there. */
+  /** Label on everything the build creates in the engine. */
   installationId: string;
-  /** Image with Node and npm that JavaScript agents are put on. */
+  /** Base image with Node and npm for JavaScript agents. */
   nodeImage: string;
-  /** Image with Python and pip that Python agents are put on; `{version}` stands for 3.12, say. */
+  /** Base image with Python and pip for Python agents; `{version}` stands for the Python version, such as 3.12. */
   pythonImage: string;
-  /** A docker `config.json` with what those images are pulled with; null: nothing is needed. */
+  /** A docker `config.json` with the credentials for pulling those images; null: none are needed. */
   registryAuthFile: string | null;
-  /** Of each program that runs in the build. */
+  /** Limit of each program that runs in the build. */
   memoryMib: number;
   cpuCores: number;
 }
@@ -47,13 +47,13 @@ export interface BuildRequest {
   artifactsDir: string;
   /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */
   key: string;
-  /** `workDirOf`: scratch space of this attempt; removed when it ends, however it ends. */
+  /** Scratch space of this attempt (`workDirOf`); removed when the attempt ends, whether it succeeds or fails. */
   workDir: string;
-  /** Shared by all builds: package manager caches and toolchains. */
+  /** Package manager caches and toolchains, shared by all builds. */
   cacheDir: string;
-  /** The whole build; at its end the build and all its descendants are killed and it fails with `Timeout`. */
+  /** Limit for the whole build. When it expires, the build and all its descendants are killed and it fails with `Timeout`. */
   timeoutMs: number;
-  /** Size of the unpacked source, and of the finished artifact directory. */
+  /** Limit for the size of the unpacked source, and of the finished artifact directory. */
   diskBytesMax: number;
 }
 
@@ -70,19 +70,19 @@ export type BuildResult =
       ok: false;
       /** CamelCase, stable: ConfigMissing, ConfigInvalid, FetchFailed, InstallFailed, BuildFailed, Timeout, Cancelled, DiskFull, ArchiveRefused, ... */
       reason: string;
-      /** What happened, exit code and last lines included, and what to do. Goes to `status_message`. */
+      /** What happened, with exit code and last lines, and what to do next. Shown as `status_message`. */
       message: string;
     };
 
-/** A running build: a worker process in its own process group, which dies with us. */
+/** A running build: a worker process in its own process group, which dies with this process. */
 export interface RunningBuild {
   readonly pid: number;
   /** Kernel start time of `pid`, so that a recycled pid is never taken for the build. */
   readonly startedAtTicks: string;
   readonly result: Promise<BuildResult>;
   /**
-   * Kills the worker and every descendant; `result` then ends as `Cancelled`. Resolves when nothing is left.
-   * @param notice last line of the log, where the build goes on elsewhere. Default: that it was cancelled, as an error.
+   * Kills the worker and every descendant; `result` then ends as `Cancelled`. Resolves when no process is left.
+   * @param notice last line of the log when another server continues the build. Default: an error line that the build was cancelled.
    */
   cancel(notice?: string): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { GitFailure } from "../integrations/git-failure.ts";
 import { describeError } from "../telemetry/log.ts";
 import type { BuildResult } from "./build.ts";
 
-/** Why a build failed. Stable: clients name them, and docs/reference/builds.md explains each one (a test compares). */
+/** Reasons for a failed build. Stable: clients match them, and docs/reference/builds.md explains each one (a test compares). */
 export const buildFailureReasons = [
   "ArchiveRefused",
   "BuildFailed",
@@ -33,10 +33,10 @@ export class BuildFailure extends Error {
 
 export type FailedResult = Extract<BuildResult, { ok: false }>;
 
-/** The last line of the log: the output that the message quotes stands above it already. */
+/** Returns the last line of the log. It omits the output that the message quotes, because the log already contains it. */
 export const failureLine = ({ reason, message }: FailedResult) => `${reason}: ${message.split("\n")[0]}`;
 
-/** The result a thrown error means. */
+/** Converts a thrown error to the result of the build. */
 export function failedResult(error: unknown): FailedResult {
   if (error instanceof BuildFailure) return { ok: false, reason: error.reason, message: error.message };
   if (error instanceof GitFailure) return { ok: false, reason: "FetchFailed", message: error.message };
@@ -44,17 +44,17 @@ export function failedResult(error: unknown): FailedResult {
   return { ok: false, reason: "BuilderFailed", message: `The builder failed: ${describeError(error)}` };
 }
 
-/** Used for the finished artifact, and while the build runs. */
+/** Returns the failure of a build that exceeds its disk limit, either while it runs or with its finished artifact. */
 export function tooLarge(bytes: number, bytesMax: number): BuildFailure {
   const [has, may] = [bytes, bytesMax].map((size) => Math.ceil(size / 1024 / 1024));
   return new BuildFailure(
     "DiskFull",
-    `The build takes ${has} MB of disk and may take ${may} MB. Install fewer or smaller packages, or ask the operator for a higher limit.`,
+    `The build needs ${has} MB of disk, but the limit is ${may} MB. Install fewer or smaller packages, or ask the operator for a higher limit.`,
   );
 }
 
 export const diskFullMessage =
-  "The disk of the build host is full. An operator has to free space in the data directory; then deploy again.";
+  "The disk of the build host is full. Ask an operator to free space in the data directory, then deploy again.";
 
 function isDiskFull(error: unknown): boolean {
   const code = (error as NodeJS.ErrnoException | undefined)?.code;

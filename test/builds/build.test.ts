@@ -244,7 +244,12 @@ test("every way to fail has its own reason and says what to do", async () => {
       "FetchFailed",
       /not a public address/,
     ],
-    [git, { configPath: "none.json" }, "ConfigMissing", /The source has pierhead\.json/],
+    [
+      git,
+      { configPath: "none.json" },
+      "ConfigMissing",
+      /^none\.json not found in the source\. The source contains pierhead\.json\. Set the config path \(--config\) to pierhead\.json\.$/,
+    ],
     [await files({ "pierhead.json": "{" }), {}, "ConfigInvalid", /line 1, column 2/],
     [await files(langgraph("./a.py:graph", "./b.ts:graph")), {}, "Unsupported", /runs one language/],
     [
@@ -303,7 +308,7 @@ test("a build that fills the disk is stopped at its limit", async () => {
   });
   const result = await begin(place.dir, source, { diskBytesMax: 20e6 }).build.result;
   assert.equal(!result.ok && result.reason, "DiskFull");
-  assert.match(result.ok ? "" : result.message, /may take 20 MB/);
+  assert.match(result.ok ? "" : result.message, /the limit is 20 MB/);
   assert.deepEqual(await readdir(path.join(place.dir, "builds")), []);
 });
 

@@ -19,5 +19,5 @@ test("the log names the submodules and the files of Git LFS that are not fetched
   const { build, log } = begin(place.dir, gitSource(repository, commitSha), { key: "more" });
   assert.ok((await build.result).ok, log());
   assert.match(log(), /Submodules are not fetched, their directories are empty: lib\/the inner$/m);
-  assert.match(log(), /Contents of Git LFS are not fetched, only pointers to them: models\/one\.bin$/m);
+  assert.match(log(), /Git LFS contents are not fetched, the files are pointers: models\/one\.bin$/m);
 });

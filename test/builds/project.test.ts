@@ -77,11 +77,11 @@ test("a missing configuration names the files that are there", async () => {
   const files = { "examples/a/langgraph.json": "{}", "b/pierhead.json": "{}", "node_modules/x/langgraph.json": "{}" };
   await assert.rejects(read(files), {
     reason: "ConfigMissing",
-    message: /b\/pierhead\.json, examples\/a\/langgraph\.json: set the config path/,
+    message: /b\/pierhead\.json, examples\/a\/langgraph\.json\. Set the config path/,
   });
   await assert.rejects(read(files, "langgraph.json"), {
     reason: "ConfigMissing",
-    message: /no file 'langgraph\.json'/,
+    message: /^langgraph\.json not found in the source\./,
   });
   await assert.rejects(read({ "a.txt": "" }), { reason: "ConfigMissing", message: /Add a langgraph\.json/ });
   for (const evil of ["../langgraph.json", "/etc/passwd", "a/../../x.json", "..", "a\0.json"]) {
@@ -145,7 +145,7 @@ test("a pierhead.json of the wrong form is refused with its place", async () => 
     [{ start: ["node"], build: [["npm"], "ci"] }, /build\[0\] must be a string/],
     [{ start: ["node"], health: "ok" }, /health must be a path/],
     [{ start: ["node"], health: "//evil.example/ok" }, /health must be a path/],
-    [{ start: ["node"], dockerfile: "Dockerfile" }, /start is said by the Dockerfile/],
+    [{ start: ["node"], dockerfile: "Dockerfile" }, /start cannot be combined with dockerfile/],
     [{ dockerfile: "../Dockerfile" }, /outside the source/],
     [{ start: ["node"], state: "shared" }, /state must be "exclusive" or "none"/],
     [{ start: ["node"], comand: [] }, /comand is not known; the keys are build, start, dockerfile, health, state/],

@@ -61,7 +61,7 @@ test("a directory is deployed by its name: steps on stderr, the address on stdou
   const again = await followed(["deploy", source.directory, "--env-from", path.join(source.directory, ".env")]);
   assert.equal(again.revision.status, "DEPLOYED");
   assert.deepEqual(again.deployment.secrets, [{ name: "TOKEN", value: "**********" }]);
-  assert.match((await cli(["logs", "directory-agent", "--build"])).stdout, /built before: its artifact is used again/);
+  assert.match((await cli(["logs", "directory-agent", "--build"])).stdout, /built before: reusing its artifact/);
 
   const status = await cli(["status", "directory-agent"]);
   assert.match(status.stdout, /serving +DEPLOYED/);

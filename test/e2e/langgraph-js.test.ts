@@ -115,7 +115,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
     const log = await client.getRevisionLogs({ ...ids, revision_id: again.id, type: "build" });
     assert.deepEqual(
       log.logs.map(({ message }) => message),
-      ["This source was built before: its artifact is used again."],
+      ["This source was built before: reusing its artifact."],
     );
     const after = await agent.get(`/threads/${thread.thread_id}/state`);
     assert.ok(after.values.messages.length >= 2);

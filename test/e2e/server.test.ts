@@ -138,6 +138,6 @@ test("a redeploy builds nothing, and its build log says why it is so short", asy
   const { logs } = await client.getRevisionLogs({ ...second, type: "build" });
   assert.deepEqual(
     logs.map(({ message }) => message),
-    ["This source was built before: its artifact is used again."],
+    ["This source was built before: reusing its artifact."],
   );
 });

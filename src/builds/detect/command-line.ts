@@ -4,7 +4,7 @@ import { BuildFailure } from "../failure.ts";
 /** One program to run, as an argument array. */
 export interface Command {
   argv: string[];
-  /** What the log says instead, where the arguments are full of paths of the build. */
+  /** Arguments for the log, when the real ones contain many paths of the build. */
   shown?: string[];
   /** Relative to the root of the source. */
   cwd: string;
@@ -13,11 +13,11 @@ export interface Command {
 }
 
 /**
- * Reads an install or build command as users write it for a shell, without one: words, single and double quotes,
- * `NAME=value` in front, `&&` between, and `cd <directory>`. Whatever only a shell can do is refused rather than passed
- * on literally, so that a command never means something else here.
+ * Parses an install or build command that a user wrote for a shell, without using a shell: words, single and double
+ * quotes, leading `NAME=value`, `&&` between commands, and `cd <directory>`. Other shell syntax is rejected instead of
+ * passed on literally, so that a command never means something different here.
  *
- * @param cwd where it starts, relative to the root of the source.
+ * @param cwd directory in which the first command starts, relative to the root of the source.
  * @throws BuildFailure `CommandInvalid`
  */
 export function parseCommandLine(text: string, { cwd, what }: { cwd: string; what: string }): Command[] {
@@ -32,14 +32,14 @@ export function parseCommandLine(text: string, { cwd, what }: { cwd: string; wha
       env[assignment[1] as string] = assignment[2] as string;
     }
     const argv = words.slice(first);
-    if (argv.length === 0) throw invalid(what, text, "there is no program between the `&&`");
+    if (argv.length === 0) throw invalid(what, text, "there is no program between two `&&`");
     if (argv[0] === "cd") directory = changeDirectory(directory, argv, { text, what });
     else commands.push({ argv, cwd: directory, env });
   }
   return commands;
 }
 
-/** A command in one line, for the log: what a person would type. */
+/** Formats a command as one line for the log, as a person would type it. */
 export function showCommand(argv: string[]): string {
   return argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");
 }
@@ -54,14 +54,14 @@ function changeDirectory(from: string, argv: string[], command: { text: string; 
   return directory;
 }
 
-/** Outside quotes these mean something to a shell only, some of them anywhere and some where a word begins. */
+/** Characters that only a shell interprets outside quotes, either anywhere or at the start of a word. */
 const shellOnly = /[|;<>$`\\*?[\]()]/;
 const shellOnlyFirst = /^([~#]|[{}!]$)/;
 
 function splitWords(text: string, what: string): string[][] {
   if (/[^\P{Cc}\t]/u.test(text)) throw invalid(what, text, "it contains control characters or line breaks");
   const commands: string[][] = [[]];
-  // A word is a run of quoted and bare pieces; `&&` and blanks stand between words.
+  // A word is a run of quoted and bare pieces; `&&` and blanks separate words.
   const token = /\s+|&&|((?:'[^']*'|"[^"]*"|[^\s&'"])+)|(.)/gy;
   for (const [whole, word, stray] of text.matchAll(token)) {
     if (stray === "&") throw invalid(what, text, "a single `&` would run it in the background");
@@ -70,7 +70,7 @@ function splitWords(text: string, what: string): string[][] {
     else if (whole === "&&") commands.push([]);
   }
   if (commands.some((words) => words.length === 0)) {
-    throw invalid(what, text, text.trim() === "" ? "it is empty" : "there is no program between the `&&`");
+    throw invalid(what, text, text.trim() === "" ? "it is empty" : "there is no program between two `&&`");
   }
   return commands;
 }

@@ -2,7 +2,7 @@ import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 
 /**
- * One value of a project's configuration with its place in the file, so that a refusal says which one it is about:
+ * One value of a project's configuration with its position in the file, so that an error names the value:
  * `langgraph.json: graphs.agent must be ...`.
  */
 export class ConfigValue {
@@ -16,7 +16,7 @@ export class ConfigValue {
     this.value = value;
   }
 
-  /** @throws BuildFailure `ConfigInvalid`; `why` continues the sentence that begins with the place. */
+  /** Rejects this value. `why` continues the sentence that begins with its position. @throws BuildFailure `ConfigInvalid` */
   refuse(why: string): never {
     throw new BuildFailure("ConfigInvalid", `${this.#file}: ${this.place === "" ? "it" : this.place} ${why}.`);
   }
@@ -47,13 +47,13 @@ export class ConfigValue {
     return this.value;
   }
 
-  /** As `text`, but it may be empty: an argument of a program. */
+  /** Returns the value as text, which may be empty: an argument of a program. */
   argument(): string {
     return this.value === "" ? "" : this.text();
   }
 
   /**
-   * A file of the project.
+   * Resolves the path of a project file.
    * @param from directory of the configuration, relative to the root of the source.
    * @returns its path relative to the root of the source.
    */

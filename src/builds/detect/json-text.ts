@@ -1,4 +1,4 @@
-/** A JSON text that cannot be read: where, and why. Lines and columns count from 1. */
+/** A syntax error in a JSON text, with its position. Lines and columns count from 1. */
 export class JsonTextError extends Error {
   readonly line: number;
   readonly column: number;
@@ -12,7 +12,7 @@ export class JsonTextError extends Error {
 }
 
 /**
- * Parses JSON as people write it in files: an error knows its place.
+ * Parses the text of a JSON file. Errors carry line, column and a reason that users understand.
  * @throws JsonTextError
  */
 export function parseJsonText(text: string): unknown {
@@ -26,7 +26,7 @@ export function parseJsonText(text: string): unknown {
   }
 }
 
-/** V8 gives the position with most errors. For an unexpected token it is the first prefix that ends in that error. */
+/** Returns the position of the error. V8 omits it for some unexpected tokens: then it is the end of the shortest failing prefix. */
 function positionOf(text: string, said: string): number {
   const given = /at position (\d+)/.exec(said)?.[1];
   if (given !== undefined) return Number(given);
@@ -49,7 +49,7 @@ function failsWithToken(text: string): boolean {
   }
 }
 
-/** What editors put in front, and the two things people take from JavaScript. */
+/** Returns a hint for a byte order mark, which editors insert, and for comments and trailing commas, which JSON does not allow. */
 function hintAt(text: string, position: number): string | null {
   if (text.startsWith("\uFEFF") && position === 0) return "the byte order mark at its beginning must go";
   if (/^\/[/*]/.test(text.slice(position))) return "comments are not allowed in JSON";

@@ -3,7 +3,7 @@ import { BuildFailure } from "../failure.ts";
 import { type PythonSettings, readPythonSettings } from "../python/settings.ts";
 import type { ConfigValue } from "./config-reader.ts";
 
-/** A project that one of the open LangGraph servers can run. All paths are relative to the root of the source. */
+/** A project for one of the open LangGraph servers. All paths are relative to the root of the source. */
 export type LanggraphProject = JavascriptProject | PythonProject;
 
 export interface JavascriptProject extends GraphProject {
@@ -18,9 +18,9 @@ export interface PythonProject extends GraphProject {
 interface GraphProject {
   configPath: string;
   directory: string;
-  /** Files the server will import. They must exist once the build is done; a build command may make them. */
+  /** Files that the server imports. They must exist when the build ends; a build command may generate them. */
   entryFiles: { place: string; file: string }[];
-  /** Said in the build log: what the configuration asks for and this builder does not do. */
+  /** Settings that this builder ignores, for the build log. */
   warnings: string[];
 }
 
@@ -49,10 +49,10 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
   return { kind: "langgraph-python", configPath, directory, entryFiles, warnings: ignoredKeys(config), python };
 }
 
-/** What is no JavaScript is Python (contract 7.5). */
+/** Every graph that is not JavaScript is Python (contract 7.5). */
 const isJavascript = (file: string) => /\.[cm]?[jt]s$/.test(file);
 
-/** Python graphs may be named as `package.module:graph`. */
+/** Python graphs may have the form `package.module:graph`. */
 const isModule = (file: string) => /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(file) && !/\.(py|[cm]?[jt]s)$/.test(file);
 
 function readGraphs(graphs: ConfigValue, directory: string): LanggraphProject["entryFiles"] {
@@ -68,13 +68,13 @@ function readGraphs(graphs: ConfigValue, directory: string): LanggraphProject["e
   if (javascript !== undefined && python !== undefined) {
     throw new BuildFailure(
       "Unsupported",
-      `${javascript.place} is JavaScript ('${javascript.file}') and ${python.place} is Python ('${python.file}'): one agent server without an image runs one language. Make two deployments of them, each with a configuration of its own, or deploy an image (external_docker) on a server with docker compute.`,
+      `${javascript.place} is JavaScript ('${javascript.file}') and ${python.place} is Python ('${python.file}'): one agent server without an image runs one language. Create two deployments, each with its own configuration, or deploy an image (external_docker) on a server with docker compute.`,
     );
   }
   return files;
 }
 
-/** `<file>:<export>`; in JavaScript the export is `default` when it is left out. */
+/** Reads `<file>:<export>`. In JavaScript the export defaults to `default`. */
 function readEntry(value: ConfigValue, directory: string): LanggraphProject["entryFiles"][number] {
   const given = value.text();
   const file = given.replace(/:[^:/]*$/, "");
@@ -82,7 +82,7 @@ function readEntry(value: ConfigValue, directory: string): LanggraphProject["ent
   return { place: value.place, file: isModule(file) ? file : value.filePath(file, directory) };
 }
 
-/** A dotenv file, a map of strings, or a list of names. The file is often left out of a repository: it is not required. */
+/** Accepts a dotenv file, a map of strings, or a list of names. The file need not exist, because repositories often omit it. */
 function checkEnv(env: ConfigValue, directory: string): void {
   if (env.isAbsent) return;
   if (typeof env.value === "string") env.filePath(env.text(), directory);
@@ -104,10 +104,10 @@ function readNodeVersion(version: ConfigValue, nodeMajor: number): string[] {
   }
   return asked === nodeMajor
     ? []
-    : [`node_version is ${asked}; the agent runs on Node ${nodeMajor}, which this server brings.`];
+    : [`node_version is ${asked}, but the agent runs on Node ${nodeMajor}, the version of this server.`];
 }
 
-/** What only a container image can do. */
+/** Returns a warning for each key that has no effect: keys for container images, and unknown keys. */
 function ignoredKeys(config: ConfigValue): string[] {
   const imageKeys = ["api_version", "base_image", "dockerfile_lines", "image_distro", "keep_pkg_tools"];
   const known = [

@@ -1,7 +1,7 @@
 import path from "node:path";
 import type { ConfigValue } from "./config-reader.ts";
 
-/** Any server that can be started with one program. Paths are relative to the root of the source. */
+/** A server that one program starts. Paths are relative to the root of the source. */
 export interface CommandProject {
   kind: "command";
   configPath: string;
@@ -9,12 +9,12 @@ export interface CommandProject {
   build: string[][];
   start: string[];
   healthPath: string;
-  /** The server keeps state in its working directory, so two of it must never run at once. */
+  /** Whether the server keeps state in its working directory, so that two replicas must never run at once. */
   isExclusive: boolean;
   warnings: string[];
 }
 
-/** A server that comes as an image, with a Dockerfile of its own. Paths are relative to the root of the source. */
+/** A server that is built as an image from its own Dockerfile. Paths are relative to the root of the source. */
 export interface DockerfileProject {
   kind: "dockerfile";
   configPath: string;
@@ -41,7 +41,7 @@ export function readPierheadConfig(config: ConfigValue, configPath: string): Com
   if (!dockerfile.isAbsent) {
     for (const key of ["build", "start"]) {
       const other = config.get(key);
-      if (!other.isAbsent) other.refuse("is said by the Dockerfile: leave it out, or leave out dockerfile");
+      if (!other.isAbsent) other.refuse("cannot be combined with dockerfile: remove one of the two");
     }
     const file = dockerfile.filePath(dockerfile.text(), directory);
     return { kind: "dockerfile", configPath, directory, dockerfile: file, healthPath, isExclusive, warnings: [] };
@@ -61,7 +61,7 @@ export function readPierheadConfig(config: ConfigValue, configPath: string): Com
   };
 }
 
-/** One program, or a list of programs that run one after another. */
+/** Reads one program, or a list of programs that run one after another. */
 function readBuild(build: ConfigValue): string[][] {
   if (build.isAbsent) return [];
   const items = build.items();
@@ -72,7 +72,7 @@ function readBuild(build: ConfigValue): string[][] {
 function readArgv(command: ConfigValue): string[] {
   if (typeof command.value === "string") {
     command.refuse(
-      'must be a list of a program and its arguments, such as ["npm", "ci"]: there is no shell to take a string apart',
+      'must be a list of a program and its arguments, such as ["npm", "ci"], because no shell splits a string',
     );
   }
   const argv = command.items().map((item, at) => (at === 0 ? item.text() : item.argument()));

@@ -9,19 +9,19 @@ import { type CommandProject, type DockerfileProject, readPierheadConfig } from 
 
 export type Project = LanggraphProject | CommandProject | DockerfileProject;
 
-/** Names that are looked for when none is given, in this order. */
+/** Names of the configuration file, in the order in which they are tried when no path is given. */
 const configNames = ["pierhead.json", "langgraph.json"];
 
-/** What is built when there is no configuration, in an image build. */
+/** The file that an image build uses when there is no configuration. */
 const dockerfileName = "Dockerfile";
 
-/** A configuration is written by hand: what is larger is another file. */
+/** Limit in bytes. A larger file is not a handwritten configuration. */
 const configBytesMax = 256 * 1024;
 
 /**
- * Finds the configuration of a project and decides by its content what the project is.
+ * Finds the configuration of a project and determines the kind of project from its content.
  * @param sourceDir absolute root of the unpacked source.
- * @param configPath relative to it; null: one of the names above at the root.
+ * @param configPath relative to it; null: one of `configNames` or a Dockerfile at the root.
  * @throws BuildFailure `ConfigMissing`, `ConfigInvalid`, `Unsupported`
  */
 export async function readProject(sourceDir: string, configPath: string | null, nodeMajor: number): Promise<Project> {
@@ -46,17 +46,17 @@ const plainDockerfile: DockerfileProject = {
 
 async function findConfig(sourceDir: string): Promise<string> {
   for (const name of [...configNames, dockerfileName]) if (await isFileInside(sourceDir, name)) return name;
-  throw missing(`There is no ${configNames.join(" or ")} at the root of the source`, await listConfigs(sourceDir));
+  throw missing(`${configNames.join(" or ")} not found at the root of the source`, await listConfigs(sourceDir));
 }
 
 async function readConfig(sourceDir: string, place: string): Promise<unknown> {
   const isRelative = !path.posix.isAbsolute(place) && place !== ".." && !place.startsWith("../");
   if (!isRelative || !(await isFileInside(sourceDir, place))) {
-    throw missing(`There is no file '${place.replace(/\p{Cc}/gu, "?")}' in the source`, await listConfigs(sourceDir));
+    throw missing(`${place.replace(/\p{Cc}/gu, "?")} not found in the source`, await listConfigs(sourceDir));
   }
   const bytes = await readFile(path.join(sourceDir, place));
   if (bytes.length > configBytesMax)
-    throw new BuildFailure("ConfigInvalid", `${place} is too large to be a configuration.`);
+    throw new BuildFailure("ConfigInvalid", `${place} is larger than 256 KiB, so it is not a configuration.`);
   try {
     return parseJsonText(bytes.toString("utf8"));
   } catch (error) {
@@ -70,11 +70,11 @@ function missing(what: string, found: string[]): BuildFailure {
   const hint =
     found.length === 0
       ? "Add a langgraph.json, or a pierhead.json for any other server."
-      : `The source has ${found.join(", ")}: set the config path to ${found.length === 1 ? "it" : "one of them"}.`;
+      : `The source contains ${found.join(", ")}. Set the config path (--config) to ${found.length === 1 ? found[0] : "one of them"}.`;
   return new BuildFailure("ConfigMissing", `${what}. ${hint}`);
 }
 
-/** How deep and how many: enough for a monorepo, quick in any tree. */
+/** Limits of the search: deep enough for a monorepo, and fast in any tree. */
 const searchDepthMax = 4;
 const searchHitsMax = 10;
 

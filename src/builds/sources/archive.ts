@@ -8,28 +8,28 @@ import { Parser, type ReadEntry } from "tar";
 import { BuildFailure } from "../failure.ts";
 
 export interface ArchiveLimits {
-  /** All files together, unpacked. */
+  /** Total size of all files after unpacking. */
   bytesMax: number;
   entriesMax: number;
 }
 
-/** More entries than any source tree needs; node_modules is not uploaded. */
+/** More entries than any source tree needs, because node_modules is not uploaded. */
 export const archiveEntriesMax = 100_000;
 
-/** A path in the archive, and one part of it, in bytes: what Linux file systems take. */
+/** Limits in bytes for a path in the archive and for one segment of it: what Linux file systems accept. */
 const pathBytesMax = 1_024;
 const nameBytesMax = 255;
 
-/** Headers, padding and the end mark of tar: 3 blocks of 512 bytes an entry cover header, extended header and its text. */
+/** Overhead of tar: 3 blocks of 512 bytes per entry cover the header, an extended header and its text. */
 const overheadBytesPerEntry = 3 * 512;
 const blockBytes = 512;
 
 /**
- * Unpacks a gzip tar of regular files and directories into an empty directory. Whatever else is in it refuses the whole
- * archive, before that entry touches the disk: links, devices, paths that leave the directory, the same file twice.
- * Sizes are taken from the headers, so a bomb is stopped before it is written. Modes are 0644 and 0755, owner is ours.
+ * Unpacks a gzip tar of regular files and directories into an empty directory. Any other entry (a link, a device, a path
+ * that leaves the directory, the same file twice) rejects the whole archive before that entry touches the disk. Sizes come
+ * from the headers, so a decompression bomb is stopped before it is written. Modes are 0644 and 0755, the owner is ours.
  *
- * @param sha256 hex digest the file must have, if one is known; checked first.
+ * @param sha256 hex digest that the file must have, if known; checked first.
  * @throws BuildFailure `ArchiveRefused` naming the entry, `FetchFailed` when the file is not what was uploaded.
  */
 export async function unpackArchive(
@@ -64,7 +64,7 @@ function gunzip(file: string): Readable {
   return unzip;
 }
 
-/** One archive on its way to disk. Entries are checked in the order of their headers and written one after another. */
+/** One archive that is being unpacked. Entries are checked in the order of their headers and written one after another. */
 class Unpacking {
   readonly #directory: string;
   readonly #limits: ArchiveLimits;
@@ -72,7 +72,7 @@ class Unpacking {
   #writing: Promise<void> = Promise.resolve();
   #current: ReadEntry | undefined;
   #failure: unknown;
-  /** Goes on with reading, once the parser has room again or something failed. */
+  /** Resumes reading when the parser has room again or after a failure. */
   #goOn: () => void = () => {};
   entries = 0;
   bytes = 0;
@@ -124,11 +124,11 @@ class Unpacking {
         });
       }
       if (this.#failure !== undefined) throw this.#failure;
-      if (isAtEnd) return; // what follows the end mark is padding, or a second archive nobody asked for
+      if (isAtEnd) return; // padding, or a second archive, follows the end mark: neither is read
     }
   }
 
-  /** The first failure counts. The entry being written gets no more of its content and ends. */
+  /** Records the first failure. The entry that is being written receives no more content and ends. */
   #fail(error: unknown): void {
     if (this.#failure !== undefined) return;
     this.#failure = error;
@@ -165,7 +165,7 @@ class Unpacking {
     this.#claim(name, isDirectory ? "directory" : "file", entry.path);
   }
 
-  /** Two entries may name one directory, and nothing else twice. */
+  /** Reserves a path. Two entries may name the same directory, but no other path may occur twice. */
   #claim(name: string, kind: "file" | "directory", given: string): void {
     for (let parent = path.posix.dirname(name); parent !== "."; parent = path.posix.dirname(parent)) {
       const known = this.#kinds.get(parent);
@@ -188,7 +188,7 @@ class Unpacking {
       this.#fail(error);
       entry.resume();
     });
-    // The next entry begins when this one is read, which may be before its file is closed.
+    // The next entry begins when this one has been read, which can be before its file is closed.
     this.#writing = Promise.all([this.#writing, stored]).then(() => {});
   }
 
@@ -201,7 +201,7 @@ class Unpacking {
     }
     await mkdir(path.dirname(target), { recursive: true });
     const isExecutable = ((entry.mode ?? 0) & 0o111) !== 0;
-    // "wx": the directory was empty and holds no link, so a file that is there already is a second spelling of its name.
+    // "wx": the directory was empty and holds no links, so an existing file is a second spelling of the same name.
     const file = await open(target, "wx", isExecutable ? 0o755 : 0o644);
     try {
       for await (const chunk of entry as AsyncIterable<Buffer>) await file.write(chunk);
@@ -211,7 +211,7 @@ class Unpacking {
   }
 }
 
-/** Whole blocks of tar. The first one also shows whether this is tar at all: the parser would unpack gzip in gzip. */
+/** Yields whole tar blocks. Rejects a stream that does not begin with tar, because the parser would unpack gzip inside gzip. */
 async function* blocksOf(stream: Readable): AsyncGenerator<Buffer> {
   let rest = Buffer.alloc(0);
   let isFirst = true;
@@ -227,7 +227,7 @@ async function* blocksOf(stream: Readable): AsyncGenerator<Buffer> {
   if (isFirst || rest.length > 0) throw refuse("it is truncated, or not a tar archive");
 }
 
-/** The header's own checksum, read by hand: six octal digits at 148, or an empty block. */
+/** Verifies the checksum of the first header (six octal digits at byte 148), or that the block is empty. */
 function looksLikeTar(block: Buffer): boolean {
   const header = block.subarray(0, blockBytes);
   if (header.every((byte) => byte === 0)) return true;
@@ -235,7 +235,7 @@ function looksLikeTar(block: Buffer): boolean {
   return Number.parseInt(header.toString("latin1", 148, 156).replace(/[\0 ]/g, ""), 8) === sum;
 }
 
-/** The path below the directory, in one spelling; "" is the directory itself. */
+/** Returns the normalized path below the directory; "" is the directory itself. */
 function safeName(given: string): string {
   if (/\p{Cc}|\\/u.test(given)) throw refuse(`${shown(given)} has control characters or backslashes in its name`);
   if (given.startsWith("/") || /^[A-Za-z]:/.test(given)) throw refuse(`${shown(given)} is an absolute path`);
@@ -248,7 +248,7 @@ function safeName(given: string): string {
   return name;
 }
 
-/** Entries the parser skips by itself: types it does not know, and extended headers above 1 MB. */
+/** Describes an entry that the parser skips: a type it does not know, or an extended header above 1 MB. */
 function ignored({ path: name, type, meta }: ReadEntry): string {
   return meta ? `the header before ${shown(name)} is too large` : `${shown(name)} is a ${kindOf(type)}`;
 }

@@ -1,7 +1,7 @@
 import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 
-/** Is there such a file, and is it really in the source? A repository may hold links to anywhere. */
+/** Returns whether the file exists and its real path is inside the source. A repository may contain links to any path. */
 export async function isFileInside(sourceDir: string, file: string): Promise<boolean> {
   return (await kindInside(sourceDir, file)) === "file";
 }
@@ -10,7 +10,7 @@ export async function isDirectoryInside(sourceDir: string, directory: string): P
   return (await kindInside(sourceDir, directory)) === "directory";
 }
 
-/** Does it lead to something that is not in the source? What leads nowhere does not. */
+/** Returns whether the path leads to a target outside the source. A broken link does not. */
 export async function isOutside(sourceDir: string, file: string): Promise<boolean> {
   try {
     const [root, real] = await Promise.all([realpath(sourceDir), realpath(path.join(sourceDir, file))]);

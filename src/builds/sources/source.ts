@@ -8,8 +8,8 @@ import { archiveEntriesMax, unpackArchive } from "./archive.ts";
 import { templateIgnored } from "./templates.ts";
 
 /**
- * Puts the source of a build into its directory, which is empty.
- * @returns what was fetched, in words for the log.
+ * Fetches the source of a build into its empty directory.
+ * @returns a description of what was fetched, for the log.
  * @throws BuildFailure `ArchiveRefused`, `FetchFailed`; GitFailure
  */
 export async function fetchSource(
@@ -40,7 +40,7 @@ export async function fetchSource(
       return `${entries} entries, ${bytes} bytes`;
     }
     case "template":
-      // Files of the operator's, wherever they lie: a link would lead out of the source, or nowhere in an image.
+      // The operator's templates may contain links. A copied link would lead out of the source, or nowhere in an image.
       await cp(source.directory, directory, {
         recursive: true,
         dereference: true,
@@ -50,16 +50,16 @@ export async function fetchSource(
   }
 }
 
-/** What a project may miss later, where it is not there: the credential is good for this repository alone. */
+/** Names the parts of a repository that are not fetched, because the credential is valid for this repository only. */
 function describeLeftOut({ submodules, lfsFiles }: LeftOut): string[] {
   const shown = (paths: string[]) => `${paths.slice(0, 5).join(", ")}${paths.length > 5 ? ", ..." : ""}`;
   return [
     ...(submodules.length > 0 ? [`Submodules are not fetched, their directories are empty: ${shown(submodules)}`] : []),
-    ...(lfsFiles.length > 0 ? [`Contents of Git LFS are not fetched, only pointers to them: ${shown(lfsFiles)}`] : []),
+    ...(lfsFiles.length > 0 ? [`Git LFS contents are not fetched, the files are pointers: ${shown(lfsFiles)}`] : []),
   ];
 }
 
-/** What is fetched, for the log: never with a credential. */
+/** Returns the name of the source for the log, without credentials. */
 export function showSource({ source }: BuildRequest): string {
   switch (source.kind) {
     case "git":

@@ -3,7 +3,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** A project to start from, delivered with Pierhead: `templates/<id>/` with a `template.json`. */
+/** A starter project delivered with Pierhead: `templates/<id>/` with a `template.json`. */
 export interface Template {
   id: string;
   name: string;
@@ -16,10 +16,10 @@ export interface Template {
   digest: string;
 }
 
-/** The catalogue of this package: beside `src` in a clone, beside `dist` when installed. */
+/** The template directory of this package: beside `src` in a clone, beside `dist` when installed. */
 export const templatesDirectory = fileURLToPath(new URL("../../../templates/", import.meta.url));
 
-/** Not part of a template, though they may lie in its directory: what trying it out leaves behind. */
+/** Files that are not part of a template, although running it locally leaves them in its directory. */
 export const templateIgnored: ReadonlySet<string> = new Set([
   "node_modules",
   ".venv",
@@ -30,7 +30,7 @@ export const templateIgnored: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * All templates in the order of their names; a directory without a template.json is none.
+ * Returns all templates, sorted by id. Directories without a template.json are skipped.
  * @throws Error when there is no such directory, or a template.json is broken.
  */
 export async function listTemplates(templatesDir: string = templatesDirectory): Promise<Template[]> {
@@ -40,7 +40,7 @@ export async function listTemplates(templatesDir: string = templatesDirectory): 
   return found.filter((template) => template !== undefined);
 }
 
-/** @returns undefined when there is no such template. */
+/** Returns the template with this id. @returns undefined when there is no such template. */
 export async function findTemplate(templatesDir: string, id: string): Promise<Template | undefined> {
   if (!idPattern.test(id)) return undefined;
   try {
@@ -51,7 +51,7 @@ export async function findTemplate(templatesDir: string, id: string): Promise<Te
   }
 }
 
-/** Also keeps an id from being a path. */
+/** Also prevents an id from being a path. */
 const idPattern = /^[a-z0-9][a-z0-9-]{0,63}$/;
 
 async function readTemplate(templatesDir: string, id: string): Promise<Template> {
@@ -80,7 +80,7 @@ async function listFiles(root: string, below: string): Promise<string[]> {
     entries.map(async (entry) => {
       const name = path.posix.join(below, entry.name);
       if (templateIgnored.has(entry.name)) return [];
-      // Links count as what they lead to.
+      // A link counts as its target.
       const found = entry.isSymbolicLink() ? await stat(path.join(root, name)) : entry;
       return found.isDirectory() ? listFiles(root, name) : [name];
     }),

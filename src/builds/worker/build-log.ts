@@ -1,18 +1,18 @@
 import { stripVTControlCharacters } from "node:util";
 import type { BuildLine } from "../build.ts";
 
-/** Longer lines are continued on the next one: 64 KiB is what the log store takes. */
+/** Longer lines continue on the next one, because the log store accepts at most 64 KiB per line. */
 const lineBytesMax = 64 * 1024;
 
-/** What one build may write. 50,000 lines are more than anyone reads, 20 MB what a log page can still search. */
+/** Output limits of one build: 50,000 lines are more than anyone reads, 20 MB is what a log page can still search. */
 const defaultLimits = { linesMax: 50_000, bytesMax: 20 * 1024 * 1024 };
 
-/** Kept apart from the limits, so that a failure shows its last words even after a flood. */
+/** The last lines are saved outside the limits, so that a failure quotes them even after a flood of output. */
 const lastLinesMax = 30;
 
 /**
- * The log of one build: our numbered step lines and the output of commands, cleaned of control characters and of the
- * given secrets. Beyond the limits output is counted and dropped; our own lines are always written.
+ * The log of one build: Pierhead's own step lines and the output of commands, without control characters and the given
+ * secrets. Output beyond the limits is counted and dropped; Pierhead's own lines are always written.
  */
 export class BuildLog {
   readonly #write: (line: BuildLine) => void;
@@ -28,17 +28,17 @@ export class BuildLog {
     options: { secrets?: string[]; limits?: { linesMax: number; bytesMax: number } } = {},
   ) {
     this.#write = write;
-    // Shorter strings than this are no secrets, and replacing them would tear the text apart.
+    // Shorter strings are not secrets, and replacing them would make the text unreadable.
     this.#secrets = (options.secrets ?? []).filter((secret) => secret.length >= 4);
     this.#limits = options.limits ?? defaultLimits;
   }
 
-  /** A line of our own. */
+  /** Writes a line of Pierhead's own. */
   say(message: string, level: BuildLine["level"] = "INFO"): void {
     for (const line of message.split("\n")) this.#emit("pierhead", level, this.#clean(line));
   }
 
-  /** One line of a command's output. */
+  /** Writes one line of a command's output. */
   output(stream: "stdout" | "stderr", text: string): void {
     const message = this.#clean(text);
     this.#lastLines.push(message);
@@ -53,17 +53,17 @@ export class BuildLog {
     this.#emit(stream, "INFO", message);
   }
 
-  /** Forgets the lines of the command before, so that a failure quotes its own. */
+  /** Clears the saved lines of the previous command, so that a failure quotes only its own command. */
   forgetLastLines(): void {
     this.#lastLines = [];
   }
 
-  /** The newest lines that say something, for a failure message. */
+  /** Returns the newest lines that are not blank, for a failure message. */
   lastLines(countMax: number): string[] {
     return this.#lastLines.filter((line) => line.trim() !== "").slice(-countMax);
   }
 
-  /** Says what was dropped, and then the lines that came last. */
+  /** Reports how much output was dropped, followed by the last lines. */
   close(): void {
     const { lines, bytes } = this.#dropped;
     if (lines === 0) return;
@@ -85,7 +85,7 @@ export class BuildLog {
   }
 }
 
-/** Cuts a stream of bytes into lines: at line breaks, and inside lines that are too long for one entry. */
+/** Splits a stream of bytes into lines: at line breaks, and within lines that are too long for one entry. */
 export class LineSplitter {
   readonly #onLine: (line: string) => void;
   #rest: Buffer[] = [];
@@ -115,7 +115,7 @@ export class LineSplitter {
     this.#onLine(this.#take().toString("utf8"));
   }
 
-  /** Never inside a character: the bytes of an unfinished one stay for the next part. */
+  /** Emits a part without splitting a character: the bytes of an incomplete one stay for the next part. */
   #flushPart(): void {
     const part = this.#take();
     let end = part.length;

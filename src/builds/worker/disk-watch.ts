@@ -1,10 +1,10 @@
 import { directorySize } from "../cache/artifact.ts";
 
-/** Looking costs about 1 ms a hundred files, so the pause grows with the tree: at most a tenth of the time is spent. */
+/** Measuring takes about 1 ms per hundred files, so the pause grows with the tree: measuring uses at most a tenth of the time. */
 const pauseMinMs = 1_000;
 const pauseFactor = 9;
 
-/** Looks at a directory again and again until it is larger than allowed, and says so once. */
+/** Measures a directory repeatedly until it exceeds the limit, and then calls `onExceeded` once. */
 export function watchDiskUse(
   directory: string,
   bytesMax: number,

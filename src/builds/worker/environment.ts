@@ -2,7 +2,7 @@ import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { buildMark } from "./processes.ts";
 
-/** What a build's programs may know of the environment Pierhead was started in: how to reach the outside, and its language. */
+/** Variables of Pierhead's own environment that a build's programs may see: proxies, certificates, registries and the locale. */
 const passedOn = new Set(
   [
     "LANG LC_ALL LC_CTYPE TZ TERM USER LOGNAME",
@@ -16,12 +16,12 @@ const passedOn = new Set(
   ].flatMap((line) => line.split(" ")),
 );
 
-/** Registries of scopes, named indexes, and their credentials come as variables with such names. */
+/** Scope registries, named indexes and their credentials are variables with names of these forms. */
 const passedOnPattern = /^npm_config_(@|\/\/)|^UV_INDEX_\w+_(USERNAME|PASSWORD)$/i;
 
 /**
- * The complete environment of one build: a home of its own, the shared package cache, the operator's registry settings,
- * the mark by which its processes are found, and nothing else of this server. The running Node comes first on PATH.
+ * Returns the complete environment of one build: its own home directory, the shared package cache, the operator's registry
+ * settings, and the mark that identifies its processes. It contains nothing else of this server. The running Node is first on PATH.
  */
 export function buildEnvironment(
   host: NodeJS.ProcessEnv,
@@ -61,7 +61,7 @@ export function buildEnvironment(
   };
 }
 
-/** First place on PATH where a program of this name may be executed. */
+/** Returns the path of the first executable with this name on PATH. */
 export function findProgram(name: string, searchPath: string): string | null {
   for (const directory of searchPath.split(path.delimiter)) {
     const file = path.join(directory, name);
@@ -69,20 +69,20 @@ export function findProgram(name: string, searchPath: string): string | null {
       accessSync(file, constants.X_OK);
       return file;
     } catch {
-      // not here
+      // not in this directory
     }
   }
   return null;
 }
 
-/** The operator's own npm settings (registries, certificates) are those of the builds; HOME no longer leads to them. */
+/** Returns the operator's npm settings (registries, certificates) for builds, because their HOME does not contain them. */
 function npmUserConfig(host: NodeJS.ProcessEnv): string | null {
   const file =
     host["npm_config_userconfig"] ?? host["NPM_CONFIG_USERCONFIG"] ?? path.join(host["HOME"] ?? "/", ".npmrc");
   return existsSync(file) ? file : null;
 }
 
-/** The same for pip. */
+/** Returns the operator's pip settings for builds. */
 function pipUserConfig(host: NodeJS.ProcessEnv): Record<string, string> {
   const home = host["HOME"] ?? "/";
   const configHome = host["XDG_CONFIG_HOME"] ?? path.join(home, ".config");
@@ -91,7 +91,7 @@ function pipUserConfig(host: NodeJS.ProcessEnv): Record<string, string> {
   return file === undefined ? {} : { PIP_CONFIG_FILE: file };
 }
 
-/** Variables an .npmrc takes values from, such as `${NPM_TOKEN}`: without them npm refuses the file. */
+/** Returns the variables that an .npmrc refers to, such as `${NPM_TOKEN}`: npm rejects the file if one is missing. */
 function referredIn(file: string, host: NodeJS.ProcessEnv): Record<string, string> {
   const names = new Set([...readFileSync(file, "utf8").matchAll(/\$\{(\w+)\??\}/g)].map((match) => match[1]));
   return pick(host, (name) => names.has(name));

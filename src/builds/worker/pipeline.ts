@@ -21,12 +21,12 @@ import { type BuildContext, runCommand } from "./run-command.ts";
 type Built = Extract<BuildResult, { ok: true }>;
 type BuiltHere = Exclude<Project, { kind: "dockerfile" }>;
 
-/** Source to artifact, step by step. Everything happens in `context.sourceDir` until the last step moves it away. */
+/** Runs the steps from source to artifact. Every step works in `context.sourceDir`; the last one moves it to its final path. */
 export async function runPipeline(request: BuildRequest, context: BuildContext): Promise<Built> {
   const target = path.join(request.artifactsDir, request.key);
   const kept = await readArtifact(target);
   if (kept !== undefined && (await isUsable(kept, request.target))) {
-    context.log.say("This source was built before: its artifact is used again.");
+    context.log.say("This source was built before: reusing its artifact.");
     return { ok: true, artifact: kept, cached: true, steps: [] };
   }
   const { target: wanted } = request;
@@ -53,10 +53,10 @@ const imageStepCount = 4;
 const needsEngine = ({ dockerfile }: { dockerfile: string }) =>
   new BuildFailure(
     "Unsupported",
-    `${dockerfile} needs a container engine, and this server runs agents as plain processes. Start it with PIERHEAD_COMPUTE=docker, or describe the server in a pierhead.json.`,
+    `${dockerfile} needs a container engine, but this server runs agents as plain processes. Start the server with PIERHEAD_COMPUTE=docker, or describe the agent in a pierhead.json.`,
   );
 
-/** Numbers the steps, times them, and says both. */
+/** Numbers, times and logs the steps of a build. */
 class Steps {
   readonly #context: BuildContext;
   readonly #count: number;
@@ -98,7 +98,7 @@ const descriptions = {
   "langgraph-python": "a LangGraph agent in Python",
 };
 
-/** What was installed outside the source. */
+/** Directories that the install step created outside the source. */
 interface Installed {
   environmentDir?: string;
 }
@@ -125,10 +125,10 @@ async function installJavascript(
     return;
   }
   if (project.kind === "command") {
-    context.log.say("Nothing to install: pierhead.json names what to run under build.");
+    context.log.say("Nothing to install: a pierhead.json lists its commands under build.");
     return;
   }
-  // With a command of its own a build is split: dependencies at the root of the source, the build beside its configuration.
+  // With its own build command, dependencies are installed at the root of the source and the build runs beside its configuration.
   const directory = request.buildCommand === null ? project.directory : ".";
   const command = await installCommand(context.sourceDir, directory, context.env["PATH"] ?? "");
   if (command === null) {
@@ -179,7 +179,7 @@ async function prepareStart(
     if (await isFileInside(sourceDir, file)) continue;
     throw new BuildFailure(
       "ConfigInvalid",
-      `${project.configPath}: ${place} names '${file}', which does not exist in the source. If a build makes it, set build_command, for example 'npm run build'.`,
+      `${project.configPath}: ${place} names '${file}', which does not exist in the source. If a build command generates it, set build_command, for example 'npm run build'.`,
     );
   }
   const { environmentDir } = installed;
@@ -196,7 +196,7 @@ async function prepareStart(
   return { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath };
 }
 
-/** Writes the manifest and renames the directory into its place: an artifact is complete or not there. */
+/** Writes the manifest and renames the directory to its final path, so that an artifact is either complete or absent. */
 async function store(
   request: BuildRequest,
   { sourceDir, env, signal }: BuildContext,
@@ -219,7 +219,7 @@ async function store(
   return moveInto(sourceDir, artifact, { env, signal });
 }
 
-/** Another build of the same source may have been faster: then its artifact is as good as ours. */
+/** Moves the directory to its final path. If another build of the same source was faster, its artifact is used. */
 async function moveInto(
   sourceDir: string,
   artifact: Artifact & { kind: "directory" },

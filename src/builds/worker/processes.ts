@@ -4,22 +4,22 @@ import { readdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Every process of a build carries this, whatever session or process group it moved to. It names the worker too: a server
- * that stood still for longer than its lease may have lost the build to another one of the same machine, which has begun
- * it again, and ends only what is its own.
+ * Environment variable that every process of a build carries, whatever session or process group it moves to. It includes
+ * the worker's pid, because a server that was suspended past its lease may have lost the build to another server on the
+ * same machine, which has restarted it. Each server kills only the processes of its own worker.
  */
 export const buildMark = (build: { buildId: string; workerPid: number }) => ({
   PIERHEAD_BUILD_ID: `${build.buildId}.${build.workerPid}`,
 });
 
-/** A process that a recycled pid cannot be taken for. */
+/** A process with its start time, so that a recycled pid is not mistaken for it. */
 export interface ProcessIdentity {
   pid: number;
   /** Linux: boot id and field 22 of /proc/<pid>/stat; elsewhere the start time as ps(1) prints it. */
   startedAtTicks: string;
 }
 
-/** @returns null when no such process runs (a zombie does not run). */
+/** Returns the start time of a process. @returns null when no such process runs (a zombie does not run). */
 export function startedAtTicks(pid: number): string | null {
   try {
     if (process.platform !== "linux") return psStartTime(pid);
@@ -30,16 +30,16 @@ export function startedAtTicks(pid: number): string | null {
   }
 }
 
-/** Nothing that SIGKILL was sent to should live longer than this; a process that does hangs in the kernel. */
+/** No process should survive SIGKILL for longer than this; one that does hangs in the kernel. */
 const killTimeoutMs = 20_000;
 
 /**
- * Kills everything a build has started and waits until none of it is left: what carries the build's mark in its
- * environment, what belongs to the leader's session, and the descendants of both.
+ * Kills every process of a build and waits until none is left: the processes with the build's mark in their
+ * environment, those in the leader's session, and the descendants of both.
  *
- * @param build.isSessionOurs the leader was our own child a moment ago, so its session is the build's even when it is
- * dead: the kernel gives no pid away that still names a session. Otherwise only a living leader vouches for its session.
- * @param build.sparePid lives on: the worker itself, when it cleans up.
+ * @param build.isSessionOurs the leader was our own child until a moment ago, so its session belongs to the build even if
+ * the leader is dead: the kernel does not reuse a pid that still names a session. Otherwise only a living leader proves this.
+ * @param build.sparePid not killed: the worker itself, when it cleans up.
  * @throws Error when a process survives, with its pid.
  */
 export async function killBuildProcesses(build: {
@@ -79,7 +79,7 @@ const isGone = (state: string) => state === "Z" || state === "X";
 
 let knownBootId: string | undefined;
 
-/** Ticks count from the start of the machine, so they name a process within one boot only. */
+/** Returns the boot id. Ticks count from the start of the machine, so they identify a process within one boot only. */
 function bootId(): string {
   knownBootId ??= readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
   return knownBootId;
@@ -105,7 +105,7 @@ function membersOf(processes: Listed[], root: number | null): number[] {
   return [...members].filter((pid) => pid > 1 && pid !== process.pid);
 }
 
-/** @param mark a variable of the environment as /proc has it, with a zero byte on either side. */
+/** @param mark an environment variable as it appears in /proc, with a zero byte on either side. */
 async function listProcesses(mark: Buffer): Promise<Listed[]> {
   if (process.platform !== "linux") return listWithPs();
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
@@ -117,23 +117,23 @@ async function readProcess(pid: string, mark: Buffer): Promise<Listed | null> {
   try {
     const { state, ...stat } = parseStat(await readFile(`/proc/${pid}/stat`, "utf8"));
     if (isGone(state)) return null;
-    // Another user's environment is closed to us, and so is the process.
+    // Neither the environment of another user nor the process is accessible to this one.
     const environment = await readFile(`/proc/${pid}/environ`).catch(() => Buffer.alloc(0));
     const isMarked = Buffer.concat([Buffer.alloc(1), environment]).includes(mark);
     return { pid: Number(pid), ...stat, isMarked };
   } catch {
-    return null; // ended while we looked
+    return null; // the process has ended
   }
 }
 
-/** The command name in parentheses may itself hold spaces and parentheses, so the fields are counted from its end. */
+/** Parses /proc/PID/stat. The command name in parentheses may contain spaces and parentheses, so fields are counted from its end. */
 function parseStat(stat: string) {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [parentPid, groupId, sessionId] = fields.slice(1, 4).map(Number) as [number, number, number];
   return { state: fields[0] ?? "", parentPid, groupId, sessionId, startedAtTicks: fields[19] ?? "" };
 }
 
-/** Without /proc the environment of others is out of sight: the process tree and the leader's group have to do. */
+/** Lists processes without /proc. Environments are not visible then, so only the process tree and the leader's group count. */
 function listWithPs(): Listed[] {
   const { stdout } = spawnSync("ps", ["-axo", "pid=,ppid=,pgid=,stat="], { encoding: "utf8" });
   return stdout.split("\n").flatMap((line) => {
@@ -149,6 +149,6 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // ended in the meantime, or not ours to kill: the next look tells
+    // It has ended, or it may not be killed: the next listing shows which.
   }
 }

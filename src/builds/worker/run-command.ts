@@ -7,22 +7,22 @@ import { BuildFailure, type BuildFailureReason, diskFullMessage } from "../failu
 import { isDirectoryInside } from "../sources/inside.ts";
 import { type BuildLog, LineSplitter } from "./build-log.ts";
 
-/** What the steps of one build share. */
+/** State that the steps of one build share. */
 export interface BuildContext {
-  /** Absolute root of the source: what becomes the artifact. */
+  /** Absolute root of the source, which becomes the artifact. */
   sourceDir: string;
-  /** Absolute directories of this machine and of all builds: package caches and toolchains. */
+  /** Absolute directory on this machine for package caches and toolchains, shared by all builds. */
   cacheDir: string;
   /** Complete environment of the build's programs. */
   env: Record<string, string>;
   log: BuildLog;
-  /** Aborted with the failure that stops the build; its processes are killed by whoever aborts. */
+  /** Aborted with the failure that stops the build. The code that aborts also kills the build's processes. */
   signal: AbortSignal;
 }
 
 /**
- * Runs one program of the build to its end, its output in the log.
- * @param reason of the failure when it does not end with 0; the message quotes its last lines.
+ * Runs one program of the build to its end and logs its output.
+ * @param reason of the failure if the exit code is not 0; the message quotes the last lines.
  * @throws BuildFailure
  */
 export async function runCommand(context: BuildContext, command: Command, reason: BuildFailureReason): Promise<void> {
@@ -84,7 +84,7 @@ async function run(context: BuildContext, { argv, env }: Command, cwd: string): 
   }
 }
 
-/** A program that left a child behind keeps its pipes open: this long its last words are waited for. */
+/** A background child of the program keeps its pipes open. This is how long the build waits for remaining output. */
 const outputTimeoutMs = 2_000;
 
 async function outputEnd({ stdout, stderr }: ChildProcess): Promise<void> {
@@ -92,10 +92,10 @@ async function outputEnd({ stdout, stderr }: ChildProcess): Promise<void> {
   const open = [stdout, stderr].filter((stream) => stream !== null && !stream.closed);
   if (open.length === 0) return;
   let timer: NodeJS.Timeout | undefined;
-  const patience = new Promise((resolve) => {
+  const timeout = new Promise((resolve) => {
     timer = setTimeout(resolve, outputTimeoutMs);
   });
-  await Promise.race([Promise.all(ended), patience]);
+  await Promise.race([Promise.all(ended), timeout]);
   clearTimeout(timer);
   for (const stream of open) stream?.destroy();
 }

@@ -12,15 +12,15 @@ import { killBuildProcesses, type ProcessIdentity, startedAtTicks } from "./proc
 import type { WorkerMessage } from "./worker.ts";
 
 export interface BuildObserver {
-  /** Each line of the log, in order. */
+  /** Called with each line of the log, in order. */
   onLine(line: BuildLine): void;
-  /** Aborting it cancels the build. */
+  /** Aborting this signal cancels the build. */
   signal?: AbortSignal;
 }
 
 /**
- * Starts a build in a process of its own, in its own session and at low priority. It dies with this process. The request
- * (and the credential in it) goes over the channel to the worker, never into its arguments.
+ * Starts a build in its own process and session, at low priority. The process dies with this one. The request, which
+ * contains the credential, is sent over the channel to the worker, never in its arguments.
  * @throws Error when the process cannot be started.
  */
 export function startBuild(request: BuildRequest, observer: BuildObserver): RunningBuild {
@@ -32,32 +32,32 @@ export function startBuild(request: BuildRequest, observer: BuildObserver): Runn
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });
   if (worker.pid === undefined) {
-    // Told once more, later: unheard it would end this server.
+    // The child emits the error later. Without a handler it would end this server.
     worker.on("error", () => {});
     throw new Error("the build process could not be started");
   }
   const leader = { pid: worker.pid, startedAtTicks: startedAtTicks(worker.pid) ?? "" };
-  worker.send(request, () => {}); // a worker that is gone already says so by its exit
+  worker.send(request, () => {}); // the exit event reports a worker that has already ended
   return new WatchedBuild({ worker, leader, request, observer });
 }
 
 /**
- * Kills a build that an earlier server process left. A recycled pid is not touched. Resolves when nothing is left of it.
- * @throws Error when a process of it survives.
+ * Kills a build that an earlier server process left. A recycled pid is not touched. Resolves when no process is left.
+ * @throws Error when a process of the build survives.
  */
 export async function killBuild(build: { pid: number; startedAtTicks: string; buildId: string }): Promise<void> {
   const { pid, startedAtTicks: ticks, buildId } = build;
   await killBuildProcesses({ buildId, leader: { pid, startedAtTicks: ticks }, isSessionOurs: false });
 }
 
-/** A directory name no other attempt at this build has: who comes late to tidy up after an earlier one meets its own only. */
+/** Returns a directory name that no other attempt at this build uses, so that a late cleanup removes only its own files. */
 export function workDirOf(workRoot: string, buildId: string): string {
   return path.join(workRoot, `${buildId}.${randomBytes(4).toString("hex")}`);
 }
 
 /**
- * Removes the work directories of builds that run no more.
- * @param findLive asked when the directories are known: what another server begins in between is not looked at.
+ * Removes the work directories of builds that no longer run.
+ * @param findLive called after the directories are listed, so that a build another server starts meanwhile is not removed.
  */
 export async function sweepWorkDirs(workRoot: string, findLive: () => Promise<string[]>): Promise<void> {
   const names = await readdir(workRoot).catch(() => []);
@@ -68,7 +68,7 @@ export async function sweepWorkDirs(workRoot: string, findLive: () => Promise<st
   );
 }
 
-/** Removes what earlier attempts at one build left. */
+/** Removes the work directories of earlier attempts at one build. */
 export async function removeWorkDirs(workRoot: string, buildId: string): Promise<void> {
   const names = await readdir(workRoot).catch(() => []);
   await removeAll(
@@ -89,7 +89,7 @@ class WatchedBuild implements RunningBuild {
   readonly result: Promise<BuildResult>;
   readonly #leader: ProcessIdentity;
   readonly #request: BuildRequest;
-  /** Set by whoever stops the build first; what the worker says afterwards does not count. */
+  /** Set by the first caller that stops the build. Results that the worker reports later are ignored. */
   #stoppedWith: FailedResult | undefined;
   #said: BuildResult | undefined;
   #step = "starting";
@@ -134,7 +134,7 @@ class WatchedBuild implements RunningBuild {
       if (notice === undefined) this.#onLine({ ...line, level: "ERROR", message: failureLine(result) });
       else this.#onLine({ ...line, level: "INFO", message: notice });
     }
-    await this.#kill().catch(() => {}); // tried again when the worker is gone, and reported then
+    await this.#kill().catch(() => {}); // tried again, and reported, when the worker has ended
   }
 
   #receive(message: WorkerMessage): void {
@@ -152,7 +152,7 @@ class WatchedBuild implements RunningBuild {
   #timedOut(): FailedResult {
     const seconds = Math.round(this.#request.timeoutMs / 1000);
     const said =
-      this.#lastLines.length === 0 ? "It had printed nothing." : `Last lines:\n${this.#lastLines.join("\n")}`;
+      this.#lastLines.length === 0 ? "It had not printed anything." : `Last lines:\n${this.#lastLines.join("\n")}`;
     const message = `The build did not end within ${seconds} s and was stopped. It was at: ${this.#step}. ${said}`;
     return { ok: false, reason: "Timeout", message };
   }
@@ -161,13 +161,13 @@ class WatchedBuild implements RunningBuild {
     return killBuildProcesses({ buildId: this.#request.buildId, leader: this.#leader, isSessionOurs: true });
   }
 
-  /** A worker speaks through its channel; what it prints is the crash that kept it from doing so. */
+  /** Saves what the worker prints. It reports through its channel, so printed output explains a crash. */
   #keepLastWords(stream: Readable | null): void {
     const lines = new LineSplitter((line) => keepLast(this.#lastWords, line, 10));
     stream?.on("data", (chunk: Buffer) => lines.write(chunk));
   }
 
-  /** Resolves when the worker is gone, with everything it started and its scratch space. */
+  /** Resolves after the worker, every process it started and its scratch space are gone. */
   async #end(worker: ChildProcess): Promise<BuildResult> {
     const how = await new Promise<string>((resolve) => {
       worker.once("error", (error) => resolve(describeError(error)));

@@ -10,16 +10,16 @@ import { runPipeline } from "./pipeline.ts";
 import { killBuildProcesses, startedAtTicks } from "./processes.ts";
 
 /**
- * The process of one build: the main program of `startBuild`'s child. It gets its request as the first message, sends
- * lines and the result back, and dies with its parent: a closed channel means that nobody wants the build any more.
+ * The main program of `startBuild`'s child, the process of one build. It receives its request as the first message and
+ * sends lines and the result back. It dies with its parent: a closed channel means that no server waits for the build.
  */
 export type WorkerMessage = { kind: "lines"; lines: BuildLine[] } | { kind: "result"; result: BuildResult };
 
-/** Lines are sent in bundles: a flood of single messages would keep the parent's event loop busy. */
+/** Lines are sent in batches, because a flood of single messages would block the parent's event loop. */
 const bundleDelayMs = 50;
 const bundleLinesMax = 500;
 
-/** Niceness of the build and all it starts: what serves users goes first. */
+/** Niceness of the build and its descendants, so that processes that serve users have priority. */
 const niceness = 10;
 
 process.once("message", (request) => void main(request as BuildRequest));
@@ -48,7 +48,7 @@ async function build(request: BuildRequest, log: BuildLog): Promise<BuildResult>
   const stop = new AbortController();
   const watch = watchDiskUse(workDir, diskBytesMax, (bytes) => {
     stop.abort(tooLarge(bytes, diskBytesMax));
-    killOwn(request).catch(() => {}); // what survives is killed again at the end
+    killOwn(request).catch(() => {}); // survivors are killed again at the end
   });
   try {
     const env = await prepareEnvironment(request);
@@ -61,7 +61,7 @@ async function build(request: BuildRequest, log: BuildLog): Promise<BuildResult>
   }
 }
 
-/** This process itself takes the environment it gives to others: git and the unpacking then use the build's own places. */
+/** Replaces this process's own environment, so that git and unpacking use the directories of the build as well. */
 async function prepareEnvironment(request: BuildRequest): Promise<Record<string, string>> {
   const { buildId, workDir, cacheDir } = request;
   const [homeDir, tempDir] = [path.join(workDir, "home"), path.join(workDir, "tmp")];
@@ -84,7 +84,7 @@ async function killOwn({ buildId }: BuildRequest): Promise<void> {
   await killBuildProcesses({ buildId, leader, isSessionOurs: true, sparePid: process.pid });
 }
 
-/** Lines on their way to the parent, in order. */
+/** Lines that wait to be sent to the parent, in order. */
 class Outbox {
   #lines: BuildLine[] = [];
   #timer: NodeJS.Timeout | undefined;
