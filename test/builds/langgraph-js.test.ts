@@ -34,7 +34,7 @@ test("the example agent, built from its git history, answers in the real agent s
   const later = await repository.commit({ "README.md": "a change of code alone" });
   const second = begin(place.dir, gitSource(repository, later), { configPath, cacheDir });
   assert.ok((await second.build.result).ok, second.log());
-  assert.match(second.log(), /node_modules was copied from there/);
+  assert.match(second.log(), /copied node_modules from an earlier build/);
   assert.doesNotMatch(second.log(), /added \d+ packages/);
 
   await using server = await startAgent(place.dir, artifact);

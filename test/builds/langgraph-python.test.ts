@@ -31,7 +31,7 @@ test("a Python agent is built with an environment of its own; a change of its co
   const later = await repository.commit({ [understand]: code.replace('return "question"', 'return "statement"') });
   const second = begin(place.dir, gitSource(repository, later), { cacheDir, timeoutMs });
   const changed = directoryOf(t, await second.build.result, second.log());
-  assert.match(second.log(), /its environment is used again/);
+  assert.match(second.log(), /reusing the environment of an earlier build/);
   assert.doesNotMatch(second.log(), /Successfully installed/);
 
   // Each artifact imports its own code, in the one environment that holds neither.
@@ -66,7 +66,7 @@ test("dependencies that contradict each other fail the build with what pip or uv
     const result = await build.result;
     if (!result.ok && isUnreachable(log())) return t.skip(skipped);
     assert.ok(!result.ok && result.reason === "InstallFailed", log());
-    assert.match(log(), /not those the agent server is tested with: they are taken all the same/);
+    assert.match(log(), /other versions than those the agent server is tested with: using the project's versions/);
     assert.match(result.message, /pip install[\s\S]*idna==3\.10/);
   }
 });

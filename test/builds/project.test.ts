@@ -218,7 +218,7 @@ test("a project with graphs in both languages is refused with what to do instead
   const graphs = { one: "./one.ts:graph", two: "./two.py:graph" };
   await assert.rejects(read({ "langgraph.json": python({ graphs }) }), {
     reason: "Unsupported",
-    message: /graphs\.one is JavaScript \('one\.ts'\) and graphs\.two is Python .* two deployments .* docker compute/,
+    message: /graphs\.one is JavaScript \('one\.ts'\) and graphs\.two is Python .* two deployments, .* docker compute/,
   });
 });
 

@@ -75,7 +75,7 @@ test("builds with equal requirements share one environment; it is made whole or 
   assert.deepEqual(await readdir(host.root), []);
   const first = await host.build();
   assert.equal(await host.build({ "a.py": "changed = True" }), first);
-  assert.match(host.lines.join("\n"), /its environment is used again/);
+  assert.match(host.lines.join("\n"), /reusing the environment of an earlier build/);
   assert.equal((await host.installs()).length, 2);
   assert.equal(await readFile(path.join(first, "bin/tool"), "utf8"), `#!${first}/bin/python\n`);
   assert.notEqual(await host.build({ "requirements.txt": "httpx\n" }), first);
@@ -100,7 +100,7 @@ test("what the server is tested with is held on to unless the project pins somet
     (await host.installs()).slice(1).map((line) => line.slice(0, 7)),
     [all.slice(0, 7), "2 pins:"],
   );
-  assert.match(host.lines.join("\n"), /not those the agent server is tested with/);
+  assert.match(host.lines.join("\n"), /other versions than those the agent server is tested with/);
 });
 
 test("a project that pins the agent server gets that one; another conflict is the project's own", async () => {
@@ -143,7 +143,7 @@ test("a project that needs uv says so when it is not there", async () => {
   ] as const) {
     await assert.rejects(host.build({ "langgraph.json": JSON.stringify(wanted) }), {
       reason: "ToolchainFailed",
-      message: `langgraph.json: ${place} asks for uv, which is not on the PATH of this server. Install it there.`,
+      message: `langgraph.json: ${place} requires uv, which is not on the PATH of this server. Install uv on the build host.`,
     });
   }
 });

@@ -18,7 +18,7 @@ test("uv, which runs beside this server, is given no project with links out of t
     await writeFile(path.join(place.dir, "master.key"), "of this server");
     const target = path.relative(path.dirname(path.join(source, link)), path.join(place.dir, "master.key"));
     await symlink(target, path.join(source, link));
-    const message = `'${link}' is a link out of the source. A project of uv must have none.`;
+    const message = `'${link}' is a link out of the source. A uv project must not have such links.`;
     await assert.rejects(instructionsOf(context, source), { reason: "ConfigInvalid", message });
   }
 });

@@ -55,11 +55,11 @@ test("without the Python it needs a build fails naming what is there and what to
   const shell = { sh: null };
   assert.equal(
     await refusal({ ...shell }, null),
-    "The agent needs Python 3.11 or newer, and the PATH of this server has no Python. Install it, or uv, which brings it.",
+    "The agent needs Python 3.11 or newer, but the PATH of this server has no Python. Install it, or install uv, which downloads it.",
   );
   assert.equal(
     await refusal({ python3: "3.9.2", python: "3.9.2" }, "3.12"),
-    "The agent needs Python 3.12, as python_version asks for, and the PATH of this server has Python 3.9.2 at /bin/python3, Python 3.9.2 at /bin/python. Install it, or uv, which brings it, or change python_version.",
+    "The agent needs Python 3.12 (python_version), but the PATH of this server has Python 3.9.2 at /bin/python3, Python 3.9.2 at /bin/python. Install it, or install uv, which downloads it, or change python_version.",
   );
   assert.match(
     await refusal({ python3: "3.11.2" }, null, false),

@@ -69,7 +69,7 @@ test("a Python agent from git answers, streams, is updated without forgetting, a
     assert.match(events, /event: updates\s+data: \{"reply"/);
     assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
     const { logs } = await client.getRevisionLogs({ ...ids, revision_id: revision.id, type: "build", limit: 1000 });
-    assert.ok(logs.some(({ message }) => /its environment is used again/.test(message)));
+    assert.ok(logs.some(({ message }) => /reusing the environment of an earlier build/.test(message)));
   });
 
   await context.test("the new code answers, with the deployment's secrets, and remembers the thread", async () => {
@@ -93,7 +93,7 @@ test("a Python agent from git answers, streams, is updated without forgetting, a
       const config = { dependencies: ["."], graphs: { agent: "./src/hello_agent/agent.py:graph" } };
       const old = await deploy({ "langgraph.json": JSON.stringify({ ...config, python_version: "3.99" }) });
       assert.equal(old.status, "BUILD_FAILED");
-      assert.match(old.status_message ?? "", /needs Python 3\.99, as python_version asks for/);
+      assert.match(old.status_message ?? "", /needs Python 3\.99 \(python_version\)/);
       const graphs = { ...config.graphs, other: "./other.ts:graph" };
       const mixed = await deploy({ "langgraph.json": JSON.stringify({ ...config, graphs }), "other.ts": "" });
       assert.equal(mixed.status, "BUILD_FAILED");

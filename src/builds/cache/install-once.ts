@@ -4,9 +4,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { startedAtTicks } from "../worker/processes.ts";
 
 /**
- * Makes a directory that all builds of this machine share, unless it is there. One installer at a time over all workers;
- * the others wait for it.
- * @param install must make the directory complete in its last step.
+ * Creates a directory that all builds of this machine share, unless it exists. Across all workers one installer runs at a
+ * time; the others wait for it.
+ * @param install must complete the directory in its last step.
  */
 export async function installOnce(
   { signal }: { signal: AbortSignal },
@@ -27,7 +27,7 @@ export async function installOnce(
   }
 }
 
-/** Does something that no other worker of this machine is at meanwhile; the others wait for their turn. */
+/** Runs `act` while holding a lock that excludes all other workers of this machine. The others wait. */
 export async function inTurn<T>({ signal }: { signal: AbortSignal }, name: string, act: () => Promise<T>): Promise<T> {
   for (;;) {
     const release = await takeLock(`${name}.lock`);
@@ -37,9 +37,9 @@ export async function inTurn<T>({ signal }: { signal: AbortSignal }, name: strin
 }
 
 /**
- * The lock names its holder, so that one whose holder died is taken over. Two that do so at once both install into one
- * directory at worst, and the last step of the second fails.
- * @returns null when another one holds it.
+ * Creates a lock file that names its holder, so that the lock of a dead process can be taken over. If two workers take it
+ * over at once, both install into the same directory at worst, and the last step of the second one fails.
+ * @returns null when another process holds the lock.
  */
 async function takeLock(file: string): Promise<(() => Promise<void>) | null> {
   await mkdir(path.dirname(file), { recursive: true });
@@ -51,7 +51,7 @@ async function takeLock(file: string): Promise<(() => Promise<void>) | null> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     const [pid = "", ticks = ""] = (await readFile(file, "utf8").catch(() => "")).split(" ");
-    // An empty file belongs to a holder that is about to write its name, unless it is old.
+    // An empty file belongs to a holder that is about to write its pid, unless the file is old.
     const isStale = pid === "" ? await isOld(file) : startedAtTicks(Number(pid)) !== ticks;
     if (isStale) await rm(file, { force: true });
     return null;

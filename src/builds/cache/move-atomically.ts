@@ -4,16 +4,16 @@ import path from "node:path";
 import { promisify } from "node:util";
 
 /**
- * Renames a directory into its place so that whoever finds it there finds all of it, also after a power cut: what is in it
- * reaches the disk first. Kernels may write down the new name long before the files, which are empty then.
- * @throws Error with the code of rename(2), also when something is at `to`.
+ * Renames a directory so that it appears at its new path complete, even after a power failure: its content is flushed to
+ * disk first, because a kernel may persist the new name long before the files, which would then be empty.
+ * @throws Error with the code of rename(2), also when `to` exists.
  */
 export async function moveWhole(
   from: string,
   to: string,
   { env, signal }: { env: Record<string, string>; signal: AbortSignal },
 ): Promise<void> {
-  // One call for the whole file system (syncfs). Not all sync(1) can; those of macOS and of old systems end with an error.
+  // One call for the whole file system (syncfs). The sync(1) of macOS and of old systems does not support it and fails.
   const isFlushed = await promisify(execFile)("sync", ["-f", from], { env, signal }).then(
     () => process.platform === "linux",
     () => false,
@@ -37,6 +37,6 @@ async function flush(file: string): Promise<void> {
     const handle = await open(file, "r");
     await handle.sync().finally(() => handle.close());
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error; // nobody may read it, so nobody misses it
+    if ((error as NodeJS.ErrnoException).code !== "EACCES") throw error; // an unreadable file cannot be flushed
   }
 }

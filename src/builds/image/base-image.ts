@@ -9,13 +9,13 @@ import type { BuildContext } from "../worker/run-command.ts";
 import { agentUser, type Instruction, ownDir, plain, programExtension, tidyProgram } from "./dockerfile.ts";
 import { makeBase, readCertificates } from "./make-base.ts";
 
-/** Where the agent server lies in an image. */
+/** Directory of the agent server in an image. */
 export const toolchainDir = `${ownDir}/toolchain`;
 
 /** The program that starts a LangGraph.js agent. */
 export const startProgram = "compute/docker/entrypoints/langgraph-js-start";
 
-/** Our programs with everything they import, from the root of `src`. */
+/** Pierhead's programs for each kind of base, with all their imports, relative to `src`. */
 const programsOf = {
   command: [tidyProgram],
   "langgraph-js": [
@@ -28,13 +28,13 @@ const programsOf = {
 };
 export type BaseKind = keyof typeof programsOf;
 
-/** The base of LangGraph.js agents under a name that people can build on (`langgraph deploy --base-image`). */
+/** Public name of the base image for LangGraph.js agents, on which users can build (`langgraph deploy --base-image`). */
 export const publicBaseName = "pierhead/langgraph-js";
 
 /**
- * The image that agents in JavaScript are put on: Node with the operator's certificates, a place for state that the agent's
- * user may write to and, for LangGraph.js, the agent server.
- * @returns its name.
+ * Creates the image on which JavaScript agents are built: Node with the operator's certificates, a directory for state that
+ * the agent's user may write to and, for LangGraph.js, the agent server.
+ * @returns the name of the image.
  */
 export async function baseImage(
   engine: Engine,
@@ -72,7 +72,7 @@ function baseInstructions(target: ImageTarget, kind: BaseKind, hasCertificates: 
   ];
 }
 
-/** Started without a langgraph.json; such images may run as any user, so each may write where their state lies. */
+/** Start command without a langgraph.json. Derived images may run as any user, so every user may write to the state directory. */
 const startOfDerived = ["node", `${ownDir}/${startProgram}${programExtension}`, "", stateMount, toolchainDir];
 
 const serverInstructions: Instruction[] = [

@@ -1,18 +1,18 @@
 import { isReservedImage } from "../../compute/docker/images/images.ts";
 import { BuildFailure } from "../failure.ts";
 
-/** An image that a stage begins with, as a Dockerfile names it. */
+/** An image that a stage is based on, as a Dockerfile names it. */
 export interface BaseName {
   name: string;
-  /** `linux/arm64`, when `FROM` asks for one. */
+  /** `linux/arm64`, when `FROM` sets a platform. */
   platform: string | null;
   instruction: string;
 }
 
 /**
- * Refuses a project's own Dockerfile that begins with, or copies from, an image which this server made or keeps for
- * somebody: the engine would hand it out to whoever knows its name.
- * @returns the images that its stages begin with; what those set in motion (`ONBUILD`) is not in the Dockerfile.
+ * Rejects a project's own Dockerfile that is based on, or copies from, an image that this server built or stores for
+ * another project, because the engine gives such an image to every build that knows its name.
+ * @returns the images that its stages are based on; their triggers (`ONBUILD`) are not in the Dockerfile.
  * @throws BuildFailure `Unsupported`
  */
 export function checkBaseNames(dockerfile: string): BaseName[] {
@@ -23,7 +23,7 @@ function checkReading(instructions: string[]): BaseName[] {
   const bases: BaseName[] = [];
   const values = argumentsOf(instructions);
   const stages = new Set<string>(["scratch"]);
-  // A stage can be named once it has ended: before that its name is that of an image.
+  // A stage has a name only after it has ended: before that, the name means an image.
   let unfinished: string | undefined;
   for (const instruction of instructions) {
     for (const name of copiedFrom(instruction)) checkName(name, stages, instruction);
@@ -41,7 +41,7 @@ function checkReading(instructions: string[]): BaseName[] {
   return bases;
 }
 
-/** What stands where `FROM` has its image, and what it calls the stage. */
+/** Returns the image and the stage name of a `FROM` instruction. */
 function stageBegunBy(instruction: string) {
   const [first = "", ...words] = instruction.trim().split(/\s+/);
   if (!/^FROM$/i.test(first)) return null;
@@ -56,28 +56,28 @@ function stageBegunBy(instruction: string) {
 function checkName(name: string, stages: Set<string>, instruction: string): void {
   if (stages.has(name.toLowerCase())) return;
   if (isReservedImage(name) || isPushedHere(name)) throw refused(instruction, "is an image of this server's own");
-  if (name.includes("$")) throw refused(instruction, "names an image in a way that is not understood here");
+  if (name.includes("$")) throw refused(instruction, "names an image with an expression that the build cannot resolve");
 }
 
 const refused = (instruction: string, why: string) =>
-  new BuildFailure("Unsupported", `'${instruction.trim()}' ${why}. Name an image of a registry, plainly.`);
+  new BuildFailure("Unsupported", `'${instruction.trim()}' ${why}. Use the literal name of an image in a registry.`);
 
-/** In the registry of a Pierhead, whatever it is called. */
+/** Returns whether the image is in the registry of a Pierhead server, whatever its host name. */
 const isPushedHere = (name: string) => /\/r\/[0-9a-f]{8}-[0-9a-f-]{27}\//.test(name);
 
-/** Where engines of different age read a Dockerfile differently, each way that there is. */
+/** Returns the instructions of a Dockerfile, once for each way in which old and new engines parse it. */
 function readingsOf(dockerfile: string): string[][] {
   const lines = dockerfile.replace(/^\uFEFF/, "").split(/\r*\n/);
   const isDoubled = lines.some((line) => /\\\\[ \t]*$|``[ \t]*$/.test(line));
   return marksOf(lines).flatMap((mark) => {
     const one = mark === "`" ? "`" : "\\\\";
-    // Newer engines take a doubled mark for the character itself, older ones go on after it as well.
+    // Newer engines read a doubled mark as the character itself; older ones treat it as a continuation too.
     const newer = new RegExp(`(^|[^${one}])${one}[ \\t]*$`);
     return [newer, ...(isDoubled ? [new RegExp(`()${one}[ \\t]*$`)] : [])].map((goesOn) => joined(lines, goesOn));
   });
 }
 
-/** Only above everything else is `escape` a directive; below another one it is for newer engines alone. */
+/** Returns the possible escape marks. `escape` is a directive only at the top; after another directive only newer engines accept it. */
 function marksOf(lines: string[]): string[] {
   const end = lines.findIndex((line) => !/^\s*(#|$)/.test(line));
   const above = lines.slice(0, end === -1 ? undefined : end);
@@ -86,7 +86,7 @@ function marksOf(lines: string[]): string[] {
   return ["\\", ...(marks.includes("`") ? ["`"] : [])];
 }
 
-/** One line an instruction: comments are gone, and what goes on does so past lines that are empty. */
+/** Joins continued lines to one line per instruction. Comments, and empty lines within an instruction, are dropped. */
 function joined(lines: string[], goesOn: RegExp): string[] {
   const instructions: string[] = [];
   let begun: string | null = null;
@@ -99,7 +99,7 @@ function joined(lines: string[], goesOn: RegExp): string[] {
   return begun === null ? instructions : [...instructions, begun];
 }
 
-/** Defaults of `ARG`, which names of images may be made of: those above the first stage, and not what a stage calls so. */
+/** Returns the defaults of `ARG` that image names may refer to: those before the first stage, not those within a stage. */
 function argumentsOf(instructions: string[]): Map<string, string> {
   const first = instructions.findIndex((line) => /^\s*FROM\s/i.test(line));
   const pairs = instructions.slice(0, first === -1 ? undefined : first).flatMap((line) => {
@@ -110,8 +110,8 @@ function argumentsOf(instructions: string[]): Map<string, string> {
 }
 
 /**
- * Images and stages by name; a number is always a stage's here. The engine takes quotes and marks of escape out of
- * options before it reads them, so their names may hold some.
+ * Returns the images and stages that an instruction copies from. A number always means a stage. The engine removes quotes
+ * and escape marks from options before it parses them, so names may contain them.
  */
 function copiedFrom(instruction: string): string[] {
   if (!/^\s*(ONBUILD\s+)*COPY\s/i.test(instruction)) return [];

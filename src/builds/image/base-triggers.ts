@@ -2,21 +2,21 @@ import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts"
 import { BuildFailure } from "../failure.ts";
 import { type BaseName, checkBaseNames } from "./base-names.ts";
 
-/** What `GET /images/{name}/json` tells. */
+/** The response of `GET /images/{name}/json`. */
 interface BaseImage {
   Os: string;
   Architecture: string;
   Config: { OnBuild: string[] | null } | null;
 }
 
-/** A large image over a slow link: 5 GB at 3 MB/s. */
+/** Limit for pulling a base image: a large image over a slow link, 5 GB at 3 MB/s. */
 const pullTimeoutMs = 1_800_000;
 
 /**
- * An image may bring instructions for builds that begin with it (`ONBUILD`). They stand in no Dockerfile, so the image is
- * looked at before the build: what they copy from is checked as if they stood there. The engine then builds with the
- * image that was looked at, as long as it pulls it no second time: which is why another platform is refused.
- * @throws BuildFailure `Unsupported`; `BuildFailed` when there is no such image for us.
+ * Checks the instructions that a base image adds to builds (`ONBUILD`). They are in no Dockerfile, so the image is inspected
+ * before the build and the images that its triggers copy from are checked as if the Dockerfile contained them. The engine
+ * uses the inspected image as long as it does not pull again, so a different platform is rejected.
+ * @throws BuildFailure `Unsupported`; `BuildFailed` when the image does not exist or cannot be pulled.
  */
 export async function checkTriggers(engine: Engine, bases: BaseName[], signal: AbortSignal): Promise<void> {
   for (const base of bases) {
@@ -46,7 +46,8 @@ async function pull(engine: Engine, { name, instruction }: BaseName, signal: Abo
     throw error;
   }
   const pulled = await find(engine, name);
-  if (pulled === undefined) throw new BuildFailure("BuildFailed", `${instruction.trim()}: it was pulled and is gone.`);
+  if (pulled === undefined)
+    throw new BuildFailure("BuildFailed", `${instruction.trim()}: the image was removed after it was pulled.`);
   return pulled;
 }
 
@@ -55,7 +56,7 @@ function checkPlatform({ platform, instruction }: BaseName, { Os, Architecture }
   if (platform === null || platform === here || platform.startsWith(`${here}/`)) return;
   throw new BuildFailure(
     "Unsupported",
-    `'${instruction.trim()}' asks for a platform other than ${here}, which this container engine has of it. Remove --platform, or build the image elsewhere.`,
+    `'${instruction.trim()}' requires a platform other than ${here}, the one this container engine has for this image. Remove --platform, or build the image elsewhere.`,
   );
 }
 

@@ -6,19 +6,19 @@ import type { BuildFailureReason } from "../failure.ts";
 import { installCommand } from "../node/install-command.ts";
 import { readManifests } from "../node/npm-ci.ts";
 
-/** A program that runs while an image is made, and what its failure is called. */
+/** A program that runs while an image is built, with the reason of its failure. */
 export interface ImageCommand extends Command {
   reason: BuildFailureReason;
 }
 
-/** What installs the dependencies of a project; `manifests`: the only files that decides about, null: all of them. */
+/** The commands that install a project's dependencies; `manifests`: the only files they depend on, null: all files. */
 export interface InstallPlan {
   commands: ImageCommand[];
   manifests: string[] | null;
   because: string;
 }
 
-/** The same choice as in a build without an engine (docs/reference/builds.md), for an image that has npm only. */
+/** Selects the same commands as a build without an engine (docs/reference/builds.md), for an image that has only npm. */
 export async function planInstall(request: BuildRequest, sourceDir: string, project: Project): Promise<InstallPlan> {
   const reason = "InstallFailed" as const;
   if (request.installCommand !== null) {
@@ -26,7 +26,7 @@ export async function planInstall(request: BuildRequest, sourceDir: string, proj
     return { commands: commands.map((command) => ({ ...command, reason })), manifests: null, because: "" };
   }
   const nothing = { commands: [], manifests: null };
-  if (project.kind === "command") return { ...nothing, because: "pierhead.json names what to run under build." };
+  if (project.kind === "command") return { ...nothing, because: "A pierhead.json lists its commands under build." };
   const directory = request.buildCommand === null ? project.directory : ".";
   const command = await installCommand(sourceDir, directory, "");
   if (command === null) return { ...nothing, because: `There is no package.json in ${directory}.` };
@@ -48,7 +48,7 @@ export function planBuild(request: BuildRequest, project: Project): ImageCommand
   return project.kind === "command" ? project.build.map((argv) => ({ argv, cwd, env: {}, reason })) : [];
 }
 
-/** Null when more than these files decides what npm installs, or a path would mean something else in a Dockerfile. */
+/** Returns null when more than these files decides what npm installs, or when a Dockerfile would interpret the path differently. */
 async function manifestsOf(sourceDir: string, directory: string): Promise<string[] | null> {
   if (/[*?[\]\\$]/.test(directory)) return null;
   const manifests = await readManifests(path.join(sourceDir, directory));

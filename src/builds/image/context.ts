@@ -7,12 +7,12 @@ import { createIgnoreRules } from "../../domain/ignore-rules.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 
-/** Nothing of these belongs into an image: history, and packages of another machine. */
+/** Names that are never copied into an image: history, and packages of another machine. */
 const neverSent = new Set([".git", "node_modules", ".venv", "venv", "__pycache__"]);
 
 /**
- * A source can be packed only when all its names are text: git keeps others as they are, and so does a checkout.
- * @throws BuildFailure `Unsupported` naming the first one that is not
+ * Checks that all names of a source are UTF-8, because it cannot be packed otherwise: git and a checkout allow other bytes.
+ * @throws BuildFailure `Unsupported` with the first name that is not
  */
 export async function checkNames(directory: string, inside = ""): Promise<void> {
   for (const entry of await readdir(path.join(directory, inside), { withFileTypes: true })) {
@@ -23,7 +23,7 @@ export async function checkNames(directory: string, inside = ""): Promise<void> 
   }
 }
 
-/** Bytes that are no UTF-8 are read as U+FFFD, and a file of that name there is none. */
+/** Returns whether a name is UTF-8. Node reads other bytes as U+FFFD, and no file with that name exists. */
 const isText = (directory: string, file: string) =>
   !file.includes("\uFFFD") || lstatSync(path.join(directory, file), { throwIfNoEntry: false }) !== undefined;
 
@@ -31,17 +31,17 @@ const notText = (file: string) =>
   new BuildFailure("Unsupported", `The name of '${file}' is not UTF-8, so it cannot be put into an image. Rename it.`);
 
 /**
- * A build context as the engine takes it: a tar of the given entries of a directory. Owners are left out; times do not
- * matter, for the engine's cache looks at contents only.
+ * Packs a build context for the engine: a tar of the given entries of a directory. It omits owners. Times do not matter,
+ * because the engine's cache compares contents only.
  */
 export function packContext(directory: string, entries: string[]): Readable {
   const isSent = (file: string) => !file.split("/").some((part) => neverSent.has(part));
   return Readable.from(create({ cwd: directory, portable: true, filter: isSent }, entries));
 }
 
-/** The same for a project with a Dockerfile of its own: its `.dockerignore` says what stays out, and nobody else. */
+/** Packs the context of a project with its own Dockerfile. Only its `.dockerignore` decides what is excluded. */
 export async function packOwnContext(directory: string, dockerfile: string): Promise<Readable> {
-  // As with the configuration, a link out of the source is not followed.
+  // As with the configuration, a link that leaves the source is not followed.
   const hasRules = await isFileInside(directory, ".dockerignore");
   const text = hasRules ? await readFile(path.join(directory, ".dockerignore"), "utf8") : "";
   const rules = createIgnoreRules();
@@ -57,7 +57,7 @@ export async function packOwnContext(directory: string, dockerfile: string): Pro
         continue;
       }
       if (isSent) sent.push(file);
-      // An exception may name something below a directory that is left out.
+      // An exception may include a file below an excluded directory.
       if (entry.isDirectory()) await visit(file);
     }
   };
@@ -65,5 +65,5 @@ export async function packOwnContext(directory: string, dockerfile: string): Pro
   return Readable.from(create({ cwd: directory, portable: true, noDirRecurse: true }, sent.map(literal)));
 }
 
-/** tar takes a leading `@` for an archive to be merged. */
+/** Escapes a leading `@`, which tar interprets as an archive to merge. */
 const literal = (file: string) => (file.startsWith("@") ? `./${file}` : file);

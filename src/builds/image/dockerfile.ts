@@ -5,42 +5,42 @@ import { showCommand } from "../detect/command-line.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import type { ImageCommand, InstallPlan } from "./commands.ts";
 
-/** One line of a generated Dockerfile; the engine counts them as its steps. */
+/** One instruction of a generated Dockerfile. The engine counts instructions as steps. */
 export interface Instruction {
   text: string;
-  /** What runs in it, and what its failure is called; null: nothing of the project. */
+  /** The program of the project that it runs, and the reason of its failure; null: it runs nothing of the project. */
   runs: { shown: string; reason: BuildFailureReason } | null;
 }
 
 export interface ImageContent {
-  /** Image to begin with. */
+  /** Base image. */
   base: string;
-  /** Equal for all builds of this server: what is unfinished can be found and the cache is shared. */
+  /** Equal for all builds of this server, so that unfinished images can be found and builds share the engine's cache. */
   label: [name: string, value: string];
   install: InstallPlan;
   build: ImageCommand[];
-  /** Directory the server is started in, from the root of the source. */
+  /** Working directory of the server, relative to the root of the source. */
   directory: string;
   start: string[];
 }
 
-/** Directory of the build context with the source in it, and where that lies in the image. */
+/** Directory of the source in the build context, and in the image. */
 export const contextSource = "source";
 export const appDir = "/app";
 
-/** Where our own programs lie. */
+/** Directory of Pierhead's own programs in an image. */
 export const ownDir = "/opt/pierhead";
 
-/** Of the programs: .ts in a clone, .js when built. */
+/** Extension of the programs: .ts in a clone, .js when built. */
 export const programExtension = path.extname(fileURLToPath(import.meta.url));
 export const tidyProgram = "builds/image/run-and-tidy";
 
-/** Nobody on any host: an agent needs no rights, not even over its own code. */
+/** A user id that exists on no host: an agent needs no permissions, not even to write its own code. */
 export const agentUser = "10001:10001";
 
 /**
- * A Dockerfile for a project. Programs are argument lists as everywhere. What installs stands before what changes with
- * every commit, so that the engine's cache has it the next time.
+ * Generates the Dockerfile of a project. Programs are always argument lists. Installation comes before the files that
+ * change with every commit, so that the engine's cache can reuse it.
  */
 export function generateDockerfile(content: ImageContent): Instruction[] {
   const { base, label, install, build, directory, start } = content;
@@ -78,8 +78,8 @@ function runIn({ argv, cwd, env, reason }: ImageCommand): Instruction[] {
 }
 
 /**
- * Puts our label into every stage of a project's own Dockerfile, for the engine keeps unfinished images and containers
- * of a build, and nothing else tells whose they are. Lines that go on (`\` at their end) are one instruction.
+ * Adds Pierhead's label to every stage of a project's own Dockerfile. The engine keeps unfinished images and containers of
+ * a build, and only this label shows whose they are. Continued lines (`\` at the end) belong to one instruction.
  */
 export function labelStages(dockerfile: string, [name, value]: [string, string]): string {
   const label = `LABEL ${JSON.stringify(name)}=${JSON.stringify(value)}`;
@@ -88,7 +88,7 @@ export function labelStages(dockerfile: string, [name, value]: [string, string])
   return dockerfile
     .split("\n")
     .flatMap((line) => {
-      // The engine passes over them, also where an instruction goes on.
+      // The engine ignores these lines, even within a continued instruction.
       const isNothing = /^\s*(#|$)/.test(line);
       if (!continues && !isNothing) isFrom = /^\s*FROM\s/i.test(line);
       if (!isNothing) continues = /\\\s*$/.test(line);

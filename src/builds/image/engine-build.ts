@@ -8,18 +8,18 @@ import type { Instruction } from "./dockerfile.ts";
 export interface EngineBuild {
   /** Tar of the build context. */
   context: Readable;
-  /** Name of the Dockerfile in it. */
+  /** Path of the Dockerfile in the context. */
   dockerfile: string;
   tag: string;
-  /** Added to the finished image. */
+  /** Labels of the finished image. */
   labels: Record<string, string>;
-  /** One per step, when we wrote the Dockerfile; null: it is the project's own. */
+  /** One per step of a generated Dockerfile; null: the Dockerfile is the project's own. */
   instructions: Instruction[] | null;
-  /** Of each program that runs in the build, all it starts included. */
+  /** Limits of each program that runs in the build, including its child processes. */
   limits: { memoryMib: number; cpuCores: number; diskBytesMax: number };
 }
 
-/** What the engine tells while it builds. */
+/** One progress message of the engine's build. */
 interface Progress {
   stream?: string;
   error?: string;
@@ -29,12 +29,12 @@ interface Progress {
 
 const mib = 1024 * 1024;
 
-/** Of the CPU quota: the kernel's own default. */
+/** Period of the CPU quota: the kernel's default. */
 const cpuPeriodUs = 100_000;
 
 /**
- * Lets the engine build an image. Its output goes into the build log. When the signal aborts, or this process dies, the
- * engine kills what runs and takes back what it has begun: the build hangs on our connection.
+ * Builds an image in the engine and writes its output to the build log. When the signal aborts, or this process dies, the
+ * connection closes, and the engine then kills the running step and removes what it has created.
  * @returns the id of the image.
  * @throws BuildFailure with the reason of the instruction that failed and its last lines.
  */
@@ -75,16 +75,16 @@ export async function buildInEngine(engine: Engine, build: EngineBuild, context:
   return imageId;
 }
 
-/** Known to every Dockerfile without being declared, and not part of what the cache compares. */
+/** Returns the proxy variables. Every Dockerfile can use them without declaring them, and the cache does not compare them. */
 function proxiesOf(env: Record<string, string>): Record<string, string> {
   const names = ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"];
   return Object.fromEntries(names.flatMap((name) => (env[name] === undefined ? [] : [[name, env[name]]])));
 }
 
-/** A look at a container's own files is a walk over them. */
+/** Polling interval. To measure a container, the engine walks over its files. */
 const diskLookMs = 2_000;
 
-/** The engine has no bound of its own for what a build writes. */
+/** Polls the size of the running container, because the engine does not limit what a build writes. */
 function watchContainer(
   engine: Engine,
   steps: StepLog,
@@ -105,7 +105,7 @@ function watchContainer(
   return setInterval(() => void look(), diskLookMs).unref();
 }
 
-/** Turns the engine's account of a build into lines of its log, and knows at which instruction it is. */
+/** Converts the engine's progress to lines of the build log and tracks the current instruction. */
 class StepLog {
   readonly #instructions: Instruction[] | null;
   readonly #context: BuildContext;
@@ -123,7 +123,7 @@ class StepLog {
     this.#splitter.write(Buffer.from(text));
   }
 
-  /** @param code of the program that ended the build; undefined: it was not a program. */
+  /** @param code exit code of the program that failed; undefined: the failure was not a program's. */
   failure(message: string, code: number | undefined, memoryMib: number): BuildFailure {
     this.#splitter.end();
     const lines = this.#context.log.lastLines(15).map((line) => line.slice(0, 400));
@@ -163,7 +163,7 @@ class StepLog {
 }
 
 const engineDiskFull =
-  "The disk of the container engine is full. An operator has to free space there; then deploy again.";
+  "The disk of the container engine is full. Ask an operator to free space there, then deploy again.";
 
 const advice =
-  "Remove what needs it, or build the image elsewhere and deploy it as internal_docker or external_docker.";
+  "Remove the instructions that need it, or build the image elsewhere and deploy it as internal_docker or external_docker.";

@@ -35,8 +35,8 @@ import { contextExtra, pythonInstructions } from "./python-image.ts";
 type ImageArtifact = Extract<Artifact, { kind: "image" }>;
 
 /**
- * Makes an image of a project in the container engine of this host: of the project's own Dockerfile, or of one that is
- * written for its kind. What runs of the project runs in containers of the engine, within limits.
+ * Builds the image of a project in the container engine of this host, from the project's own Dockerfile or from a generated
+ * one. Programs of the project run in containers of the engine, within limits.
  * @throws BuildFailure
  */
 export async function makeImage(
@@ -82,7 +82,10 @@ async function prepareOwn(
   { dockerfile, context: { sourceDir, signal } }: { dockerfile: string; context: BuildContext },
 ): Promise<Prepared> {
   if (!(await isFileInside(sourceDir, dockerfile))) {
-    throw new BuildFailure("ConfigInvalid", `There is no file '${dockerfile}' in the source to build an image with.`);
+    throw new BuildFailure(
+      "ConfigInvalid",
+      `${dockerfile} not found in the source. Correct dockerfile in pierhead.json.`,
+    );
   }
   const file = path.join(sourceDir, dockerfile);
   const text = await readFile(file, "utf8");
@@ -144,7 +147,7 @@ function startLanggraph({ configPath }: LanggraphProject): string[] {
   return ["node", program, path.posix.join(appDir, configPath), stateMount, toolchainDir];
 }
 
-/** A build command may make them; then the agent server's own words at its start have to do. */
+/** Checks that the graphs exist. With a build command, which may generate them, only the agent server's start shows it. */
 async function checkEntryFiles(
   { buildCommand }: BuildRequest,
   sourceDir: string,
@@ -154,7 +157,7 @@ async function checkEntryFiles(
   for (const { place, file } of project.entryFiles) {
     if (await isFileInside(sourceDir, file)) continue;
     const what = `${project.configPath}: ${place} names '${file}', which does not exist in the source`;
-    throw new BuildFailure("ConfigInvalid", `${what}. If a build makes it, set build_command.`);
+    throw new BuildFailure("ConfigInvalid", `${what}. If a build command generates it, set build_command.`);
   }
 }
 
@@ -165,7 +168,7 @@ async function healthPath(sourceDir: string, project: LanggraphProject | PythonP
   return openHealthPath(config) ?? "";
 }
 
-/** Seen with `docker inspect`; nobody else has to look it up in our database. */
+/** Returns labels that show an image's origin in `docker inspect`, without a query to the database. */
 function imageLabels(request: BuildRequest): Record<string, string> {
   const { source } = request;
   return {
@@ -194,7 +197,7 @@ async function checkSize(engine: Engine, imageId: string, bytesMax: number): Pro
   throw tooLarge(Size, bytesMax);
 }
 
-/** The manifest stands where the directory of an artifact would: whoever lists artifacts finds this one as well. */
+/** Writes the manifest to the path of an artifact directory, so that listing artifacts finds images as well. */
 export async function storeManifest(
   request: BuildRequest,
   artifact: ImageArtifact,
@@ -205,7 +208,7 @@ export async function storeManifest(
   await mkdir(draft, { recursive: true });
   await writeFile(path.join(draft, artifactManifestName), JSON.stringify(artifact, null, 2));
   await mkdir(request.artifactsDir, { recursive: true });
-  // An older one is of an image that is gone, or of the same content.
+  // An existing manifest describes an image that is gone, or one with the same content.
   await rm(target, { recursive: true, force: true });
   await moveWhole(draft, target, context);
 }

@@ -13,24 +13,25 @@ import { packContext } from "./context.ts";
 import { type Instruction, plain } from "./dockerfile.ts";
 import { buildInEngine } from "./engine-build.ts";
 
-/** An image that agents of one kind are put on. */
+/** The base image for agents of one kind. */
 export interface BaseRecipe {
   /** Part of its name. */
   kind: string;
-  /** For whom it is, in the build log. */
+  /** The agents it is for, named in the build log. */
   people: string;
-  /** The operator's image it begins with. */
+  /** The operator's image on which it is based. */
   from: string;
   instructions: Instruction[];
-  /** What is copied into it, by names in the build context. */
+  /** Files to copy into it, by their names in the build context. */
   files: Record<string, string>;
 }
 
-/** An agent server and what it needs are 135 MB in JavaScript, 300 MB in Python. */
+/** Limit in bytes. An agent server and its dependencies are 135 MB in JavaScript, 300 MB in Python. */
 const baseBytesMax = 2 * 1024 * 1024 * 1024;
 
 /**
- * Makes a base once, for all builds; again when something in it changes, the operator's own image included.
+ * Creates a base image that all builds share, unless it exists. It is created again when an input changes, including the
+ * operator's own image.
  * @returns its name, and whether it is new.
  */
 export async function makeBase(
@@ -47,10 +48,10 @@ export async function makeBase(
   let isNew = false;
   if (await isThere()) await noteUse(engine, name);
   else {
-    // The second of two would take the name away from the first one's, which nobody would know any more.
+    // Without the lock, a second build would move the tag, and the first image would be left without a name.
     await inTurn(context, path.join(context.cacheDir, "bases", digest), async () => {
       if (await isThere()) return;
-      context.log.say(`Making the image that ${people} are put on, once.`);
+      context.log.say(`Creating the base image for ${people}, once.`);
       await build(engine, target, context, { name, instructions, files });
       isNew = true;
     });
@@ -78,22 +79,22 @@ async function build(
   await rm(directory, { recursive: true, force: true });
 }
 
-/** Images have the labels of what they begin with: those that people build on a base are not ours, and known by their names are bases. */
+/** Clears the label. Derived images inherit labels: those that users build on a base are not ours, and bases are known by name. */
 const unmarked = plain(`LABEL "${labels.installation}"=""`);
 
-/** When it was tagged last the engine knows: beyond the bound for images those go first that no build has used for long. */
+/** Updates the time of the last tag. When images exceed their disk limit, the bases that were not used for longest are removed first. */
 async function noteUse(engine: Engine, name: string): Promise<void> {
   const [repo, tag] = name.split(":");
   await engine.callUnless([404], "POST", `/images/${name}/tag`, { query: { repo, tag } });
 }
 
-/** Who trusts more than the usual authorities does so for builds and agents as well: behind a proxy nothing else works. */
+/** Returns the operator's additional certificates, which builds and agents need too: nothing else works behind a proxy. */
 export async function readCertificates(env: Record<string, string>): Promise<string | null> {
   const file = env["NODE_EXTRA_CA_CERTS"];
   return file === undefined ? null : readFile(file, "utf8").catch(() => null);
 }
 
-/** Pulls it when it is not there, with the operator's credential for its registry. */
+/** Returns the id of an image, and pulls it first if necessary, with the operator's credential for its registry. */
 async function imageId(engine: Engine, name: string, target: ImageTarget): Promise<string> {
   const find = () => engine.callUnless<{ Id: string }>([404], "GET", `/images/${encodeURIComponent(name)}/json`);
   const found = await find();

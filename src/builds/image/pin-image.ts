@@ -6,22 +6,22 @@ import {
   type RegistryCredential,
 } from "../../compute/docker/images/images.ts";
 
-/** An image that never means another one. */
+/** An image reference that always means the same image. */
 export interface PinnedImage {
   uri: string;
-  /** Of its manifest, or of an image that no registry has, its id in the engine; the uri when neither is known. */
+  /** Digest of its manifest, or its id in the engine if no registry has it; the uri when neither is known. */
   digest: string;
-  /** @see keepsState; false also when that is not known before it is pulled. */
+  /** @see keepsState; false also when this is not known before the pull. */
   keepsState: boolean;
 }
 
-/** A registry that does not answer within this is left to the pull, which has more patience. */
+/** Time limit for the registry's response. The pull has a longer one, so it handles slower registries. */
 const registryTimeoutMs = 15_000;
 
 /**
- * Finds out what a name means now, so that every replica of a revision runs the same image, whatever is pushed later.
- * An image that was built on this machine and pushed nowhere is pinned by its id. What cannot be found out is left as it
- * is: the start of the replicas will say why.
+ * Resolves the current meaning of an image name, so that every replica of a revision runs the same image even if the name
+ * is pushed again. An image that was built on this machine and never pushed is pinned by its id. A name that cannot be
+ * resolved stays as it is, and starting the replicas reports why.
  */
 export async function pinImage(host: string, uri: string, credential: RegistryCredential | null): Promise<PinnedImage> {
   const [, given] = uri.split("@");

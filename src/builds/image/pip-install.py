@@ -1,10 +1,10 @@
-"""Installs what a project needs beside the agent server, while its image is made.
+"""Installs a project's dependencies in addition to the agent server, while its image is built.
 
     python pip-install.py PINS SERVER... -- ARGUMENT...
 
-PINS is a JSON file of the versions that the server is tested with. A project's own pins win over them: first all are held
-on to, then those of the server alone, at last none. Among the arguments `--dependencies-of FILE` stands for what a pyproject.toml
-needs, without the project itself.
+PINS is a JSON file with the versions that the server is tested with. The project's own pins take precedence: the first
+attempt pins all packages, the second only those of the server, the last none. The argument `--dependencies-of FILE`
+stands for the dependencies in a pyproject.toml, without the project itself.
 """
 
 import json
@@ -18,7 +18,7 @@ def dependencies_of(file):
 
     with open(file, "rb") as opened:
         needed = tomllib.load(opened).get("project", {}).get("dependencies", [])
-    # What lies beside the project is not there yet.
+    # Directories beside the project have not been copied yet.
     return [one for one in needed if "file:" not in one]
 
 
@@ -34,8 +34,8 @@ with open(sys.argv[1]) as file:
     pins = json.load(file)
 levels = [
     (pins, None),
-    (server, "The project's versions are not those the agent server is tested with: they are taken all the same."),
-    ([], "The project names another version of the agent server: that one is taken."),
+    (server, "The project pins other versions than those the agent server is tested with: using the project's versions."),
+    ([], "The project pins another version of the agent server: using that version."),
 ]
 for names, because in levels:
     if because:

@@ -16,7 +16,7 @@ import type { BuildContext } from "../worker/run-command.ts";
 import { agentUser, appDir, contextSource, type Instruction, ownDir, plain, workdir } from "./dockerfile.ts";
 import { makeBase, readCertificates } from "./make-base.ts";
 
-/** Our programs, from the root of `src`; all lie in `ownDir` by their last name. */
+/** Pierhead's programs, relative to `src`; the image has them in `ownDir` under their base names. */
 const programs = [
   "compute/process/langgraph/langgraph-python-shim.py",
   "compute/docker/entrypoints/langgraph-python-start.py",
@@ -26,11 +26,11 @@ const programs = [
 const inOwn = (name: string) => `${ownDir}/${name}`;
 const pipInstall = ["python", inOwn("pip-install.py"), inOwn("pins.json"), ...serverPackages, "--"];
 
-/** Files beside the source in the build context of a Python agent. */
+/** Directory in the build context of a Python agent for files that are not part of the source. */
 export const contextExtra = "pierhead";
 
 /**
- * Dockerfile of a LangGraph agent in Python, on a base that holds the agent server.
+ * Generates the Dockerfile of a Python LangGraph agent, on a base image that contains the agent server.
  * @throws BuildFailure `ConfigInvalid`, `ToolchainFailed`
  */
 export async function pythonInstructions(
@@ -39,7 +39,7 @@ export async function pythonInstructions(
   { project, context }: { project: PythonProject; context: BuildContext },
 ): Promise<Instruction[]> {
   const { directory, python } = project;
-  // Of all that is run to make an image uv alone runs here, with the rights of this server.
+  // Unlike all other programs of an image build, uv runs on this host, with the permissions of this server.
   if (python.uvProject !== null) await refuseLinksOut(context.sourceDir);
   const requirements = await collectRequirements(context, project);
   const [argv, early] = await Promise.all(
@@ -60,7 +60,7 @@ export async function pythonInstructions(
     plain(`FROM ${await pythonBase(engine, target, { version: python.version, context })}`),
     plain(`LABEL ${JSON.stringify(labels.installation)}=${JSON.stringify(target.installationId)}`),
     plain(`COPY ${JSON.stringify([`${contextExtra}/`, `${ownDir}/`])}`),
-    // What others publish stands before what changes with every commit, so that the engine's cache has it the next time.
+    // Published packages come before files that change with every commit, so that the engine's cache can reuse them.
     ...(early?.length === 0 ? [] : manifests.map(copyManifest)),
     ...install(early),
     plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`),
@@ -72,19 +72,22 @@ export async function pythonInstructions(
   ];
 }
 
-/** What uv cannot read it quotes, and the build log is for whoever wrote the link. @throws BuildFailure `ConfigInvalid` */
+/** Rejects links that leave the source. uv quotes files that it cannot parse, and the author of the link can read the build log. @throws BuildFailure `ConfigInvalid` */
 async function refuseLinksOut(sourceDir: string): Promise<void> {
   for (const entry of await readdir(sourceDir, { recursive: true, withFileTypes: true })) {
     const file = path.relative(sourceDir, path.join(entry.parentPath, entry.name));
     if (!entry.isSymbolicLink() || !(await isOutside(sourceDir, file))) continue;
-    throw new BuildFailure("ConfigInvalid", `'${file}' is a link out of the source. A project of uv must have none.`);
+    throw new BuildFailure(
+      "ConfigInvalid",
+      `'${file}' is a link out of the source. A uv project must not have such links.`,
+    );
   }
 }
 
 const copyManifest = (file: string) =>
   plain(`COPY ${JSON.stringify([`${contextSource}/${file}`, path.posix.join(appDir, file)])}`);
 
-/** Files that were written outside the source for the installer go along. */
+/** Copies the files that were written for the installer outside the source into the build context. */
 async function moveRequirements(argv: string[], { sourceDir }: BuildContext): Promise<string[]> {
   const workDir = path.dirname(sourceDir);
   const moved: string[] = [];
@@ -101,7 +104,7 @@ async function moveRequirements(argv: string[], { sourceDir }: BuildContext): Pr
   return moved;
 }
 
-/** What the host of the server is told: the same as of an agent that runs as a process, with the image's own paths. */
+/** Writes the launch file for the server's host: the same as for an agent that runs as a process, with the image's paths. */
 async function writeLaunch({ configPath }: PythonProject, { sourceDir }: BuildContext): Promise<void> {
   const plan = {
     runner: "langgraph-python",
@@ -118,7 +121,7 @@ async function writeLaunch({ configPath }: PythonProject, { sourceDir }: BuildCo
 const writeExtra = (sourceDir: string, name: string, text: string) =>
   writeFile(path.join(path.dirname(sourceDir), contextExtra, name), text);
 
-/** Python with the agent server, the operator's certificates, and a place for state that the agent's user may write to. */
+/** Creates the base: Python with the agent server, the operator's certificates, and a state directory that the agent's user may write to. */
 async function pythonBase(
   engine: Engine,
   target: ImageTarget,
@@ -157,10 +160,10 @@ async function pythonBase(
   return name;
 }
 
-/** Of the newest Python that wheels are made for without fail. */
+/** The newest Python for which all wheels are reliably available. */
 const defaultVersion = "3.12";
 
-/** One file of the authorities that pip and this Python trust and the operator's: none of them reads two. */
+/** One file with the operator's certificates and those that pip and this Python trust, because neither reads two files. */
 const bundle = inOwn("authorities.pem");
 const makeBundle = [
   "import ssl, pathlib",

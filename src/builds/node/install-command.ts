@@ -5,10 +5,10 @@ import { isFileInside } from "../sources/inside.ts";
 import { findProgram } from "../worker/environment.ts";
 
 /**
- * The command that installs a JavaScript project: by its lock file, then by what package.json says, else npm
- * (contract 7.5).
+ * Returns the command that installs a JavaScript project. Its lock file selects the package manager, otherwise
+ * package.json does, otherwise npm is used (contract 7.5).
  * @param directory relative to the root of the source.
- * @returns null when there is no package.json and so nothing to install.
+ * @returns null when there is no package.json, so nothing to install.
  */
 export async function installCommand(
   sourceDir: string,
@@ -24,14 +24,14 @@ export async function installCommand(
     locked === null ? "There is no lock file: versions may differ from build to build." : `Found ${locked.file}.`;
   const argv = await argvOf(manager, locked !== null, project);
   if (manager === "npm" || findProgram(manager, searchPath) !== null) return { argv, cwd: directory, env: {}, because };
-  // Every manager is an npm package itself, and npm is always there.
+  // Every package manager is an npm package itself, and npm is always available.
   const package_ = await packageOf(manager, project);
   const viaNpm = ["npm", "exec", "--yes", `--package=${package_}`, "--", ...argv];
   return {
     argv: viaNpm,
     cwd: directory,
     env: {},
-    because: `${because} ${manager} is not on this machine, so npm brings it.`,
+    because: `${because} ${manager} is not installed on this machine, so npm runs it.`,
   };
 }
 
@@ -64,7 +64,7 @@ async function argvOf(manager: Manager, isLocked: boolean, project: ProjectFiles
   }
 }
 
-/** The version package.json asks for, else a major that reads the lock file. */
+/** Returns the version that package.json requires, otherwise a major version that reads the lock file. */
 async function packageOf(manager: Manager, project: ProjectFiles): Promise<string> {
   const version = await project.declaredVersion(manager);
   if (manager === "yarn") {
@@ -75,7 +75,7 @@ async function packageOf(manager: Manager, project: ProjectFiles): Promise<strin
   return `${manager}@${version ?? "1"}`;
 }
 
-/** What the files of a project say about its package manager. */
+/** The files of a project that determine its package manager. */
 class ProjectFiles {
   readonly #directory: string;
 
@@ -83,7 +83,7 @@ class ProjectFiles {
     this.#directory = directory;
   }
 
-  /** `packageManager`, or `devEngines.packageManager.name`, when it is one we know. */
+  /** Returns `packageManager`, or `devEngines.packageManager.name`, when it is a known package manager. */
   async declaredManager(): Promise<Manager | null> {
     const { packageManager, devEngines } = await this.#manifest();
     const name = stringOrNull(packageManager)?.split("@")[0] ?? devEngines?.packageManager?.name;
@@ -108,7 +108,7 @@ class ProjectFiles {
       const manifest: unknown = JSON.parse(await this.#read("package.json"));
       return typeof manifest === "object" && manifest !== null ? manifest : {};
     } catch {
-      return {}; // the package manager will say what is wrong with it
+      return {}; // the package manager reports what is wrong with it
     }
   }
 

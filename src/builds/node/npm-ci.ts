@@ -10,7 +10,7 @@ import type { Command } from "../detect/command-line.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 
-/** This many trees of packages are kept, the most recently used: about 64 MB each for a small agent. */
+/** Number of node_modules trees in the cache, the most recently used ones: about 64 MB each for a small agent. */
 const keptMax = 20;
 
 export function isNpmCi({ argv, env }: Command): boolean {
@@ -18,10 +18,9 @@ export function isNpmCi({ argv, env }: Command): boolean {
 }
 
 /**
- * Runs `npm ci`, or copies what it made for equal package.json, lock files and .npmrc before: a change of code alone then
- * installs nothing (0.2 to 0.6 s for the 5,300 files of a small agent, where npm takes 2 s from its own cache).
- * What is kept is copied before any build step or agent could touch it. As the package caches it is shared by all builds
- * of this server.
+ * Runs `npm ci`, or copies its earlier result for equal package.json, lock files and .npmrc, so that a change of code alone
+ * installs nothing (0.2 to 0.6 s for the 5,300 files of a small agent; npm takes 2 s from its own cache). The result is
+ * saved before any build step or agent can modify it. Like the package caches, it is shared by all builds of this server.
  */
 export async function runNpmCi(context: BuildContext, command: Command, reason: BuildFailureReason): Promise<void> {
   const projectDir = path.join(context.sourceDir, command.cwd);
@@ -33,7 +32,7 @@ export async function runNpmCi(context: BuildContext, command: Command, reason: 
   if (await exists(kept)) {
     if (await copy(context, kept, target)) {
       await utimes(kept, new Date(), new Date());
-      context.log.say("The dependencies are those of an earlier build: node_modules was copied from there.");
+      context.log.say("The dependencies are unchanged: copied node_modules from an earlier build.");
       return;
     }
   }
@@ -42,8 +41,8 @@ export async function runNpmCi(context: BuildContext, command: Command, reason: 
 }
 
 /**
- * Names what `npm ci` would install. Null when it depends on more than these files: scripts that run on install, or
- * packages that are directories of the project.
+ * Returns the name of what `npm ci` would install. Null when it depends on more than these files: on scripts that run at
+ * installation, or on packages that are directories of the project.
  */
 async function dependenciesKey(projectDir: string, env: Record<string, string>): Promise<string | null> {
   const manifests = await readManifests(projectDir);
@@ -53,10 +52,10 @@ async function dependenciesKey(projectDir: string, env: Record<string, string>):
   return createHash("sha256").update(JSON.stringify(what)).digest("hex");
 }
 
-/** npm takes the lock file that stands first. */
+/** The files that decide what npm installs. npm uses the first lock file of this list. */
 const manifestNames = ["package.json", "npm-shrinkwrap.json", "package-lock.json", ".npmrc"];
 
-/** The files that alone decide what `npm ci` installs, with their texts. @returns null when more does. */
+/** Reads the files that decide what `npm ci` installs. @returns null when the result depends on anything else. */
 export async function readManifests(projectDir: string): Promise<[name: string, text: string][] | null> {
   const read = async (name: string) =>
     [name, await readFile(path.join(projectDir, name), "utf8").catch(() => null)] as const;
@@ -68,7 +67,7 @@ export async function readManifests(projectDir: string): Promise<[name: string, 
 
 const installScripts = ["preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare", "dependencies"];
 
-/** Whether equal manifest and lock file mean equal packages: nothing of the project itself takes part. */
+/** Returns whether equal manifests and lock files mean equal packages, without any part of the project itself. */
 function dependsOnLockOnly(manifest: string, lock: string): boolean {
   try {
     const { workspaces, scripts } = JSON.parse(manifest) as { workspaces?: unknown; scripts?: Record<string, unknown> };
@@ -77,11 +76,11 @@ function dependsOnLockOnly(manifest: string, lock: string): boolean {
     if (installScripts.some((name) => scripts?.[name] !== undefined)) return false;
     return Object.values(packages).every(({ link, resolved }) => link !== true && !resolved?.startsWith("file:"));
   } catch {
-    return false; // npm will say what is wrong with it
+    return false; // npm reports what is wrong with it
   }
 }
 
-/** cp(1) is five times as fast as node:fs for many small files, and shares blocks where the file system can. */
+/** Copies with cp(1), which is five times as fast as node:fs for many small files and shares blocks where the file system can. */
 async function copy({ env, signal }: BuildContext, from: string, to: string): Promise<boolean> {
   const unfinished = `${to}.unfinished-${process.pid}`;
   const isCopied = await promisify(execFile)("cp", ["-RP", "--", from, unfinished], { env }).then(
@@ -94,7 +93,7 @@ async function copy({ env, signal }: BuildContext, from: string, to: string): Pr
   return exists(to);
 }
 
-/** Keeping is a favour to later builds: that it fails is no failure of this one. */
+/** Saves the packages for later builds. A failure is logged and does not fail this build. */
 async function keep(context: BuildContext, target: string, kept: string): Promise<void> {
   const keptDir = path.dirname(kept);
   try {
@@ -110,11 +109,11 @@ async function keep(context: BuildContext, target: string, kept: string): Promis
     await Promise.all(old.map(({ name }) => rm(path.join(keptDir, name), { recursive: true, force: true })));
   } catch (error) {
     context.signal.throwIfAborted();
-    context.log.say(`The dependencies could not be kept for later builds: ${describeError(error)}`);
+    context.log.say(`The dependencies could not be saved for later builds: ${describeError(error)}`);
   }
 }
 
-/** A copy takes seconds. What is older a build has left that was ended meanwhile: as large as what is kept, and nobody's. */
+/** A copy takes seconds. An older unfinished one is the remains of a killed build, as large as a finished one. */
 const unfinishedMs = 3_600_000;
 
 async function removeUnfinished(keptDir: string, names: string[]): Promise<void> {

@@ -10,25 +10,25 @@ import { type BuildContext, runCommand } from "../worker/run-command.ts";
 
 const apiPackage = "@langchain/langgraph-api";
 
-/** Version of the open LangGraph.js server, and a digest of everything installed with it. */
+/** Version of the open LangGraph.js server, with a digest of everything that is installed with it. */
 export const toolchainVersion = `${manifest.dependencies[apiPackage]}-${createHash("sha256")
   .update(JSON.stringify([manifest, lock]))
   .digest("hex")
   .slice(0, 12)}`;
 
 /**
- * Directory whose node_modules holds the LangGraph.js server, for one project: the project itself when it has the
- * server among its dependencies (then one copy of everything serves), otherwise a directory shared by all builds, which
- * the first of them installs from the lock file kept beside this module.
+ * Returns the directory whose node_modules contains the LangGraph.js server for a project. If the project depends on the
+ * server itself, that is the project, so that all packages exist once. Otherwise it is a directory shared by all builds,
+ * which the first of them installs from the lock file beside this module.
  *
  * To move to another version: edit the package.json in toolchains/, run `npm install --package-lock-only` on a copy of
- * it in an empty directory, and put the lock file back.
+ * it in an empty directory, and copy the lock file back.
  * @throws BuildFailure `ToolchainFailed`
  */
 export async function langgraphToolchain(context: BuildContext, projectDir: string): Promise<string> {
   const own = await ownServerVersion(projectDir);
   if (own !== null) {
-    context.log.say(`The project brings ${apiPackage} ${own} itself.`);
+    context.log.say(`The project includes ${apiPackage} ${own}.`);
     return projectDir;
   }
   const directory = path.join(context.cacheDir, "toolchains", `langgraph-js-${toolchainVersion}`);
@@ -36,7 +36,7 @@ export async function langgraphToolchain(context: BuildContext, projectDir: stri
   return directory;
 }
 
-/** npm ci would refuse this lock file where npm of another platform left optional packages out; npm install adds them. */
+/** `npm ci` rejects a lock file in which npm on another platform omitted optional packages; `npm install` adds them. */
 const installArgv = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund"];
 
 async function install(context: BuildContext, directory: string): Promise<void> {
@@ -52,7 +52,7 @@ async function install(context: BuildContext, directory: string): Promise<void> 
   });
 }
 
-/** @returns null when the project does not have the server, or one too old to be started from outside. */
+/** Returns the version of the project's own server. @returns null when it has none, or one too old to start from outside. */
 async function ownServerVersion(projectDir: string): Promise<string | null> {
   try {
     const require = createRequire(path.join(projectDir, "package.json"));

@@ -4,25 +4,25 @@ import { findProgram } from "../worker/environment.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { pythonMinorMin } from "./settings.ts";
 
-/** A Python that environments can be made of. */
+/** A Python with which environments can be created. */
 export interface Interpreter {
-  /** Absolute path; or a version, which uv finds or fetches. */
+  /** Absolute path, or a version that uv finds or downloads. */
   python: string;
-  /** `3.11.7`, or what uv is asked for. */
+  /** `3.11.7`, or the version that uv is asked for. */
   version: string;
 }
 
-/** The newest that the agent server is made for come last: wheels of a new Python take a while to appear. */
+/** Minor versions in the order in which they are tried. The newest is last, because wheels for a new Python take a while to appear. */
 const minorsTried = [13, 12, 11, 14];
 
-/** Starting Python takes 20 ms; a version manager in front of it up to a second. */
+/** Starting Python takes 20 ms, or up to a second through a version manager. */
 const probeTimeoutMs = 10_000;
 
 /**
- * Finds the Python of a project on the PATH of the build host: the version it asks for, otherwise `python3`, otherwise any
- * that the agent server runs on.
- * @param uv path of uv, which can bring a Python itself; null: there is none.
- * @throws BuildFailure `ToolchainFailed` naming what is there and what to install.
+ * Finds the Python for a project on the PATH of the build host: the version that the project requires, otherwise `python3`,
+ * otherwise any version that the agent server supports.
+ * @param uv path of uv, which can download a Python itself; null: uv is not installed.
+ * @throws BuildFailure `ToolchainFailed` with the versions found and what to install.
  */
 export async function findPython(
   context: BuildContext,
@@ -46,21 +46,21 @@ export async function findPython(
 }
 
 function notFound(wanted: string | null, seen: string[]): BuildFailure {
-  const what = wanted === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${wanted}, as python_version asks for`;
+  const what = wanted === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${wanted} (python_version)`;
   const advice = wanted === null ? "" : ", or change python_version";
   return new BuildFailure(
     "ToolchainFailed",
-    `The agent needs ${what}, and the PATH of this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. Install it, or uv, which brings it${advice}.`,
+    `The agent needs ${what}, but the PATH of this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. Install it, or install uv, which downloads it${advice}.`,
   );
 }
 
-/** Names of version managers are on the PATH for versions that are not installed: only what answers counts. */
+/** Runs a Python to get its version. Version managers put names on the PATH for versions that are not installed. */
 async function probe({ env, signal }: BuildContext, program: string) {
   const script =
     "import json,sys;from importlib.util import find_spec as f;" +
     "print(json.dumps([sys.version_info[:3],sys.executable,bool(f('venv') and f('ensurepip'))]))";
   const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: probeTimeoutMs } as const;
-  // A build that needs no Python does not load it.
+  // Loaded here, because most builds need no Python.
   const { execa } = await import("execa");
   const { failed, stdout } = await execa(program, ["-I", "-c", script], { ...options, cancelSignal: signal });
   signal.throwIfAborted();

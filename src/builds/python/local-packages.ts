@@ -1,20 +1,20 @@
 import { cp, mkdir, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 
-/** Inside an environment: what makes the project's own packages importable, with a placeholder for where they lie. */
+/** Directory in an environment with the files that make the project's own packages importable. Paths are placeholders. */
 const keptName = "pierhead-packages";
 
-/** Inside an artifact: the same with the artifact's own paths. A directory that Python reads as it does site-packages. */
+/** Directory in an artifact with the same files and the artifact's own paths. Python reads it like site-packages. */
 export const packagesDirName = ".pierhead-python";
 
 const placeholder = "@PIERHEAD-SOURCE@";
 
-/** Larger files are data, not something an installer wrote a path into. */
+/** Limit in bytes. Larger files are data, and no installer has written a path into them. */
 const textBytesMax = 1024 * 1024;
 
 /**
- * Takes the project's own packages, which were installed in place, out of a new environment, so that it serves every
- * build with the same dependencies.
+ * Moves the project's own packages, which were installed as editable, out of a new environment, so that every build with
+ * the same dependencies can use the environment.
  */
 export async function keepLocalPackages(environmentDir: string, sourceDir: string): Promise<void> {
   const kept = path.join(environmentDir, keptName);
@@ -27,14 +27,14 @@ export async function keepLocalPackages(environmentDir: string, sourceDir: strin
       const from = path.join(packagesDir, file);
       const isOwn = !path.relative(packagesDir, from).startsWith("..");
       if (!isOwn)
-        await rm(from, { force: true }); // a command of the package: it would look for it here
+        await rm(from, { force: true }); // a command of the package, which would look for the package here
       else await moveWithPaths(from, path.join(kept, file), sources);
     }
     await rm(path.join(packagesDir, name), { recursive: true, force: true });
   }
 }
 
-/** Gives a source its own packages back, with paths below the place where it will be. */
+/** Restores the source's own packages, with paths below the directory where the artifact will be. */
 export async function layOutLocalPackages(environmentDir: string, sourceDir: string, target: string): Promise<void> {
   const directory = path.join(sourceDir, packagesDirName);
   await rm(directory, { recursive: true, force: true });
@@ -59,14 +59,14 @@ async function sitePackages(environmentDir: string): Promise<string> {
   return path.join(lib, python, "site-packages");
 }
 
-/** PEP 610: the installer says where a package came from. */
+/** Returns whether a package is editable. PEP 610: the installer records where a package came from. */
 async function isInPlace(distInfo: string): Promise<boolean> {
   const text = await readFile(path.join(distInfo, "direct_url.json"), "utf8").catch(() => "{}");
   const { dir_info: found } = JSON.parse(text) as { dir_info?: { editable?: boolean } };
   return found?.editable === true;
 }
 
-/** First column of RECORD; a path with a comma is quoted. */
+/** Returns the first column of RECORD. A path that contains a comma is quoted. */
 async function recordedFiles(distInfo: string): Promise<string[]> {
   const lines = (await readFile(path.join(distInfo, "RECORD"), "utf8")).split(/\r?\n/).filter((line) => line !== "");
   return lines.map(
@@ -79,18 +79,18 @@ async function recordedFiles(distInfo: string): Promise<string[]> {
 }
 
 async function moveWithPaths(from: string, to: string, sources: string[]): Promise<void> {
-  if ((await stat(from).catch(() => null)) === null) return; // compiled files are recorded and not always there
+  if ((await stat(from).catch(() => null)) === null) return; // RECORD lists compiled files that may not exist
   await mkdir(path.dirname(to), { recursive: true });
   let text = await readText(from);
   if (text === undefined || to.includes("__pycache__")) return void (await rename(from, to));
   for (const source of sources) text = text.replaceAll(source, placeholder);
-  // What the package says about itself in prose is of this source only.
+  // The package's description in prose belongs to this source only.
   if (path.basename(to) === "METADATA") text = text.split("\n\n", 1)[0] ?? "";
   await writeFile(to, text);
   await rm(from);
 }
 
-/** @returns undefined for what is no text. */
+/** @returns undefined for a file that is not text. */
 async function readText(file: string): Promise<string | undefined> {
   const found = await stat(file);
   if (!found.isFile() || found.size > textBytesMax) return undefined;

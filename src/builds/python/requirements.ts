@@ -5,27 +5,27 @@ import { BuildFailure } from "../failure.ts";
 import { isDirectoryInside, isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 
-/** What is to be installed for one project. */
+/** The packages to install for one project. */
 export interface Requirements {
   /** Arguments of the installer, run in `cwd`. */
   argv: string[];
   /** Relative to the root of the source. */
   cwd: string;
-  /** Everything that decides what gets installed: equal values, equal environments. */
+  /** All values that decide what is installed: equal values mean equal environments. */
   identity: unknown[];
-  /** False when more decides than we can see, such as a setup.py: then only a build of the same source may share it. */
+  /** False when the result also depends on something unknown, such as a setup.py: then only builds of the same source share it. */
   isShareable: boolean;
   /**
-   * What of it can be installed before the source is there: what others publish. `--dependencies-of FILE` stands for the
+   * The published packages, which can be installed before the source is copied. `--dependencies-of FILE` stands for the
    * dependencies in a pyproject.toml. @see pip-install.py
    */
   early: { argv: string[] /** Files it reads, relative to the root of the source. */; manifests: string[] };
 }
 
 /**
- * Turns the dependencies of a project into arguments of an installer. Directories with a pyproject.toml or setup.py are
- * packages, installed in place; of others the requirements.txt counts (contract 7.5).
- * @throws BuildFailure `ConfigInvalid` for a directory that is not there
+ * Converts the dependencies of a project to arguments of an installer. Directories with a pyproject.toml or setup.py are
+ * installed as editable packages; other directories contribute their requirements.txt (contract 7.5).
+ * @throws BuildFailure `ConfigInvalid` for a directory that does not exist
  */
 export async function collectRequirements(context: BuildContext, project: PythonProject): Promise<Requirements> {
   const { python, directory } = project;
@@ -68,7 +68,7 @@ async function addLocal(sourceDir: string, localDir: string, collected: Requirem
   collected.early.manifests.push(path.posix.join(localDir, manifest));
 }
 
-/** Its lock file names every version; members of the workspace come as directories. */
+/** Collects the requirements of a uv project. Its lock file names every version; workspace members appear as directories. */
 async function collectFromUv(
   context: BuildContext,
   uvProject: { directory: string; package: string | null },
@@ -96,13 +96,13 @@ async function collectFromUv(
   };
 }
 
-/** Build back ends that install a package in place by naming its directories, and run nothing of the package itself. */
+/** Build back ends that install an editable package by naming its directories, without running code of the package. */
 const knownBackends =
   /build-backend\s*=\s*["'](setuptools\.build_meta|hatchling\.build|poetry\.core\.masonry\.api|flit_core\.buildapi|pdm\.backend|uv_build)["']/;
 
 /**
- * Names what decides how a local directory is installed: the files that describe it and, for a package, the names in it,
- * since back ends look for packages by themselves.
+ * Returns the values that decide how a local directory is installed: the files that describe it and, for a package, the
+ * names of its modules, because back ends discover packages automatically.
  */
 async function describe(directory: string, isPackage: boolean): Promise<{ identity: unknown; isShareable: boolean }> {
   const names = await readdir(directory);
@@ -125,7 +125,7 @@ async function listModules(directory: string): Promise<string[]> {
   return modules.map((entry) => entry.name).sort();
 }
 
-/** A line that leads to other files, or to an address whose content may change. */
+/** Forms of a line that refers to other files, or to an address whose content may change. */
 const elsewhere = [
   /^\s*(-r|-c|-e|--requirement|--constraint|--editable)\b/,
   /^\s*(\.|\/|\w+(\+\w+)?:\/\/)/,

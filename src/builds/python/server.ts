@@ -1,16 +1,16 @@
 import { createHash } from "node:crypto";
 import pins from "../toolchains/langgraph-python.constraints.json" with { type: "json" };
 
-/** The agent server; everything else comes with it, or with the project. */
+/** The packages of the agent server. All others are their dependencies or come with the project. */
 export const serverPackages = ["langgraph-api", "langgraph-runtime-inmem"];
 
 /**
- * Version of every package the agent server is tested with. To move to another one: install the server with pip into an
- * empty environment, and write what `pip freeze` says into the file in toolchains/.
+ * Versions of all packages that the agent server is tested with. To update them, install the server with pip into an empty
+ * environment and write the output of `pip freeze` into the file in toolchains/.
  */
 export const serverPins: Readonly<Record<string, string>> = pins;
 
-/** Version of the open LangGraph server for Python, and a digest of everything that it is tested with. */
+/** Version of the open LangGraph server for Python, with a digest of all the package versions it is tested with. */
 export const pythonServerVersion = `${pins["langgraph-api"]}-${createHash("sha256")
   .update(JSON.stringify(pins))
   .digest("hex")

@@ -1,21 +1,21 @@
 import type { ConfigValue } from "../detect/config-reader.ts";
 
-/** What a `langgraph.json` says about the Python environment of its graphs (contract 7.5). */
+/** The settings in a `langgraph.json` for the Python environment of its graphs (contract 7.5). */
 export interface PythonSettings {
-  /** `3.12`; null: any that the agent server runs on. */
+  /** `3.12`; null: any version that the agent server supports. */
   version: string | null;
   /** Directories of the source, relative to its root, whose packages and modules the graphs import. */
   localDirs: string[];
-  /** What is asked of the package index: `langchain-openai>=1`. */
+  /** Packages to install from the package index, such as `langchain-openai>=1`. */
   packages: string[];
-  /** A uv project whose lock file says what is installed; then there are no dependencies beside it. */
+  /** A uv project whose lock file decides what is installed. It excludes `dependencies`. */
   uvProject: { directory: string; package: string | null } | null;
   /** Relative to the root of the source. */
   pipConfigFile: string | null;
   installer: "auto" | "pip" | "uv";
 }
 
-/** Minor versions of Python 3 below this are too old for the agent server. */
+/** Oldest minor version of Python 3 that the agent server supports. */
 export const pythonMinorMin = 11;
 
 /** @throws BuildFailure `ConfigInvalid` */

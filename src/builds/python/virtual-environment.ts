@@ -14,9 +14,9 @@ import { collectRequirements, type Requirements } from "./requirements.ts";
 import { pythonServerVersion, serverPackages, serverPins } from "./server.ts";
 
 /**
- * The virtual environment of a project: the agent server and what the project needs, without the project itself. Equal
- * requirements share one, so a change of code alone installs nothing.
- * @param artifactKey of this build, which is all that decides when requirements run code of the project.
+ * Returns the virtual environment of a project: the agent server and the project's dependencies, without the project itself.
+ * Builds with equal requirements share one environment, so a change of code alone installs nothing.
+ * @param artifactKey of this build; it names the environment if installing the requirements runs code of the project.
  * @returns its absolute directory
  * @throws BuildFailure `ToolchainFailed`, `InstallFailed`, `ConfigInvalid`
  */
@@ -37,14 +37,14 @@ export async function virtualEnvironment(
     await create(context, directory, requirements, tools);
     isNew = true;
   });
-  if (!isNew) context.log.say("The dependencies are those of an earlier build: its environment is used again.");
+  if (!isNew) context.log.say("The dependencies are unchanged: reusing the environment of an earlier build.");
   await utimes(directory, new Date(), new Date());
   return directory;
 }
 
 interface Tools {
   interpreter: Interpreter;
-  /** null: pip is used. */
+  /** null: use pip. */
   uv: string | null;
   /** Relative to the root of the source. */
   pipConfigFile: string | null;
@@ -52,13 +52,13 @@ interface Tools {
 
 function findUv({ env }: BuildContext, { configPath, python }: PythonProject): string | null {
   const needs = python.installer === "uv" ? "pip_installer" : python.uvProject === null ? null : "source.kind";
-  // Only pip reads the settings of pip.
+  // Only pip reads pip's configuration file.
   if (needs === null && (python.installer === "pip" || python.pipConfigFile !== null)) return null;
   const uv = findProgram("uv", env["PATH"] ?? "");
   if (uv !== null || needs === null) return uv;
   throw new BuildFailure(
     "ToolchainFailed",
-    `${configPath}: ${needs} asks for uv, which is not on the PATH of this server. Install it there.`,
+    `${configPath}: ${needs} requires uv, which is not on the PATH of this server. Install uv on the build host.`,
   );
 }
 
@@ -87,7 +87,7 @@ async function nameOf(
   return createHash("sha256").update(JSON.stringify(what)).digest("hex").slice(0, 32);
 }
 
-/** Made in the work directory, where its size is watched and nothing is left of a build that is killed. */
+/** Creates the environment in the work directory, where its size is limited and a killed build leaves nothing behind. */
 async function create(
   context: BuildContext,
   directory: string,
@@ -97,7 +97,7 @@ async function create(
   const { interpreter, uv } = tools;
   const workDir = path.dirname(context.sourceDir);
   const draft = path.join(workDir, "environment");
-  context.log.say(`Making an environment of Python ${interpreter.version} with ${uv === null ? "pip" : "uv"}.`);
+  context.log.say(`Creating an environment with Python ${interpreter.version} and ${uv === null ? "pip" : "uv"}.`);
   await rm(draft, { recursive: true, force: true });
   const made =
     uv === null
@@ -111,14 +111,15 @@ async function create(
   await moveTo(context, draft, directory);
 }
 
-/** How much of what the server is tested with is held on to; a project's own pins win, and the log says so. */
+/** Which tested versions are pinned, from all to none. The project's own pins take precedence, and the log reports this. */
 const strictness = [
   { pinned: Object.keys(serverPins), because: "" },
   {
     pinned: serverPackages,
-    because: "The project's versions are not those the agent server is tested with: they are taken all the same.",
+    because:
+      "The project pins other versions than those the agent server is tested with: using the project's versions.",
   },
-  { pinned: [], because: "The project names another version of the agent server: that one is taken." },
+  { pinned: [], because: "The project pins another version of the agent server: using that version." },
 ];
 
 async function install(context: BuildContext, draft: string, requirements: Requirements, tools: Tools): Promise<void> {
@@ -163,17 +164,17 @@ async function moveTo(context: BuildContext, draft: string, directory: string): 
   }
 }
 
-/** Inside an environment: one file for each artifact that was made with it, holding where that is. */
+/** Directory in an environment with one file per artifact that uses it. Each file contains the path of the artifact. */
 const usersName = "pierhead-users";
 
-/** Notes that an artifact needs an environment: it stays as long as the artifact is there. */
+/** Records that an artifact uses an environment, which is then kept as long as the artifact exists. */
 export async function noteUser(environmentDir: string, artifactDir: string): Promise<void> {
   const users = path.join(environmentDir, usersName);
   await mkdir(users, { recursive: true });
   await writeFile(path.join(users, createHash("sha256").update(artifactDir).digest("hex")), artifactDir);
 }
 
-/** One that no artifact uses is kept this long: a build may be about to use it, or the next change of code. */
+/** Time to keep an environment that no artifact uses, because a running build or the next change of code may need it. */
 const unusedKeptMs = 24 * 3_600_000;
 
 async function removeUnused(root: string): Promise<void> {

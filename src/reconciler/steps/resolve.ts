@@ -88,7 +88,7 @@ async function logNothingToBuild({ store }: StepDeps, revision: RevisionRow): Pr
     stream: "pierhead",
     level: "INFO",
     logged_at: store.now(),
-    message: "This source was built before: its artifact is used again.",
+    message: "This source was built before: reusing its artifact.",
     line_key: `nothing to build for ${revision.id}`,
   } as const;
   await store.appendLog([entry]);
