@@ -1,4 +1,4 @@
-/** Arguments and options that several commands share, in the notation of `CommandSpec`. */
+// Arguments and options that several commands share, in the notation of `CommandSpec`.
 
 export const deploymentArgument = ["<deployment>", "name, id, or unique prefix of an id"] as const;
 export const revisionArgument = ["[revision]", "id or unique prefix of an id"] as const;

@@ -10,11 +10,11 @@ import { parseDuration } from "./terminal/text.ts";
 import { clientVersion } from "./version.ts";
 
 export interface Cli {
-  /** Does what argv says. Never throws. */
+  /** Runs the command in `argv` and returns the exit code. Never throws. */
   run(): Promise<ExitCode>;
 }
 
-/** The `pierhead` command. Everything it needs of the world is handed in; commands are loaded when they are called. */
+/** Creates the `pierhead` command. It reads nothing outside of `context`, and loads a command when it is called. */
 export function createCli(context: CliContext): Cli {
   let session: Session | undefined;
   const act: Act = async (spec, args, options) => {
@@ -27,7 +27,7 @@ export function createCli(context: CliContext): Cli {
     async run() {
       try {
         const program = buildProgram(context, await callable(context.argv), act);
-        // Without a command there is nothing to refuse: show what there is.
+        // A call without a command shows the help and succeeds.
         if (context.argv.length === 0) program.outputHelp();
         else await program.parseAsync(context.argv, { from: "user" });
         return exitCodes.ok;
@@ -36,10 +36,10 @@ export function createCli(context: CliContext): Cli {
         const failure = explain(error, context.signal);
         const terminal = session?.terminal ?? createTerminal(context, false);
         if (context.argv.includes("--json") && !session?.hasAnswered()) {
-          // One line: of what follows a log, each line is a document, the last one too.
+          // On one line, because `logs --follow` prints one document per line.
           terminal.print(JSON.stringify({ error: describeFailure(failure) }));
         }
-        // Commander has said itself what is wrong with a call, and what was perhaps meant.
+        // Commander has already printed its own errors and suggestions.
         if (!(error instanceof CommanderError)) showFailure(terminal, failure);
         return failure.exitCode;
       }
@@ -49,9 +49,7 @@ export function createCli(context: CliContext): Cli {
 
 function explain(error: unknown, signal: AbortSignal): CliFailure {
   if (!(error instanceof CommanderError)) return explainFailure(error, signal);
-  return usageFailure(
-    error.code === "commander.help" ? "A command is missing." : error.message.replace(/^error: /, ""),
-  );
+  return usageFailure(error.code === "commander.help" ? "No command given." : error.message.replace(/^error: /, ""));
 }
 
 type Act = (spec: CommandSpec, args: unknown[], options: GlobalOptions) => Promise<void>;
@@ -69,7 +67,7 @@ async function callable([first]: readonly string[]): Promise<readonly CommandSpe
 
 function buildProgram({ stdout, stderr }: CliContext, specs: readonly CommandSpec[], act: Act): Command {
   const program = new Command("pierhead")
-    .description("Builds, runs, updates and watches agent servers.")
+    .description("Builds, runs, updates and monitors agent servers.")
     .version(clientVersion(), "-V, --version", "show the version of this program")
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({ writeOut: (text) => void stdout.write(text), writeErr: (text) => void stderr.write(text) })
@@ -78,7 +76,7 @@ function buildProgram({ stdout, stderr }: CliContext, specs: readonly CommandSpe
     .addHelpText("before", `${examplesText(firstSteps)}\n`)
     .addHelpText(
       "after",
-      "\nExit codes: 0 done, 1 failed, 2 cancelled or wrongly called, 4 not allowed, 8 not ended yet",
+      "\nExit codes: 0 done, 1 failed, 2 cancelled or invalid arguments, 4 not allowed, 8 not finished",
     );
   for (const [flags, meaning] of globalOptions) program.option(flags, meaning);
   for (const spec of specs) addCommand(program, spec, act);
@@ -106,7 +104,7 @@ function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
   }
 }
 
-/** Before anything is done: a command that ends as wrongly called has changed nothing. */
+/** Checks a duration while the arguments are parsed, so that a command with invalid arguments changes nothing. */
 function refuseNoDuration(text: string): string {
   parseDuration(text);
   return text;
@@ -115,7 +113,7 @@ function refuseNoDuration(text: string): string {
 const examplesText = (examples: readonly string[]) =>
   ["Examples:", ...examples.map((example) => `  $ ${example}`)].join("\n");
 
-/** What failed, why, what to try, and the id to ask the server's log for. */
+/** Prints what failed, why, what to try, and the request id to search the server's log for. */
 function showFailure(terminal: Terminal, failure: CliFailure): void {
   const { paintErr, say } = terminal;
   say(`${failure.isNotice ? "" : `${paintErr("red", "Error:")} `}${harmless(failure.message)}`);

@@ -6,7 +6,7 @@ import { integrationsCommand, pushesCommand } from "./integrations/integrations-
 import { mainCommands } from "./main-table.ts";
 import { databaseCommand } from "./server/database-table.ts";
 
-/** Every command: what it is called, what it takes, and where it is done. Help, completion and docs are made from it. */
+/** All commands. Help, completion and the reference page are generated from this table. */
 export const commandTable: readonly CommandSpec[] = [
   ...mainCommands,
   eventsCommand,

@@ -4,7 +4,7 @@ import path from "node:path";
 import type { CliContext } from "./context.ts";
 import { usageFailure } from "./failure.ts";
 
-/** Which server, as whom; and where each answer came from, for people who wonder. */
+/** Server and credentials, and the origin of each value for messages. */
 export interface Connection {
   url: string;
   urlFrom: string;
@@ -24,8 +24,8 @@ export interface ConnectionOptions {
 const defaultUrl = "http://127.0.0.1:8124";
 
 /**
- * Flags, then the environment, then `credentials.json` of the data directory, which a server on this machine writes.
- * The key of that file goes only to the address that stands beside it: a key never leaves for another host.
+ * Reads the connection from the flags, then the environment, then `credentials.json` of the data directory, which a server on
+ * this machine writes. The key in that file is only sent to the address stored next to it, never to another host.
  */
 export async function findConnection(options: ConnectionOptions, context: CliContext): Promise<Connection> {
   const { env } = context;
@@ -37,11 +37,11 @@ export async function findConnection(options: ConnectionOptions, context: CliCon
     [env.PIERHEAD_URL, "PIERHEAD_URL"],
     [stored?.url, from],
   ]) ?? [defaultUrl, "default"];
-  if (!URL.canParse(url) || !/^https?:/.test(url)) throw usageFailure(`"${url}" (${urlFrom}) is not an http address.`);
+  if (!URL.canParse(url) || !/^https?:/.test(url)) throw usageFailure(`"${url}" (${urlFrom}) is not an HTTP address.`);
   const isStored = stored?.url !== undefined && sameOrigin(stored.url, url);
   const [apiKey, apiKeyFrom] = first([
     [await readKeyFile(options.apiKeyFile, context), "--api-key-file"],
-    // A secret that was made of a file ends with a line end, which no header may have.
+    // A secret read from a file often ends with a line break, which is not allowed in a header.
     [env.PIERHEAD_API_KEY?.trim(), "PIERHEAD_API_KEY"],
     [isStored ? stored.api_key : undefined, from],
   ]) ?? [undefined, "none"];
@@ -52,10 +52,10 @@ export async function findConnection(options: ConnectionOptions, context: CliCon
   return { url: url.replace(/\/+$/, ""), urlFrom, apiKey, apiKeyFrom, workspaceId, dataDir };
 }
 
-/** Of several lines, in UTF-16, or with the quotes of a word processor: no header can have it, and no server is to blame. */
+/** Rejects values that cannot be an HTTP header: several lines, UTF-16, or typographic quotes from a word processor. */
 function refuseUnsendable(what: string, value: string | undefined): void {
   if (value === undefined || /^[\x20-\x7e]*$/.test(value)) return;
-  throw usageFailure(`${what} has characters that none has: it is one line of letters and digits.`);
+  throw usageFailure(`${what} contains invalid characters: it must be one line of letters and digits.`);
 }
 
 export function findDataDir(options: ConnectionOptions, { env, cwd }: CliContext): string {
@@ -65,7 +65,7 @@ export function findDataDir(options: ConnectionOptions, { env, cwd }: CliContext
 
 type Credentials = { url?: string; workspace_id?: string; api_key?: string };
 
-/** At once: the first read in the background starts threads, 1.5 ms of every command. */
+/** Reads synchronously, because the first asynchronous read starts threads and costs 1.5 ms in every command. */
 function readCredentials(dataDir: string): Credentials | undefined {
   try {
     return JSON.parse(readFileSync(path.join(dataDir, "credentials.json"), "utf8")) as Credentials;
@@ -74,7 +74,7 @@ function readCredentials(dataDir: string): Credentials | undefined {
   }
 }
 
-/** A key on the command line would stand in the process list; a file or a pipe does not. */
+/** Reads the key from a file or stdin, because an argument would appear in the process list. */
 async function readKeyFile(file: string | undefined, context: CliContext): Promise<string | undefined> {
   if (file === undefined) return undefined;
   try {
@@ -83,7 +83,7 @@ async function readKeyFile(file: string | undefined, context: CliContext): Promi
     return (await readStdin(context)).trim();
   } catch (error) {
     context.signal.throwIfAborted();
-    throw usageFailure(`The key file ${file} cannot be read: ${(error as Error).message}`);
+    throw usageFailure(`Cannot read the key file ${file}: ${(error as Error).message}`);
   }
 }
 

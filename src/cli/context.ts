@@ -5,18 +5,19 @@ export type Environment = Record<string, string | undefined>;
 export type Output = Writable & { isTTY?: boolean; columns?: number };
 export type Input = Readable & { isTTY?: boolean };
 
-/** A server in this process, as `pierhead up` needs it. */
+/** Server that `pierhead up` runs in this process. */
 export interface RunningServer {
   url: string;
   credentials: { adminKey: string; workspaceId: string };
   close(): Promise<void>;
 }
 
+/** Result of a restore. */
 export interface Restored {
   /** When the backup was made, ISO 8601. */
   madeAt: string;
   deployments: number;
-  /** Of them: those that are deployed again when the server starts. */
+  /** How many of them the server redeploys when it starts. */
   redeployed: number;
 }
 
@@ -25,12 +26,12 @@ export type StartServer = (
   options: { stopReplicasOnClose: boolean },
 ) => Promise<RunningServer>;
 
-/** A data plane in this process, as `pierhead listener` needs it. */
+/** Starts the data plane that `pierhead listener` runs in this process. */
 export type StartListener = (environment: Environment) => Promise<{ url: string; close(): Promise<void> }>;
 
-/** Everything the command line gets from the world around it. Nothing else is read. */
+/** All inputs and outputs of the command line. Commands access the process only through it. */
 export interface CliContext {
-  /** What follows the program's name. */
+  /** Arguments without the program name. */
   argv: readonly string[];
   env: Environment;
   cwd: string;
@@ -41,8 +42,8 @@ export interface CliContext {
   signal: AbortSignal;
   startServer: StartServer;
   startListener: StartListener;
-  /** Names of the migrations that were applied now. */
+  /** Migrates the database and returns the names of the applied migrations. */
   migrate(environment: Environment): Promise<string[]>;
-  /** Fills an empty database, and the data directory, with what a backup holds. */
+  /** Restores a backup into an empty database and the data directory. */
   restore(environment: Environment, file: string, signal: AbortSignal): Promise<Restored>;
 }

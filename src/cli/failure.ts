@@ -1,19 +1,19 @@
 import { ApiFailure, ServerUnreachable, WaitTimeout } from "../client/failure.ts";
 
-/** What the process answers to its caller; docs/reference/cli.md lists them. */
+/** Exit codes of the process, as listed in docs/reference/cli.md. */
 export const exitCodes = { ok: 0, error: 1, cancelled: 2, auth: 4, pending: 8 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
-/** Why a command ended without doing what it was asked: what failed, why, and what to try. */
+/** Failure of a command: what failed, why, and what to do next. */
 export class CliFailure extends Error {
   override readonly name = "CliFailure";
   readonly exitCode: ExitCode;
-  /** The reason in full, lines of a log included. */
+  /** The full reason, which may include log lines. */
   readonly because: string | null;
-  /** Commands or changes that help, one a line. */
+  /** Next steps for the user, one per line. */
   readonly hints: readonly string[];
   readonly requestId: string | null;
-  /** Nothing went wrong: the user stopped, or the work goes on elsewhere. */
+  /** Nothing went wrong: the user cancelled, or the server continues the work. */
   readonly isNotice: boolean;
 
   constructor(what: string, more: Partial<Omit<CliFailure, keyof Error>> = {}) {
@@ -26,18 +26,18 @@ export class CliFailure extends Error {
   }
 }
 
-/** The `error` of every `--json` answer. */
+/** Returns the `error` object of a `--json` answer. */
 export function describeFailure(failure: CliFailure): Record<string, unknown> {
   const { message, because, hints, requestId, exitCode } = failure;
   return { message, because, hints, request_id: requestId, exit_code: exitCode };
 }
 
-/** A wrong way to call a command; exit code 2. */
+/** Creates a failure for invalid arguments, with exit code 2. */
 export function usageFailure(what: string, ...hints: string[]): CliFailure {
   return new CliFailure(what, { exitCode: exitCodes.cancelled, hints });
 }
 
-/** Makes something printable of whatever was thrown. */
+/** Converts any thrown value to a failure that can be printed. */
 export function explainFailure(error: unknown, signal: AbortSignal): CliFailure {
   if (error instanceof CliFailure) return error;
   if (signal.aborted) return new CliFailure("Cancelled.", { exitCode: exitCodes.cancelled, isNotice: true });
@@ -63,16 +63,16 @@ function explainRefusal(failure: ApiFailure): CliFailure {
 
 function hintsFor({ status, detail }: ApiFailure): string[] {
   if (detail.includes("requires workspace specification"))
-    return ["Name the workspace: --workspace ID, or PIERHEAD_WORKSPACE"];
+    return ["Set the workspace: --workspace ID, or PIERHEAD_WORKSPACE"];
   if (status === 401) {
     return [
-      "Give a key: PIERHEAD_API_KEY, or --api-key-file FILE",
-      "On the server's machine the key of its data directory is used: --data-dir DIR",
+      "Set a key: PIERHEAD_API_KEY, or --api-key-file FILE",
+      "On the server's machine, use the key in its data directory: --data-dir DIR",
     ];
   }
-  if (status === 403) return ["This key may not do that: use one with a higher role, or of the right workspace."];
+  if (status === 403) return ["This key lacks permission. Use a key with a higher role, or one for this workspace."];
   if (status === 409 && detail.startsWith("A deployment named"))
-    return ["One that is being deleted keeps its name: pierhead list --status AWAITING_DELETE"];
-  if (status >= 500) return ["The server's log says more; search it for the request id."];
+    return ["A deployment keeps its name until it is deleted: pierhead list --status AWAITING_DELETE"];
+  if (status >= 500) return ["Search the server's log for the request id."];
   return [];
 }

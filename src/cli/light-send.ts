@@ -2,8 +2,8 @@ import type { IncomingMessage } from "node:http";
 import type { Answer, SendOnce } from "../client/exchange.ts";
 
 /**
- * How commands send their calls: by node:http, as loading Node's `fetch` takes longer than the rest of `pierhead list`. What
- * node:http does otherwise is left to `fetch`: uploads, a proxy of the environment, a name and password in the address.
+ * Returns the function that sends the calls of a command. It uses node:http, because loading Node's `fetch` takes longer than the
+ * rest of `pierhead list`. It uses `fetch` where node:http differs: uploads, a proxy from the environment, credentials in the URL.
  */
 export function lightSend(env: Record<string, string | undefined>): SendOnce {
   const hasProxy = Boolean(env["NODE_USE_ENV_PROXY"]) || env["NODE_OPTIONS"]?.includes("--use-env-proxy") === true;
@@ -16,10 +16,10 @@ export function lightSend(env: Record<string, string | undefined>): SendOnce {
 
 const sendLightly: SendOnce = async (url, { method, headers, body, signal }) => {
   signal.throwIfAborted();
-  // An import of node:http would read all it exports, and with that load `fetch` after all.
+  // An import of node:http would evaluate all of its exports and so load `fetch`.
   const { request } = process.getBuiltinModule(url.startsWith("https:") ? "node:https" : "node:http");
   return new Promise((resolve, reject) => {
-    // Kept connections of the global agent do not keep a program alive.
+    // Idle keep-alive connections of the global agent do not keep the process alive.
     const sent = request(url, { method, headers: { "user-agent": "node", ...headers }, signal });
     sent.on("response", (response) => resolve(answerOf(response)));
     sent.on("error", reject);

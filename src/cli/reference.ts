@@ -2,7 +2,7 @@ import type { CommandSpec } from "./command.ts";
 import { commandTable } from "./command-table.ts";
 import { globalOptions } from "./global-options.ts";
 
-/** docs/reference/cli.md, made from the same table as the commands themselves. */
+/** Returns the text of docs/reference/cli.md, generated from the table that the parser uses. */
 export function cliReference(): string {
   const sections = commandTable.filter(({ hidden }) => !hidden).flatMap((spec) => describe(spec, ["pierhead"]));
   const globals = table(
@@ -14,12 +14,12 @@ export function cliReference(): string {
 
 const introduction = `# The \`pierhead\` command
 
-This page is generated from \`src/cli/command-table.ts\`; \`pierhead COMMAND --help\` says the same.
+This page is generated from \`src/cli/command-table.ts\`. \`pierhead COMMAND --help\` shows the same text.
 
-Data goes to stdout, talk to stderr. A deployment or revision may be named by its name, its id, or a unique beginning of its
-id. With \`--json\` stdout is one JSON document, on failure too: it then has the key \`error\` with \`message\`, \`because\`,
-\`hints\`, \`request_id\` and \`exit_code\`. Names such as \`Deployment\` or \`Workspace\` are the shapes of the API, with the values of
-secrets masked.`;
+Commands write data to stdout and messages to stderr. Refer to a deployment by its name, its id or a unique prefix of its id, and
+to a revision by its id or a unique prefix. With \`--json\`, stdout is one JSON document. On failure it has the key \`error\` with
+\`message\`, \`because\`, \`hints\`, \`request_id\` and \`exit_code\`. Names such as \`Deployment\` or \`Workspace\` are types of the API,
+with masked secret values.`;
 
 const exits = [
   "## Exit codes",
@@ -27,13 +27,10 @@ const exits = [
     ["Code", "Meaning"],
     [
       ["0", "Done."],
-      ["1", "It failed; stderr says why and what to try."],
-      [
-        "2",
-        "Cancelled (Ctrl-C, a question answered with no, a revision that was interrupted or skipped), or wrongly called.",
-      ],
-      ["4", "The key is missing, unknown, or may not do that."],
-      ["8", "Not ended yet: `--no-wait` was given, or `--timeout` has passed. The work goes on in the server."],
+      ["1", "Failed. The message on stderr gives the reason and the next steps."],
+      ["2", "Cancelled (Ctrl-C, a declined confirmation, an interrupted or skipped revision), or invalid arguments."],
+      ["4", "The key is missing, unknown, or lacks permission."],
+      ["8", "Not finished: `--no-wait` was given, or `--timeout` has passed. The server continues the work."],
     ],
   ),
 ];
@@ -70,7 +67,7 @@ function describe(spec: CommandSpec, path: readonly string[]): string[] {
   ];
 }
 
-/** A shape stands as code, with what is said around it as text. */
+/** Formats the types as code and leaves the words around them as text. */
 function describeJson(json: string): string {
   return json.replace(/(\{.*?\}(?=[,;]|$)|^[A-Z]\w+$|\bLogEntry\b)/g, (shape) => code(shape));
 }

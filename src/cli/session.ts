@@ -12,17 +12,17 @@ export interface GlobalOptions extends ConnectionOptions {
   color?: boolean;
 }
 
-/** One run of one command. */
+/** Context of a single command run. */
 export interface Session {
   context: CliContext;
   terminal: Terminal;
   options: GlobalOptions;
   signal: AbortSignal;
-  /** The answer of the command: a JSON document with `--json`, else what `render` makes of it. At most once. */
+  /** Prints the answer: a JSON document with `--json`, otherwise the text from `render`. Called at most once. */
   answer(data: unknown, render: () => string | undefined): void;
   hasAnswered(): boolean;
   connection(): Promise<Connection>;
-  /** @param userId speaks to the OAuth service for this user; absent: for the key itself. */
+  /** @param userId User of the OAuth service; absent: the key itself. */
   client(userId?: string): Promise<Client>;
 }
 
@@ -58,7 +58,7 @@ export function createSession(context: CliContext, terminal: Terminal, options: 
   };
 }
 
-/** `> PATCH http://.../v2/deployments/x 200 34 ms req-1 {"secrets":[{"name":"A","value":"**********"}]}` */
+/** Formats a call: `> PATCH http://.../v2/deployments/x 200 34 ms req-1 {"secrets":[{"name":"A","value":"**********"}]}` */
 function showCall(call: CallTrace, terminal: Terminal): string {
   const status = call.status === null ? "no answer" : String(call.status);
   const again = call.attempt > 1 ? ` (try ${call.attempt})` : "";

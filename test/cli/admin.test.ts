@@ -52,7 +52,7 @@ test("a workspace is made, found by name or beginning of its id, renamed, switch
 test("a new key stands alone on stdout, is known by its beginning, and is refused once it is revoked", async () => {
   const made = await done(["admin", "keys", "create", "robot", "--role", "reader", "--expires", "90d"]);
   assert.match(made.stdout, /^ph_[0-9a-f]{12}_[\w-]{43}\n$/);
-  assert.match(made.stderr, /shown this once/);
+  assert.match(made.stderr, /shown only once/);
   assert.doesNotMatch(made.stderr, /ph_/);
   const key = made.stdout.trim();
   assert.equal((await withKey(["list"], key)).code, 0);
@@ -158,6 +158,6 @@ test("the audit log says who did what, and what it was before", async () => {
   assert.match(stdout, /admin +deployment\.patch +watched +secrets \+TOKEN/);
   assert.doesNotMatch(stdout + JSON.stringify(entries), /hunter2/);
   const short = await done(["admin", "audit", "-n", "1"]);
-  assert.match(short.stderr, /There are more: --lines 10/);
+  assert.match(short.stderr, /More entries exist\. Show them: --lines 10/);
   assert.equal((await done(["admin", "audit", "--since", "2h", "--until", "1h"])).stdout, "");
 });

@@ -58,7 +58,7 @@ test("unknown options and missing arguments are refused with code 2", async () =
   assert.equal((await runCli(["list", "--jsno"])).code, 2);
   const unknown = await runCli(["list", "--status", "failed"]);
   assert.equal(unknown.code, 2);
-  assert.match(unknown.stderr, /"failed" is no status of a deployment.*\n.*AWAITING_DATABASE, READY/);
+  assert.match(unknown.stderr, /"failed" is not a deployment status.*\n.*AWAITING_DATABASE, READY/);
   assert.equal((await runCli(["status"])).code, 2);
   assert.equal((await runCli(["status", "a", "b"])).code, 2);
   assert.equal(
@@ -204,7 +204,7 @@ test("Ctrl-C before a delete was answered does not say that it goes on", async (
     signal: interrupt.signal,
   });
   assert.equal(code, 2);
-  assert.match(stderr, /Cancelled before the server said that it deletes support/);
+  assert.match(stderr, /Cancelled before the server confirmed the deletion of support/);
   assert.doesNotMatch(stderr, /goes on in the server/);
 });
 
@@ -219,7 +219,7 @@ test("a time-out that is none is refused before anything is called, code 2", asy
   ]) {
     const { code, stderr, stdout } = await runCli([...words, "--timeout", "5x", "--json", "--url", server.url]);
     assert.equal(code, 2);
-    assert.match(stderr, /"5x" is not a length of time/);
+    assert.match(stderr, /"5x" is not a duration/);
     assert.equal((JSON.parse(stdout) as { error: { exit_code: number } }).error.exit_code, 2);
   }
   assert.deepEqual(server.asked, []);
@@ -258,9 +258,9 @@ test("a list that leaves deployments out does not say that there are none", asyn
     return { status: 200, body: { resources: isFiltered ? [] : [deployment], offset: 1 } };
   });
   const none = await runCli(["list", "--search", "other", "--url", server.url]);
-  assert.equal(none.stderr, "No such deployments.\n");
+  assert.equal(none.stderr, "No deployments match these filters.\n");
   const most = await runCli(["list", "--limit", "0", "--url", server.url]);
-  assert.equal(most.stderr, "There are more: --limit 100\n");
+  assert.equal(most.stderr, "More deployments exist. Show them: --limit 100\n");
 });
 
 test("completion offers commands, options and live names, and stays silent without a server", async () => {

@@ -15,7 +15,7 @@ test("a key or workspace that no header can have is what is wrong, not the serve
   ] as const) {
     const { code, stderr } = await runCli([...argv], { env });
     assert.equal(code, 2);
-    assert.match(stderr, /^Error: The (key|workspace) .*has characters that none has/);
+    assert.match(stderr, /^Error: The (key|workspace) .*contains invalid characters/);
   }
   assert.deepEqual(server.asked, []);
   assert.equal((await runCli(at, { env: { PIERHEAD_API_KEY: "k\r\n", PIERHEAD_WORKSPACE: "w\r\n" } })).code, 0);

@@ -89,7 +89,7 @@ test("a repository's agents are listed, and what a deployment does with pushes i
   assert.deepEqual([settings.include_paths, settings.exclude_paths], [["agents/**", "*.json"], ["*.md"]]);
   const shown = await cli(["pushes", "pushed"]);
   assert.match(shown.stdout, /Builds pushes +yes/);
-  assert.match(shown.stdout, /Files that count +agents\/\*\*, \*\.json/);
+  assert.match(shown.stdout, /Included files +agents\/\*\*, \*\.json/);
   assert.match((await cli(["pushes", "pushed", "--previews", "on"])).stderr, /GitHub App/);
   assert.deepEqual((await json<GitSettings>(["pushes", "pushed", "--include", "all"])).include_paths, null);
 });

@@ -52,5 +52,5 @@ test("with --json every line of a log that is followed is a document, and so is 
     .map((text) => JSON.parse(text) as Record<string, unknown>);
   assert.deepEqual([first?.["message"], Object.keys(last ?? {}), more], ["line 1", ["error"], []]);
   const { stdout: none } = await runCli(["env", "--json"]);
-  assert.equal((JSON.parse(none) as { error: { message: string } }).error.message, "A command is missing.");
+  assert.equal((JSON.parse(none) as { error: { message: string } }).error.message, "No command given.");
 });

@@ -77,7 +77,7 @@ test("a webhook is made, tried, looked at, sent again, switched off and on, give
   ]);
   const failed = await cli(["webhooks", "test", "CI"]);
   assert.deepEqual(
-    [failed.code, /did not get through/.test(failed.stderr), /500 in \d+ ms/.test(failed.stderr)],
+    [failed.code, /was not delivered/.test(failed.stderr), /500 in \d+ ms/.test(failed.stderr)],
     [1, true, true],
   );
   await done(["webhooks", "update", "CI", "--disable"]);

@@ -110,7 +110,7 @@ test("from the command line: the App is shown, and an account that has installed
     return ran;
   };
   const shown = await cli("app", "show");
-  assert.match(shown.stdout, /^Pierhead of Acme, id 1337, at .*\/apps\/pierhead\n.*\nGitHub tells of pushes\.\n$/);
+  assert.match(shown.stdout, /^Pierhead of Acme, id 1337, at .*\/apps\/pierhead\n.*\nGitHub sends pushes\.\n$/);
   const { resources } = await t.client.listIntegrations();
   for (const { id } of resources) await t.client.deleteIntegration({ integration_id: id });
   const { stderr } = await cli("install");

@@ -1,28 +1,28 @@
+import { deploymentArgument, yesOption } from "../arguments.ts";
 import type { CommandSpec } from "../command.ts";
 
-const yes = ["-y, --yes", "do not ask"] as const;
-const ofOrganization = ["--organization <organization>", "name or id; else the key's own"] as const;
-const ofWorkspace = ["--for <workspace>", "name or id; else the one that the other commands work in"] as const;
-const onlyOrganization = ["--organization <organization>", "only of this one, by name or id"] as const;
-const onlyWorkspace = ["--for <workspace>", "only of this one, by name or id"] as const;
-const organization = ["<organization>", "name, id, or unique beginning of an id"] as const;
-const workspace = ["<workspace>", "name, id, or unique beginning of an id"] as const;
-const anyWorkspace = ["[workspace]", "name or id; else the one that the other commands work in"] as const;
+const ofOrganization = ["--organization <organization>", "name or id; default: that of the key"] as const;
+const ofWorkspace = ["--for <workspace>", "name or id; default: the workspace that the other commands use"] as const;
+const onlyOrganization = ["--organization <organization>", "only this organization, by name or id"] as const;
+const onlyWorkspace = ["--for <workspace>", "only this workspace, by name or id"] as const;
+const organization = ["<organization>", "name, id, or unique prefix of an id"] as const;
+const workspace = ["<workspace>", "name, id, or unique prefix of an id"] as const;
+const anyWorkspace = ["[workspace]", "name or id; default: the workspace that the other commands use"] as const;
 const plan = ["--plan <plan>", "cloud or self_hosted_enterprise"] as const;
 
 const organizations: CommandSpec = {
   name: "organizations",
-  summary: "Organizations and their plans",
+  summary: "Manage organizations and their plans",
   commands: [
     {
       name: "list",
-      summary: "List the organizations that the key reaches",
+      summary: "List the organizations that the key can access",
       json: '{"organizations": [Organization]}',
       load: async () => (await import("./tenants.ts")).organizationsList,
     },
     {
       name: "create",
-      summary: "Create an organization; needs an operator's key",
+      summary: "Create an organization (operators)",
       args: [["<name>", "its name"]],
       options: [plan],
       examples: ['pierhead admin organizations create "Acme"'],
@@ -33,7 +33,7 @@ const organizations: CommandSpec = {
       name: "update",
       summary: "Rename an organization, or change its plan (operators)",
       args: [organization],
-      options: [["--name <name>", "another name"], plan],
+      options: [["--name <name>", "new name"], plan],
       examples: ["pierhead admin organizations update Acme --plan self_hosted_enterprise"],
       json: "Organization",
       load: async () => (await import("./tenants.ts")).organizationsUpdate,
@@ -42,7 +42,7 @@ const organizations: CommandSpec = {
       name: "delete",
       summary: "Delete an organization that has no workspaces",
       args: [organization],
-      options: [yes],
+      options: [yesOption],
       json: '{"organization_id": string, "deleted": boolean}',
       load: async () => (await import("./tenants.ts")).organizationsDelete,
     },
@@ -51,11 +51,11 @@ const organizations: CommandSpec = {
 
 const workspaces: CommandSpec = {
   name: "workspaces",
-  summary: "Workspaces of an organization",
+  summary: "Manage the workspaces of an organization",
   commands: [
     {
       name: "list",
-      summary: "List the workspaces that the key reaches",
+      summary: "List the workspaces that the key can access",
       options: [onlyOrganization],
       json: '{"workspaces": [Workspace]}',
       load: async () => (await import("./tenants.ts")).workspacesList,
@@ -71,11 +71,11 @@ const workspaces: CommandSpec = {
     },
     {
       name: "update",
-      summary: "Rename a workspace, or switch its deployments on or off (operators)",
+      summary: "Rename a workspace, or turn its deployments on or off (operators)",
       args: [workspace],
       options: [
-        ["--name <name>", "another name"],
-        ["--deployments <state>", "on or off; what runs goes on running"],
+        ["--name <name>", "new name"],
+        ["--deployments <state>", "on or off; running deployments keep running"],
       ],
       examples: ["pierhead admin workspaces update search --deployments off"],
       json: "Workspace",
@@ -85,7 +85,7 @@ const workspaces: CommandSpec = {
       name: "delete",
       summary: "Delete a workspace that has no deployments, with its keys, members and tags",
       args: [workspace],
-      options: [yes],
+      options: [yesOption],
       json: '{"workspace_id": string, "deleted": boolean}',
       load: async () => (await import("./tenants.ts")).workspacesDelete,
     },
@@ -94,26 +94,26 @@ const workspaces: CommandSpec = {
 
 const keys: CommandSpec = {
   name: "keys",
-  summary: "API keys",
+  summary: "Manage API keys",
   commands: [
     {
       name: "list",
-      summary: "List the keys that the key in use reaches",
-      options: [onlyWorkspace, onlyOrganization, ["--all", "also expired and revoked ones"]],
+      summary: "List the keys that the current key can access",
+      options: [onlyWorkspace, onlyOrganization, ["--all", "include expired and revoked keys"]],
       json: '{"keys": [ApiKey]}',
       load: async () => (await import("./keys.ts")).keysList,
     },
     {
       name: "create",
-      summary: "Create a key and print it, this once",
-      args: [["<name>", "what it is for"]],
+      summary: "Create a key and print it; it cannot be shown again",
+      args: [["<name>", "purpose"]],
       options: [
         ["--role <role>", "reader, deployer, admin, agent or listener", "deployer"],
-        ["--scope <scope>", "workspace, organization, or installation (an operator's); else workspace"],
+        ["--scope <scope>", "workspace, organization, or installation (operators); default: workspace"],
         ofWorkspace,
         ofOrganization,
-        ["--listener <id>", "listener that speaks with it; role listener only"],
-        ["--expires <time>", "in so long (30d, 12h), or a moment (ISO 8601); else never"],
+        ["--listener <id>", "listener that uses the key; only with the role listener"],
+        ["--expires <time>", "lifetime (30d, 12h) or timestamp (ISO 8601); default: never"],
       ],
       examples: [
         "pierhead admin keys create ci --role deployer --expires 90d > key.txt",
@@ -125,8 +125,8 @@ const keys: CommandSpec = {
     {
       name: "revoke",
       summary: "Revoke a key",
-      args: [["<key>", "name, beginning as the list shows it, or id"]],
-      options: [yes],
+      args: [["<key>", "name, prefix as listed, or id"]],
+      options: [yesOption],
       examples: ["pierhead admin keys revoke ci"],
       json: '{"api_key_id": string, "revoked": boolean}',
       load: async () => (await import("./keys.ts")).keysRevoke,
@@ -135,11 +135,14 @@ const keys: CommandSpec = {
 };
 
 const role = ["--role <role>", "reader, deployer or admin"] as const;
-const everyone = ["--organization <organization>", "a member of all workspaces of this organization"] as const;
+const everyone = [
+  "--organization <organization>",
+  "make the person a member of all workspaces of this organization",
+] as const;
 
 const members: CommandSpec = {
   name: "members",
-  summary: "People who may sign in",
+  summary: "Manage the people who may sign in",
   commands: [
     {
       name: "list",
@@ -151,8 +154,8 @@ const members: CommandSpec = {
     {
       name: "add",
       summary: "Add a person to a workspace or an organization",
-      args: [["<email>", "address"]],
-      options: [[...role, "reader"], ["--name <name>", "how people call them"], ofWorkspace, everyone],
+      args: [["<email>", "email address"]],
+      options: [[...role, "reader"], ["--name <name>", "display name"], ofWorkspace, everyone],
       examples: ["pierhead admin members add ada@example.org --role deployer"],
       json: "Member",
       load: async () => (await import("./members.ts")).membersAdd,
@@ -160,27 +163,25 @@ const members: CommandSpec = {
     {
       name: "update",
       summary: "Change a member's role or name",
-      args: [["<email>", "address, or id"]],
-      options: [role, ["--name <name>", "another name"], onlyWorkspace, onlyOrganization],
+      args: [["<email>", "email address or id"]],
+      options: [role, ["--name <name>", "new name"], onlyWorkspace, onlyOrganization],
       json: "Member",
       load: async () => (await import("./members.ts")).membersUpdate,
     },
     {
       name: "remove",
       summary: "Remove a member",
-      args: [["<email>", "address, or id"]],
-      options: [onlyWorkspace, onlyOrganization, yes],
+      args: [["<email>", "email address or id"]],
+      options: [onlyWorkspace, onlyOrganization, yesOption],
       json: '{"member_id": string, "deleted": boolean}',
       load: async () => (await import("./members.ts")).membersRemove,
     },
   ],
 };
 
-const deployment = ["<deployment>", "name, id, or unique beginning of an id"] as const;
-
 const tags: CommandSpec = {
   name: "tags",
-  summary: "Tags of the workspace, and of its deployments",
+  summary: "Manage the tags of the workspace and its deployments",
   commands: [
     {
       name: "list",
@@ -190,38 +191,38 @@ const tags: CommandSpec = {
     },
     {
       name: "add",
-      summary: "Make a tag, or add values to one",
+      summary: "Create a tag, or add values to one",
       args: [
         ["<tag>", "its name"],
-        ["[values...]", "values it should have"],
+        ["[values...]", "values to add"],
       ],
-      options: [["--description <text>", "what it is for"]],
+      options: [["--description <text>", "purpose"]],
       examples: ["pierhead admin tags add team search billing"],
       json: "Tag",
       load: async () => (await import("./tags.ts")).tagsAdd,
     },
     {
       name: "delete",
-      summary: "Delete a tag, or some of its values, also from all deployments",
+      summary: "Delete a tag, or some of its values, and remove them from all deployments",
       args: [
         ["<tag>", "name or id"],
         ["[values...]", "only these values"],
       ],
-      options: [yes],
+      options: [yesOption],
       json: '{"tag_id": string, "tag_value_ids": [string], "deleted": boolean}',
       load: async () => (await import("./tags.ts")).tagsDelete,
     },
     {
       name: "show",
       summary: "Show the tags of a deployment",
-      args: [deployment],
+      args: [deploymentArgument],
       json: '{"deployment_id": string, "tags": [{"name": string, "value": string}]}',
       load: async () => (await import("./tags.ts")).tagsShow,
     },
     {
       name: "set",
-      summary: "Give a deployment these tags and no others",
-      args: [deployment, ["[tags...]", "TAG=VALUE each; none: takes all off"]],
+      summary: "Replace the tags of a deployment",
+      args: [deploymentArgument, ["[tags...]", "TAG=VALUE each; without any, all tags are removed"]],
       examples: ["pierhead admin tags set support team=search stage=live", "pierhead list --tag team=search"],
       json: '{"deployment_id": string, "tags": [{"name": string, "value": string}]}',
       load: async () => (await import("./tags.ts")).tagsSet,
@@ -231,23 +232,23 @@ const tags: CommandSpec = {
 
 const quotas: CommandSpec = {
   name: "quotas",
-  summary: "What a workspace may use",
+  summary: "Show and change the limits of a workspace",
   commands: [
     {
       name: "show",
-      summary: "Show the limits of a workspace and what it uses",
+      summary: "Show the limits and the usage of a workspace",
       args: [anyWorkspace],
       json: "Quotas",
       load: async () => (await import("./tenants.ts")).quotasShow,
     },
     {
       name: "set",
-      summary: "Change the limits of a workspace; needs a key of the organization",
+      summary: "Change the limits of a workspace; requires a key with organization scope",
       args: [anyWorkspace],
       options: [
-        ["--deployments <count>", "deployments, or none for no limit"],
-        ["--replicas <count>", "replicas of all deployments together, or none"],
-        ["--build-minutes <count>", "minutes of building in a calendar month (UTC), or none"],
+        ["--deployments <count>", "maximum number of deployments; none: no limit"],
+        ["--replicas <count>", "maximum number of replicas of all deployments together; none: no limit"],
+        ["--build-minutes <count>", "maximum build minutes per calendar month (UTC); none: no limit"],
       ],
       examples: ["pierhead admin quotas set search --deployments 20 --build-minutes none"],
       json: "Quotas",
@@ -258,25 +259,25 @@ const quotas: CommandSpec = {
 
 const audit: CommandSpec = {
   name: "audit",
-  summary: "Show who changed what, newest first",
+  summary: "Show the audit log, newest entries first",
   options: [
-    ["--deployment <deployment>", "only this one; its id when it is gone"],
-    ["--actor <actor>", "only this one, as key:ID"],
-    ["--action <action>", "only this one, as deployment.patch; or all of a kind: deployment"],
-    ["--since <time>", "a moment (ISO 8601, UTC unless it names a zone) or a length of time ago: 10m, 2h"],
-    ["--until <time>", "before that moment"],
+    ["--deployment <deployment>", "only this deployment; use the id of a deleted one"],
+    ["--actor <actor>", "only this actor, as key:ID"],
+    ["--action <action>", "only this action, such as deployment.patch, or all of a kind, such as deployment"],
+    ["--since <time>", "a timestamp (ISO 8601, UTC unless it names a zone) or an age: 10m, 2h"],
+    ["--until <time>", "only entries before this time"],
     onlyWorkspace,
     onlyOrganization,
-    ["-n, --lines <count>", "at most so many", "50"],
+    ["-n, --lines <count>", "maximum number of entries", "50"],
   ],
   examples: ["pierhead admin audit --deployment support --since 7d", "pierhead admin audit --action api_key --json"],
   json: '{"entries": [AuditEntry], "has_more": boolean}',
   load: async () => (await import("./audit.ts")).audit,
 };
 
-/** `pierhead admin ...`: all of it needs a key with the role admin, but for looking at tags. */
+/** `pierhead admin ...`. Every command needs a key with the role admin, except for those that only read tags. */
 export const adminCommand: CommandSpec = {
   name: "admin",
-  summary: "Administer organizations, workspaces, keys, members, tags, quotas, and see who changed what",
+  summary: "Manage organizations, workspaces, keys, members, tags and quotas, and read the audit log",
   commands: [organizations, workspaces, keys, members, tags, quotas, audit],
 };

@@ -16,7 +16,7 @@ interface AuditOptions {
   lines: string;
 }
 
-/** The newest changes, newest first. */
+/** Lists the entries of the audit log, newest first. */
 export async function audit(session: Session, _: string[], options: AuditOptions): Promise<void> {
   const client = await session.client();
   const most = parseWhole(options.lines);
@@ -42,7 +42,7 @@ export async function audit(session: Session, _: string[], options: AuditOptions
     ]);
     return tableOf(session, ["WHEN (UTC)", "WHO", "WHAT", "ON", "CHANGED"], rows);
   });
-  if (cursor !== null) session.terminal.say(`There are more: --lines ${most * 10}`);
+  if (cursor !== null) session.terminal.say(`More entries exist. Show them: --lines ${most * 10}`);
 }
 
 async function queryOf(session: Session, options: AuditOptions) {
@@ -58,13 +58,13 @@ async function queryOf(session: Session, options: AuditOptions) {
   };
 }
 
-/** A whole id is taken as it is: the deployment may be gone, its history is not. */
+/** Accepts a full id without a lookup, because the audit log outlives the deployment. */
 async function deploymentId(session: Session, wanted: string): Promise<string> {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(wanted)) return wanted;
   return (await findDeployment(session, wanted)).id;
 }
 
-/** `display_name: null → "Bot"; secrets +NEW -OLD ~KEPT`, one line. */
+/** Formats the changes on one line: `display_name: null → "Bot"; secrets +NEW -OLD ~CHANGED`. */
 function summaryOf({ changes, secrets, details }: AuditEntry): string {
   const fields = Object.entries(changes).map(
     ([name, { before, after }]) => `${name}: ${short(before)} → ${short(after)}`,

@@ -43,7 +43,7 @@ interface CreateOptions {
   expires?: string;
 }
 
-/** Prints the key alone on stdout, so that it can be sent into a file or a secret store. */
+/** Creates a key and prints only the key to stdout, so that it can be piped into a file or a secret store. */
 export async function keysCreate(session: Session, [name = ""]: string[], options: CreateOptions): Promise<void> {
   const client = await session.client();
   const { role, scope, listener, expires } = options;
@@ -58,7 +58,7 @@ export async function keysCreate(session: Session, [name = ""]: string[], option
   };
   const made = await client.createApiKey({ body }, { signal: session.signal });
   session.answer(made, () => made.key);
-  session.terminal.say(`Created ${name} (${made.role}, ${made.scope}). The key is shown this once: keep it.`);
+  session.terminal.say(`Created ${name} (${made.role}, ${made.scope}). The key is shown only once. Store it now.`);
 }
 
 export async function keysRevoke(session: Session, [wanted = ""]: string[], options: { yes?: boolean }): Promise<void> {
@@ -80,7 +80,7 @@ async function allKeys(
   return everyPage((page) => client.listApiKeys({ ...filter, ...page }, { signal: session.signal }));
 }
 
-/** A timestamp as it is, or so long from now. */
+/** Returns a timestamp unchanged, or converts a lifetime to a timestamp. */
 function momentToCome(text: string): string {
   if (/^\d{4}-\d{2}-\d{2}/.test(text)) return text;
   return new Date(Date.now() + parseDuration(text)).toISOString();

@@ -49,7 +49,7 @@ export async function membersUpdate(
 ): Promise<void> {
   const client = await session.client();
   const { role, name } = options;
-  if (role === undefined && name === undefined) throw usageFailure("Nothing to change: give --role or --name.");
+  if (role === undefined && name === undefined) throw usageFailure("Nothing to change. Give --role or --name.");
   const { id } = await findMember(session, email, options);
   const body = { ...(role !== undefined && { role: role as MemberRole }), ...(name !== undefined && { name }) };
   const member = await client.patchMember({ member_id: id, body }, { signal: session.signal });

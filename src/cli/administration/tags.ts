@@ -19,7 +19,7 @@ export async function tagsList(session: Session): Promise<void> {
   });
 }
 
-/** Makes the tag if it is not there, and adds the values that it does not have. */
+/** Creates the tag if needed, and adds missing values. */
 export async function tagsAdd(
   session: Session,
   [name = "", ...values]: string[],
@@ -42,7 +42,7 @@ export async function tagsAdd(
   session.answer(tag, () => tag.id);
 }
 
-/** Removes a tag, or only the values that are named, from the workspace and all its deployments. */
+/** Removes a tag, or only the given values, from the workspace and all its deployments. */
 export async function tagsDelete(
   session: Session,
   [name = "", ...values]: string[],
@@ -53,7 +53,7 @@ export async function tagsDelete(
   const tag = chooseTag(await allTags(session), name);
   const doomed = values.map((value) => chooseValue(tag, value));
   const shown = doomed.length === 0 ? `the tag ${tag.name}` : doomed.map((one) => `${tag.name}=${one.name}`).join(", ");
-  if (!options.yes) await confirm(session, `Delete ${shown}, also from all deployments?`);
+  if (!options.yes) await confirm(session, `Delete ${shown} and remove it from all deployments?`);
   const at = { tag_id: tag.id };
   if (doomed.length === 0) await client.deleteTag(at, { signal });
   for (const { id } of doomed) await client.deleteTagValue({ ...at, tag_value_id: id }, { signal });
@@ -77,7 +77,7 @@ export async function tagsSet(session: Session, [name = "", ...pairs]: string[])
 
 const pairOf = ({ name, value }: { name: string; value: string }) => [name, value];
 
-/** `team=search` to the id of that value. */
+/** Resolves `team=search` to the id of the value. */
 export async function tagValueIds(session: Session, pairs: readonly string[]): Promise<string[]> {
   if (pairs.length === 0) return [];
   const tags = await allTags(session);

@@ -27,7 +27,7 @@ export async function organizationsCreate(
   const organization = await client.createOrganization({ body }, { signal: session.signal });
   session.answer(organization, () => organization.id);
   session.terminal.say(
-    `Created ${name}. Its first workspace: pierhead admin workspaces create NAME --organization "${name}"`,
+    `Created ${name}. Create its first workspace: pierhead admin workspaces create NAME --organization "${name}"`,
   );
 }
 
@@ -42,7 +42,7 @@ export async function organizationsUpdate(
     ...(options.name !== undefined && { name: options.name }),
     ...(options.plan !== undefined && { plan: options.plan }),
   };
-  if (Object.keys(body).length === 0) throw usageFailure("Nothing to change: give --name or --plan.");
+  if (Object.keys(body).length === 0) throw usageFailure("Nothing to change. Give --name or --plan.");
   const organization = await client.patchOrganization({ organization_id: id, body }, { signal: session.signal });
   session.answer(organization, () => undefined);
   session.terminal.say(`${organization.name} has the plan ${organization.plan}.`);
@@ -83,7 +83,7 @@ export async function workspacesCreate(session: Session, [name = ""]: string[], 
   const workspace = await client.createWorkspace({ body }, { signal: session.signal });
   session.answer(workspace, () => workspace.id);
   session.terminal.say(
-    `Created ${name}. A key for it: pierhead admin keys create NAME --role deployer --for "${name}"`,
+    `Created ${name}. Create a key for it: pierhead admin keys create NAME --role deployer --for "${name}"`,
   );
 }
 
@@ -95,13 +95,13 @@ export async function workspacesUpdate(
   const client = await session.client();
   const { id } = await findWorkspace(session, name);
   if (options.deployments !== undefined && !["on", "off"].includes(options.deployments)) {
-    throw usageFailure('--deployments is "on" or "off".');
+    throw usageFailure('--deployments must be "on" or "off".');
   }
   const body = {
     ...(options.name !== undefined && { name: options.name }),
     ...(options.deployments !== undefined && { deployments_enabled: options.deployments === "on" }),
   };
-  if (Object.keys(body).length === 0) throw usageFailure("Nothing to change: give --name or --deployments.");
+  if (Object.keys(body).length === 0) throw usageFailure("Nothing to change. Give --name or --deployments.");
   const workspace = await client.patchWorkspace({ workspace_id: id, body }, { signal: session.signal });
   session.answer(workspace, () => undefined);
   session.terminal.say(`${workspace.name}: deployments are ${workspace.deployments_enabled ? "on" : "off"}.`);
@@ -141,7 +141,7 @@ export async function quotasSet(
     ...(buildMinutes !== undefined && { build_minutes: limitOf(buildMinutes) }),
   };
   if (Object.keys(body).length === 0) {
-    throw usageFailure("Nothing to change: give --deployments, --replicas or --build-minutes.");
+    throw usageFailure("Nothing to change. Give --deployments, --replicas or --build-minutes.");
   }
   const quotas = await client.patchQuotas({ workspace_id: id, body }, { signal: session.signal });
   session.answer(quotas, () => showQuotas(session, quotas));
@@ -177,7 +177,7 @@ export async function findOrganization(session: Session, wanted: string): Promis
   return choose(await allOrganizations(session), wanted, what);
 }
 
-/** Without a name: the one that the other commands work in, or the only one there is. */
+/** Returns the named workspace, by default the one that other commands use, or the only one. */
 export async function findWorkspace(session: Session, wanted?: string): Promise<Workspace> {
   const all = await allWorkspaces(session);
   const what = { what: "workspace", nameOf: ({ name }: Workspace) => name };
@@ -185,10 +185,10 @@ export async function findWorkspace(session: Session, wanted?: string): Promise<
   const meant = wanted ?? (await session.connection()).workspaceId;
   if (meant !== undefined) return choose(all, meant, what);
   if (only !== undefined && another === undefined) return only;
-  throw usageFailure("Name a workspace.", "List them: pierhead admin workspaces list");
+  throw usageFailure("Give a workspace.", "List workspaces: pierhead admin workspaces list");
 }
 
-/** `--organization` as a part of a query or body. */
+/** Returns `--organization` as part of a query or body. */
 export async function organizationFilter(
   session: Session,
   { organization }: PlaceOptions,

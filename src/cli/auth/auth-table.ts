@@ -1,23 +1,23 @@
+import { yesOption } from "../arguments.ts";
 import type { CommandSpec } from "../command.ts";
 
-const provider = ["<provider>", "its chosen name"] as const;
-const yes = ["-y, --yes", "do not ask"] as const;
-const user = ["--user <user>", "one of your users, as your agents name them; default: the key itself"] as const;
-const onlyProvider = ["--provider <provider>", "only of this one"] as const;
+const provider = ["<provider>", "id of the provider"] as const;
+const user = ["--user <user>", "one of your users, by the id that your agents use; default: the key itself"] as const;
+const onlyProvider = ["--provider <provider>", "only this provider"] as const;
 const settings = [
-  ["--name <text>", "what people call it"],
-  ["--client-id <id>", "what the provider calls your application"],
-  ["--auth-url <url>", "where people sign in and consent"],
-  ["--token-url <url>", "where codes become tokens"],
-  ["--issuer <url>", "who signs its answers, if it says so (RFC 9207)"],
-  ["--revocation-url <url>", "where tokens are revoked (RFC 7009)"],
-  ["--pkce", "it knows PKCE; presets know that themselves"],
-  ["--redirect-uris <uris>", "addresses of yours that may receive codes, separated by commas"],
+  ["--name <text>", "display name"],
+  ["--client-id <id>", "client id of your application at the provider"],
+  ["--auth-url <url>", "authorization endpoint, where users sign in and consent"],
+  ["--token-url <url>", "token endpoint, which exchanges codes for tokens"],
+  ["--issuer <url>", "issuer in authorization responses, if the provider sends one (RFC 9207)"],
+  ["--revocation-url <url>", "revocation endpoint (RFC 7009)"],
+  ["--pkce", "the provider supports PKCE; presets set this themselves"],
+  ["--redirect-uris <uris>", "your own addresses that may receive codes, separated by commas"],
 ] as const;
 
 const providers: CommandSpec = {
   name: "providers",
-  summary: "OAuth providers of the organization",
+  summary: "Manage the OAuth providers of the organization",
   commands: [
     {
       name: "list",
@@ -33,12 +33,12 @@ const providers: CommandSpec = {
     },
     {
       name: "add",
-      summary: "Add a provider; the client secret is typed, or comes on stdin",
-      args: [["<provider>", "a name of your choice; that of a preset brings its settings"]],
+      summary: "Add a provider; the client secret comes from a prompt or from stdin",
+      args: [["<provider>", "an id of your choice; the id of a preset applies its settings"]],
       options: [
-        ["--preset <id>", "settings of this preset, under another name"],
-        ["--mcp <url>", "an MCP server: all else is read there, and this server registers itself"],
-        ["--public", "a client without a secret"],
+        ["--preset <id>", "use the settings of this preset under another id"],
+        ["--mcp <url>", "an MCP server; its settings are discovered and the client is registered automatically"],
+        ["--public", "public client, without a secret"],
         ...settings,
       ],
       examples: [
@@ -51,7 +51,7 @@ const providers: CommandSpec = {
     },
     {
       name: "show",
-      summary: "Show a provider and the redirect URI to register there",
+      summary: "Show a provider and the redirect URI to register with it",
       args: [provider],
       json: "OAuthProvider",
       load: async () => (await import("./providers.ts")).providersShow,
@@ -60,16 +60,16 @@ const providers: CommandSpec = {
       name: "update",
       summary: "Change a provider",
       args: [provider],
-      options: [["--secret", "another client secret: typed, or on stdin"], ...settings],
+      options: [["--secret", "set a new client secret, from a prompt or from stdin"], ...settings],
       examples: ["pierhead auth providers update github --secret < secret.txt"],
       json: "OAuthProvider",
       load: async () => (await import("./providers.ts")).providersUpdate,
     },
     {
       name: "delete",
-      summary: "Delete a provider and everybody's tokens of it, which are revoked",
+      summary: "Delete a provider, and revoke and delete all of its tokens",
       args: [provider],
-      options: [yes],
+      options: [yesOption],
       json: '{"provider_id": string, "deleted": boolean}',
       load: async () => (await import("./providers.ts")).providersDelete,
     },
@@ -78,7 +78,7 @@ const providers: CommandSpec = {
 
 const tokens: CommandSpec = {
   name: "tokens",
-  summary: "Tokens that are kept for users; never the tokens themselves",
+  summary: "Manage the stored tokens of users; token values are never shown",
   commands: [
     {
       name: "list",
@@ -91,38 +91,38 @@ const tokens: CommandSpec = {
     {
       name: "delete",
       summary: "Revoke a token at its provider and delete it",
-      args: [["<token>", "id, or unique beginning of one"]],
-      options: [user, yes],
+      args: [["<token>", "id, or unique prefix of an id"]],
+      options: [user, yesOption],
       examples: ["pierhead auth tokens delete 5f0c --user alice"],
       json: '{"token_id": string, "deleted": boolean}',
       load: async () => (await import("./tokens.ts")).tokensDelete,
     },
     {
       name: "history",
-      summary: "Show what happened to the tokens of a user, newest first",
-      options: [user, onlyProvider, ["-n, --lines <count>", "at most so many, 200 at the utmost", "20"]],
+      summary: "Show the token history of a user, newest events first",
+      options: [user, onlyProvider, ["-n, --lines <count>", "maximum number of events, up to 200", "20"]],
       json: '{"events": [TokenEvent]}',
       load: async () => (await import("./tokens.ts")).tokensHistory,
     },
   ],
 };
 
-/** `pierhead auth ...`: changing providers needs a key with the role admin, all else one with the role agent. */
+/** `pierhead auth ...`. Changing providers needs a key with the role admin; the other commands need the role agent. */
 export const authCommand: CommandSpec = {
   name: "auth",
   summary: "Let users connect their accounts, so that agents can act for them",
   commands: [
     {
       name: "connect",
-      summary: "Have a user sign in at a provider and consent, and wait until that is done",
-      args: [provider, ["[scopes...]", "what the token must allow"]],
+      summary: "Let a user sign in at a provider and consent, and wait for the result",
+      args: [provider, ["[scopes...]", "scopes that the token must have"]],
       options: [
         user,
-        ["--agent <agent>", "for this agent alone; agents that run on LangGraph send their assistant id"],
-        ["--again", "also when there is a token that serves"],
-        ["--no-browser", "do not open the address here"],
-        ["--no-wait", "print the address and do not wait; exit code 8"],
-        ["--timeout <time>", "how long to wait, as 90s, 10m", "10m"],
+        ["--agent <agent>", "only for this agent; agents on LangGraph send their assistant id"],
+        ["--again", "sign in again even if there is a usable token"],
+        ["--no-browser", "do not open the address in a browser"],
+        ["--no-wait", "print the address and return without waiting, with exit code 8"],
+        ["--timeout <time>", "how long to wait: 90s, 10m", "10m"],
       ],
       examples: ["pierhead auth connect github repo --user alice", "pierhead auth connect weather --no-wait"],
       json: '{"status": "completed" | "pending", "provider_id": string, "user_id": string | null, "auth_id": string | null, "url": string | null, "token_id": string | null, "account": string | null, "scopes": [string], "expires_at": string | null}',

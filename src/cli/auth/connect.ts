@@ -2,7 +2,7 @@ import { type Client, isRefusal } from "../../client/client.ts";
 import type { Authenticate, Authenticated } from "../../contract/oauth/oauth-token.ts";
 import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { openWhereSomebodyLooks } from "../terminal/open-browser.ts";
+import { openInBrowser } from "../terminal/open-browser.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { parseDuration } from "../terminal/text.ts";
 import { unknownProvider } from "./providers.ts";
@@ -16,7 +16,7 @@ interface ConnectOptions {
   timeout: string;
 }
 
-/** What is said of a connection. Never the token. */
+/** Answer of the command, which never contains the token. */
 interface Connected {
   status: "completed" | "pending";
   provider_id: string;
@@ -29,7 +29,7 @@ interface Connected {
   expires_at: string | null;
 }
 
-/** Has somebody consent at a provider: prints the address, opens it, waits, and says who is connected. */
+/** Prints and opens the sign-in address of a provider, waits for the user to consent, and prints the connected account. */
 export async function connect(
   session: Session,
   [providerId = "", ...scopes]: string[],
@@ -47,7 +47,7 @@ export async function connect(
   const { url, auth_id: authId } = begun;
   if (url === null || authId === null) {
     await showConnected(session, client, question);
-    session.terminal.say("There was a token that serves. To sign in anew: --again");
+    session.terminal.say("A usable token exists. To sign in again: --again");
     return;
   }
   const who = nameOf(begun.user_id, options);
@@ -57,8 +57,8 @@ export async function connect(
     throw later(`${who} has ten minutes to sign in at that address.`);
   }
   session.terminal.say(`Sign in to ${providerId} as ${who} at this address:\n\n  ${harmless(url)}\n`);
-  if (options.browser) openWhereSomebodyLooks(session, url);
-  session.terminal.say("Waiting until that is done. Ctrl-C ends the waiting, not the sign-in.");
+  if (options.browser) openInBrowser(session, url);
+  session.terminal.say("Waiting for the sign-in. Ctrl-C stops waiting but does not cancel the sign-in.");
   await waitUntilConnected(session, client, { authId, providerId, who, timeoutMs });
   await showConnected(session, client, { ...question, force_new: false });
 }
@@ -80,7 +80,7 @@ async function begin(session: Session, client: Client, body: Authenticate): Prom
   }
 }
 
-/** One question is held open so long; shorter than the client's own deadline. */
+/** Duration of one long poll, shorter than the deadline of the client. */
 const holdS = 20;
 
 async function waitUntilConnected(
@@ -102,10 +102,10 @@ async function waitUntilConnected(
 const later = (what: string) =>
   new CliFailure(what, {
     exitCode: exitCodes.pending,
-    hints: ["Who is connected:  pierhead auth tokens list --user NAME"],
+    hints: ["Show connections:  pierhead auth tokens list --user NAME"],
   });
 
-/** Waiting says only that it is over; why stands in the history of the user's tokens. */
+/** Reads the reason from the token history of the user, because the wait only reports that the sign-in has ended. */
 async function notConnected(
   session: Session,
   client: Client,
@@ -115,7 +115,7 @@ async function notConnected(
   const [newest] = await client.listTokenEvents(question, { signal: session.signal }).catch(() => []);
   const isFresh = newest?.event_type === "flow_failed" && Date.now() - Date.parse(newest.created_at) < 60_000;
   return new CliFailure(`${who} was not connected to ${providerId}.`, {
-    because: isFresh ? newest.detail : "The sign-in was not finished within ten minutes, or was refused.",
+    because: isFresh ? newest.detail : "The sign-in was refused, or not finished within ten minutes.",
     hints: [`Try again:  pierhead auth connect ${providerId}`],
   });
 }
@@ -125,9 +125,9 @@ async function showConnected(session: Session, client: Client, question: Authent
   const body = { ...question, force_new: false, check_only: true };
   const { status, user_id, metadata, expires_at } = await client.authenticate({ body }, { signal });
   if (status !== "completed") {
-    throw new CliFailure(`${question.provider} gave a token, but it does not serve.`, {
-      because: "It allows less than was asked for, or has ended already.",
-      hints: ["What it allows:  pierhead auth tokens list --user NAME"],
+    throw new CliFailure(`${question.provider} issued a token that cannot be used.`, {
+      because: "The token lacks a requested scope, or has expired.",
+      hints: ["Show its scopes: pierhead auth tokens list --user NAME"],
     });
   }
   const tokenId = metadata?.["token_id"] as string;
@@ -145,7 +145,7 @@ async function showConnected(session: Session, client: Client, question: Authent
   });
 }
 
-/** In words: a key that asks for itself is named by an id, which tells people nothing. */
+/** Returns a readable name, because the id of a key means nothing to users. */
 function nameOf(userId: string | null, { agent }: { agent?: string | null | undefined }): string {
   if (userId === null) return `the agent ${agent ?? ""}`.trim();
   return userId.startsWith("key:") ? "this key's own user" : userId;

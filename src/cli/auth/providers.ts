@@ -38,8 +38,8 @@ export async function providersList(session: Session): Promise<void> {
     return tableOf(session, ["PROVIDER", "NAME", "SIGN-IN AT", "CLIENT", "MCP SERVER"], rows);
   });
   if (providers.length === 0) {
-    session.terminal.say("No providers. What is known beforehand: pierhead auth providers presets");
-    session.terminal.say("Add an MCP server:               pierhead auth providers add NAME --mcp URL");
+    session.terminal.say("No providers. List the presets: pierhead auth providers presets");
+    session.terminal.say("Add an MCP server:              pierhead auth providers add NAME --mcp URL");
   }
 }
 
@@ -74,9 +74,9 @@ export async function providersAdd(
     };
     const made = await client.createOAuthProvider({ body }, { signal: session.signal });
     session.answer(made, () => detailsOf(made));
-    session.terminal.say("Its redirect URI above has to be registered there, exactly so.");
+    session.terminal.say("Register the redirect URI above with the provider, exactly as shown.");
   }
-  session.terminal.say(`Connect somebody:  pierhead auth connect ${providerId} --user NAME`);
+  session.terminal.say(`Connect a user:  pierhead auth connect ${providerId} --user NAME`);
 }
 
 export async function providersShow(session: Session, [providerId = ""]: string[]): Promise<void> {
@@ -95,7 +95,7 @@ export async function providersUpdate(
     ...(options.clientId !== undefined && { client_id: options.clientId }),
     ...(options.secret && { client_secret: await readSecret(session) }),
   };
-  if (Object.keys(body).length === 0) throw usageFailure("Nothing to change: say what, as with --secret.");
+  if (Object.keys(body).length === 0) throw usageFailure("Nothing to change. Give an option, such as --secret.");
   await findProvider(session, providerId);
   const changed = await client.patchOAuthProvider({ provider_id: providerId, body }, { signal: session.signal });
   session.answer(changed, () => detailsOf(changed));
@@ -108,16 +108,16 @@ export async function providersDelete(
 ): Promise<void> {
   const client = await session.client();
   const { name } = await findProvider(session, providerId);
-  if (!options.yes) await confirm(session, `Delete ${harmless(name)}, and revoke everybody's tokens of it?`);
+  if (!options.yes) await confirm(session, `Delete ${harmless(name)} and revoke all of its tokens?`);
   const { message } = await client.deleteOAuthProvider({ provider_id: providerId }, { signal: session.signal });
   session.answer({ provider_id: providerId, deleted: true }, () => undefined);
   session.terminal.say(message);
 }
 
-/** @throws CliFailure naming those that were perhaps meant, or how to add it. */
+/** Returns the failure for an unknown provider, with similar names and the command to add it. */
 export async function unknownProvider(session: Session, providerId: string): Promise<CliFailure> {
   const client = await session.client();
-  // A key that may only ask for tokens is not shown which providers there are.
+  // A key with the role agent may not list the providers.
   const known = await client.listOAuthProviders({}, { signal: session.signal }).catch(() => []);
   const alike = nearest(
     providerId,
@@ -143,7 +143,7 @@ async function presetsOf(session: Session): Promise<OAuthPreset[]> {
   return (await session.client()).listOAuthPresets({}, { signal: session.signal });
 }
 
-/** The preset that is named, or has the provider's own name; none when the endpoints are given. */
+/** Returns the preset from `--preset` or with the id of the provider, or undefined if the endpoints are given. */
 async function presetFor(
   session: Session,
   providerId: string,
@@ -156,30 +156,30 @@ async function presetFor(
   const ids = presets.map(({ id }) => id).join(", ");
   if (preset !== undefined) throw usageFailure(`"${preset}" is not one of ${ids}.`);
   throw usageFailure(
-    `"${providerId}" is no preset (${ids}), so its addresses are needed.`,
-    "Any other provider:  --auth-url URL --token-url URL",
+    `"${providerId}" is not a preset (${ids}), so its addresses are required.`,
+    "OAuth provider:      --auth-url URL --token-url URL",
     "An MCP server:       --mcp URL",
   );
 }
 
-/** What a newcomer has to do at the provider first. */
+/** Returns the steps to register an application with the provider. */
 async function needsClient(session: Session, providerId: string, preset: OAuthPreset | undefined): Promise<CliFailure> {
   const { url } = await session.connection();
   const redirectUri = `${url}/v2/auth/callback/${encodeURIComponent(providerId)}`;
   return usageFailure(
-    "The provider has to know your application first: it gives you a client id and a secret.",
+    "Register your application with the provider first. It issues a client id and a secret.",
     `Register it at:      ${preset?.registration_url ?? "the provider"}`,
     `Its redirect URI:    ${redirectUri}`,
     `Then:                pierhead auth providers add ${providerId} --client-id ID`,
   );
 }
 
-/** From a prompt or stdin, so that it is in no history and no process list. */
+/** Reads the secret from a prompt or stdin, so that it appears in no shell history and no process list. */
 async function readSecret(session: Session): Promise<string> {
   if (session.terminal.isInteractive) return askSecret(session, "Client secret");
   const secret = (await readStdin(session.context)).replace(/\r?\n$/, "");
   if (secret !== "") return secret;
-  throw usageFailure("The client secret is missing.", "Send it on stdin:  < secret.txt", "It has none:       --public");
+  throw usageFailure("The client secret is missing.", "Send it on stdin:  < secret.txt", "Without a secret:  --public");
 }
 
 function settingsOf(options: Settings) {

@@ -27,7 +27,7 @@ export async function tokensList(session: Session, _: string[], options: Whose):
   if (tokens.length > 0) return;
   const { user } = options;
   session.terminal.say(user === undefined ? "The key itself has no tokens." : `${user} has no tokens.`);
-  if (user === undefined) session.terminal.say("Those of a user:  pierhead auth tokens list --user NAME");
+  if (user === undefined) session.terminal.say("List tokens of a user: pierhead auth tokens list --user NAME");
 }
 
 export async function tokensDelete(
@@ -60,7 +60,7 @@ export async function tokensHistory(session: Session, _: string[], options: Whos
     ]);
     return tableOf(session, ["WHEN", "PROVIDER", "WHAT", "ACCOUNT", "DETAIL"], rows);
   });
-  if (events.length === 0) session.terminal.say("Nothing happened yet.");
+  if (events.length === 0) session.terminal.say("No events yet.");
 }
 
 async function tokensOf(session: Session, { user, provider }: Whose): Promise<OAuthToken[]> {
@@ -72,8 +72,8 @@ async function tokensOf(session: Session, { user, provider }: Whose): Promise<OA
 const detailOf = ({ reason, detail, scopes }: TokenEvent) =>
   detail === null ? scopes.join(" ") : `${detail}${reason === null ? "" : ` (${reason})`}`;
 
-/** Tokens that can be refreshed are when they are asked for: a moment that has passed is no fault. */
+/** Formats the expiry. An expired token is not an error, because it is refreshed on the next request. */
 function expiry(at: string): string {
   const leftMs = Date.parse(at) - Date.now();
-  return leftMs <= 0 ? "when asked for" : `in ${age(new Date(Date.now() - leftMs).toISOString())}`;
+  return leftMs <= 0 ? "on next use" : `in ${age(new Date(Date.now() - leftMs).toISOString())}`;
 }

@@ -4,7 +4,7 @@ import type { Session } from "../session.ts";
 import { shortId } from "../terminal/text.ts";
 import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts";
 
-/** Stops what is in progress, queued revisions first: the slot of a stopped one would otherwise start the next. */
+/** Cancels the revisions in progress, queued ones first, because a freed slot would otherwise start the next one. */
 export async function cancel(session: Session, [name = "", id]: (string | undefined)[]): Promise<void> {
   const { terminal, signal } = session;
   const client = await session.client();
@@ -16,18 +16,18 @@ export async function cancel(session: Session, [name = "", id]: (string | undefi
     try {
       await client.interruptRevision({ deployment_id: deployment.id, revision_id: revision.id }, { signal });
     } catch (error) {
-      // It ended since it was read; the others are to be stopped all the same.
+      // It has ended since the list was read. Continue with the others.
       if (id === undefined && isRefusal(error, "revisionSettled")) continue;
       throw error;
     }
     interrupted.push(revision.id);
     terminal.say(`Cancelled revision ${shortId(revision.id)}, which was ${revision.status}.`);
   }
-  if (interrupted.length === 0) terminal.say(`Nothing of ${deployment.name} is in progress.`);
+  if (interrupted.length === 0) terminal.say(`No revision of ${deployment.name} is in progress.`);
   session.answer({ deployment_id: deployment.id, interrupted }, () => undefined);
 }
 
-/** Newest first, which are the queued ones. */
+/** Returns unsettled revisions, newest first, so that queued ones come first. */
 async function unsettled(session: Session, deploymentId: string): Promise<Revision[]> {
   const found: Revision[] = [];
   for await (const revision of allRevisions(await session.client(), deploymentId, session.signal)) {

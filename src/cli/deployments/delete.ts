@@ -10,7 +10,7 @@ import type { FollowOptions } from "./follow-revision.ts";
 
 type Options = FollowOptions & { yes?: boolean; force?: boolean };
 
-/** Deletes deployments with all that was made for them, and waits until they are gone. */
+/** Deletes deployments with everything created for them, and waits until the deletion is finished. */
 export async function deleteDeployments(session: Session, names: string[], options: Options): Promise<void> {
   const { terminal, signal } = session;
   const client = await session.client();
@@ -40,24 +40,24 @@ export async function deleteDeployments(session: Session, names: string[], optio
     steps.finish();
   } catch (error) {
     steps.close();
-    if (!isAccepted && signal.aborted) throw perhapsAsked(shown);
+    if (!isAccepted && signal.aborted) throw unconfirmedDelete(shown);
     if (!signal.aborted && !(error instanceof WaitTimeout)) throw error;
-    throw new CliFailure(`${shown} ${going}; that goes on in the server.`, {
+    throw new CliFailure(`${shown} ${going}. The deletion goes on in the server.`, {
       exitCode: signal.aborted ? exitCodes.cancelled : exitCodes.pending,
       isNotice: true,
-      hints: deployments.slice(0, 1).map(({ id }) => `What it waits for: pierhead why ${id}`),
+      hints: deployments.slice(0, 1).map(({ id }) => `Show its progress: pierhead why ${id}`),
     });
   }
   answer(true);
   terminal.say(`${terminal.paintErr("green", "Deleted")} ${shown} in ${duration(steps.elapsedMs())}`);
 }
 
-/** Ctrl-C while the request was under way: nobody knows here whether it arrived. */
-function perhapsAsked(shown: string): CliFailure {
-  return new CliFailure(`Cancelled before the server said that it deletes ${shown}.`, {
+/** Returns the failure for Ctrl-C during the request, when the client cannot know whether the server received it. */
+function unconfirmedDelete(shown: string): CliFailure {
+  return new CliFailure(`Cancelled before the server confirmed the deletion of ${shown}.`, {
     exitCode: exitCodes.cancelled,
     isNotice: true,
-    hints: ["See what became of it: pierhead list"],
+    hints: ["Check the state: pierhead list"],
   });
 }
 
@@ -68,7 +68,7 @@ async function askFirst(session: Session, deployments: Deployment[]): Promise<vo
   } else await confirm(session, `Delete these ${deployments.length} deployments?`);
 }
 
-/** The most that one call takes. */
+/** Maximum number of ids in one call. */
 const idsMax = 100;
 
 async function requestDelete(
@@ -87,7 +87,7 @@ async function requestDelete(
     const deployment_ids = deployments.slice(first, first + idsMax).map(({ id }) => id);
     const { failed } = await client.deleteDeployments({ deployment_ids, ...forced }, { signal });
     const because = failed.map(({ detail }) => detail).join("\n");
-    if (failed.length > 0) throw new CliFailure("Not all of them could be deleted.", { because });
+    if (failed.length > 0) throw new CliFailure("Some deployments could not be deleted.", { because });
   }
 }
 

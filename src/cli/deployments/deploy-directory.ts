@@ -15,7 +15,7 @@ import { findByName } from "./find-deployment.ts";
 import { followRevision, revisionSteps } from "./follow-revision.ts";
 import { addVariables, readVariables, unsentVariables } from "./variables.ts";
 
-/** Packs a directory, uploads it, and follows the revision that is made of it. */
+/** Packs a directory, uploads it, and follows the new revision. */
 export async function deployDirectory(session: Session, directory: string, options: DeployOptions): Promise<void> {
   const { terminal, signal } = session;
   const project = await findProject(directory, options.config);
@@ -55,7 +55,7 @@ export async function deployDirectory(session: Session, directory: string, optio
   }
 }
 
-/** A deployment without a source yet makes no revision: that comes with the archive. */
+/** Returns the deployment, and creates it if needed. A new one has no revision until the archive is uploaded. */
 async function ensureDeployment(
   client: Client,
   name: string,
@@ -76,9 +76,9 @@ async function ensureDeployment(
     return client.createDeployment({ body }, { signal });
   }
   if (found.source === "external_docker" || found.source === "internal_template") {
-    const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
+    const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
     throw new CliFailure(
-      `${name} (${shortId(found.id)}) has the source ${found.source}, which cannot become a directory.`,
+      `${name} (${shortId(found.id)}) has the source ${found.source}, which cannot be changed to a directory.`,
       { hints },
     );
   }
@@ -96,11 +96,11 @@ function patchOf(deployment: Deployment, project: Project, objectPath: string, o
 
 function refuseTooLarge(what: string, sizeBytes: number, sizeBytesMax: number): void {
   if (sizeBytes <= sizeBytesMax) return;
-  const hints = ["Name what is not needed in .gitignore or .dockerignore"];
-  throw new CliFailure(`The ${what} is ${size(sizeBytes)}; the most is ${size(sizeBytesMax)}.`, { hints });
+  const hints = ["Exclude files that are not needed in .gitignore or .dockerignore"];
+  throw new CliFailure(`The ${what} is ${size(sizeBytes)}. The limit is ${size(sizeBytesMax)}.`, { hints });
 }
 
-/** Values of a .env file are secrets: sent only when asked to, and sealed then. */
+/** Suggests `--env-from` for a .env file. Its values are secrets and are not sent without that option. */
 async function offerEnvFile({ terminal }: Session, { envFile }: Project): Promise<void> {
   if (envFile === undefined) return;
   const variables = await unsentVariables(envFile);
@@ -108,7 +108,7 @@ async function offerEnvFile({ terminal }: Session, { envFile }: Project): Promis
   terminal.say(
     terminal.paintErr(
       "yellow",
-      `  .env has ${variables} that this deploy does not send; send with: --env-from ${envFile}`,
+      `  .env has ${variables} that this deploy does not send. To send: --env-from ${envFile}`,
     ),
   );
 }

@@ -8,7 +8,7 @@ import { findByName } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
 
-/** Has the server build a ref of a repository, and follows the revision. */
+/** Deploys a ref of a git repository, which the server builds, and follows the revision. */
 export async function deployGit(session: Session, url: string, options: DeployOptions): Promise<void> {
   const { terminal, signal, context } = session;
   const name = options.name ?? nameFrom(repositoryName(url));
@@ -23,10 +23,10 @@ export async function deployGit(session: Session, url: string, options: DeployOp
     sayTypeStays(session, found, options);
   }
 
-  // Of another repository, neither the branch nor the place of the config says anything of this one.
-  const kept = found?.source_config.repo_url === url ? found.source_revision_config : undefined;
-  const ref = options.ref ?? kept?.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
-  const config = options.config ?? kept?.langgraph_config_path ?? "langgraph.json";
+  // The saved branch and config path apply only to the same repository.
+  const saved = found?.source_config.repo_url === url ? found.source_revision_config : undefined;
+  const ref = options.ref ?? saved?.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
+  const config = options.config ?? saved?.langgraph_config_path ?? "langgraph.json";
   const settings = {
     source_config: { repo_url: url, ...commandsOf(options) },
     source_revision_config: { repo_ref: ref, langgraph_config_path: config },
@@ -53,6 +53,6 @@ function creation(
 
 function refuseOtherSource({ name, source }: Deployment): void {
   if (source === "github") return;
-  const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
-  throw new CliFailure(`${name} has the source ${source}, which cannot become a repository.`, { hints });
+  const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
+  throw new CliFailure(`${name} has the source ${source}, which cannot be changed to a repository.`, { hints });
 }

@@ -2,6 +2,7 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { Session } from "../session.ts";
 import type { FollowOptions } from "./follow-revision.ts";
 
+/** Options of `pierhead deploy`. */
 export interface DeployOptions extends FollowOptions {
   name?: string;
   config?: string;
@@ -28,6 +29,6 @@ export function sayTypeStays(
 ): void {
   const stays = source_config.deployment_type;
   if (type === undefined || type === stays) return;
-  const text = `  --type ${type} is left out: ${name} stays ${stays}, the type of its first deploy.`;
+  const text = `  --type ${type} is ignored: ${name} stays ${stays}, the type of its first deploy.`;
   terminal.say(terminal.paintErr("yellow", text));
 }

@@ -7,7 +7,7 @@ import { findByName } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
 
-/** Makes a deployment from the server's catalogue; one that exists gets the template as it is now. */
+/** Deploys a template from the server's catalogue. An existing deployment is updated to the current template. */
 export async function deployTemplate(session: Session, templateId: string, options: DeployOptions): Promise<void> {
   const { terminal, signal } = session;
   refuseSettingsOfSources(options);
@@ -16,8 +16,8 @@ export async function deployTemplate(session: Session, templateId: string, optio
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   const found = await findByName(client, name, signal);
   if (found !== undefined && found.source_config.template_id !== templateId) {
-    const hints = ["Choose another name:  --name NAME", `Or start afresh:      pierhead delete ${name}`];
-    throw new CliFailure(`${name} exists and does not come from the template ${templateId}.`, { hints });
+    const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
+    throw new CliFailure(`${name} exists and was not created from the template ${templateId}.`, { hints });
   }
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from the template ${templateId}`);
   if (found !== undefined) {
@@ -38,7 +38,7 @@ export async function deployTemplate(session: Session, templateId: string, optio
   await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
 }
 
-/** A template brings its own: what would change nothing is not taken silently. */
+/** Rejects options that have no effect, because a template has its own settings. */
 function refuseSettingsOfSources({ ref, config, installCommand, buildCommand }: DeployOptions): void {
   const given = {
     "--ref": ref,
@@ -47,5 +47,5 @@ function refuseSettingsOfSources({ ref, config, installCommand, buildCommand }: 
     "--build-command": buildCommand,
   };
   const [flag] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
-  if (flag !== undefined) throw usageFailure(`${flag} belongs to a directory or a git URL; a template is as it is.`);
+  if (flag !== undefined) throw usageFailure(`${flag} belongs to a directory or a git URL, not to a template.`);
 }

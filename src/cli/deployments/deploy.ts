@@ -12,7 +12,8 @@ import { deployTemplate } from "./deploy-template.ts";
 /** Deploys a local directory, a git URL or a template, depending on `source`. */
 export async function deploy(session: Session, [given]: (string | undefined)[], options: DeployOptions): Promise<void> {
   if (options.template !== undefined) {
-    if (given !== undefined) throw usageFailure(`Which one: "${given}", or the template ${options.template}?`);
+    if (given !== undefined)
+      throw usageFailure(`Give either "${given}" or the template ${options.template}, not both.`);
     return deployTemplate(session, options.template, options);
   }
   const source = given ?? ".";
@@ -20,7 +21,7 @@ export async function deploy(session: Session, [given]: (string | undefined)[], 
   const directory = path.resolve(session.context.cwd, source);
   const found = await stat(directory).catch(() => undefined);
   if (found?.isDirectory()) {
-    if (options.ref !== undefined) throw usageFailure("--ref belongs to a git URL; a directory is packed as it is.");
+    if (options.ref !== undefined) throw usageFailure("--ref belongs to a git URL, not to a directory.");
     return deployDirectory(session, directory, options);
   }
   if (found !== undefined || !/^[a-z0-9][a-z0-9-]*$/.test(source)) throw unknownSource(source);
@@ -37,6 +38,6 @@ function unknownSource(source: string): CliFailure {
   return usageFailure(
     `"${source}" is not a directory.`,
     "A git URL starts with https://, ssh:// or file://",
-    "A template:  pierhead deploy --template ID",
+    "To deploy a template: pierhead deploy --template ID",
   );
 }

@@ -10,7 +10,7 @@ import { findDeployment } from "./find-deployment.ts";
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
 import { addVariables, changeVariables, readVariables } from "./variables.ts";
 
-/** The variables of a deployment, without their values unless they are asked for. */
+/** Lists the variables of a deployment, with values only for `--reveal`. */
 export async function envList(session: Session, [name = ""]: string[], options: { reveal?: boolean }): Promise<void> {
   const deployment = await findDeployment(session, name);
   const variables = deployment.secrets
@@ -23,7 +23,7 @@ export async function envList(session: Session, [name = ""]: string[], options: 
   if (variables.length === 0) session.terminal.say(`${deployment.name} has no variables.`);
 }
 
-/** Sets one variable; its value comes from stdin or a prompt, so that it is in no history and no process list. */
+/** Sets one variable. The value comes from stdin or a prompt, so that it appears in no shell history and no process list. */
 export async function envSet(
   session: Session,
   [name = "", variable = ""]: string[],
@@ -32,8 +32,8 @@ export async function envSet(
   if (variable.includes("=")) {
     const bare = variable.split("=", 1)[0];
     throw usageFailure(
-      "A value on the command line stays in the shell's history and in the process list.",
-      `Type it at a prompt:  pierhead env set ${name} ${bare}`,
+      "Values are not accepted as arguments, because they would appear in the shell history and the process list.",
+      `Enter it at a prompt: pierhead env set ${name} ${bare}`,
       `Or send it on stdin:  pierhead env set ${name} ${bare} < file`,
     );
   }
@@ -65,13 +65,13 @@ function without(present: readonly Secret[], variables: readonly string[], { nam
   if (unknown.length > 0) throw new CliFailure(`${name} has no variable ${unknown.join(", ")}.`);
   const left = present.filter((secret) => !variables.includes(secret.name));
   if (left.length > 0) return left;
-  // An empty list means "unchanged" in this API, for the sake of clients that always send one.
+  // In this API an empty list means "unchanged", because some clients always send a list.
   throw new CliFailure("The API cannot remove the last variable of a deployment.", {
-    hints: [`Empty it instead:  pierhead env set ${name} ${variables[0]} < /dev/null`],
+    hints: [`Set it to an empty value: pierhead env set ${name} ${variables[0]} < /dev/null`],
   });
 }
 
-/** Adds the variables of a dotenv file to those that are there. */
+/** Adds the variables of a dotenv file to the existing ones. */
 export async function envImport(
   session: Session,
   [name = "", file = ""]: string[],
@@ -96,10 +96,10 @@ async function add(
   await follow(session, patched, options);
 }
 
-/** Variables belong to a revision: a change makes a new one, and the old one serves until it is healthy. */
+/** Follows the revision that a change creates. The old revision serves until the new one is healthy. */
 async function follow(session: Session, patched: Deployment, options: FollowOptions): Promise<void> {
   const revisionId = patched.latest_revision_id;
   if (revisionId !== null) return followRevision(session, patched, revisionId, options);
-  session.terminal.say(`Stored; the first deploy of ${patched.name} takes them with it.`);
+  session.terminal.say(`Stored for the first deploy of ${patched.name}.`);
   session.answer({ deployment: { id: patched.id }, revision: null, elapsed_ms: 0 }, () => undefined);
 }

@@ -7,12 +7,12 @@ import { nearest, shortId } from "../terminal/text.ts";
 
 const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
-/** Four digits: shorter ones fit more than one of a hundred deployments too often to be worth a look. */
+/** At least four characters, because shorter prefixes often match several of a hundred deployments. */
 const idPrefix = /^[0-9a-f][0-9a-f-]{3,35}$/i;
 
 /**
- * The deployment of that name, id, or unique beginning of an id.
- * @throws CliFailure when there is none, with the names that were perhaps meant, or when several ids begin so.
+ * Returns the deployment with the given name, id, or unique prefix of an id.
+ * @throws CliFailure without a match, with similar names as hints, or if the prefix is not unique.
  */
 export async function findDeployment(session: Session, nameOrId: string): Promise<Deployment> {
   const client = await session.client();
@@ -27,17 +27,17 @@ export async function findDeployment(session: Session, nameOrId: string): Promis
   }
   if (found !== undefined) return found;
   const alike = nearest(nameOrId, names);
-  const hint = alike.length > 0 ? `Did you mean ${alike.join(", ")}?` : "List them: pierhead list";
+  const hint = alike.length > 0 ? `Did you mean ${alike.join(", ")}?` : "List deployments: pierhead list";
   throw new CliFailure(`There is no deployment "${nameOrId}".`, { hints: [hint] });
 }
 
-/** Exact name; undefined when there is none. */
+/** Returns the deployment with exactly this name, or undefined. */
 export async function findByName(client: Client, name: string, signal: AbortSignal): Promise<Deployment | undefined> {
   const { resources } = await client.listDeployments({ name, limit: 1 }, { signal });
   return resources.find((deployment) => deployment.name === name);
 }
 
-/** A revision of the deployment by id or unique beginning of one, among all of them. */
+/** Returns the revision of the deployment with the given id or unique prefix of an id. */
 export async function findRevision(session: Session, deployment: Deployment, id: string): Promise<Revision> {
   const client = await session.client();
   const found: Revision[] = [];
@@ -46,13 +46,13 @@ export async function findRevision(session: Session, deployment: Deployment, id:
   }
   const [revision, another] = found;
   if (revision !== undefined && another === undefined) return revision;
-  const what = revision === undefined ? "has no revision" : "has more than one revision that begins with";
+  const what = revision === undefined ? "has no revision" : "has more than one revision with the prefix";
   throw new CliFailure(`${deployment.name} ${what} ${id}.`, {
-    hints: [`See them: pierhead status ${deployment.name}`],
+    hints: [`List its revisions: pierhead status ${deployment.name}`],
   });
 }
 
-/** Newest first. */
+/** Yields all revisions, newest first. */
 export async function* allRevisions(
   client: Client,
   deploymentId: string,
@@ -71,7 +71,7 @@ async function getById(client: Client, id: string, signal: AbortSignal): Promise
     return await client.getDeployment({ deployment_id: id }, { signal });
   } catch (error) {
     if (!(error instanceof ApiFailure && error.status === 404)) throw error;
-    throw new CliFailure(`There is no deployment ${shortId(id)}.`, { hints: ["List them: pierhead list"] });
+    throw new CliFailure(`There is no deployment ${shortId(id)}.`, { hints: ["List deployments: pierhead list"] });
   }
 }
 

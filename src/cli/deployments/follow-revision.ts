@@ -15,7 +15,7 @@ export interface FollowOptions {
   timeout?: string;
 }
 
-/** What the steps of a revision are called; those that a revision jumps over are not shown. */
+/** Names of the steps of a revision. Steps that a revision skips are not shown. */
 export const revisionSteps = ["Prepare", "Queue", "Build", "Roll out"] as const;
 
 const stepOf: Partial<Record<RevisionStatus, (typeof revisionSteps)[number]>> = {
@@ -28,15 +28,15 @@ const stepOf: Partial<Record<RevisionStatus, (typeof revisionSteps)[number]>> = 
 };
 
 const notes: Partial<Record<RevisionStatus, string>> = {
-  AWAITING_BUILD: "waits for a free builder",
-  UNKNOWN: "its listener is silent",
+  AWAITING_BUILD: "waiting for a free builder",
+  UNKNOWN: "no contact with the listener",
 };
 
 /**
- * Shows a revision's way to its end and answers with it: URL on stdout, the rest on stderr.
+ * Follows a revision to its end. Prints the URL to stdout and the progress to stderr.
  *
- * @throws CliFailure with exit code 1 (failed; the message, and the end of the build log, are its reason), 2
- *   (interrupted, skipped, or Ctrl-C: the revision goes on), 8 (not waited for, or not in time).
+ * @throws CliFailure with exit code 1 (failed, with the message and the end of the build log as the reason), 2 (interrupted, skipped,
+ *   or Ctrl-C, after which the server continues), or 8 (`--no-wait` or timeout).
  */
 export async function followRevision(
   session: Session,
@@ -52,7 +52,7 @@ export async function followRevision(
     ? await wait(session, deployment, ids, options, steps)
     : await client.getRevision(ids, { signal: session.signal });
   if (revision.status !== "DEPLOYED") return explainEnd(session, deployment, revision, steps);
-  steps.begin("Roll out"); // a fast one happens between two looks
+  steps.begin("Roll out"); // a fast rollout happens between two polls
   steps.finish();
   const served = await client.getDeployment(ids, { signal: session.signal });
   const { terminal } = session;
@@ -87,17 +87,17 @@ async function wait(
   }
 }
 
-/** Waiting ended, the work did not. */
+/** Returns the failure for a wait that ended before the revision did. */
 function goesOn(session: Session, { name }: Deployment, error: unknown): CliFailure {
   const isCancelled = session.signal.aborted;
-  const what = isCancelled ? "No longer waiting; the revision goes on in the server." : (error as Error).message;
+  const what = isCancelled ? "Stopped waiting. The revision goes on in the server." : (error as Error).message;
   return new CliFailure(what, {
     exitCode: isCancelled ? exitCodes.cancelled : exitCodes.pending,
     isNotice: true,
     hints: [
-      `Watch it again: pierhead status ${name} --watch`,
-      `Why so long:    pierhead why ${name}`,
-      `Stop it:        pierhead cancel ${name}`,
+      `Keep watching: pierhead status ${name} --watch`,
+      `Show progress: pierhead why ${name}`,
+      `Cancel it:     pierhead cancel ${name}`,
     ],
   });
 }
@@ -108,8 +108,8 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   if (status.endsWith("_FAILED")) steps.fail();
   else steps.close();
   if (status === "INTERRUPTED" || status === "SKIPPED") {
-    const because = revision.status_message ?? (status === "SKIPPED" ? "A newer revision took its place." : null);
-    const hints = [`See what runs: pierhead status ${name}`];
+    const because = revision.status_message ?? (status === "SKIPPED" ? "A newer revision replaced it." : null);
+    const hints = [`Show revisions: pierhead status ${name}`];
     throw outcomeFailure(session, deployment, revision, steps, `Revision ${shortId(id)} was ${status.toLowerCase()}.`, {
       exitCode: exitCodes.cancelled,
       because,
@@ -123,23 +123,23 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
       hints,
     });
   }
-  // A message of several lines holds the end of the log already.
+  // A message of several lines already contains the end of the log.
   const needsLog = status === "BUILD_FAILED" && !revision.status_message?.includes("\n");
   const log = needsLog ? await endOfBuildLog(session, revision) : [];
   const because = [revision.status_message ?? "The server gave no reason.", ...log].join("\n");
   const type = status === "DEPLOY_FAILED" ? "" : " --build";
-  // What failed before its build has no log.
+  // A revision that failed before its build has no log.
   const hints =
-    status === "CREATE_FAILED" ? [] : [`Whole log:    pierhead logs ${name}${type} --revision ${shortId(id)}`];
+    status === "CREATE_FAILED" ? [] : [`Full log:      pierhead logs ${name}${type} --revision ${shortId(id)}`];
   if (deployment.active_revision_id !== null)
     hints.push(`Still serving: revision ${shortId(deployment.active_revision_id)}`);
-  throw outcomeFailure(session, deployment, revision, steps, `Deploying ${name} ended in ${status}.`, {
+  throw outcomeFailure(session, deployment, revision, steps, `The deploy of ${name} ended in ${status}.`, {
     because,
     hints,
   });
 }
 
-/** Gives the `--json` answer before the failure is thrown: the deployment and the revision are known. */
+/** Prints the `--json` answer, which includes the deployment and the revision, and returns the failure. */
 function outcomeFailure(
   session: Session,
   deployment: Deployment,
@@ -159,22 +159,22 @@ function outcome(deployment: Deployment, revision: Revision, steps: Steps) {
   return { deployment: maskSecrets(deployment), revision, elapsed_ms: steps.elapsedMs() };
 }
 
-/** Enough for the error of a package manager with what led to it. */
+/** Enough lines for the error of a package manager and its cause. */
 const tailLines = 30;
 
 async function endOfBuildLog(session: Session, revision: Revision): Promise<string[]> {
   try {
     const client = await session.client();
-    const question = { deployment_id: revision.deployment_id, revision_id: revision.id, type: "build" as const };
-    const entries = await client.tailLogs(question, tailLines, session.signal);
+    const query = { deployment_id: revision.deployment_id, revision_id: revision.id, type: "build" as const };
+    const entries = await client.tailLogs(query, tailLines, session.signal);
     if (entries.length === 0 || session.options.verbose) return [];
     return ["", "The build log ends with:", ...entries.map(({ message }) => `  ${message}`)];
   } catch {
-    return []; // the message says why it failed; the log would only have said more
+    return []; // the status message is a sufficient reason without the log
   }
 }
 
-/** Prints build lines while they come; the returned function ends that after the last one. */
+/** Streams the build log. The returned function waits for its last line and stops. */
 function streamBuildLog(client: Client, ids: { deployment_id: string; revision_id: string }, session: Session) {
   const abort = new AbortController();
   const print = async () => {
@@ -185,10 +185,10 @@ function streamBuildLog(client: Client, ids: { deployment_id: string; revision_i
   };
   const printing = print().catch(() => undefined);
   return async () => {
-    // A finished build ends its stream; one that never began has none.
-    const patience = setTimeout(() => abort.abort(), 2_000).unref();
+    // The stream of a finished build ends. A build that never started has no stream, so the wait is limited.
+    const timer = setTimeout(() => abort.abort(), 2_000).unref();
     await printing;
-    clearTimeout(patience);
+    clearTimeout(timer);
   };
 }
 

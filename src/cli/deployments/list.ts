@@ -12,18 +12,18 @@ export interface ListOptions {
   limit: string;
 }
 
-/** @throws CliFailure for a word that no deployment's status can be; the server would answer with an empty list. */
+/** Parses a status. @throws CliFailure for an unknown one, for which the server would return an empty list. */
 async function parseStatus(text: string): Promise<string> {
   const { deploymentStatuses } = await import("../../contract/deployments/deployment-statuses.ts");
   const status = text.toUpperCase();
   if (deploymentStatuses.some((known) => known === status)) return status;
-  throw usageFailure(`"${text}" is no status of a deployment.`, `Statuses: ${deploymentStatuses.join(", ")}`);
+  throw usageFailure(`"${text}" is not a deployment status.`, `Statuses: ${deploymentStatuses.join(", ")}`);
 }
 
-/** The deployments of the workspace, newest first. */
+/** Lists the deployments of the workspace, newest first. */
 export async function list(session: Session, _: string[], options: ListOptions): Promise<void> {
   const client = await session.client();
-  const most = parseWhole(options.limit);
+  const limit = parseWhole(options.limit);
   const query = {
     ...(options.status === undefined ? {} : { status: await parseStatus(options.status) }),
     ...(options.search === undefined ? {} : { name_contains: options.search }),
@@ -32,16 +32,18 @@ export async function list(session: Session, _: string[], options: ListOptions):
   const deployments: Deployment[] = [];
   let hasMore = false;
   for await (const deployment of client.all("listDeployments", query, { signal: session.signal })) {
-    hasMore = deployments.length === most;
+    hasMore = deployments.length === limit;
     if (hasMore) break;
     deployments.push(deployment);
   }
   session.answer({ deployments: deployments.map(maskSecrets), has_more: hasMore }, () => render(session, deployments));
   if (deployments.length === 0 && !hasMore) {
     const isFiltered = Object.keys(query).length > 0;
-    session.terminal.say(isFiltered ? "No such deployments." : "No deployments. Make one: pierhead deploy DIR");
+    session.terminal.say(
+      isFiltered ? "No deployments match these filters." : "No deployments. Create one: pierhead deploy DIR",
+    );
   }
-  if (hasMore) session.terminal.say(`There are more: --limit ${Math.max(100, most * 10)}`);
+  if (hasMore) session.terminal.say(`More deployments exist. Show them: --limit ${Math.max(100, limit * 10)}`);
 }
 
 function render({ terminal }: Session, deployments: Deployment[]): string | undefined {
@@ -61,14 +63,14 @@ function render({ terminal }: Session, deployments: Deployment[]): string | unde
   return [terminal.paintOut("dim", head ?? ""), ...lines].join("\n");
 }
 
-/** `b8a1c2d3`, or `b8a1c2d3 < 77aa00bb` while a newer revision is not the one that serves. */
+/** Formats the active revision: `b8a1c2d3`, or `b8a1c2d3 < 77aa00bb` if a newer revision does not serve yet. */
 function serving({ active_revision_id: active, latest_revision_id: latest }: Deployment): string {
   if (latest === null) return "-";
   if (active === latest) return shortId(latest);
   return `${active === null ? "-" : shortId(active)} < ${shortId(latest)}`;
 }
 
-/** Loaded for a list by tags alone: it takes 2 ms. */
+/** Imports the module only for lists by tag, because it takes 2 ms. */
 async function tagIds(session: Session, tags: string[]): Promise<string> {
   const { tagValueIds } = await import("../administration/tags.ts");
   return (await tagValueIds(session, tags)).join(",");

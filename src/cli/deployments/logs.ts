@@ -17,36 +17,36 @@ export interface LogsOptions {
   search?: string;
 }
 
-/** Lines of replicas, or of a build; oldest first. With `--json` one object a line. */
+/** Prints log lines of replicas or of a build, oldest first. With `--json`, prints one object per line. */
 export async function logs(session: Session, [name = ""]: string[], options: LogsOptions): Promise<void> {
   const { signal, terminal } = session;
   const client = await session.client();
   const deployment = await findDeployment(session, name);
-  const question = await questionOf(session, deployment, options);
+  const query = await queryOf(session, deployment, options);
   const print = (entry: LogEntry) =>
     terminal.print(session.options.json ? JSON.stringify(entry) : render(entry, terminal.paintOut));
   const tail = parseWhole(options.lines);
   if (options.follow) {
     try {
-      for await (const entry of client.followLogs(question, { tail, signal })) print(entry);
+      for await (const entry of client.followLogs(query, { tail, signal })) print(entry);
     } catch (error) {
-      if (!signal.aborted) throw error; // Ctrl-C is how following ends
+      if (!signal.aborted) throw error; // Ctrl-C ends a followed log
     }
     return;
   }
-  const entries = await client.tailLogs(question, tail, signal);
+  const entries = await client.tailLogs(query, tail, signal);
   for (const entry of entries) print(entry);
   if (entries.length === 0 && tail > 0) terminal.say(noLines(options));
 }
 
 function noLines({ build, level, since, search }: LogsOptions): string {
   const isChosen = [level, since, search].some((one) => one !== undefined);
-  if (isChosen) return "No such lines: --level, --since and --search leave them out.";
+  if (isChosen) return "No lines match the filters --level, --since and --search.";
   return build ? "No build lines yet." : "No lines yet.";
 }
 
-/** The log of a build belongs to one revision: the newest unless another is named. */
-async function questionOf(session: Session, deployment: Deployment, options: LogsOptions): Promise<FollowLogs> {
+/** Builds the query. A build log belongs to one revision, by default to the newest. */
+async function queryOf(session: Session, deployment: Deployment, options: LogsOptions): Promise<FollowLogs> {
   const named = options.revision;
   const newest = options.build ? deployment.latest_revision_id : undefined;
   const revisionId = named === undefined ? newest : (await findRevision(session, deployment, named)).id;

@@ -1,10 +1,10 @@
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { openWhereSomebodyLooks } from "../terminal/open-browser.ts";
+import { openInBrowser } from "../terminal/open-browser.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { findDeployment } from "./find-deployment.ts";
 
-/** Prints the address of a deployment, and opens it where somebody looks. */
+/** Prints the address of a deployment, and opens it in the browser if the terminal is interactive. */
 export async function open(session: Session, [name = ""]: string[], options: { console?: boolean }): Promise<void> {
   const deployment = await findDeployment(session, name);
   const { url: server } = await session.connection();
@@ -14,5 +14,5 @@ export async function open(session: Session, [name = ""]: string[], options: { c
     throw new CliFailure(`${deployment.name} has no address yet.`, { hints: [`Why: pierhead why ${deployment.name}`] });
   }
   session.answer({ url }, () => harmless(url));
-  openWhereSomebodyLooks(session, url);
+  openInBrowser(session, url);
 }

@@ -8,7 +8,7 @@ import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
 import { describeRevision } from "./status.ts";
 
-/** Runs a revision's artifact again, the newest one's unless told otherwise. */
+/** Redeploys the artifact of a revision, by default of the newest one. */
 export async function redeploy(
   session: Session,
   [name = "", id]: (string | undefined)[],
@@ -20,7 +20,7 @@ export async function redeploy(
   await run(session, deployment, revision, options);
 }
 
-/** Goes back to an earlier revision: the one that was deployed before the one that serves, unless one is named. */
+/** Rolls back to a given revision, by default to the last one deployed before the active revision. */
 export async function rollback(
   session: Session,
   [name = "", id]: (string | undefined)[],
@@ -30,7 +30,7 @@ export async function rollback(
   const deployment = await findDeployment(session, name);
   const target = id === undefined ? await previous(session, deployment) : await findRevision(session, deployment, id);
   const active = deployment.active_revision_id;
-  if (target.id === active) throw new CliFailure(`Revision ${shortId(target.id)} serves already.`);
+  if (target.id === active) throw new CliFailure(`Revision ${shortId(target.id)} already serves.`);
   terminal.say(`Rolling back ${deployment.name}`);
   if (active !== null) {
     const client = await session.client();
@@ -41,7 +41,7 @@ export async function rollback(
     terminal.say(`  from  ${line(serving)}`);
   }
   terminal.say(`  to    ${line(target)}\n  Secrets and resources stay as they are now.`);
-  // Undone by another rollback: a script may do it unasked, a person is asked once.
+  // Another rollback undoes this one, so scripts need no confirmation.
   if (!options.yes && terminal.isInteractive) await confirm(session, "Roll back?");
   await run(session, deployment, target, options);
 }
@@ -74,9 +74,9 @@ async function previous(session: Session, deployment: Deployment): Promise<Revis
     if (revision.id === deployment.active_revision_id) isBehindActive = true;
   }
   throw new CliFailure(`${deployment.name} has no earlier deployed revision.`, {
-    hints: [`See them: pierhead status ${deployment.name}`],
+    hints: [`List its revisions: pierhead status ${deployment.name}`],
   });
 }
 
 const line = (revision: Revision) =>
-  `${shortId(revision.id)}  ${describeRevision(revision)}  (made ${age(revision.created_at)} ago)`;
+  `${shortId(revision.id)}  ${describeRevision(revision)}  (created ${age(revision.created_at)} ago)`;

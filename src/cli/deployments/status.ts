@@ -7,7 +7,7 @@ import { age, columns, shortId } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
 
-/** One screen about one deployment; with `--watch` the way of its newest revision to its end. */
+/** Shows a deployment and its latest revisions. With `--watch`, follows the newest revision to its end. */
 export async function status(
   session: Session,
   [name = ""]: string[],
@@ -48,7 +48,7 @@ function describeRevisions({ terminal }: Session, deployment: Deployment, revisi
     `${age(revision.created_at)} ago`,
     describeRevision(revision),
   ]);
-  const lines = columns([["  REVISION", "", "STATUS", "BY", "MADE", "FROM"], ...rows]).split("\n");
+  const lines = columns([["  REVISION", "", "STATUS", "BY", "CREATED", "FROM"], ...rows]).split("\n");
   const painted = lines.map((line, row) => {
     const revision = revisions[row - 1];
     return revision === undefined
@@ -79,7 +79,7 @@ function describeSource({ source, source_config: config }: Deployment): string {
   return where === null ? source : `${source} ${harmless(where)}`;
 }
 
-/** The one value that tells a revision from its neighbours. */
+/** Returns the value that distinguishes a revision from others: ref, commit, upload or image. */
 export function describeRevision({ source_revision_config: config }: Pick<Revision, "source_revision_config">): string {
   const { repo_ref: ref, repo_commit_sha: commit, source_tarball_path: upload, image_uri: image } = config;
   if (ref !== null && ref === commit) return shortId(commit);

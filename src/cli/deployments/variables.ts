@@ -10,8 +10,8 @@ import { readStdin } from "../terminal/stdin.ts";
 import { count } from "../terminal/text.ts";
 
 /**
- * The variables of a dotenv file; "-" reads stdin. Names that the platform sets itself are left out with a notice, as
- * are empty values: agent frameworks put both into their example files.
+ * Reads the variables of a dotenv file, or of stdin for "-". Omits names that the platform sets, and empty values, with a notice,
+ * because the example files of agent frameworks contain both.
  */
 export async function readVariables(session: Session, file: string): Promise<Secret[]> {
   const { context, terminal } = session;
@@ -20,7 +20,7 @@ export async function readVariables(session: Session, file: string): Promise<Sec
     content = file === "-" ? await readStdin(context) : await readFile(path.resolve(context.cwd, file), "utf8");
   } catch (error) {
     context.signal.throwIfAborted();
-    throw usageFailure(`The file ${file} cannot be read: ${(error as Error).message}`);
+    throw usageFailure(`Cannot read the file ${file}: ${(error as Error).message}`);
   }
   const all = parseDotenv(content);
   const reserved = all.filter(({ name }) => reservedSecretNames.has(name));
@@ -33,8 +33,8 @@ export async function readVariables(session: Session, file: string): Promise<Sec
 }
 
 /**
- * Sends variables that are made of those a deployment has. The API replaces all of them at once: one that somebody else
- * sets between the read and the change would be lost, so the change counts for what was read only, and is made anew else.
+ * Changes the variables of a deployment based on the existing ones. The API replaces all variables at once, so a concurrent change
+ * could be lost. The request is therefore conditional on the state that was read, and retried if that has changed.
  */
 export async function changeVariables<T>(
   session: Session,
@@ -46,7 +46,7 @@ export async function changeVariables<T>(
   return client.changeAsRead({ deployment_id: id }, ({ secrets }, call) => send(change(secrets), call), session.signal);
 }
 
-/** Sends a change that adds variables to those that are there; where none are added, they are not spoken of. */
+/** Sends a change that adds variables to the existing ones. Omits the field if there are none to add. */
 export function addVariables<T>(
   session: Session,
   deployment: Pick<Deployment, "id">,
@@ -63,7 +63,7 @@ function mergeVariables(present: readonly Secret[], changed: readonly Secret[]):
   return [...merged.values()];
 }
 
-/** How many variables a `.env` file has that a deploy would not send; undefined when it has none or cannot be read. */
+/** Returns the number of variables in a `.env` file as text, or undefined if it has none or cannot be read. */
 export async function unsentVariables(file: string): Promise<string | undefined> {
   try {
     const { length } = parseDotenv(await readFile(file, "utf8"));

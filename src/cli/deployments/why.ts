@@ -6,7 +6,7 @@ import { harmless } from "../terminal/terminal.ts";
 import { age, columns } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
 
-/** What the server sees of a deployment, what it would do next, and why. */
+/** Shows the state of a deployment, the next step of the server, and the reason for it. */
 export async function why(session: Session, [name = ""]: string[]): Promise<void> {
   const client = await session.client();
   const deployment = await findDeployment(session, name);
@@ -35,7 +35,7 @@ function render({ terminal }: Session, deployment: Deployment, debug: Deployment
   return [title, ...sections.flatMap(([head, text]) => ["", paintOut("dim", head), text])].join("\n");
 }
 
-/** One line a field, nested ones indented below their name. */
+/** Formats one field per line, with nested fields indented below their name. */
 function facts(record: Record<string, unknown> | null): string {
   if (record === null) return "  none";
   const lines = describe(maskSecrets(record), "  ");

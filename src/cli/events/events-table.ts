@@ -1,20 +1,21 @@
+import { yesOption } from "../arguments.ts";
 import type { CommandSpec } from "../command.ts";
 
-const webhook = ["<webhook>", "description, address, id, or unique beginning of an id"] as const;
+const webhook = ["<webhook>", "description, address, id, or unique prefix of an id"] as const;
 const settings = [
   ["--types <types>", "only these events, separated by commas: revision.status,deployment.deleted"],
-  ["--deployment <deployments>", "only of these, by name or id, separated by commas"],
-  ["--description <text>", "what it is for"],
+  ["--deployment <deployments>", "only these deployments, by name or id, separated by commas"],
+  ["--description <text>", "purpose"],
 ] as const;
 
 export const eventsCommand: CommandSpec = {
   name: "events",
-  summary: "Show what happened, in the workspace or to one deployment",
-  args: [["[deployment]", "name, id, or unique beginning of an id; default: all"]],
+  summary: "Show the events of the workspace or of one deployment",
+  args: [["[deployment]", "name, id, or unique prefix of an id; default: all"]],
   options: [
-    ["-f, --follow", "go on until Ctrl-C, over lost connections"],
-    ["-n, --lines <count>", "start with so many of the newest events", "20"],
-    ["--types <types>", "only these, separated by commas: revision.status,deployment.deleted"],
+    ["-f, --follow", "keep printing until Ctrl-C, and reconnect after lost connections"],
+    ["-n, --lines <count>", "number of newest events to start with", "20"],
+    ["--types <types>", "only these event types, separated by commas: revision.status,deployment.deleted"],
   ],
   examples: ["pierhead events", "pierhead events support -f", "pierhead events -f --types revision.status --json"],
   json: "one Event a line",
@@ -23,7 +24,7 @@ export const eventsCommand: CommandSpec = {
 
 export const webhooksCommand: CommandSpec = {
   name: "webhooks",
-  summary: "Have addresses told of events",
+  summary: "Send events to your own addresses",
   commands: [
     {
       name: "list",
@@ -33,8 +34,8 @@ export const webhooksCommand: CommandSpec = {
     },
     {
       name: "create",
-      summary: "Have an address told of events; its signing secret is shown this once",
-      args: [["<url>", "http or https address that takes the messages"]],
+      summary: "Create a webhook; its signing secret is shown only once",
+      args: [["<url>", "http or https address that receives the messages"]],
       options: settings,
       examples: ["pierhead webhooks create https://ci.example.org/pierhead --types revision.status"],
       json: "NewWebhook",
@@ -42,13 +43,13 @@ export const webhooksCommand: CommandSpec = {
     },
     {
       name: "update",
-      summary: "Change a webhook, or switch it off and on",
+      summary: "Change a webhook, or turn it off or on",
       args: [webhook],
       options: [
-        ["--address <url>", "another address"],
+        ["--address <url>", "new address"],
         ...settings,
-        ["--enable", "tell it again; also when the server switched it off"],
-        ["--disable", "tell it nothing"],
+        ["--enable", "turn it on, also after the server has turned it off"],
+        ["--disable", "turn it off"],
       ],
       examples: ["pierhead webhooks update CI --types all", "pierhead webhooks update 5f0c --enable"],
       json: "Webhook",
@@ -56,15 +57,15 @@ export const webhooksCommand: CommandSpec = {
     },
     {
       name: "delete",
-      summary: "Delete a webhook with its deliveries",
+      summary: "Delete a webhook and its deliveries",
       args: [webhook],
-      options: [["-y, --yes", "do not ask"]],
+      options: [yesOption],
       json: '{"webhook_id": string, "deleted": boolean}',
       load: async () => (await import("./webhooks.ts")).webhooksDelete,
     },
     {
       name: "secret",
-      summary: "Replace the signing secret; for a day the old one signs too",
+      summary: "Replace the signing secret; messages are also signed with the old one for one day",
       args: [webhook],
       examples: ["pierhead webhooks secret CI"],
       json: "WebhookSecret",
@@ -72,7 +73,7 @@ export const webhooksCommand: CommandSpec = {
     },
     {
       name: "test",
-      summary: "Send a message of the type webhook.test, and show how it went",
+      summary: "Send a webhook.test message and show the result",
       args: [webhook],
       examples: ["pierhead webhooks test CI"],
       json: "WebhookDelivery",
@@ -80,11 +81,11 @@ export const webhooksCommand: CommandSpec = {
     },
     {
       name: "deliveries",
-      summary: "Show what a webhook was told, and how the last attempts went",
+      summary: "List the messages of a webhook with their last attempts",
       args: [webhook],
       options: [
         ["--status <status>", "pending, delivered or failed"],
-        ["-n, --lines <count>", "so many of the newest", "20"],
+        ["-n, --lines <count>", "number of newest deliveries", "20"],
       ],
       examples: ["pierhead webhooks deliveries CI --status failed"],
       json: '{"deliveries": [WebhookDelivery], "has_more": boolean}',
@@ -92,8 +93,8 @@ export const webhooksCommand: CommandSpec = {
     },
     {
       name: "redeliver",
-      summary: "Send a message again, and show how it went",
-      args: [webhook, ["<delivery>", "id, or unique beginning of one of the newest hundred"]],
+      summary: "Send a message again and show the result",
+      args: [webhook, ["<delivery>", "id, or unique prefix among the newest hundred"]],
       examples: ["pierhead webhooks redeliver CI 9b2e"],
       json: "WebhookDelivery",
       load: async () => (await import("./webhooks.ts")).webhooksRedeliver,

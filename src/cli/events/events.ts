@@ -10,7 +10,7 @@ interface EventsOptions {
   types?: string;
 }
 
-/** The timeline, oldest first. With `--json` one object a line. */
+/** Prints the events, oldest first. With `--json`, prints one object per line. */
 export async function events(session: Session, [name]: string[], options: EventsOptions): Promise<void> {
   const { signal, terminal } = session;
   const client = await session.client();
@@ -25,7 +25,7 @@ export async function events(session: Session, [name]: string[], options: Events
     terminal.print(session.options.json ? JSON.stringify(event) : render(event, terminal.paintOut));
   for (const event of newest.toReversed()) print(event);
   if (!options.follow) {
-    if (newest.length === 0) terminal.say("Nothing happened yet.");
+    if (newest.length === 0) terminal.say("No events yet.");
     return;
   }
   try {
@@ -33,7 +33,7 @@ export async function events(session: Session, [name]: string[], options: Events
     for await (const watched of client.watchEvents(question, signal))
       if (watched.kind === "event") print(watched.event);
   } catch (error) {
-    if (!signal.aborted) throw error; // Ctrl-C is how following ends
+    if (!signal.aborted) throw error; // Ctrl-C ends a followed stream
   }
 }
 
@@ -44,7 +44,7 @@ function render(event: Event, paint: Paint): string {
   return `${paint("dim", when)} ${harmless(what)}${revision} ${event.type} ${harmless(detailOf(event))}`.trimEnd();
 }
 
-/** `QUEUED -> BUILDING (a build slot is free)`, or what else an event says. */
+/** Formats the details of an event: `QUEUED -> BUILDING (a build slot is free)`, or its fields. */
 function detailOf({ data }: Event): string {
   const { from, to, because, ...rest } = data as Record<string, string | null | undefined>;
   if (to) return `${from ?? "?"} -> ${to}${because ? ` (${because})` : ""}`;

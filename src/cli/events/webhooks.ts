@@ -30,7 +30,7 @@ export async function webhooksList(session: Session): Promise<void> {
     ]);
     return tableOf(session, ["ID", "STATE", "EVENTS", "DEPLOYMENTS", "ADDRESS", "FOR"], rows);
   });
-  if (webhooks.length === 0) session.terminal.say("No webhooks. Make one: pierhead webhooks create URL");
+  if (webhooks.length === 0) session.terminal.say("No webhooks. Create one: pierhead webhooks create URL");
 }
 
 export async function webhooksCreate(session: Session, [url = ""]: string[], options: Settings): Promise<void> {
@@ -40,12 +40,12 @@ export async function webhooksCreate(session: Session, [url = ""]: string[], opt
     { signal: session.signal },
   );
   session.answer(made, () => made.secret);
-  session.terminal.say(`Webhook ${shortId(made.id)} is told from now on. Its secret is shown this once.`);
+  session.terminal.say(`Webhook ${shortId(made.id)} is active. Its secret is shown only once.`);
   session.terminal.say(`Try it:  pierhead webhooks test ${shortId(made.id)}`);
 }
 
 export async function webhooksUpdate(session: Session, [name = ""]: string[], options: Settings): Promise<void> {
-  if (options.enable && options.disable) throw usageFailure("--enable and --disable say opposite things.");
+  if (options.enable && options.disable) throw usageFailure("--enable and --disable exclude each other.");
   const client = await session.client();
   const { id } = await findWebhook(session, name);
   const body = {
@@ -74,7 +74,7 @@ export async function webhooksSecret(session: Session, [name = ""]: string[]): P
   const { id } = await findWebhook(session, name);
   const made = await client.replaceWebhookSecret({ webhook_id: id }, { signal: session.signal });
   session.answer(made, () => made.secret);
-  session.terminal.say("The new secret is shown this once; for a day the one before signs too.");
+  session.terminal.say("The new secret is shown only once. Messages are also signed with the old one for one day.");
 }
 
 export async function webhooksTest(session: Session, [name = ""]: string[]): Promise<void> {
@@ -115,7 +115,7 @@ export async function webhooksDeliveries(
     ]);
     return tableOf(session, ["ID", "EVENT", "STATUS", "ATTEMPTS", "AGE", "LAST ATTEMPT"], rows);
   });
-  if (deliveries.length === 0) session.terminal.say("Nothing was sent yet.");
+  if (deliveries.length === 0) session.terminal.say("No messages yet.");
 }
 
 export async function webhooksRedeliver(session: Session, [name = "", delivery = ""]: string[]): Promise<void> {
@@ -128,10 +128,10 @@ export async function webhooksRedeliver(session: Session, [name = "", delivery =
   await showAttempt(session, await client.redeliverWebhook(ids, { signal: session.signal }));
 }
 
-/** How long a receiver may take, and the server to begin. */
+/** Time limit of the receiver plus the delay before the server sends. */
 const attemptPatienceMs = 20_000;
 
-/** Waits for the attempt that was asked for, and shows how it went. */
+/** Waits for the requested attempt and prints its result. */
 async function showAttempt(session: Session, sent: WebhookDelivery): Promise<void> {
   const endAt = performance.now() + attemptPatienceMs;
   for (;;) {
@@ -143,14 +143,14 @@ async function showAttempt(session: Session, sent: WebhookDelivery): Promise<voi
     }
     session.answer(delivery, () => `${delivery.status}: ${outcomeOf(delivery)}`);
     if (delivery.status !== "delivered") {
-      const because = isOver ? outcomeOf(delivery) : "There was no answer yet.";
-      throw new CliFailure("The message did not get through.", { because: harmless(because) });
+      const because = isOver ? outcomeOf(delivery) : "There is no response yet.";
+      throw new CliFailure("The message was not delivered.", { because: harmless(because) });
     }
     return;
   }
 }
 
-/** One that is sent again stays where it was, behind all that came after it. */
+/** Searches all deliveries, because a redelivered message keeps its position behind newer ones. */
 async function readDelivery(
   session: Session,
   { webhook_id, id }: WebhookDelivery,

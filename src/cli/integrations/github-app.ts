@@ -16,7 +16,7 @@ export async function githubAppCreate(
   };
   const link = await client.createGithubAppLink({ body }, { signal: session.signal });
   session.answer(link, () => link.create_url);
-  session.terminal.say("Open it in a browser that is signed in at GitHub; it is good once, for an hour.");
+  session.terminal.say("Open the link in a browser that is signed in to GitHub. It is valid for one hour and one use.");
 }
 
 export async function githubAppShow(session: Session): Promise<void> {
@@ -25,8 +25,8 @@ export async function githubAppShow(session: Session): Promise<void> {
   session.answer(app, () => {
     const rows = [
       `${harmless(app.name ?? "GitHub App")}, id ${app.app_id}, at ${app.page_url ?? app.github_url}`,
-      app.source === "configuration" ? "From the server's configuration." : `Made ${app.created_at}.`,
-      app.hears_pushes ? "GitHub tells of pushes." : "GitHub does not tell of pushes: they are looked for.",
+      app.source === "configuration" ? "From the server's configuration." : `Created ${app.created_at}.`,
+      app.hears_pushes ? "GitHub sends pushes." : "GitHub does not send pushes, so the server polls for them.",
     ];
     return rows.join("\n");
   });
@@ -36,8 +36,8 @@ export async function githubAppDelete(session: Session, _args: string[], options
   const client = await session.client();
   const app = await client.getGithubApp({}, { signal: session.signal });
   const name = harmless(app.name ?? app.app_id);
-  if (!options.yes) await confirm(session, `Forget the GitHub App ${name}? Its installations stop working.`);
+  if (!options.yes) await confirm(session, `Remove the GitHub App ${name}? Its installations stop working.`);
   await client.deleteGithubApp({}, { signal: session.signal });
   session.answer({ deleted: true }, () => undefined);
-  session.terminal.say("Delete it at GitHub too, if nothing else uses it.");
+  session.terminal.say("If nothing else uses the App, delete it on GitHub too.");
 }

@@ -1,19 +1,20 @@
+import { deploymentArgument, yesOption } from "../arguments.ts";
 import type { CommandSpec } from "../command.ts";
 
-const integration = ["<integration>", "name, id, or unique beginning of an id"] as const;
+const integration = ["<integration>", "name, id, or unique prefix of an id"] as const;
 
 const app: CommandSpec = {
   name: "app",
-  summary: "The server's own GitHub App; for operators",
+  summary: "Manage the server's own GitHub App (operators)",
   commands: [
     {
       name: "create",
-      summary: "Make a link that creates the App at GitHub, and gives its keys to the server",
+      summary: "Print a link that creates the App on GitHub and stores its keys in the server",
       options: [
-        ["--organization <name>", "that is to own it; default: whoever opens the link"],
-        ["--github-url <url>", "an Enterprise Server; default: PIERHEAD_GITHUB_URL of the server"],
-        ["--name <name>", "what to call it, at most 34 characters"],
-        ["--public", "other accounts may install it too"],
+        ["--organization <name>", "owner of the App; default: the user who opens the link"],
+        ["--github-url <url>", "address of a GitHub Enterprise Server; default: PIERHEAD_GITHUB_URL of the server"],
+        ["--name <name>", "name of the App, at most 34 characters"],
+        ["--public", "let other accounts install it"],
       ],
       examples: ["pierhead integrations app create --organization acme"],
       json: "GithubAppLink",
@@ -21,14 +22,14 @@ const app: CommandSpec = {
     },
     {
       name: "show",
-      summary: "Show which App the server has",
+      summary: "Show the App of the server",
       json: "ServerGithubApp",
       load: async () => (await import("./github-app.ts")).githubAppShow,
     },
     {
       name: "delete",
-      summary: "Forget the App; it stays at GitHub",
-      options: [["-y, --yes", "do not ask"]],
+      summary: "Remove the App from the server; it remains on GitHub",
+      options: [yesOption],
       json: '{"deleted": true}',
       load: async () => (await import("./github-app.ts")).githubAppDelete,
     },
@@ -47,16 +48,16 @@ export const integrationsCommand: CommandSpec = {
     },
     {
       name: "install",
-      summary: "Make a link that installs the server's GitHub App for the workspace",
+      summary: "Print a link that installs the server's GitHub App for the workspace",
       json: "InstallationLink",
       load: async () => (await import("./integrations.ts")).integrationsInstall,
     },
     {
       name: "pick",
-      summary: "Let the workspace use an installation that you have signed in for at GitHub",
+      summary: "Choose an installation for the workspace after signing in at GitHub",
       args: [
-        ["<session>", "from the page after the sign-in"],
-        ["[installation]", "its number; absent: list them"],
+        ["<session>", "session id from the page after the sign-in"],
+        ["[installation]", "installation number; without it, the command lists them"],
       ],
       examples: ["pierhead integrations pick 3q2v 48211903"],
       json: "PickerSession, or with an installation PickerRedirect",
@@ -64,8 +65,8 @@ export const integrationsCommand: CommandSpec = {
     },
     {
       name: "attach",
-      summary: "Let a workspace use an installation of the GitHub App that is there already; for operators",
-      args: [["<installation>", "its number: the last part of its settings page at GitHub"]],
+      summary: "Let a workspace use an existing installation of the GitHub App (operators)",
+      args: [["<installation>", "installation number: the last part of the address of its settings page on GitHub"]],
       options: [["--workspace <id>", "default: the workspace of the key"]],
       examples: ["pierhead integrations attach 48211903"],
       json: "GithubIntegration",
@@ -74,15 +75,15 @@ export const integrationsCommand: CommandSpec = {
     app,
     {
       name: "create",
-      summary: "Store a token or SSH key for everything below an address",
-      args: [["<url>", "such as https://gitlab.example.org/acme"]],
+      summary: "Store a token or SSH key for all repositories below an address",
+      args: [["<url>", "for example https://gitlab.example.org/acme"]],
       options: [
         ["--host <host>", "github, gitlab, gitea, bitbucket or git", "git"],
-        ["--name <name>", "what to call it; default: the address"],
-        ["--username <name>", "for the token, where the host wants a particular one"],
+        ["--name <name>", "name of the integration; default: the address"],
+        ["--username <name>", "username for the token, if the host requires one"],
         ["--token-stdin", "read the token from standard input"],
         ["--ssh-key <file>", "private key without a passphrase"],
-        ["--known-hosts <file>", "lines of known_hosts that the host must match; with --ssh-key"],
+        ["--known-hosts <file>", "known_hosts file that the host must match; with --ssh-key"],
       ],
       examples: [
         "pierhead integrations create https://gitlab.example.org/acme --host gitlab --token-stdin < token",
@@ -93,7 +94,7 @@ export const integrationsCommand: CommandSpec = {
     },
     {
       name: "repos",
-      summary: "List the repositories that an account has given the GitHub App",
+      summary: "List the repositories that the GitHub App can access for an account",
       args: [integration],
       json: '{"repositories": [GithubRepository]}',
       load: async () => (await import("./integrations.ts")).integrationsRepos,
@@ -104,7 +105,7 @@ export const integrationsCommand: CommandSpec = {
       args: [["<url>", "address of the repository"]],
       options: [
         ["--ref <ref>", "branch, refs/tags/<tag> or commit; default: the default branch"],
-        ["--integration <integration>", "that reads it, when it is private"],
+        ["--integration <integration>", "integration that reads it, if it is private"],
       ],
       examples: ["pierhead integrations projects https://github.com/acme/agents"],
       json: "AgentProjectList",
@@ -112,17 +113,17 @@ export const integrationsCommand: CommandSpec = {
     },
     {
       name: "secret",
-      summary: "Replace the secret of the host's webhook",
+      summary: "Replace the webhook secret of an integration",
       args: [integration],
-      options: [["--stdin", "by one that the host has made, from standard input; default: a new one"]],
+      options: [["--stdin", "read the secret from standard input; default: generate one"]],
       json: "IntegrationSecret",
       load: async () => (await import("./integrations.ts")).integrationsSecret,
     },
     {
       name: "delete",
-      summary: "Forget an integration",
+      summary: "Delete an integration",
       args: [integration],
-      options: [["-y, --yes", "do not ask"]],
+      options: [yesOption],
       json: '{"integration_id": string, "deleted": boolean}',
       load: async () => (await import("./integrations.ts")).integrationsDelete,
     },
@@ -131,16 +132,16 @@ export const integrationsCommand: CommandSpec = {
 
 export const pushesCommand: CommandSpec = {
   name: "pushes",
-  summary: "Show or change what a deployment does with pushes and pull requests",
-  args: [["<deployment>", "name, id, or unique beginning of an id"]],
+  summary: "Show or change how a deployment handles pushes and pull requests",
+  args: [deploymentArgument],
   options: [
     ["--build <on|off>", "build pushes of the followed branch"],
-    ["--include <patterns>", "only pushes that change these files, separated by commas; all: any"],
-    ["--exclude <patterns>", "files that do not count, separated by commas; none: all count"],
-    ["--previews <on|off|label>", "a deployment for every pull request, for none, or for those with the label"],
-    ["--label <label>", "that label"],
-    ["--max-previews <count>", "previews at the same time"],
-    ["--idle-hours <hours>", "previews are deleted after so long without a commit or request"],
+    ["--include <patterns>", "only pushes that change these files, separated by commas; all: any file"],
+    ["--exclude <patterns>", "files to ignore, separated by commas; none: ignore no files"],
+    ["--previews <on|off|label>", "create a deployment for every pull request, for none, or for those with the label"],
+    ["--label <label>", "label for --previews label"],
+    ["--max-previews <count>", "maximum number of previews at the same time"],
+    ["--idle-hours <hours>", "delete a preview after this many hours without a commit or request"],
   ],
   examples: [
     "pierhead pushes support",

@@ -33,8 +33,8 @@ export async function integrationsInstall(session: Session): Promise<void> {
   const client = await session.client();
   const link = await client.createInstallationLink({ body: {} }, { signal: session.signal });
   session.answer(link, () => link.install_url);
-  session.terminal.say("Open it in a browser and choose the repositories; it is good once, for an hour.");
-  if (link.oauth_reuse_url !== null) session.terminal.say(`Installed there already: ${link.oauth_reuse_url}`);
+  session.terminal.say("Open the link in a browser and choose the repositories. It is valid for one hour and one use.");
+  if (link.oauth_reuse_url !== null) session.terminal.say(`If the App is already installed: ${link.oauth_reuse_url}`);
 }
 
 export async function integrationsPick(session: Session, [id = "", installation]: string[]): Promise<void> {
@@ -53,7 +53,7 @@ export async function integrationsPick(session: Session, [id = "", installation]
   const body = { action: "ATTACH" as const, installation_id: numberOf(installation) };
   const chosen = await client.selectInstallation({ session_id: id, body }, { signal: session.signal });
   session.answer(chosen, () => undefined);
-  session.terminal.say("The workspace can deploy its repositories.");
+  session.terminal.say("The workspace can now deploy its repositories.");
 }
 
 export async function integrationsAttach(
@@ -64,16 +64,16 @@ export async function integrationsAttach(
   const installationId = numberOf(installation);
   const client = await session.client();
   const workspaceId = options.workspace ?? (await session.connection()).workspaceId;
-  if (!workspaceId) throw usageFailure("Say which workspace: --workspace <id>");
+  if (!workspaceId) throw usageFailure("Set the workspace: --workspace <id>");
   const body = { installation_id: installationId, workspace_id: workspaceId };
   const made = await client.attachInstallation({ body }, { signal: session.signal });
   session.answer(made, () => made.id);
-  session.terminal.say(`The workspace can deploy the repositories of ${harmless(made.name)}.`);
+  session.terminal.say(`The workspace can now deploy the repositories of ${harmless(made.name)}.`);
 }
 
-/** @throws CliFailure */
+/** Parses an installation number. @throws CliFailure */
 function numberOf(installation: string): number {
-  if (!/^\d{1,15}$/.test(installation)) throw usageFailure("The installation is a number, such as 48211903.");
+  if (!/^\d{1,15}$/.test(installation)) throw usageFailure("The installation must be a number, such as 48211903.");
   return Number(installation);
 }
 
@@ -88,7 +88,7 @@ interface Credential {
 
 export async function integrationsCreate(session: Session, [url = ""]: string[], options: Credential): Promise<void> {
   if (!options.tokenStdin && options.sshKey === undefined) {
-    throw usageFailure("A credential is missing.", "--token-stdin, or --ssh-key and --known-hosts");
+    throw usageFailure("A credential is missing.", "Use --token-stdin, or --ssh-key with --known-hosts");
   }
   const client = await session.client();
   const made = await client.createIntegration(
@@ -105,8 +105,8 @@ export async function integrationsCreate(session: Session, [url = ""]: string[],
   );
   session.answer(made, () => made.id);
   if (made.webhook_url === null) return;
-  session.terminal.say(`For pushes, give the host this webhook: ${made.webhook_url}`);
-  session.terminal.say(`Its secret, shown this once: ${made.webhook_secret}`);
+  session.terminal.say(`To build pushes, add this webhook to the host: ${made.webhook_url}`);
+  session.terminal.say(`Its secret, shown only once: ${made.webhook_secret}`);
 }
 
 export async function integrationsRepos(session: Session, [name = ""]: string[]): Promise<void> {
@@ -150,7 +150,7 @@ export async function integrationsSecret(
   const body = options.stdin ? { webhook_secret: (await readStdin(session.context)).trim() } : {};
   const made = await client.replaceIntegrationSecret({ integration_id: id, body }, { signal: session.signal });
   session.answer(made, () => made.webhook_secret);
-  session.terminal.say("The new secret is shown this once; messages signed with the one before are refused.");
+  session.terminal.say("The new secret is shown only once. Messages signed with the old one are rejected.");
 }
 
 export async function integrationsDelete(
@@ -160,7 +160,7 @@ export async function integrationsDelete(
 ): Promise<void> {
   const client = await session.client();
   const { id, name: called } = await findIntegration(session, name);
-  if (!options.yes) await confirm(session, `Forget the integration ${harmless(called)}?`);
+  if (!options.yes) await confirm(session, `Delete the integration ${harmless(called)}?`);
   await client.deleteIntegration({ integration_id: id }, { signal: session.signal });
   session.answer({ integration_id: id, deleted: true }, () => undefined);
 }
@@ -183,6 +183,6 @@ async function fileText({ context }: Session, file: string): Promise<string> {
   try {
     return await readFile(path.resolve(context.cwd, file), "utf8");
   } catch (error) {
-    throw new CliFailure(`${file} cannot be read.`, { because: (error as Error).message });
+    throw new CliFailure(`Cannot read ${file}.`, { because: (error as Error).message });
   }
 }

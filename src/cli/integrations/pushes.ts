@@ -15,7 +15,7 @@ interface Options {
   idleHours?: string;
 }
 
-/** Shows what a deployment does with pushes and pull requests; with options, changes it first. */
+/** Shows how a deployment handles pushes and pull requests, after applying the options. */
 export async function pushes(session: Session, [name = ""]: string[], options: Options): Promise<void> {
   const client = await session.client();
   const found = await findDeployment(session, name);
@@ -54,7 +54,7 @@ function previewsOf(text: string): { enabled: boolean; trigger?: "all" | "label"
 
 function isOn(text: string): boolean {
   if (text === "on" || text === "off") return text === "on";
-  throw usageFailure(`"${text}" is neither on nor off.`);
+  throw usageFailure(`"${text}" must be on or off.`);
 }
 
 const listed = (text: string) =>
@@ -70,13 +70,13 @@ function shown({ include_paths, exclude_paths, preview, followed }: GitSettings,
       : `${preview.trigger === "all" ? "every pull request" : `label ${preview.label}`}, ${preview.max_previews} at most, deleted after ${preview.idle_ttl_hours} h without use`;
   const rows = [
     ["Builds pushes", isBuilt ? "yes" : "no"],
-    ["Files that count", include_paths?.join(", ") ?? "all"],
-    ["Files that do not", exclude_paths?.join(", ") ?? "none"],
+    ["Included files", include_paths?.join(", ") ?? "all"],
+    ["Ignored files", exclude_paths?.join(", ") ?? "none"],
     ["Previews", previews],
   ];
   if (followed !== null) {
-    const { ref, commit_sha: commit, looked_at: lookedAt, error } = followed;
-    rows.push(["Branch", `${ref} at ${commit?.slice(0, 12) ?? "no commit"}, looked at ${age(lookedAt)} ago`]);
+    const { ref, commit_sha: commit, looked_at: checkedAt, error } = followed;
+    rows.push(["Branch", `${ref} at ${commit?.slice(0, 12) ?? "no commit"}, checked ${age(checkedAt)} ago`]);
     if (error !== null) rows.push(["Problem", error]);
   }
   return rows.map(([label = "", value = ""]) => `${label.padEnd(18)} ${harmless(value)}`).join("\n");

@@ -8,7 +8,7 @@ import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
 
-/** Writes the installation into a file: whole or not at all. */
+/** Writes the installation into a file, completely or not at all. */
 export async function backUp(session: Session, [given]: string[]): Promise<void> {
   const client = await session.client();
   const moment = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
@@ -22,14 +22,16 @@ export async function backUp(session: Session, [given]: string[]): Promise<void>
     await rm(draft, { force: true });
   }
   const { size } = await stat(file);
-  session.terminal.say("The master key is not in it: keep that apart, without it sealed values stay closed.");
   session.terminal.say(
-    "Nor is what agents keep themselves: state/ in the server's data directory, and their databases.",
+    "The backup does not contain the master key. Store the key separately: encrypted values cannot be read without it.",
+  );
+  session.terminal.say(
+    "It does not contain the data of agents either: state/ in the server's data directory, and their databases.",
   );
   session.answer({ file, bytes: size }, () => harmless(file));
 }
 
-/** Fills the database that the environment names, which nobody has used yet. */
+/** Restores a backup into the empty database from the environment. */
 export async function restore(session: Session, [given = ""]: string[]): Promise<void> {
   const { context, terminal, signal } = session;
   const file = path.resolve(context.cwd, given);
@@ -39,6 +41,6 @@ export async function restore(session: Session, [given = ""]: string[]): Promise
   });
   const { madeAt: made_at, deployments, redeployed } = restored;
   terminal.say(`Restored ${deployments} deployments as of ${made_at}. Start the server: pierhead up`);
-  if (redeployed > 0) terminal.say(`It deploys ${redeployed} of them again, building what is not there any more.`);
+  if (redeployed > 0) terminal.say(`The server redeploys ${redeployed} of them, and rebuilds missing artifacts.`);
   session.answer({ made_at, deployments, redeployed }, () => undefined);
 }

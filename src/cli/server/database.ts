@@ -11,7 +11,7 @@ import type { Session } from "../session.ts";
 import { confirmByName } from "../terminal/prompt.ts";
 import { harmless } from "../terminal/terminal.ts";
 
-/** Writes the PostgreSQL database of a deployment into a file. */
+/** Backs up the PostgreSQL database of a deployment into a file. */
 export async function databaseBackup(session: Session, [name = "", given]: string[]): Promise<void> {
   const deployment = await findDeployment(session, name);
   const moment = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, "");
@@ -19,11 +19,13 @@ export async function databaseBackup(session: Session, [name = "", given]: strin
     session.context.cwd,
     given ?? `${deployment.name.replaceAll(/[^\w.-]+/g, "-")}-${moment}.dump`,
   );
-  await told(withPrograms(session, deployment.id, (programs, name) => backUpDatabase({ programs, name, file })));
+  await explainErrors(
+    withPrograms(session, deployment.id, (programs, name) => backUpDatabase({ programs, name, file })),
+  );
   session.answer({ deployment_id: deployment.id, file }, () => harmless(file));
 }
 
-/** Gives the PostgreSQL database of a deployment what a file says. */
+/** Restores the PostgreSQL database of a deployment from a file. */
 export async function databaseRestore(
   session: Session,
   [name = "", given = ""]: string[],
@@ -31,13 +33,15 @@ export async function databaseRestore(
 ): Promise<void> {
   const deployment = await findDeployment(session, name);
   const file = path.resolve(session.context.cwd, given);
-  session.terminal.say(`What ${deployment.name} keeps in its database is replaced by what ${file} says.`);
-  if (!yes) await confirmByName(session, "Type its name to go on:", deployment.name);
-  await told(withPrograms(session, deployment.id, (programs, name) => restoreDatabase({ programs, name, file })));
+  session.terminal.say(`The restore replaces the content of the database of ${deployment.name} with ${file}.`);
+  if (!yes) await confirmByName(session, "Type the name of the deployment to continue:", deployment.name);
+  await explainErrors(
+    withPrograms(session, deployment.id, (programs, name) => restoreDatabase({ programs, name, file })),
+  );
   session.answer({ deployment_id: deployment.id, file }, () => undefined);
 }
 
-/** In the container that it is in, where the engine has one; else on the server that the operator names. */
+/** Runs the programs in the container of the database if there is one, otherwise against the server from the environment. */
 async function withPrograms(
   { context, signal }: Session,
   deploymentId: string,
@@ -47,21 +51,22 @@ async function withPrograms(
   const { env } = context;
   const isInEngine = env["PIERHEAD_AGENT_DATABASES"] === "containers";
   const host = env["DOCKER_HOST"] || "unix:///var/run/docker.sock";
-  await using room = isInEngine ? await ServiceContainer.find(host, postgresContainerOf(name), signal) : undefined;
-  // Awaited: the room is left when this function ends.
-  if (room !== undefined) return await act(containerPrograms(room, name), name);
+  await using container = isInEngine ? await ServiceContainer.find(host, postgresContainerOf(name), signal) : undefined;
+  // Awaited here, because the container is released when this function ends.
+  if (container !== undefined) return await act(containerPrograms(container, name), name);
   const adminUrl = env["PIERHEAD_AGENT_POSTGRES_URL"];
   if (adminUrl) return act(localPrograms({ adminUrl, name, env, signal }), name);
-  if (isInEngine) throw new CliFailure(`The container engine at ${host} runs no database of this deployment.`);
+  if (isInEngine) throw new CliFailure(`The container engine at ${host} has no database container of this deployment.`);
   throw new CliFailure("PIERHEAD_AGENT_POSTGRES_URL is not set.", {
     hints: [
-      "It names the server that databases of deployments are on, as for the server: an operator has it.",
-      "Where they are in containers, set PIERHEAD_AGENT_DATABASES=containers on the machine of the engine.",
+      "Set it to the PostgreSQL server with the agents' databases, as in the server's own configuration.",
+      "For databases in containers, set PIERHEAD_AGENT_DATABASES=containers on the machine with the container engine.",
     ],
   });
 }
 
-async function told(work: Promise<void>): Promise<void> {
+/** Converts known errors to failures with their message. */
+async function explainErrors(work: Promise<void>): Promise<void> {
   await work.catch((error: unknown) => {
     if (error instanceof DatabaseServerError || error instanceof EngineUnreachable) throw new CliFailure(error.message);
     throw error;

@@ -21,17 +21,20 @@ export interface InstallListenerOptions {
   ingressClass?: string;
 }
 
-/** Prints the objects of a listener for a cluster, without Helm. Nothing is sent anywhere but a token to be exchanged. */
+/** Prints the Kubernetes objects of a listener, without Helm. Sends nothing except for an enrollment token to exchange. */
 export async function installListener(session: Session, _: string[], options: InstallListenerOptions): Promise<void> {
   const url = session.options.url ?? session.context.env.PIERHEAD_URL;
-  if (options.print !== true) throw usageFailure("Give --print, and pipe what it prints into kubectl apply -f -");
+  if (options.print !== true) throw usageFailure("Use --print, and pipe the output into kubectl apply -f -");
   if (url === undefined || !/^https?:\/\//.test(url))
-    throw usageFailure("Give the control plane's address with --url.");
-  const replicas = parseWhole(options.replicas); // before a token is spent, which is good once
+    throw usageFailure("Set the address of the control plane with --url.");
+  const replicas = parseWhole(options.replicas); // validated before the single-use token is spent
   const listenerKey = await keyOf(session, url, options);
   const version = clientVersion();
   const items = installManifests({
-    ...{ name: options.name, namespace: options.namespace, version, controlPlaneUrl: url },
+    name: options.name,
+    namespace: options.namespace,
+    version,
+    controlPlaneUrl: url,
     namespaces: (options.agents ?? options.namespace).split(",").map((one) => one.trim()),
     listenerKey,
     image: options.image ?? `pierhead:${version}`,
@@ -47,7 +50,9 @@ export async function installListener(session: Session, _: string[], options: In
 async function keyOf(session: Session, url: string, { keyFile, tokenFile }: InstallListenerOptions): Promise<string> {
   const [file] = [keyFile, tokenFile].filter((one) => one !== undefined);
   if (file === undefined || (keyFile !== undefined && tokenFile !== undefined)) {
-    throw usageFailure("Give the listener's key with --key-file FILE, or a token with --token-file FILE; - is stdin.");
+    throw usageFailure(
+      "Give either the listener's key with --key-file FILE or a token with --token-file FILE. FILE - is stdin.",
+    );
   }
   const secret = (await (file === "-" ? readStdin(session.context) : readFile(file, "utf8"))).trim();
   if (keyFile !== undefined) return secret;
@@ -55,8 +60,8 @@ async function keyOf(session: Session, url: string, { keyFile, tokenFile }: Inst
     return (await enroll(httpSend(url, secret), session.signal)).listener_key;
   } catch (error) {
     const isRefused = error instanceof CallRefused && error.status === 401;
-    const next = isRefused ? "A token is good for a day, and once: ask for another one." : "";
-    throw new CliFailure("The token was not exchanged for a key.", {
+    const next = isRefused ? "A token is valid for one day and one use. Request a new one." : "";
+    throw new CliFailure("Could not exchange the token for a key.", {
       because: `${(error as Error).message} ${next}`.trim(),
     });
   }

@@ -6,7 +6,7 @@ export interface ListenerOptions {
   compute?: string;
 }
 
-/** Runs a data plane in this process until Ctrl-C or a termination signal. Its agents go on. */
+/** Runs a data plane in this process until Ctrl-C or a termination signal. Its agents keep running. */
 export async function runListener(session: Session, _: string[], options: ListenerOptions): Promise<void> {
   const { terminal, context, signal, options: globals } = session;
   const environment = {
@@ -20,7 +20,7 @@ export async function runListener(session: Session, _: string[], options: Listen
     throw new CliFailure("The listener did not start.", { because: error.message });
   });
   session.answer({ url: listener.url, pid: process.pid }, () => listener.url);
-  terminal.say("The listener runs. Stop with Ctrl-C; agents go on.");
+  terminal.say("The listener is running. Stop it with Ctrl-C. Agents keep running.");
   if (!signal.aborted) {
     await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   }

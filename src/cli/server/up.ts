@@ -31,10 +31,10 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
     () => server.url,
   );
   terminal.say(
-    `${terminal.paintErr("green", "Ready")} in ${duration(performance.now() - startedAt)}. Stop with Ctrl-C; agents ${options.stopAgentsOnExit ? "stop too" : "go on"}.`,
+    `${terminal.paintErr("green", "Ready")} in ${duration(performance.now() - startedAt)}. Stop with Ctrl-C. Agents ${options.stopAgentsOnExit ? "stop too" : "keep running"}.`,
   );
   terminal.say(`  Console   ${server.url}`);
-  terminal.say(`  Key       in ${credentialsFile}; commands on this machine use it\n  Next      pierhead deploy DIR`);
+  terminal.say(`  Key       in ${credentialsFile}, used by commands on this machine\n  Next      pierhead deploy DIR`);
   if ((environment.PIERHEAD_COMPUTE ?? "process") === "process") {
     terminal.say(
       terminal.paintErr("yellow", "  Agents run as processes of this user: deploy only code that you trust."),
@@ -46,16 +46,16 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
   terminal.say("Stopped.");
 }
 
-/** Flags become what the server reads: one place decides what a setting means. */
+/** Converts the flags to environment variables, so that only the server interprets settings. */
 function environmentOf({ context, options }: Session, { port, host, compute }: UpOptions): Environment {
-  const isTalkingToPerson = context.stderr.isTTY === true && !context.env.PIERHEAD_LOG_LEVEL;
+  const isInteractive = context.stderr.isTTY === true && !context.env.PIERHEAD_LOG_LEVEL;
   return {
     ...context.env,
     PIERHEAD_DATA_DIR: findDataDir(options, context),
     ...(port === undefined ? {} : { PORT: port }),
     ...(host === undefined ? {} : { HOST: host }),
     ...(compute === undefined ? {} : { PIERHEAD_COMPUTE: compute }),
-    ...(isTalkingToPerson ? { PIERHEAD_LOG_LEVEL: "warn" } : {}),
+    ...(isInteractive ? { PIERHEAD_LOG_LEVEL: "warn" } : {}),
   };
 }
 

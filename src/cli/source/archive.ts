@@ -7,17 +7,17 @@ import { pipeline } from "node:stream/promises";
 import { create } from "tar";
 
 export interface Archive extends AsyncDisposable {
-  /** Read from disk while it is sent. */
+  /** Streamed from disk during the upload. */
   blob: Blob;
   sizeBytes: number;
   sha256: string;
 }
 
 /**
- * Packs files into a gzip tar that holds regular files only. The same files give the same bytes, whatever their times,
- * owners and umask, so that the server finds the artifact of an unchanged source and builds nothing.
+ * Packs files into a gzip tar that holds regular files only. Equal files give equal bytes, regardless of times, owners and umask, so
+ * that the server reuses the artifact of an unchanged source instead of building it.
  *
- * @param files Relative to `root`, with `/`, in the order they shall have.
+ * @param files Relative to `root`, with `/`, in the order of the archive.
  */
 export async function packArchive(root: string, files: readonly string[], signal: AbortSignal): Promise<Archive> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-source-"));
@@ -25,7 +25,7 @@ export async function packArchive(root: string, files: readonly string[], signal
   try {
     const file = path.join(directory, "source.tar.gz");
     signal.throwIfAborted();
-    // A leading "./" keeps a name that begins with "@" from being read as the name of an archive.
+    // tar would treat a name with a leading "@" as the name of an archive, so "./" is added.
     const names = files.map((name) => (name.startsWith("@") ? `./${name}` : name));
     await create({ file, cwd: root, ...deterministic }, names);
     signal.throwIfAborted();
@@ -39,7 +39,7 @@ export async function packArchive(root: string, files: readonly string[], signal
   }
 }
 
-/** Two names of one file are two files to us. */
+/** Disables the detection of hard links, so that each name is packed as a file of its own. */
 class NoLinks extends Map<never, string> {
   override set(): this {
     return this;
@@ -48,15 +48,15 @@ class NoLinks extends Map<never, string> {
 
 const deterministic = {
   gzip: { level: 6 },
-  /** No owners, no access times, no operating system in the gzip header. */
+  /** Omits owners, access times, and the operating system in the gzip header. */
   portable: true,
   mtime: new Date(0),
   noDirRecurse: true,
-  /** The list has only links that lead to files inside. */
+  /** Safe, because the list contains only links to files inside the root. */
   follow: true,
   strict: true,
   linkCache: new NoLinks(),
-  /** May it be executed? All else about permissions is this machine's. */
+  /** Keeps only the executable bit, because other permissions depend on this machine. */
   onWriteEntry: ({ stat }: { stat?: Stats | undefined }) => {
     if (stat !== undefined) stat.mode = (stat.mode & ~0o7777) | (stat.mode & 0o100 ? 0o755 : 0o644);
   },

@@ -4,12 +4,12 @@ import type { Environment } from "../context.ts";
 import { usageFailure } from "../failure.ts";
 import { harmless } from "../terminal/terminal.ts";
 
-/** `https://...`, `ssh://...`, `file:///...`, `git@host:owner/repository`. */
+/** Returns whether the text is a git URL: `https://...`, `ssh://...`, `file:///...`, `git@host:owner/repository`. */
 export function isGitUrl(source: string): boolean {
   return /^(https?|ssh|git|file):\/\//.test(source) || /^[\w.-]+@[\w.-]+:[^\\]/.test(source);
 }
 
-/** `https://host/owner/hello-agent.git` -> `hello-agent`. */
+/** Returns the repository name: `https://host/owner/hello-agent.git` gives `hello-agent`. */
 export function repositoryName(url: string): string {
   return (
     url
@@ -20,31 +20,31 @@ export function repositoryName(url: string): string {
   );
 }
 
-const lookTimeoutMs = 20_000;
+const gitTimeoutMs = 20_000;
 
 /**
- * The branch that HEAD of a repository names. Asked from here, with this user's git and credentials.
- * @throws CliFailure that asks for `--ref` when git cannot tell.
+ * Returns the default branch of a repository, by a local call of git with the credentials of this user.
+ * @throws CliFailure with a hint to use `--ref` if git cannot find the branch.
  */
 export async function findDefaultBranch(url: string, environment: Environment, signal: AbortSignal): Promise<string> {
-  let said = "";
+  let gitError = "";
   try {
     const args = ["-c", "protocol.ext.allow=never", "ls-remote", "--symref", "--", url, "HEAD"];
-    // A question for a password would stand between the steps, and wait for ever in CI.
+    // A password prompt would disturb the output, and block in CI without end.
     const env = { ...environment, GIT_TERMINAL_PROMPT: "0" };
-    const { stdout } = await promisify(execFile)("git", args, { signal, timeout: lookTimeoutMs, env });
+    const { stdout } = await promisify(execFile)("git", args, { signal, timeout: gitTimeoutMs, env });
     const branch = /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(stdout)?.[1];
     if (branch !== undefined) return branch;
   } catch (error) {
     signal.throwIfAborted();
     const { stderr = "" } = error as { stderr?: string };
-    said = stderr.trim().split("\n")[0]?.replaceAll(url, withoutUser(url)) ?? "";
+    gitError = stderr.trim().split("\n")[0]?.replaceAll(url, withoutUser(url)) ?? "";
   }
-  const because = said === "" ? "" : ` git says: ${harmless(said)}`;
-  throw usageFailure(`The default branch of ${withoutUser(url)} is not known here.${because}`, "Name one: --ref main");
+  const because = gitError === "" ? "" : ` git says: ${harmless(gitError)}`;
+  throw usageFailure(`Cannot find the default branch of ${withoutUser(url)}.${because}`, "Set a branch: --ref main");
 }
 
-/** A URL without what might be a token. */
+/** Removes the user part of a URL, which may be a token. */
 export function withoutUser(url: string): string {
   return url.replace(/^(\w+:\/\/)[^/@]*@/, "$1");
 }

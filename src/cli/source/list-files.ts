@@ -6,46 +6,47 @@ import { promisify } from "node:util";
 import { createIgnoreRules, type IgnoreRules } from "../../domain/ignore-rules.ts";
 import type { Environment } from "../context.ts";
 
+/** Files of a source. */
 export interface FileList {
   /** Regular files, relative to the root with `/`, in byte order. */
   files: string[];
   sizeBytes: number;
-  /** What a person might miss: `.env`, links that lead out. */
+  /** Excluded files that a user may expect: `.env`, links to files outside of the root. */
   leftOut: string[];
-  /** Git said what belongs; otherwise the directory was walked. */
+  /** Whether git listed the files. Otherwise the directory was walked. */
   fromGit: boolean;
 }
 
-/** Never part of a source: made by tools, or the history itself (the same list as other clients of this API). */
+/** Directories that are never packed: output of tools, and the git history. Other clients of this API use the same list. */
 const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modules", ".tox", ".mypy_cache"]);
 
 /**
- * What belongs to the source in a directory. In a git repository: tracked and new files that git does not ignore. Else
- * all files but those that .gitignore names. In both, minus .dockerignore, tool directories, and untracked `.env` files,
- * whose place is `--env-from`: an archive is not sealed.
+ * Lists the source files in a directory. In a git repository these are the tracked files and the new files that git does not ignore.
+ * Elsewhere these are all files that .gitignore does not exclude. Both lists omit files that .dockerignore excludes, tool directories,
+ * and untracked `.env` files, because archives are not encrypted. Variables are sent with `--env-from`.
  *
- * @param options.buildFiles What the build itself reads, which stays whatever .dockerignore says: that is about images alone, and
- *   names the Dockerfile in many projects.
+ * @param options.buildFiles Files that the build reads. They are packed even if .dockerignore excludes them, because it applies only to
+ *   images and names the Dockerfile in many projects.
  */
 export async function listFiles(
   root: string,
   signal: AbortSignal,
   { environment, buildFiles = [] }: { environment?: Environment | undefined; buildFiles?: readonly string[] } = {},
 ): Promise<FileList> {
-  const ofImages = createIgnoreRules();
-  await readRules(ofImages, root, "", ".dockerignore");
+  const dockerRules = createIgnoreRules();
+  await readRules(dockerRules, root, "", ".dockerignore");
   const git = await gitFiles(root, signal, environment);
   const isSkipped = (directory: string) =>
-    ofImages.ignoresAllBelow(directory) && !buildFiles.some((file) => file.startsWith(`${directory}/`));
+    dockerRules.ignoresAllBelow(directory) && !buildFiles.some((file) => file.startsWith(`${directory}/`));
   const candidates = git?.files ?? (await walk(root, isSkipped, signal));
   const kept: string[] = [];
   const leftOut: string[] = [];
   let sizeBytes = 0;
   for (const file of candidates) {
     if (isNeverPacked(file)) continue;
-    if (ofImages.ignoresBelow(file, false) && !buildFiles.includes(file)) continue;
+    if (dockerRules.ignoresBelow(file, false) && !buildFiles.includes(file)) continue;
     const found = await findFile(root, file);
-    if (found === "gone" && !isGarbled(file)) continue;
+    if (found === "gone" && !isInvalidUtf8(file)) continue;
     if (found === "gone" || found === "unusable" || (isEnvFile(file) && !git?.tracked.has(file))) leftOut.push(file);
     else {
       kept.push(file);
@@ -57,20 +58,23 @@ export async function listFiles(
 
 const run = promisify(execFile);
 
-/** A hook is told of its repository by these. With them git takes any directory for the whole of it, and reads no rules above. */
-const ofHooks = ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"];
+/**
+ * Variables that git sets for hooks. With them git treats any directory as the root of the repository and ignores the rules of
+ * parent directories.
+ */
+const hookVariables = ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX"];
 
-/** Undefined where git is missing, or knows nothing of this directory. */
+/** Returns the files from git, or undefined if git is missing or the directory belongs to no repository. */
 async function gitFiles(
   root: string,
   signal: AbortSignal,
   environment: Environment | undefined,
 ): Promise<{ files: string[]; tracked: Set<string> } | undefined> {
-  const env = environment && { ...environment, ...Object.fromEntries(ofHooks.map((name) => [name, undefined])) };
+  const env = environment && { ...environment, ...Object.fromEntries(hookVariables.map((name) => [name, undefined])) };
   const list = async (...args: string[]) => {
     const command = ["-c", "core.fsmonitor=false", "-C", root, "ls-files", "-z", ...args];
     const { stdout } = await run("git", command, { maxBuffer: 256 * 1024 * 1024, signal, env });
-    // In a submodule that was not checked out, git names that directory itself.
+    // In a submodule that is not checked out, git lists the directory itself.
     return stdout.split("\0").filter((file) => file !== "" && file !== "./");
   };
   try {
@@ -89,7 +93,7 @@ async function gitFiles(
   }
 }
 
-/** Git names a submodule, or a repository inside, by its directory alone. */
+/** Returns the files of a submodule or nested repository, which git lists only as a directory. */
 async function withNested(
   root: string,
   file: string,
@@ -101,7 +105,7 @@ async function withNested(
   if (!isDirectory) return [file];
   if (isNeverPacked(directory)) return [];
   const nested = await listFiles(path.join(root, directory), signal, { environment });
-  // One without files is most likely a submodule that was not checked out: it is told of as what stays out.
+  // An empty one is most likely a submodule that is not checked out, so it is reported as left out.
   return nested.files.length === 0 ? [directory] : nested.files.map((inner) => `${directory}/${inner}`);
 }
 
@@ -122,10 +126,10 @@ async function walk(root: string, isSkipped: (directory: string) => boolean, sig
   return files;
 }
 
-/** Of a name that is no UTF-8 nothing is known but that it is there: nothing has what is left of it. */
-const isGarbled = (file: string) => file.includes("\uFFFD");
+/** Node replaces invalid UTF-8 in a name, and no file has the resulting name. */
+const isInvalidUtf8 = (file: string) => file.includes("\uFFFD");
 
-const isLeaf = (entry: Dirent) => entry.isFile() || entry.isSymbolicLink() || isGarbled(entry.name);
+const isLeaf = (entry: Dirent) => entry.isFile() || entry.isSymbolicLink() || isInvalidUtf8(entry.name);
 
 async function readRules(rules: IgnoreRules, root: string, directory: string, name: ".gitignore" | ".dockerignore") {
   const text = await readFile(path.join(root, directory, name), "utf8").catch(() => "");
@@ -134,12 +138,12 @@ async function readRules(rules: IgnoreRules, root: string, directory: string, na
 
 const isNeverPacked = (file: string) => file.split("/").some((part) => neverPacked.has(part));
 
-/** `.env`, `.env.local`, `.env.production`; not the examples that people commit. */
+/** Matches `.env`, `.env.local` and `.env.production`, but not example files, which are meant to be committed. */
 function isEnvFile(file: string): boolean {
   return /(^|\/)\.env(\.(?!example|sample|template|dist|defaults)[\w-]+)*$/.test(file);
 }
 
-/** Links are packed as the file they mean, as long as that lies inside: archives of this API hold no links. */
+/** Resolves a link to its target if that is inside the root, because archives of this API contain no links. */
 async function findFile(root: string, file: string): Promise<Stats | "gone" | "unusable"> {
   const full = path.join(root, file);
   const own = await lstat(full).catch(() => undefined);

@@ -3,23 +3,23 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { CliFailure, usageFailure } from "../failure.ts";
 
-/** An agent server's source on this machine. */
+/** Source of an agent server on this machine. */
 export interface Project {
-  /** What is packed: the directory, or the common ancestor of it and the local packages it depends on. */
+  /** Directory to pack: the project, or its common ancestor with the local packages that it depends on. */
   root: string;
   /** Config file relative to `root`, with `/`. */
   configPath: string;
-  /** The config, what it names to build by, and what that leaves out of an image; relative to `root`. */
+  /** Config file, Dockerfile and .dockerignore, relative to `root`. */
   buildFiles: string[];
   name: string;
-  /** `.env` beside the config, if there is one. */
+  /** `.env` next to the config, if it exists. */
   envFile: string | undefined;
 }
 
-/** In this order. */
+/** In order of precedence. */
 const configNames = ["langgraph.json", "pierhead.json"];
 
-/** @throws CliFailure when there is no config, or it is no JSON object. */
+/** Finds the project of a directory. @throws CliFailure if the config is missing or not a JSON object. */
 export async function findProject(directory: string, configOption: string | undefined): Promise<Project> {
   const config = path.resolve(directory, configOption ?? (await findConfigName(directory)));
   const content = await readConfig(config, directory);
@@ -41,7 +41,7 @@ export async function findProject(directory: string, configOption: string | unde
   };
 }
 
-/** Lower-case letters, digits and hyphens, as every client of this API accepts; `agent` when nothing is left. */
+/** Returns a valid deployment name: lowercase letters, digits and hyphens, or `agent` if nothing remains. */
 export function nameFrom(text: string): string {
   const name = text
     .toLowerCase()
@@ -55,8 +55,8 @@ async function findConfigName(directory: string): Promise<string> {
   for (const name of configNames) if (await isFile(path.join(directory, name))) return name;
   throw new CliFailure(`There is no ${configNames.join(" or ")} in ${directory}.`, {
     hints: [
-      "Name the file if it lies deeper:  pierhead deploy DIR --config path/langgraph.json",
-      "Any server that answers GET /ok:  write a pierhead.json with its start command",
+      "In a subdirectory:  pierhead deploy DIR --config path/langgraph.json",
+      "For any server that answers GET /ok, write a pierhead.json with its start command",
     ],
   });
 }
@@ -74,7 +74,7 @@ async function readConfig(config: string, directory: string): Promise<Record<str
   }
 }
 
-/** Paths in `dependencies` and `source.root` of a langgraph.json: packages that lie beside the project. */
+/** Returns the local paths in `dependencies` and `source.root` of a langgraph.json. */
 function localDependencies(content: Record<string, unknown>): string[] {
   const dependencies: unknown[] = Array.isArray(content["dependencies"]) ? content["dependencies"] : [];
   const source = content["source"] as { root?: unknown } | undefined;
@@ -88,22 +88,25 @@ function commonAncestor(a: string, b: string): string {
 }
 
 /**
- * One `..` too many in a path takes what nobody means to send: keys and settings of the user, or the whole disk. A repository
- * knows what belongs to it, also where the home directory is one, as on many build machines.
+ * Refuses to pack the home directory or one of its parents, which a path with one `..` too many would cause. That would send the
+ * user's keys and settings. A git repository is allowed, because git limits the files; on many build machines it is the home directory.
  */
 async function refuseHome(root: string): Promise<void> {
   const below = root.endsWith(path.sep) ? root : root + path.sep;
   if (!`${homedir()}${path.sep}`.startsWith(below) && root !== path.sep) return;
   if ((await stat(path.join(root, ".git")).catch(() => undefined)) !== undefined) return;
-  throw new CliFailure(`All of ${root} would be packed, for that is where the config and what it names lie.`, {
-    hints: [
-      "Look at dependencies and source.root of the config, and at --config",
-      "Put what belongs together into one directory",
-    ],
-  });
+  throw new CliFailure(
+    `All of ${root} would be packed, because it is the common parent directory of the config and its local paths.`,
+    {
+      hints: [
+        "Check dependencies and source.root of the config, and --config",
+        "Move the project and its local packages into one directory",
+      ],
+    },
+  );
 }
 
-/** `name` of the config, of package.json beside it, or the directory's. */
+/** Returns `name` of the config, or of package.json next to it, or the directory name. */
 async function findName(directory: string, content: Record<string, unknown>): Promise<string> {
   const named = typeof content["name"] === "string" ? content["name"] : await packageName(directory);
   return nameFrom(named ?? path.basename(directory));

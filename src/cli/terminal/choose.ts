@@ -3,10 +3,10 @@ import type { Session } from "../session.ts";
 import { harmless } from "./terminal.ts";
 import { columns, nearest } from "./text.ts";
 
-/** The largest page the API gives. */
+/** Maximum page size of the API. */
 const pageSizeMax = 100;
 
-/** Every page of a list. */
+/** Returns the items of all pages of a list. */
 export async function everyPage<T>(
   read: (page: { limit: number; offset: number }) => Promise<{ resources: T[]; offset: number }>,
 ): Promise<T[]> {
@@ -20,9 +20,9 @@ export async function everyPage<T>(
 }
 
 /**
- * The one of that name, id, or unique beginning of an id (four digits at least).
- * @param what it is, for the message: "workspace".
- * @throws CliFailure when there is none, with the names that were perhaps meant, or more than one.
+ * Returns the item with the given name, id, or unique prefix of an id (at least four characters).
+ * @param what Noun for the error message, such as "workspace".
+ * @throws CliFailure without a match, with similar names as hints, or with several matches.
  */
 export function choose<T extends { id: string }>(
   all: readonly T[],
@@ -35,7 +35,7 @@ export function choose<T extends { id: string }>(
   const [one, another] = found;
   if (another !== undefined) {
     const hints = found.slice(0, 5).map((each) => `${each.id}  ${harmless(nameOf(each))}`);
-    throw new CliFailure(`More than one ${what} is called "${wanted}"; give an id.`, { hints });
+    throw new CliFailure(`More than one ${what} matches "${wanted}". Use an id.`, { hints });
   }
   if (one !== undefined) return one;
   const alike = nearest(wanted, all.map(nameOf));
@@ -44,7 +44,7 @@ export function choose<T extends { id: string }>(
   });
 }
 
-/** Rows under a dim head; nothing when there are none. */
+/** Formats rows below a dim header, or returns undefined without rows. */
 export function tableOf(
   { terminal }: Session,
   head: readonly string[],

@@ -1,12 +1,12 @@
-/** What stands for a value nobody should read over a shoulder or in a CI log. */
+/** Replacement for a secret value in terminal output and CI logs. */
 export const mask = "**********";
 
-/** Fields that hold a secret by themselves, wherever they stand. */
+/** Names of fields that hold a secret, at any depth. */
 const secretFields: ReadonlySet<string> = new Set([
   ...["client_secret", "access_token", "refresh_token", "token", "ssh_key"],
 ]);
 
-/** A copy in which secret fields and the value of every entry under `secrets` are masked, however deep. */
+/** Returns a copy with masked secret fields and masked values under `secrets`, at any depth. */
 export function maskSecrets<T>(data: T): T {
   return JSON.parse(
     JSON.stringify(data, (key, value) => {

@@ -2,13 +2,13 @@ import type { CliContext } from "../context.ts";
 import { usageFailure } from "../failure.ts";
 
 /**
- * All that comes on stdin. Ctrl-C ends the wait for it, which would else go on for as long as a person, or the other side
- * of a pipe, keeps it open. What it needs is loaded here: 2 ms of the start of every command.
+ * Reads stdin to its end. Ctrl-C stops the read, which would otherwise wait until the terminal or the pipe is closed. The modules
+ * are imported here, because they would add 2 ms to the start of every command.
  */
 export async function readStdin({ stdin, signal }: Pick<CliContext, "stdin" | "signal">): Promise<string> {
   const [{ addAbortSignal }, { text }] = await Promise.all([import("node:stream"), import("node:stream/consumers")]);
-  // A second reader would be given nothing, which is a value, too.
-  if (stdin.readableEnded) throw usageFailure("stdin was read already: a key or a value comes from it, not both.");
+  // A second read would return an empty string, which is also a valid value.
+  if (stdin.readableEnded) throw usageFailure("stdin was read already. It can supply the key or a value, not both.");
   try {
     return await text(addAbortSignal(signal, stdin));
   } catch (error) {

@@ -1,25 +1,25 @@
 import type { Terminal } from "./terminal.ts";
 import { duration } from "./text.ts";
 
-/** Numbered steps on stderr, each with its time; the running one is drawn over again where the terminal allows it. */
+/** Numbered steps on stderr, each with its duration. The running step is redrawn if the terminal allows it. */
 export interface Steps {
-  /** Ends the running step and begins another; steps in between did not happen. */
+  /** Finishes the running step and begins another. Steps in between are skipped. */
   begin(name: string): void;
-  /** What the running step shows beside its name. */
+  /** Sets the text next to the name of the running step. */
   note(text: string): void;
   finish(): void;
   fail(): void;
-  /** Leaves the running step as it is. */
+  /** Stops without marking the running step as finished or failed. */
   close(): void;
   elapsedMs(): number;
 }
 
-/** Notes are short; the times behind them shall stand in one column. */
+/** Pads notes so that the durations after them form a column. */
 const noteWidth = 28;
 
 const redrawIntervalMs = 200;
 
-/** Where nothing can be drawn over, a long step says that it still runs. */
+/** Without redrawing, a running step prints a line at this interval. */
 const stillRunningMs = 30_000;
 
 export function createSteps(terminal: Terminal, names: readonly string[]): Steps {
@@ -30,12 +30,12 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
 
   const text = (mark: string) => {
     if (running === undefined) return "";
-    const place = `${names.indexOf(running.name) + 1}/${names.length}`;
+    const position = `${names.indexOf(running.name) + 1}/${names.length}`;
     const time = duration(performance.now() - running.startedAt);
-    // A line that wraps cannot be drawn over again.
-    const room = Math.max(0, terminal.width() - place.length - width - time.length - 7);
-    const note = running.note.slice(0, room).padEnd(Math.min(room, noteWidth));
-    return `${mark} ${terminal.paintErr("dim", place)} ${running.name.padEnd(width)}  ${note} ${terminal.paintErr("dim", time)}`;
+    // A line that wraps cannot be redrawn.
+    const available = Math.max(0, terminal.width() - position.length - width - time.length - 7);
+    const note = running.note.slice(0, available).padEnd(Math.min(available, noteWidth));
+    return `${mark} ${terminal.paintErr("dim", position)} ${running.name.padEnd(width)}  ${note} ${terminal.paintErr("dim", time)}`;
   };
   const draw = () => {
     if (running === undefined) return;

@@ -5,20 +5,20 @@ export type Style = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 export type Paint = (style: Style, text: string) => string;
 
 export interface Terminal {
-  /** Data: one line, or several, on stdout. */
+  /** Writes data to stdout, followed by a line break. */
   print(text: string): void;
-  /** Talk: the same on stderr. */
+  /** Writes a message to stderr, followed by a line break. */
   say(text: string): void;
-  /** A line on stderr without an end, until the next one takes its place; only where `isLive`. */
+  /** Writes a temporary line to stderr that the next output replaces. Only if `isLive`. */
   draw(text: string): void;
   erase(): void;
-  /** Columns of stderr; changes while the program runs. */
+  /** Columns of stderr. The value may change while the program runs. */
   width(): number;
   paintOut: Paint;
   paintErr: Paint;
-  /** May a line on stderr be drawn over again? */
+  /** Whether a line on stderr can be redrawn. */
   isLive: boolean;
-  /** Is a person there who can answer a question? */
+  /** Whether a user can answer a prompt. */
   isInteractive: boolean;
 }
 
@@ -31,7 +31,7 @@ const codes: Record<Style, [number, number]> = {
   cyan: [36, 39],
 };
 
-/** Decides once what the two streams can do: NO_COLOR, FORCE_COLOR, CI and TERM=dumb are obeyed. */
+/** Creates the terminal, with capabilities detected once. Respects NO_COLOR, FORCE_COLOR, CI and TERM=dumb. */
 export function createTerminal(
   context: Pick<CliContext, "env" | "stdin" | "stdout" | "stderr">,
   noColor: boolean,
@@ -80,8 +80,8 @@ function isSet(value: string | undefined): boolean {
 }
 
 /**
- * Text that others wrote (log lines, messages, names) without anything that a terminal would obey: no cursor moves, no
- * titles, no links. Tabs and line ends stay.
+ * Removes control sequences (cursor moves, titles, links) from text of other origin, such as log lines, messages and names. Keeps
+ * tabs and line breaks.
  */
 export function harmless(text: string): string {
   return stripVTControlCharacters(text).replace(/[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, (character) =>

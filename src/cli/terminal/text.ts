@@ -1,13 +1,13 @@
 import { usageFailure } from "../failure.ts";
 
-/** `0.4 s`, `12.4 s`, `3 min 05 s`. */
+/** Formats a duration: `0.4 s`, `12.4 s`, `3 min 05 s`. */
 export function duration(ms: number): string {
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1000);
   return `${Math.floor(seconds / 60)} min ${String(seconds % 60).padStart(2, "0")} s`;
 }
 
-/** How long ago, in the largest unit that fits: `3m`, `5h`, `12d`. */
+/** Formats the age of a timestamp in the largest unit that fits: `3m`, `5h`, `12d`. */
 export function age(timestamp: string, now: number = Date.now()): string {
   const seconds = Math.max(0, Math.round((now - Date.parse(timestamp)) / 1000));
   if (seconds < 60) return `${seconds}s`;
@@ -23,23 +23,23 @@ export function size(bytes: number): string {
   return `${(bytes / 1024 / 1024 / 1024).toFixed(1)} GiB`;
 }
 
-/** The first block of a uuid: what people read and type. */
+/** Returns the first block of a UUID, which users read and type. */
 export const shortId = (id: string) => id.slice(0, 8);
 
 export const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
 const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** `90`, `90s`, `10m`, `2h`, `1d`; a bare number is seconds. */
+/** Parses `90`, `90s`, `10m`, `2h` or `1d` into milliseconds. A number without a unit is in seconds. */
 export function parseDuration(text: string): number {
   const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)?$/.exec(text);
-  if (match === null) throw usageFailure(`"${text}" is not a length of time.`, "Examples: 90s, 10m, 2h");
+  if (match === null) throw usageFailure(`"${text}" is not a duration.`, "Examples: 90s, 10m, 2h");
   return Number(match[1]) * unitMs[(match[2] ?? "s") as keyof typeof unitMs];
 }
 
 /**
- * A moment as the API takes it: an ISO 8601 timestamp, or a length of time ago. One that names no zone is UTC, as those that
- * logs and events show, wherever it is typed.
+ * Parses an ISO 8601 timestamp or an age into a timestamp for the API. A timestamp without a zone is in UTC, like those in logs and
+ * events, on every machine.
  */
 export function parseMoment(text: string, now: number = Date.now()): string {
   const [, day, time, zone = "Z"] = /^(\d{4}-\d{2}-\d{2})(?:[T ]([\d:.]+)(Z|[+-]\d{2}:?\d{2})?)?$/i.exec(text) ?? [];
@@ -52,7 +52,7 @@ export function parseWhole(text: string): number {
   return Number(text);
 }
 
-/** Columns padded to their widest cell; the last one is left as long as it is. */
+/** Pads each column to its widest cell, except for the last one. */
 export function columns(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
   return rows
@@ -65,7 +65,7 @@ export function columns(rows: readonly (readonly string[])[]): string {
     .join("\n");
 }
 
-/** The candidates that are at most a third of the word away, nearest first. */
+/** Returns up to three candidates within an edit distance of a third of the word, nearest first. */
 export function nearest(word: string, candidates: readonly string[]): string[] {
   const most = Math.max(1, Math.floor(word.length / 3));
   return candidates
@@ -76,7 +76,7 @@ export function nearest(word: string, candidates: readonly string[]): string[] {
     .map(({ candidate }) => candidate);
 }
 
-/** Insertions, deletions and replacements that turn one word into the other (Levenshtein). */
+/** Returns the Levenshtein distance of two words. */
 function editDistance(a: string, b: string): number {
   let above = Array.from({ length: b.length + 1 }, (_, index) => index);
   for (const [row, letter] of [...a].entries()) {

@@ -6,7 +6,7 @@ import { readStdin } from "../terminal/stdin.ts";
 
 const verbs = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 
-/** One call as it is, with the key: what the server answers goes to stdout, secrets included. */
+/** Makes one API call with the key and prints the response to stdout unchanged, including secrets. */
 export async function api(
   session: Session,
   [verb = "", target = ""]: string[],
@@ -15,7 +15,7 @@ export async function api(
   if (!verbs.includes(verb.toUpperCase())) throw usageFailure(`"${verb}" is not one of ${verbs.join(", ")}.`);
   const { url } = await session.connection();
   if (/^[a-z]+:\/\//i.test(target) && !target.startsWith(`${url}/`)) {
-    throw usageFailure(`The key is only for ${url}.`, "Give a path: pierhead api GET /v2/deployments");
+    throw usageFailure(`The key may only be sent to ${url}.`, "Use a path: pierhead api GET /v2/deployments");
   }
   const client = await session.client();
   const body = options.data === undefined ? undefined : await readBody(session, options.data);
@@ -25,7 +25,7 @@ export async function api(
   session.answer(answer ?? null, () => (answer === undefined ? undefined : JSON.stringify(answer, null, 2)));
 }
 
-/** JSON as it stands, `@file`, or `-` for stdin. */
+/** Parses a body: JSON text, `@file`, or `-` for stdin. */
 async function readBody({ context }: Session, data: string): Promise<unknown> {
   let content = data;
   try {

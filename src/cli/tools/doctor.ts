@@ -15,7 +15,7 @@ interface Check {
   name: string;
   status: "ok" | "warning" | "failed";
   found: string;
-  /** What to do; null when nothing needs doing. */
+  /** What to do; null if there is no problem. */
   fix: string | null;
 }
 
@@ -25,7 +25,7 @@ const ok = (found: string): Finding => ({ status: "ok", found, fix: null });
 const warning = (found: string, fix: string): Finding => ({ status: "warning", found, fix });
 const failed = (found: string, fix: string): Finding => ({ status: "failed", found, fix });
 
-/** What it looks at, in this order; docs/guides/operations.md has a row for each. */
+/** Names of the checks, in order. docs/guides/operations.md has a row for each. */
 export const doctorChecks = [
   "Node",
   "git",
@@ -40,12 +40,12 @@ export const doctorChecks = [
   "compute of up",
 ] as const;
 
-/** Looks at this machine and at the server, and says what to do about what is wrong. */
+/** Checks this machine and the server, and prints a fix for each problem. */
 export async function doctor(session: Session): Promise<void> {
   const connection = await session.connection();
   const client = await session.client();
   const server = await askServer(client, connection.url, session.signal);
-  const looks: Record<(typeof doctorChecks)[number], () => Promise<Finding> | Finding> = {
+  const inspections: Record<(typeof doctorChecks)[number], () => Promise<Finding> | Finding> = {
     Node: checkNode,
     git: checkGit,
     Python: checkPython,
@@ -61,7 +61,7 @@ export async function doctor(session: Session): Promise<void> {
   const checks: Check[] = [];
   for (const name of doctorChecks) {
     const finding = await Promise.resolve()
-      .then(looks[name])
+      .then(inspections[name])
       .catch((error: Error) => failed(error.message, "Run with --verbose and report this."));
     checks.push({ name, ...finding });
   }
@@ -115,7 +115,7 @@ async function askServer(client: Client, url: string, signal: AbortSignal): Prom
   return answer;
 }
 
-/** HTTP's own clock has whole seconds, which is fine enough. */
+/** Reads the Date header, whose resolution of one second is sufficient. */
 async function askClock(url: string, signal: AbortSignal): Promise<number | null> {
   const response = await fetch(`${url}/ok`, { signal: AbortSignal.any([signal, AbortSignal.timeout(askTimeoutMs)]) });
   await response.body?.cancel();
@@ -128,7 +128,7 @@ function checkNode(): Finding {
   return ok(node); // main.ts refuses older ones before any command runs
 }
 
-/** Only agents in Python need it; with uv a build brings the Python it wants. */
+/** Python is only needed for agents in Python. With uv, a build installs its own Python version. */
 async function checkPython(): Promise<Finding> {
   const run = promisify(execFile);
   const script = "import sys, venv, ensurepip; print('%d.%d.%d' % sys.version_info[:3])";
@@ -152,20 +152,23 @@ async function checkGit(): Promise<Finding> {
     const { stdout } = await promisify(execFile)("git", ["--version"]);
     const found = /\d+\.\d+(\.\d+)?/.exec(stdout)?.[0] ?? "unknown";
     const [major = 0, minor = 0] = found.split(".").map(Number);
-    // Partial fetches of one commit, which builds use, work since 2.20.
+    // Builds fetch a single commit partially, which works since 2.20.
     return major > 2 || (major === 2 && minor >= 20) ? ok(found) : warning(found, "Install git 2.20 or newer.");
   } catch {
-    return warning("not found", "Install git: sources from repositories need it.");
+    return warning("not found", "Install git, which is required for sources from repositories.");
   }
 }
 
 async function checkDataDir({ dataDir }: Connection): Promise<Finding> {
   const found = await stat(dataDir).catch(() => undefined);
-  if (found === undefined) return ok(`${dataDir} (made at the first start)`);
+  if (found === undefined) return ok(`${dataDir} (will be created by the first start)`);
   try {
     await access(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch {
-    return failed(`${dataDir} is not writable`, `Give it to this user, or choose another: --data-dir DIR`);
+    return failed(
+      `${dataDir} is not writable`,
+      `Make it writable for this user, or choose another directory: --data-dir DIR`,
+    );
   }
   const credentials = await stat(path.join(dataDir, "credentials.json")).catch(() => undefined);
   if (credentials !== undefined && (credentials.mode & 0o077) !== 0 && process.platform !== "win32") {
@@ -174,10 +177,10 @@ async function checkDataDir({ dataDir }: Connection): Promise<Finding> {
   return ok(dataDir);
 }
 
-/** One agent with its dependencies is 150 MiB, a build cache grows to a few of these. */
+/** One agent with its dependencies takes 150 MiB, and a build cache grows to a multiple of that. */
 const diskFreeMinBytes = 2 * 1024 * 1024 * 1024;
 
-/** The smallest agent and a segment of the database's log do not fit into less. */
+/** Below this, neither the smallest agent nor a segment of the database log fits. */
 const diskFullBytes = 64 * 1024 * 1024;
 
 async function checkDisk({ dataDir }: Connection): Promise<Finding> {
@@ -188,7 +191,7 @@ async function checkDisk({ dataDir }: Connection): Promise<Finding> {
   if (bavail * bsize < diskFullBytes) {
     return failed(
       `${free} in ${dataDir}: it is full`,
-      "Free some space; the server goes on by itself, without a restart.",
+      "Free some space. The server recovers automatically, without a restart.",
     );
   }
   return bavail * bsize >= diskFreeMinBytes ? ok(free) : warning(free, "Free some space: builds need about 2 GiB.");
@@ -197,17 +200,20 @@ async function checkDisk({ dataDir }: Connection): Promise<Finding> {
 function checkServer({ url, urlFrom }: Connection, server: ServerAnswer): Finding {
   const where = `${url} (from ${urlFrom})`;
   if (!server.isThere)
-    return failed(`${where}: ${server.problem}`, "Start one: pierhead up. Another address: --url, or PIERHEAD_URL");
+    return failed(
+      `${where}: ${server.problem}`,
+      "Start a server: pierhead up. Or set its address: --url, or PIERHEAD_URL",
+    );
   if (!server.isReady)
-    return failed(`${where} is not ready: ${server.waitingFor}`, "Wait a moment; its log says what it waits for.");
+    return failed(`${where} is not ready: ${server.waitingFor}`, "Wait, and check the server's log for the reason.");
   return ok(where);
 }
 
-/** Only of interest when no server answers there: is the port free for one? */
+/** Checks whether the port is free, if no server answers there. */
 async function checkPort({ url }: Connection, server: ServerAnswer): Promise<Finding> {
   const { hostname, port, protocol } = new URL(url);
   const number = Number(port || (protocol === "https:" ? 443 : 80));
-  if (server.isThere) return ok(`${number}, taken by this server`);
+  if (server.isThere) return ok(`${number}, in use by this server`);
   if (!["127.0.0.1", "localhost", "[::1]"].includes(hostname)) return ok(`${number} on another machine`);
   const isFree = await new Promise<boolean>((resolve) => {
     const probe = createServer().once("error", () => resolve(false));
@@ -215,22 +221,24 @@ async function checkPort({ url }: Connection, server: ServerAnswer): Promise<Fin
   });
   return isFree
     ? ok(`${number} is free`)
-    : failed(`${number} is taken by another program`, `Choose another: pierhead up --port ${number + 1}`);
+    : failed(`${number} is in use by another program`, `Choose another port: pierhead up --port ${number + 1}`);
 }
 
 function checkVersion({ version }: ServerAnswer): Finding {
   const own = clientVersion();
   if (version === null || version === own) return ok(own);
-  return warning(`client ${own}, server ${version}`, "Bring both to the same version.");
+  return warning(`client ${own}, server ${version}`, "Update both to the same version.");
 }
 
-/** Signed URLs live for minutes: a minute of difference is where surprises begin. */
+/** Signed URLs expire after minutes, so a larger difference causes errors. */
 const clockSkewMaxMs = 60_000;
 
 function checkClock({ clockSkewMs }: ServerAnswer): Finding {
   if (clockSkewMs === null) return ok(new Date().toISOString());
   const skew = `${(clockSkewMs / 1000).toFixed(0)} s apart from the server`;
-  return Math.abs(clockSkewMs) <= clockSkewMaxMs ? ok(skew) : warning(skew, "Let both machines use NTP.");
+  return Math.abs(clockSkewMs) <= clockSkewMaxMs
+    ? ok(skew)
+    : warning(skew, "Synchronize the clocks of both machines with NTP.");
 }
 
 async function checkKey({ apiKey, apiKeyFrom }: Connection, client: Client, server: ServerAnswer): Promise<Finding> {
@@ -242,7 +250,7 @@ async function checkKey({ apiKey, apiKeyFrom }: Connection, client: Client, serv
     return ok(`from ${apiKeyFrom}`);
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error;
-    return failed(`from ${apiKeyFrom}: ${error.detail}`, "Use a key of this server and workspace.");
+    return failed(`from ${apiKeyFrom}: ${error.detail}`, "Use a key for this server and workspace.");
   }
 }
 
@@ -250,11 +258,12 @@ function checkCompute({ context, signal }: Session): Finding | Promise<Finding> 
   const compute = context.env.PIERHEAD_COMPUTE || "process";
   if (compute === "docker") return checkDocker(context.env.DOCKER_HOST || "unix:///var/run/docker.sock", signal);
   if (compute !== "process") return ok(compute);
-  if (process.platform === "win32") return failed("process", "The process compute needs Linux or macOS; use WSL.");
+  if (process.platform === "win32")
+    return failed("process", "The process compute requires Linux or macOS. On Windows use WSL.");
   return ok("process: agents run as this user, so deploy only code that you trust");
 }
 
-/** What a container engine has to offer for limits to be kept. */
+/** Checks that the container engine is reachable and can enforce resource limits. */
 async function checkDocker(host: string, signal: AbortSignal): Promise<Finding> {
   const { Engine } = await import("../../compute/docker/engine/engine.ts");
   const engine = new Engine(host);
@@ -268,12 +277,12 @@ async function checkDocker(host: string, signal: AbortSignal): Promise<Finding> 
     if (info.MemoryLimit && info.CpuCfsQuota) return ok(found);
     const lacking = info.MemoryLimit ? "CPU" : "memory";
     return warning(
-      `${found}, without limits of ${lacking}`,
-      `Let the kernel have the ${lacking} cgroup, for agents have no bound.`,
+      `${found}, without ${lacking} limits`,
+      `Enable the ${lacking} cgroup of the kernel. Agents are not limited without it.`,
     );
   } catch (error) {
     signal.throwIfAborted();
-    const fix = "Start the engine, let this user use its socket, or name another one: DOCKER_HOST";
+    const fix = "Start the engine, give this user access to its socket, or set another address: DOCKER_HOST";
     return failed(`docker at ${host}: ${(error as Error).message}`, fix);
   } finally {
     engine.close();

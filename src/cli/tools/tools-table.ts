@@ -4,21 +4,21 @@ import type { CommandSpec } from "../command.ts";
 export const toolCommands: readonly CommandSpec[] = [
   {
     name: "doctor",
-    summary: "Check this machine and the server, with a fix for what is wrong",
+    summary: "Check this machine and the server, and suggest a fix for each problem",
     examples: ["pierhead doctor"],
     json: '{"checks": [{"name": string, "status": "ok" | "warning" | "failed", "found": string, "fix": string | null}]}',
     load: async () => (await import("./doctor.ts")).doctor,
   },
   {
     name: "api",
-    summary: "Make one API call with the key; the answer is printed as it is, secrets included",
+    summary: "Make one API call with the key, and print the response unchanged, including secrets",
     args: [
       ["<method>", "GET, POST, PUT, PATCH or DELETE"],
-      ["<path>", "such as /v2/deployments"],
+      ["<path>", "for example /v2/deployments"],
     ],
     options: [["-d, --data <json>", "body: JSON, @file, or - for stdin"]],
     examples: ["pierhead api GET '/v2/deployments?limit=1'", "pierhead api PATCH /v2/deployments/ID -d @patch.json"],
-    json: "the answer",
+    json: "the response",
     load: async () => (await import("./api.ts")).api,
   },
   {
@@ -34,14 +34,14 @@ export const toolCommands: readonly CommandSpec[] = [
   },
   {
     name: "version",
-    summary: "Show the versions of this program and of the server",
+    summary: "Show the versions of this program and the server",
     json: '{"client": string, "server": string | null, "node": string}',
     load: async () => (await import("./version-command.ts")).version,
   },
   {
     name: "__complete",
-    summary: "What could follow; asked by the completion scripts",
-    args: [["[words...]", "the words so far, the last one unfinished"]],
+    summary: "Print completion candidates; called by the completion scripts",
+    args: [["[words...]", "the words typed so far; the last one is unfinished"]],
     hidden: true,
     load: async () => (await import("./completion.ts")).complete,
   },

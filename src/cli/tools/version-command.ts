@@ -1,10 +1,10 @@
 import type { Session } from "../session.ts";
 import { clientVersion } from "../version.ts";
 
-/** Long enough for a server on another continent, short enough to type `version` without one. */
+/** Long enough for a distant server, short enough for a call without a server. */
 const askTimeoutMs = 2_000;
 
-/** This program's version, and the server's if one answers. */
+/** Prints the version of this program, and that of the server if it answers. */
 export async function version(session: Session): Promise<void> {
   const client = await session.client();
   const info = await client.getInfo({}, { deadlineMs: askTimeoutMs, signal: session.signal }).catch(() => null);
@@ -19,11 +19,11 @@ export async function version(session: Session): Promise<void> {
     ].join("\n"),
   );
   if (info !== null && !isSameLine(info.version, client_)) {
-    session.terminal.say(`Client and server are of different versions: some commands may not fit.`);
+    session.terminal.say("The client and the server have different versions. Some commands may not work.");
   }
 }
 
-/** Before 1.0 a minor version may break, after it a major one. */
+/** Returns whether two versions are compatible: equal major version, and before 1.0 also equal minor version. */
 function isSameLine(a: string, b: string): boolean {
   const line = (version: string) =>
     version
