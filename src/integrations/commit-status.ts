@@ -3,27 +3,27 @@ import type { CodeHost } from "../contract/integrations/integration.ts";
 import { repositoryPath } from "./github-pulls.ts";
 import { callHost, type HostApi } from "./host-call.ts";
 
-/** How the revision of a commit goes, for the people who look at the commit. */
+/** State of the revision of a commit, shown on the commit page. */
 export interface CommitStatus {
   repoUrl: string;
   commitSha: string;
-  /** Of the deployment: a commit may be deployed by several. */
+  /** Id of the deployment, because several deployments may use the same commit. */
   name: string;
   state: "in_progress" | "success" | "failure" | "cancelled" | "skipped";
-  /** Of the deployment, for people. */
+  /** Display name of the deployment. */
   link: string;
   /** One line. */
   title: string;
-  /** With the last lines of the log, if it failed; Markdown. */
+  /** Markdown, with the last lines of the log after a failure. */
   text: string;
 }
 
-/** GitHub cuts nothing off: it refuses. 65,535 characters are its limit. */
+/** GitHub rejects longer texts instead of truncating them. Its limit is 65,535 characters. */
 const textMax = 60_000;
 
 /**
- * A check run of the GitHub App: the only form that has room for a log.
- * @returns its id. @throws HostFailure
+ * Creates or updates a check run of the GitHub App, the only form of status that can hold a log.
+ * @returns The id of the check run. @throws HostFailure
  */
 export async function putCheckRun(
   api: HostApi,
@@ -55,11 +55,11 @@ const githubWords = words("pending", "success", "failure", "error");
 const gitlabWords = words("running", "success", "failed", "canceled");
 const bitbucketWords = words("INPROGRESS", "SUCCESSFUL", "FAILED", "STOPPED");
 
-/** What hosts show of a description. */
+/** Maximum length of a description that all hosts show. */
 const titleMax = 140;
 
 /**
- * A commit status with a stored token, at the API that belongs to the repository's address.
+ * Reports a commit status with a stored token, to the API of the repository's host.
  * @throws HostFailure
  */
 export async function putCommitStatus(
@@ -107,8 +107,8 @@ export async function putCommitStatus(
 }
 
 /**
- * Bitbucket replaces the status of a commit that has the same key, and takes 40 characters: names that begin alike, as
- * those of one agent in several environments, must not become one.
+ * Returns a key of at most 40 characters for Bitbucket, which replaces a status with the same key. Names with a common prefix, such
+ * as those of one agent in several environments, must get different keys.
  */
 function bitbucketKey(name: string): string {
   if (name.length <= 40) return name;

@@ -3,12 +3,12 @@ import { GitFailure, shownUrl } from "./git-failure.ts";
 import type { GithubApp, GithubApps } from "./github-app.ts";
 import { HostFailure } from "./host-failure.ts";
 
-/** What a workspace stored or installed to read repositories with. */
+/** Credential or installation with which a workspace reads repositories. */
 export interface OpenIntegration {
   id: string;
   host: "github" | "gitlab" | "gitea" | "bitbucket" | "git";
   installationId: number | null;
-  /** The credential is for repositories below it. */
+  /** The credential applies to repositories below this address. */
   url: string;
   username: string | null;
   token: string | null;
@@ -16,13 +16,13 @@ export interface OpenIntegration {
   sshKnownHosts: string | null;
 }
 
-/** What git may do to reach one repository. */
+/** Permissions and limits of git for one repository. */
 export interface GitAccess {
   credential: RepositoryCredential | null;
   allowPrivateNetwork: boolean;
 }
 
-/** Beside a token, hosts want a user name of their own choice. */
+/** Username that a host requires next to a token. */
 const usernames: Record<OpenIntegration["host"], string> = {
   github: "x-access-token",
   gitlab: "oauth2",
@@ -32,8 +32,8 @@ const usernames: Record<OpenIntegration["host"], string> = {
 };
 
 /**
- * The credential with which a repository is read, made for this one use.
- * @param integration undefined: it is gone; null: the repository is public.
+ * Creates the credential to read a repository, for a single use.
+ * @param integration undefined: it was deleted; null: the repository is public.
  * @throws GitFailure `AccessDenied` when the integration is not for this repository; `Unreachable`.
  */
 export async function gitAccess(
@@ -79,8 +79,8 @@ async function mint(github: GithubApp, installationId: number, repoUrl: string, 
 const isSsh = (repoUrl: string) => repoUrl.startsWith("ssh://") || !repoUrl.includes("://");
 
 /**
- * A path below, compared part by part as the host will read them, at the same scheme, host and port. For ssh the host is
- * enough: the host proves itself by its key.
+ * Returns whether an address is below another one: same scheme, host and port, and a path that is compared segment by segment as the
+ * host decodes it. For ssh the same host is sufficient, because the host is authenticated by its key.
  */
 function isBelow(base: string, repoUrl: string): boolean {
   const address = repoUrl.includes("://") ? repoUrl : repoUrl.replace(/^([^/:@]+@[^/:]+):/, "ssh://$1/");

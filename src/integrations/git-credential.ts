@@ -1,29 +1,29 @@
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 
-/** What a repository is read with: a password or token over http, or a key over ssh. */
+/** Credential for a repository: a password or token over HTTP, or a key over ssh. */
 export type RepositoryCredential = GitCredential | SshKey;
 
-/** A stored key, and the hosts it may be shown to. */
+/** Stored key and the hosts that it may be used with. */
 export interface SshKey {
-  /** OpenSSH's form, without a passphrase. */
+  /** In OpenSSH format, without a passphrase. */
   privateKey: string;
-  /** Lines of known_hosts(5): another host is refused. */
+  /** Lines of known_hosts(5). Other hosts are rejected. */
   knownHosts: string;
 }
 
-/** Given to git on a pipe when it asks: never in a URL, an argument, a variable, a config file or a log line. */
+/** Username and secret that git reads from a pipe. They never appear in a URL, argument, variable, config file or log line. */
 export interface GitCredential {
   username: string;
   password: string;
 }
 
-/** The descriptor under which git and its askpass program see the pipe: the first after the standard three. */
+/** File descriptor of the pipe in git and its askpass program, the first one after the three standard ones. */
 const credentialFd = 3;
 
 /**
- * Writes the program git asks for a user name and then for a password. It holds no secret: each call reads the next line
- * of the pipe, and git asks for the user name first.
+ * Writes the askpass program that git calls for a username and then for a password. The program contains no secret: each call reads
+ * the next line of the pipe, and git asks for the username first.
  */
 export async function writeAskpass(directory: string): Promise<string> {
   const file = path.join(directory, "askpass");
@@ -31,10 +31,10 @@ export async function writeAskpass(directory: string): Promise<string> {
   return file;
 }
 
-/** What goes into the pipe. */
+/** Returns the content of the pipe. */
 export function credentialLines({ username, password }: GitCredential): Uint8Array {
   return new TextEncoder().encode(`${username}\n${password}\n`);
 }
 
-/** A line break inside would be taken for the end of the user name. */
+/** Rejects line breaks, because git would read one as the end of the username. */
 export const fitsLines = ({ username, password }: GitCredential) => !/[\r\n\0]/.test(username + password);

@@ -1,6 +1,6 @@
 import type { RepositoryCredential } from "./git-credential.ts";
 
-/** A repository as a user names it, and what may be done to reach it. */
+/** Repository as the user gave it, with its credential and limits. */
 export interface GitRemote {
   /** https:// or http://; an absolute path or file:// only with `allowLocal`. */
   repoUrl: string;
@@ -8,7 +8,7 @@ export interface GitRemote {
   allowLocal: boolean;
   allowPrivateNetwork: boolean;
   signal: AbortSignal;
-  /** For the whole operation, however many times git runs in it. */
+  /** Time limit of the whole operation, which may run git several times. */
   timeoutMs: number;
 }
 
@@ -22,7 +22,7 @@ export type GitFailureReason =
   | "GitMissing"
   | "GitFailed";
 
-/** Why git could not do it, in words for the user. Only `Unreachable` and `Timeout` are worth another try. */
+/** Failure of a git operation, with a message for the user. Only `Unreachable` and `Timeout` are retried. */
 export class GitFailure extends Error {
   readonly reason: GitFailureReason;
   constructor(reason: GitFailureReason, message: string, options?: ErrorOptions) {
@@ -32,7 +32,7 @@ export class GitFailure extends Error {
   }
 }
 
-/** Where each line of git's own words leads. The first match counts. */
+/** Reason for each pattern of git's output. The first match counts. */
 const meanings: [RegExp, GitFailureReason][] = [
   [
     /could not read (Username|Password)|Authentication failed|Access denied|error: 40[13]|Permission denied|Host key verification/i,
@@ -47,10 +47,10 @@ const meanings: [RegExp, GitFailureReason][] = [
   ],
 ];
 
-/** env(1) could not find git. */
+/** Exit code of env(1) if it cannot find git. */
 const notFoundExitCode = 127;
 
-/** Turns what git printed into what the user can do about it. */
+/** Converts the output of git to a failure with advice for the user. */
 export function explainGit(end: { stderr: string; exitCode: number | null; signal: string | null }, remote: GitRemote) {
   if (end.exitCode === notFoundExitCode) {
     return new GitFailure(
@@ -82,20 +82,20 @@ function advice(reason: GitFailureReason, { repoUrl, credential }: GitRemote): s
   }
 }
 
-/** What ssh says stands before git's own words, which know no more than that it failed. */
+/** Messages of ssh, which precede those of git and are more specific. */
 const sshWords =
   /Permission denied|Host key verification|kex_exchange|Connection (refused|timed out|closed)|resolve host/i;
 
-/** The cause stands in a line of its own, before those that say what could not go on. */
+/** Messages about a full disk, which precede the lines about the consequences. */
 const diskWords = /No space left on device|Disk quota exceeded/;
 
-/** The line that says most: git's own fatal one, or else the last, without the prefixes git gives it. */
+/** Returns the most specific line without git's prefixes: a disk or ssh message, the last fatal line, or the last line. */
 function lastWords(stderr: string): string {
   const lines = stderr.split("\n").filter((line) => line.trim() !== "");
   const line =
-    lines.find((said) => diskWords.test(said)) ??
-    lines.find((said) => sshWords.test(said) && !said.startsWith("fatal: ")) ??
-    lines.findLast((said) => said.startsWith("fatal: ") && !said.startsWith("fatal: Could not read from")) ??
+    lines.find((text) => diskWords.test(text)) ??
+    lines.find((text) => sshWords.test(text) && !text.startsWith("fatal: ")) ??
+    lines.findLast((text) => text.startsWith("fatal: ") && !text.startsWith("fatal: Could not read from")) ??
     lines.at(-1);
   return (line ?? "")
     .replace(/^(fatal|error|remote|warning): /, "")
@@ -110,7 +110,7 @@ export function timedOut(remote: GitRemote, cause: unknown): GitFailure {
 
 const hostOf = (repoUrl: string) => (URL.canParse(repoUrl) && new URL(repoUrl).host) || "The repository";
 
-/** A URL as it may be shown: without the credential someone may have put into it, and on one short line. */
+/** Returns a URL for messages, without a credential and limited to one line of 200 characters. */
 export function shownUrl(repoUrl: string): string {
   return repoUrl
     .replace(/\/\/[^/@]*@/, "//")

@@ -9,18 +9,18 @@ import { explainGit, GitFailure, type GitRemote, timedOut } from "./git-failure.
 import { checkUrl } from "./git-url.ts";
 import { openSsh, type Ssh } from "./ssh.ts";
 
-/** Git bound to one remote: knows its canonical address and runs hardened. */
+/** Hardened git for one remote with a canonical address. */
 export interface Git {
-  /** Goes after `--` wherever the remote is named. */
+  /** Address of the remote, passed after `--`. */
   readonly url: string;
-  /** Owned by this operation and removed at its end. */
+  /** Directory of this operation, removed at its end. */
   readonly scratchDir: string;
   run(args: string[]): Promise<string>;
 }
 
 /**
- * Runs `work` with a git that reads no configuration of this machine or of its user, runs no hook, follows no redirect,
- * speaks only the protocols of the URL, asks nobody, and gets the credential on a pipe.
+ * Runs `work` with a git that reads no configuration of this machine or its user, runs no hook, follows no redirect, uses only the
+ * protocol of the URL, never prompts, and reads the credential from a pipe.
  * @throws GitFailure
  */
 export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<T>): Promise<T> {
@@ -54,18 +54,18 @@ export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<
 
 interface GitCall {
   remote: GitRemote;
-  /** Arguments of env(1): what it takes away and sets. */
+  /** Arguments of env(1): the variables to unset and set. */
   env: string[];
   signal: AbortSignal;
   scratchDir: string;
 }
 
-/** What git answers in full: one line a ref asked for, so anything above is not what we asked. */
+/** Limit of the output of git, which has one line per requested ref. */
 const answerBytesMax = 8 * 1024 * 1024;
 
 /**
- * Started by hand and not with execa: git that needs no credential leaves the pipe unread, which must not fail the call.
- * env(1) becomes git, with the environment of this server (PATH, proxies, certificates) but for what we take away.
+ * Runs git with node:child_process, because git does not read the pipe if it needs no credential, and that must not fail the call.
+ * env(1) executes git with the environment of this server (PATH, proxies, certificates) except for the unset variables.
  */
 async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCall): Promise<string> {
   signal.throwIfAborted();
@@ -77,7 +77,7 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
     stdio: ["ignore", "pipe", "pipe", "pipe"],
   });
   const closed = once(git, "close") as Promise<[number | null, string | null]>;
-  // There was no room for one more process, or its pipes: then there are none, and why is all that is told.
+  // The process did not start, for example at the process or descriptor limit. There are no pipes, only the error event.
   if (git.pid === undefined) await closed;
   const stop = () => killGroup(git);
   signal.addEventListener("abort", stop, { once: true });
@@ -108,17 +108,17 @@ async function readAll(stream: Readable, stop: () => void): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** git and its transport helpers, which have no memory of their own worth a gentle end. */
+/** Kills git and its transport helpers immediately, because they have no state to save. */
 function killGroup(git: ChildProcess): void {
   if (git.pid === undefined || git.exitCode !== null || git.signalCode !== null) return;
   try {
     process.kill(-git.pid, "SIGKILL");
   } catch {
-    // gone in the meantime
+    // the process has already exited
   }
 }
 
-/** Everything git would otherwise take from its user or this machine. HOME is for versions without GIT_CONFIG_GLOBAL. */
+/** Variables that would let the user or the machine configure git. HOME is for versions without GIT_CONFIG_GLOBAL. */
 function environment(scratchDir: string): string[] {
   const inherited = [
     "DIR WORK_TREE INDEX_FILE OBJECT_DIRECTORY ALTERNATE_OBJECT_DIRECTORIES COMMON_DIR NAMESPACE PREFIX CEILING_DIRECTORIES",
@@ -140,9 +140,9 @@ function environment(scratchDir: string): string[] {
 }
 
 /**
- * The only configuration git sees. A file and not `-c`, because the other end of a local fetch drops `-c`.
- * `safe.directory`: a local repository may belong to another user; we only read it and run nothing it holds.
- * `http.lowSpeed*`: a stalled transfer ends after 60 s even when we are gone.
+ * Writes the only configuration that git reads. It is a file because the other end of a local fetch drops `-c`.
+ * `safe.directory`: a local repository may belong to another user, and git only reads it and runs nothing from it.
+ * `http.lowSpeed*`: a stalled transfer ends after 60 s even if this server has been killed.
  */
 function configuration(pinned: string | null): string {
   return [

@@ -4,8 +4,8 @@ import { GitFailure, type GitRemote } from "./git-failure.ts";
 import { type Git, withGit } from "./git-program.ts";
 
 /**
- * Files that differ between two commits, whatever lies between them; null: it cannot be said, as the repository has lost
- * the older one. Files themselves are not fetched where the host can leave them out.
+ * Returns the paths that differ between two commits, or null if the repository no longer has the older one. File contents are not
+ * fetched if the host supports partial fetches.
  * @throws GitFailure
  */
 export async function changedPaths({
@@ -28,16 +28,16 @@ export async function changedPaths({
   });
 }
 
-/** All files of a commit. @throws GitFailure */
+/** Returns all paths of a commit. @throws GitFailure */
 export async function listFiles({ commitSha, ...remote }: GitRemote & { commitSha: string }): Promise<string[]> {
   checkCommitId(commitSha);
   return withGit(remote, async (git) => namesOf(git, await fetchTree(git, commitSha), commitSha));
 }
 
 /**
- * Looks for one file of a commit. What is behind a link of the repository counts as there: only a checkout follows links.
- * @param file relative to the root.
- * @returns where it is not, the files that are; none for more of them than can be listed.
+ * Checks whether a commit has a file. A path behind a symbolic link counts as present, because only a checkout follows links.
+ * @param file Path relative to the root.
+ * @returns If the file is missing, the paths that exist, or an empty list if there are too many.
  * @throws GitFailure
  */
 export async function findFile({
@@ -64,7 +64,7 @@ export async function findFile({
 
 const linkMode = "120000";
 
-/** A commit with its directories, without the files where the host can leave them out. @returns the repository. */
+/** Fetches a commit and its directories, without file contents if the host supports that. @returns The repository. */
 async function fetchTree(git: Git, commitSha: string): Promise<string> {
   const gitDir = await initRepository(git);
   await fetchOne(git, gitDir, commitSha, ["--filter=blob:none"]);

@@ -6,19 +6,19 @@ import { PrivateAddressError, resolvePublicHost } from "./outbound-address.ts";
 import type { SshTarget } from "./ssh.ts";
 
 export interface CheckedUrl {
-  /** Canonical: what git gets is what was checked, not what was written. */
+  /** Canonical address, so that git uses exactly what was checked. */
   url: string;
-  /** For GIT_ALLOW_PROTOCOL. */
+  /** Value of GIT_ALLOW_PROTOCOL. */
   protocols: string;
-  /** For `http.curloptResolve`; null when nothing is pinned. */
+  /** Value of `http.curloptResolve`; null if no address is pinned. */
   pinned: string | null;
-  /** Where ssh connects to, when it does. */
+  /** Target of ssh, if ssh is used. */
   ssh?: SshTarget;
 }
 
 /**
- * Decides whether a repository URL may be used from here at all, with the credential there is for it.
- * @throws GitFailure `UrlRefused`; `Unreachable` when the host does not resolve; `AccessDenied` for a broken credential.
+ * Checks whether this server may use a repository URL with the given credential.
+ * @throws GitFailure `UrlRefused`; `Unreachable` if the host does not resolve, `AccessDenied` for an invalid credential.
  */
 export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
   const { repoUrl, credential, allowLocal, allowPrivateNetwork } = remote;
@@ -51,7 +51,7 @@ export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
   return { url: url.href, protocols, pinned: await pin(url) };
 }
 
-/** `host:port:address,...`: curl then connects to what was checked and asks no name server again. */
+/** Returns `host:port:address,...`, with which curl connects to the checked addresses without another lookup. */
 async function pin(url: URL): Promise<string> {
   const addresses = await publicAddresses(url.hostname);
   const shown = addresses.map((address) => (address.includes(":") ? `[${address}]` : address));
@@ -72,11 +72,11 @@ interface SshAddress {
   host: string;
   port: number | null;
   path: string;
-  /** `user@host:path`: the path may be below the user's home. */
+  /** Whether the form is `user@host:path`, whose path may be relative to the home directory. */
   isShort: boolean;
 }
 
-/** `ssh://user@host:port/path` and `user@host:path`; null: it is neither. */
+/** Parses `ssh://user@host:port/path` and `user@host:path`. Returns null for other forms. */
 function sshFormOf(repoUrl: string): SshAddress | null {
   const [, user, host, port, path] =
     /^ssh:\/\/(?:([a-z0-9_][\w.-]*)@)?([a-z0-9][\w.-]*)(?::(\d{1,5}))?\/([^\s?#]+)$/i.exec(repoUrl) ??
@@ -86,7 +86,7 @@ function sshFormOf(repoUrl: string): SshAddress | null {
   return { user: user ?? null, host, port: port ? Number(port) : null, path, isShort: !repoUrl.includes("://") };
 }
 
-/** @throws GitFailure without a key, or for a host that may not be reached. */
+/** Checks an ssh target. @throws GitFailure without a key, or for a host that must not be reached. */
 async function checkSsh({ repoUrl, credential, allowPrivateNetwork }: GitRemote, at: SshAddress): Promise<CheckedUrl> {
   const { user, host, port, path, isShort } = at;
   if (credential === null || !("privateKey" in credential)) {
@@ -114,7 +114,7 @@ function localPath(repoUrl: string): string | null {
   try {
     return fileURLToPath(repoUrl);
   } catch {
-    return null; // an encoded slash, for one
+    return null; // for example an encoded slash
   }
 }
 

@@ -3,16 +3,16 @@ import path from "node:path";
 import { GitFailure, type GitRemote } from "./git-failure.ts";
 import { type Git, withGit } from "./git-program.ts";
 
-/** Exact content a ref stands for at the moment of asking. */
+/** Commit that a ref points to at the time of the call. */
 export interface ResolvedRef {
-  /** 40 lower-case hex digits. */
+  /** 40 lowercase hex digits. */
   commitSha: string;
   refKind: "branch" | "tag" | "commit";
 }
 
 /**
- * Asks a repository which commit a ref means: a branch by its bare name or `refs/heads/<name>`, a tag by
- * `refs/tags/<name>`, and 7 to 40 hex digits for a commit when no branch has that name (contract 4.3).
+ * Resolves a ref of a repository to a commit: a branch by its bare name or `refs/heads/<name>`, a tag by
+ * `refs/tags/<name>`, and 7 to 40 hex digits for a commit if no branch has that name (contract 4.3).
  * @throws GitFailure
  */
 export async function resolveRef({ ref, ...remote }: GitRemote & { ref: string }): Promise<ResolvedRef> {
@@ -33,17 +33,17 @@ export async function resolveRef({ ref, ...remote }: GitRemote & { ref: string }
   });
 }
 
-/** Paths of a commit whose content lies elsewhere. */
+/** Paths of a commit whose content is stored elsewhere. */
 export interface LeftOut {
-  /** Empty directories here. */
+  /** Submodules, which remain empty directories. */
   submodules: string[];
-  /** Files that say where their content is. */
+  /** LFS pointer files. */
   lfsFiles: string[];
 }
 
 /**
- * Puts the files of one commit into `directory`, without history, submodules, LFS content or hooks.
- * @throws GitFailure `RefNotFound` when the repository has lost the commit.
+ * Checks out the files of one commit into `directory`, without history, submodules, LFS content or hooks.
+ * @throws GitFailure `RefNotFound` if the repository no longer has the commit.
  */
 export async function fetchCommit({
   commitSha,
@@ -69,7 +69,7 @@ export async function fetchCommit({
   });
 }
 
-/** For a word in the log: a source with more paths than git's answer may have is built without it. */
+/** Lists the paths for a log message. Returns none if the output of git exceeds its limit, and the build continues. */
 async function findLeftOut(
   git: Git,
   { gitDir, directory, commitSha }: { gitDir: string; directory: string; commitSha: string },
@@ -86,12 +86,12 @@ async function findLeftOut(
   return { submodules, lfsFiles };
 }
 
-/** @throws GitFailure `RefNotFound` for anything but 40 lower-case hex digits. */
+/** Checks a full commit id. @throws GitFailure `RefNotFound` for anything but 40 lowercase hex digits. */
 export function checkCommitId(text: string): void {
   if (!/^[0-9a-f]{40}$/.test(text)) throw notFound(`'${text.slice(0, 80)}' is not a full commit id.`);
 }
 
-/** Refs of exactly this name. Git's patterns match the end of a name, so others may be in its answer. */
+/** Returns the refs with exactly this name. Git's patterns match the end of a name, so its output may contain others. */
 async function listRefs(git: Git, name: string): Promise<Map<string, string>> {
   const patterns = [`refs/heads/${name}`, `refs/tags/${name}`, `refs/tags/${name}^{}`];
   const answer = await git.run(["ls-remote", "--", git.url, ...patterns]);
@@ -104,18 +104,18 @@ async function listRefs(git: Git, name: string): Promise<Map<string, string>> {
 }
 
 /**
- * What a full commit id means, found by one run of git in place of four: the commit, and a branch of that very name, are
- * fetched together. A branch takes nothing but commits, so what arrives under `found` is one.
- * @returns undefined when the host does not give it so, or it is no commit: asking step by step tells why
+ * Resolves a full commit id with one run of git instead of four, by fetching the commit together with a branch of the same name.
+ * A branch can only point to a commit, so the object under `found` is one.
+ * @returns undefined if the host does not serve it this way or it is not a commit. Separate calls then find the reason.
  */
 async function findFullId(git: Git, hex: string): Promise<ResolvedRef | undefined> {
   const gitDir = path.join(git.scratchDir, "full-id");
   const branches = path.join(gitDir, "refs", "heads");
   await Promise.all([mkdir(path.join(gitDir, "objects"), { recursive: true }), mkdir(branches, { recursive: true })]);
-  // gitrepository-layout(5): these two, objects/ and refs/ are a repository.
+  // A minimal repository has these two files, objects/ and refs/ (gitrepository-layout(5)).
   await writeFile(path.join(gitDir, "HEAD"), "ref: refs/heads/none\n");
   await writeFile(path.join(gitDir, "config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n");
-  // A pattern that nothing fits is no failure, as a name would be.
+  // A pattern without a match is not an error, while a missing name is.
   const wanted = [`+${hex}:refs/heads/found`, `+refs/heads/${hex}*:refs/heads/${hex}*`];
   try {
     await git.run([...fetchFor(gitDir), "--depth=1", "--filter=tree:0", "--", git.url, ...wanted]);
@@ -130,8 +130,8 @@ async function findFullId(git: Git, hex: string): Promise<ResolvedRef | undefine
 }
 
 /**
- * A commit that no ref needs to point at. A full id is asked for directly; a short one needs all commits (without their
- * files, where the host can leave them out) to know that it is unique.
+ * Resolves a commit id, even if no ref points to the commit. A full id is fetched directly. For a short id all commits are fetched
+ * (without file contents if the host supports that) to check that it is unique.
  */
 async function findCommit(git: Git, hex: string): Promise<string> {
   const gitDir = await initRepository(git);
@@ -147,7 +147,7 @@ async function findCommit(git: Git, hex: string): Promise<string> {
   }
 }
 
-/** Most hosts give any commit by its id; the others are asked for everything they have. */
+/** Fetches one commit by its id, or all refs from hosts that do not serve single commits. */
 export async function fetchOne(git: Git, gitDir: string, commitSha: string, options: string[]): Promise<void> {
   try {
     await git.run([...fetchFor(gitDir), "--depth=1", ...options, "--", git.url, commitSha]);
@@ -160,7 +160,7 @@ export async function fetchOne(git: Git, gitDir: string, commitSha: string, opti
   }
 }
 
-/** The host was reached and does not give what was asked for, or not so. */
+/** Returns whether the host was reached but does not serve the requested object this way. */
 const isNoAnswer = (error: unknown) =>
   error instanceof GitFailure && ["RefNotFound", "GitFailed"].includes(error.reason);
 
@@ -175,7 +175,7 @@ async function fetchAll(git: Git, gitDir: string, options: string[]): Promise<vo
   ]);
 }
 
-/** `git fetch` as it is run here; options and `-- <url> <refs>` follow. */
+/** Returns the arguments of `git fetch`. The caller appends options and `-- <url> <refs>`. */
 export const fetchFor = (gitDir: string) => [
   `--git-dir=${gitDir}`,
   "fetch",
@@ -184,14 +184,14 @@ export const fetchFor = (gitDir: string) => [
   "--no-write-fetch-head",
 ];
 
-/** An empty repository in the scratch space of this operation. @returns its directory. */
+/** Creates an empty repository in the scratch directory of this operation. @returns Its directory. */
 export async function initRepository(git: Git): Promise<string> {
   const gitDir = path.join(git.scratchDir, "repository");
   await git.run(["init", "--quiet", "--bare", "--template=", "--", gitDir]);
   return gitDir;
 }
 
-/** The branch that everybody begins with. @throws GitFailure `RefNotFound` for an empty repository. */
+/** Returns the default branch. @throws GitFailure `RefNotFound` for an empty repository. */
 export function defaultBranch(remote: GitRemote): Promise<string> {
   return withGit(remote, async (git) => {
     const main = await headOf(git);
@@ -205,7 +205,7 @@ async function headOf(git: Git): Promise<string | undefined> {
   return /^ref: refs\/heads\/(\S+)\tHEAD$/m.exec(head)?.[1];
 }
 
-/** Says what the user probably meant: the other kind of ref, or the branch everyone else uses. */
+/** Suggests the ref that the user probably meant: the other kind of ref, or the default branch. */
 async function suggestRef(git: Git, ref: { name: string; isTagRef: boolean; otherExists: boolean }): Promise<string> {
   const what = ref.isTagRef ? `tag '${ref.name}'` : `branch '${ref.name}'`;
   if (ref.otherExists) {
@@ -216,7 +216,7 @@ async function suggestRef(git: Git, ref: { name: string; isTagRef: boolean; othe
   return `There is no ${what}. The default branch is '${main}'.`;
 }
 
-/** The rules of `git check-ref-format` that matter for a name we pass on: no option, no pattern, no revision syntax. */
+/** Applies the relevant rules of `git check-ref-format`: no option, no pattern, no revision syntax. */
 function isRefName(name: string): boolean {
   if (name.length === 0 || name.length > 1024 || /[\p{Cc} ~^:?*[\\]/u.test(name)) return false;
   if (name.startsWith("-") || name.endsWith(".") || name.includes("..") || name.includes("@{") || name === "@")

@@ -4,15 +4,15 @@ import { HostFailure } from "./host-failure.ts";
 
 export interface GithubAppSettings {
   appId: string;
-  /** PEM, as GitHub hands it out. */
+  /** In PEM format, as GitHub issues it. */
   privateKey: string;
-  /** null: nothing that says it comes from GitHub is believed. */
+  /** null: all messages that claim to come from GitHub are rejected. */
   webhookSecret: string | null;
-  /** `https://github.com`, or where an Enterprise Server is. Without a slash at the end. */
+  /** `https://github.com`, or the address of an Enterprise Server, without a trailing slash. */
   webUrl: string;
-  /** Of the App's own OAuth client: proves that who installs it owns the installation. */
+  /** OAuth client of the App, with which the installing user proves access to the installation. */
   client: { id: string; secret: string } | null;
-  /** Whether `webUrl` may be an address that is not public. */
+  /** Whether `webUrl` may be a private address. */
   allowPrivateNetwork: boolean;
 }
 
@@ -33,54 +33,54 @@ export interface HostRepository {
   defaultBranch: string;
 }
 
-/** What a token may do; each is minted for one purpose. */
+/** Permissions of a token. Each token is created for one purpose. */
 export type TokenPermissions = Partial<Record<"contents" | "metadata", "read">> &
   Partial<Record<"checks" | "pull_requests", "read" | "write">>;
 
-/** The App of this server, which may be made and forgotten while it runs. */
+/** Access to the App of this server, which may be created and removed while the server runs. */
 export interface GithubApps {
-  /** It stands in the server's configuration, and is the one that counts. */
+  /** Whether the App comes from the server's configuration, which takes precedence. */
   readonly isConfigured: boolean;
-  /** null: there is none. */
+  /** Returns the App, or null. */
   current(): Promise<GithubApp | null>;
 }
 
-/** The GitHub App of this server. Every call throws HostFailure. */
+/** GitHub App of this server. Every call may throw HostFailure. */
 export interface GithubApp {
   readonly appId: string;
   readonly webUrl: string;
   readonly allowPrivateNetwork: boolean;
   readonly webhookSecret: string | null;
-  /** Whether an installer can be asked to prove whose installation it is. */
+  /** Whether the installing user can prove access to the installation. */
   readonly provesOwners: boolean;
-  /** Page on which people install it. */
+  /** Page for installing the App. */
   installUrl(signal: AbortSignal): Promise<string>;
   readInstallation(id: number, signal: AbortSignal): Promise<Installation>;
-  /** Where people sign in with the App's own client; null: it has none. */
+  /** Sign-in page of the App's OAuth client; null without a client. */
   signInUrl(state: string): string | null;
-  /** The installations that the person behind this code of a sign-in can use. */
+  /** Returns the installations that the signed-in user can access, by the code of the sign-in. */
   installationsOfUser(code: string, signal: AbortSignal): Promise<Installation[]>;
-  /** All repositories of an installation, by full name. */
+  /** Returns all repositories of an installation, by full name. */
   listRepositories(id: number, signal: AbortSignal): Promise<HostRepository[]>;
-  /** Good for an hour; kept nowhere. @param repository its name alone, as the installation is of one owner. */
+  /** Creates a token that is valid for one hour and not stored. @param repository Name without the owner. */
   mintToken(
     id: number,
     asked: { repository?: string; permissions: TokenPermissions },
     signal: AbortSignal,
   ): Promise<string>;
-  /** The API with such a token. */
+  /** Returns the API access with such a token. */
   apiWith(token: string): HostApi;
 }
 
-/** GitHub refuses tokens that live longer than ten minutes; a minute of either clock being wrong is allowed for. */
+/** GitHub rejects lifetimes above ten minutes. The margin allows for a clock difference of one minute. */
 const tokenLifeS = 540;
 const clockSkewS = 60;
 
 const pageSize = 100;
-/** 5,000 repositories: what an organization of that size should give the App is a selection. */
+/** 5,000 repositories. Larger organizations should select repositories for the App. */
 const pagesMax = 50;
 
-/** @throws Error when the private key is none. */
+/** Creates the App. @throws Error for an invalid private key. */
 export function createGithubApp(settings: GithubAppSettings): GithubApp {
   const { appId, webUrl, webhookSecret, client, allowPrivateNetwork } = settings;
   const key = readKey(settings.privateKey);
@@ -143,7 +143,7 @@ export function createGithubApp(settings: GithubAppSettings): GithubApp {
   };
 }
 
-/** Every item of a list that comes in pages of a hundred. */
+/** Returns all items of a list with pages of 100. */
 async function pages(api: HostApi, path: string, field: string, signal: AbortSignal): Promise<unknown[]> {
   const items: unknown[] = [];
   for (let page = 1; page <= pagesMax; page += 1) {
@@ -156,7 +156,7 @@ async function pages(api: HostApi, path: string, field: string, signal: AbortSig
   return items;
 }
 
-/** Base address of a GitHub, without a slash at the end; null: the text is none. */
+/** Returns the base address of a GitHub server without a trailing slash, or null for an invalid address. */
 export function githubAddress(text: string): string | null {
   const url = URL.canParse(text) ? new URL(text) : null;
   const isPlain = url?.username === "" && url.password === "" && url.search === "" && url.hash === "";
@@ -164,12 +164,12 @@ export function githubAddress(text: string): string | null {
   return url.href.replace(/\/+$/, "");
 }
 
-/** An Enterprise Server has its API below its own address, github.com beside it. */
+/** Returns the API address: below the address of an Enterprise Server, or on a separate host for github.com. */
 export function apiUrlOf(webUrl: string): string {
   return webUrl === "https://github.com" ? "https://api.github.com" : `${webUrl}/api/v3`;
 }
 
-/** Signed by the App itself, as a JSON Web Token (RFC 7519) with RS256. */
+/** Creates a JSON Web Token (RFC 7519), signed by the App with RS256. */
 function signToken(appId: string, key: KeyObject): string {
   const nowS = Math.floor(Date.now() / 1_000);
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -178,14 +178,14 @@ function signToken(appId: string, key: KeyObject): string {
   return `${text}.${createSign("RSA-SHA256").update(text).sign(key, "base64url")}`;
 }
 
-/** Variables hold no line breaks in some places: `\n` stands for one, and base64 for the whole. */
+/** Parses a key. Some environments do not allow line breaks in variables, so `\n` and base64 are accepted. */
 function readKey(text: string): KeyObject {
   const pem = text.includes("-----BEGIN") ? text.replaceAll("\\n", "\n") : Buffer.from(text, "base64").toString("utf8");
   try {
     const key = createPrivateKey(pem);
     if (key.asymmetricKeyType === "rsa") return key;
   } catch {
-    // said below, without the text: it is a key
+    // reported below, without the text, because it may contain the key
   }
   throw new Error("the GitHub App's private key is not an RSA private key in PEM form, as GitHub hands it out");
 }
@@ -198,7 +198,7 @@ interface GithubInstallation {
   created_at?: unknown;
 }
 
-/** null: it is of no user or organization, but perhaps of an enterprise, which has no repositories. */
+/** Parses an installation. Returns null for other accounts, such as enterprises, which have no repositories. */
 function installationOf(body: unknown): Installation | null {
   const {
     id,

@@ -3,19 +3,18 @@ import { callHost } from "./host-call.ts";
 import { HostFailure } from "./host-failure.ts";
 import { isPublicAddress } from "./outbound-address.ts";
 
-/** What an App that GitHub is to make is called, and where this server is. */
+/** Name of the App to create, and addresses of this server. */
 export interface ManifestWishes {
   name: string;
-  /** Base of this server's addresses, without a slash at the end. */
+  /** Base address of this server, without a trailing slash. */
   serverUrl: string;
-  /** Whether accounts other than its owner's may install it. */
+  /** Whether accounts other than the owner may install the App. */
   isPublic: boolean;
 }
 
 /**
- * The App that this server needs, in the words of GitHub's manifests: what it may do, and where GitHub tells and sends
- * people. People who install it come with a proof of who they are, so they come to the callback address; GitHub takes no
- * set-up address beside it.
+ * Returns the manifest of the App that this server needs: permissions, webhook and redirect addresses. After an installation GitHub
+ * sends the user to the callback address with a code that proves their identity. GitHub accepts no setup address in addition.
  */
 export function appManifest({ name, serverUrl, isPublic }: ManifestWishes) {
   const hook = isReachable(serverUrl) ? { url: `${serverUrl}/v1/integrations/github/webhook`, active: true } : null;
@@ -28,40 +27,40 @@ export function appManifest({ name, serverUrl, isPublic }: ManifestWishes) {
     request_oauth_on_install: true,
     public: isPublic,
     default_permissions: { contents: "read", metadata: "read", checks: "write", pull_requests: "write" },
-    // Without an address for messages GitHub takes neither the part about it nor events.
+    // Without a webhook address GitHub accepts neither hook attributes nor events.
     ...(hook !== null && { hook_attributes: hook, default_events: ["push", "pull_request"] }),
   };
 }
 
-/** GitHub refuses an App whose webhook leads to an address that is plainly not public. */
+/** Returns whether the server has a public address. GitHub rejects Apps with a webhook at an obviously private one. */
 export function isReachable(serverUrl: string): boolean {
   const host = new URL(serverUrl).hostname.replace(/^\[(.*)\]$/, "$1");
   if (/^[\d.]+$|:/.test(host)) return isPublicAddress(host);
   return host.includes(".") && !/\.(localhost|local|internal|test|invalid|example)$/.test(host);
 }
 
-/** Where a browser hands in a manifest. @param organization null: the App is to be of whoever is signed in. */
+/** Returns the page to submit a manifest. @param organization Owner of the App; null: the signed-in user. */
 export function manifestTarget(webUrl: string, organization: string | null, state: string): string {
   const owner = organization === null ? "" : `/organizations/${encodeURIComponent(organization)}`;
   return `${webUrl}${owner}/settings/apps/new?${new URLSearchParams({ state })}`;
 }
 
-/** An App that GitHub has made. */
+/** App that GitHub has created. */
 export interface MadeApp {
   appId: string;
   name: string;
-  /** Its page at GitHub. */
+  /** Page of the App on GitHub. */
   pageUrl: string;
   clientId: string;
   clientSecret: string;
   /** null: it has no webhook. */
   webhookSecret: string | null;
-  /** PEM. */
+  /** In PEM format. */
   privateKey: string;
 }
 
 /**
- * Asks for the App that was made from a manifest; the code is good once, for an hour.
+ * Returns the App that GitHub created from a manifest. The code is valid for one hour and one use.
  * @throws HostFailure
  */
 export async function convertManifest(

@@ -1,7 +1,7 @@
 import { callHost, type HostApi } from "./host-call.ts";
 import { HostFailure } from "./host-failure.ts";
 
-/** `owner/name` of a repository, from its address. */
+/** Returns `owner/name` of a repository address. */
 export function repositoryPath(repoUrl: string): string {
   const parts = new URL(repoUrl).pathname
     .replace(/\.git\/?$/, "")
@@ -11,7 +11,7 @@ export function repositoryPath(repoUrl: string): string {
 }
 
 const pageSize = 100;
-/** 500 open pull requests: there are at most 100 previews, of the oldest. */
+/** 500 open pull requests, which is enough for at most 100 previews of the oldest ones. */
 const pagesMax = 5;
 
 interface GithubPull {
@@ -21,7 +21,7 @@ interface GithubPull {
   labels?: { name?: unknown }[];
 }
 
-/** Open pull requests into a branch, oldest first. @throws HostFailure */
+/** Returns the open pull requests into a branch, oldest first. @throws HostFailure */
 export async function listOpenPulls(api: HostApi, repository: string, branch: string, signal: AbortSignal) {
   const pulls = [];
   for (let page = 1; page <= pagesMax; page += 1) {
@@ -52,8 +52,8 @@ function pullOf({ number, head, base, labels = [] }: GithubPull) {
 }
 
 /**
- * Writes a comment, or changes the one that is there.
- * @returns its id; null: somebody has deleted it, and it is left so.
+ * Creates a comment, or updates the existing one.
+ * @returns The id of the comment, or null if a user has deleted it. A deleted comment is not created again.
  * @throws HostFailure
  */
 export async function putComment(

@@ -2,9 +2,9 @@ import { HostFailure } from "./host-failure.ts";
 import { fetchOutward, OutboundFailure, type OutboundPolicy } from "./outbound-fetch.ts";
 import { retryAfterMs } from "./retry-after.ts";
 
-/** Where a host's API is, and what it is asked with. */
+/** Address of the API of a host, and the headers of a call. */
 export interface HostApi {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: string;
   headers: Record<string, string>;
   allowPrivateNetwork: boolean;
@@ -16,16 +16,16 @@ export interface HostAnswer {
   headers: Headers;
 }
 
-/** Somebody waits for most of these answers; a host that needs longer is as good as away. */
+/** Time limit of a call. A user waits for most of these responses, so a slower host counts as unreachable. */
 const callTimeoutMs = 10_000;
 
-/** A page of a hundred repositories or pull requests of GitHub is about 1 MiB. */
+/** Limit of a response. A page of 100 repositories or pull requests of GitHub is about 1 MiB. */
 const answerBytesMax = 8 * 1024 * 1024;
 
 /**
- * One call of a host's API; no redirect is followed.
- * @param asked.expected Statuses that are no failure although they are none of 200 to 299.
- * @throws HostFailure, or the signal's reason when it is aborted.
+ * Makes one call of a host's API, without following redirects.
+ * @param asked.expected Statuses outside of 200 to 299 that are not failures.
+ * @throws HostFailure, or the signal's reason if it is aborted.
  */
 export async function callHost(
   api: HostApi,
@@ -66,10 +66,10 @@ function refusalOf(host: string, { status, body, headers }: HostAnswer): HostFai
   return new HostFailure(status >= 500 ? "unreachable" : "refused", words);
 }
 
-/** GitHub asks for an hour at most. A host that says nonsense must not make a time of it that no clock reaches. */
+/** Upper bound of a wait. GitHub requests at most one hour, and an invalid value must not block calls without end. */
 const waitMaxMs = 86_400_000;
 
-/** `Retry-After`, or GitHub's way of saying that an hour's calls are used up. */
+/** Returns the wait from `Retry-After`, or from GitHub's rate limit headers, in milliseconds. */
 function waitOf(headers: Headers): number {
   const afterMs = retryAfterMs(headers);
   const isUsedUp = headers.get("x-ratelimit-remaining") === "0";

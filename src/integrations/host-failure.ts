@@ -1,9 +1,9 @@
-/** A code host did not do what it was asked. The message is for users and names no credential. */
+/** Failure of a call to a code host. The message is for users and contains no credential. */
 export class HostFailure extends Error {
   override readonly name = "HostFailure";
-  /** `refused`: asking again will not help until somebody changes something there. */
+  /** `refused`: a retry fails until a user changes something at the host. */
   readonly reason: "unreachable" | "refused" | "missing" | "limited";
-  /** What the host asked for; 0: nothing. */
+  /** Wait that the host requests before a retry; 0: none. */
   readonly retryAfterMs: number;
 
   constructor(reason: HostFailure["reason"], message: string, retryAfterMs = 0) {

@@ -1,28 +1,28 @@
 import { readText } from "../base/read-text.ts";
 /** Projects of a tracing back end, by name and id. */
 export interface TracingProjects {
-  /** Id of the project of exactly this name; null: there is none. */
+  /** Returns the id of the project with exactly this name, or null. */
   find(name: string, signal: AbortSignal): Promise<string | null>;
-  /** Makes the project, or finds the one that is there. @returns its id, which may be another than the wanted one. */
+  /** Creates the project, or finds an existing one. @returns Its id, which may differ from the desired one. */
   create(project: { id: string; name: string }, signal: AbortSignal): Promise<string>;
-  /** A project that is gone already is no error. */
+  /** Deletes a project. A missing project is not an error. */
   remove(id: string, signal: AbortSignal): Promise<void>;
 }
 
-/** The back end did not do it. The message is for users and names no key. */
+/** Failure of a call to the tracing back end. The message is for users and contains no key. */
 export class TracingFailure extends Error {
   override readonly name = "TracingFailure";
 }
 
-/** An answer lists one project at most; more is something else than what was asked. */
+/** Limit of a response, which lists at most one project. */
 const answerBytesMax = 1024 * 1024;
 
-/** A back end that needs longer is as good as away: somebody waits for this answer. */
+/** Time limit of a call. A user waits for the response, so a slower back end counts as unreachable. */
 const callTimeoutMs = 5_000;
 
 /**
- * Projects of a LangSmith-compatible server, which calls them sessions.
- * Every call throws TracingFailure, or the signal's reason when it is aborted.
+ * Returns the projects of a LangSmith-compatible server, which calls them sessions.
+ * Every call may throw TracingFailure, or the signal's reason if it is aborted.
  */
 export function langsmithProjects(
   backend: { url: string; key: string | null; workspaceId: string | null },
@@ -69,7 +69,7 @@ export function langsmithProjects(
     if (taken.id !== null) return taken.id;
     const there = await find(name, signal);
     if (there !== null) return there;
-    // It is the id that is taken, by a project that was renamed or is still being deleted there.
+    // The id is in use by a project that was renamed or is still being deleted.
     const made = await send({ name }, signal);
     if (made.id === null) throw refused(made.answer, `make the project '${name}'`);
     return made.id;
@@ -117,7 +117,7 @@ function idIn(project: unknown): string | null {
   return typeof id === "string" && uuid.test(id) ? id.toLowerCase() : null;
 }
 
-/** What the server itself says, as one short line. */
+/** Returns the error message of the server as one short line. */
 function saidIn(text: string): string {
   const { detail } = (parse(text) ?? {}) as { detail?: unknown };
   return typeof detail === "string" ? `: ${detail.replace(/\s+/g, " ").slice(0, 200)}` : "";

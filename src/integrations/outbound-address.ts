@@ -1,7 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { BlockList, isIP } from "node:net";
 
-/** A user's URL leads to an address that must not be called from here. */
+/** Failure for a user's URL that leads to an address this server must not call. */
 export class PrivateAddressError extends Error {
   constructor(host: string, address: string) {
     super(
@@ -12,12 +12,12 @@ export class PrivateAddressError extends Error {
 }
 
 /**
- * Resolves a host once and refuses it when any of its addresses is not public, so that a user's URL cannot reach this
+ * Resolves a host once and rejects it if any of its addresses is not public, so that a user's URL cannot reach this
  * machine, its network or a cloud's metadata service. Connect to the addresses returned here, not to the name again:
- * a second look-up may answer otherwise (DNS rebinding).
+ * a second lookup may return other addresses (DNS rebinding).
  *
- * @param host as `URL.hostname` gives it: decimal, octal and hex spellings of IPv4 are canonical there, IPv6 is in brackets.
- * @throws PrivateAddressError; Error when the name does not resolve.
+ * @param host As `URL.hostname` gives it: decimal, octal and hex spellings of IPv4 are canonical there, IPv6 is in brackets.
+ * @throws PrivateAddressError; Error if the name does not resolve.
  */
 export async function resolvePublicHost(host: string): Promise<string[]> {
   const addresses = await resolveHost(host);
@@ -26,7 +26,7 @@ export async function resolvePublicHost(host: string): Promise<string[]> {
   return addresses;
 }
 
-/** All addresses of a host, whatever they are. */
+/** Returns all addresses of a host, public or not. */
 export async function resolveHost(host: string): Promise<string[]> {
   const name = bareHost(host);
   return isIP(name) ? [name] : (await lookup(name, { all: true })).map((found) => found.address);
@@ -34,7 +34,7 @@ export async function resolveHost(host: string): Promise<string[]> {
 
 const bareHost = (host: string) => host.replace(/^\[(.*)\]$/, "$1").replace(/\.$/, "");
 
-/** This machine itself, where nobody listens in. */
+/** Returns whether an address is loopback, where no other machine can read the traffic. */
 export function isLoopbackAddress(address: string): boolean {
   return address === "::1" || (isIP(address) === 4 && address.startsWith("127."));
 }
@@ -50,21 +50,21 @@ export function isPublicAddress(address: string): boolean {
   }
 }
 
-/** The special-purpose registry of RFC 6890 and its successors. */
+/** Special-purpose addresses of RFC 6890 and its successors. */
 const notPublicIpv4 = rangesOf(
   "ipv4",
   "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24",
   "192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4",
 );
 
-/** The same for IPv6, with every form that can carry an IPv4 address. */
+/** Special-purpose addresses of IPv6, with every form that can contain an IPv4 address. */
 const notPublicIpv6 = rangesOf(
   "ipv6",
   "::/96 ::ffff:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/32 2001:db8::/32 2002::/16",
   "fc00::/7 fe80::/10 fec0::/10 ff00::/8",
 );
 
-/** One list a family: in a common one, `::ffff:0:0/96` would match every IPv4 address. */
+/** One list per family, because in a common list `::ffff:0:0/96` would match every IPv4 address. */
 function rangesOf(family: "ipv4" | "ipv6", ...lines: string[]): BlockList {
   const list = new BlockList();
   for (const range of lines.flatMap((line) => line.split(" "))) {

@@ -6,13 +6,13 @@ import { isLoopbackAddress, PrivateAddressError, resolveHost, resolvePublicHost 
 export interface OutboundPolicy {
   /** Whether addresses of this machine and its networks may be called (`PIERHEAD_ALLOW_PRIVATE_NETWORK`). */
   allowPrivateNetwork: boolean;
-  /** `http:` sends everything in clear text: `loopback` allows it on this machine alone, and if private networks are. */
+  /** Whether unencrypted `http:` is allowed. `loopback` allows it only to this machine, if private networks are allowed. */
   plainHttp: "loopback" | "anywhere";
-  /** For name look-up, connection and the whole answer together. */
+  /** Time limit of lookup, connection and response together. */
   timeoutMs: number;
-  /** Largest answer that is read. */
+  /** Limit of the response. */
   bytesMax: number;
-  /** Takes the beginning of a larger one instead of refusing it: for answers that nobody needs whole. */
+  /** Truncates a larger response instead of rejecting it. */
   cuts?: boolean;
 }
 
@@ -23,7 +23,7 @@ export interface OutboundRequest {
   signal?: AbortSignal | undefined;
 }
 
-/** Why a call to a user's URL had no answer. The message names the host alone: paths and queries may hold secrets. */
+/** Failure of a call to a user's URL. The message contains only the host, because paths and queries may contain secrets. */
 export class OutboundFailure extends Error {
   override readonly name = "OutboundFailure";
   readonly reason: "refused" | "unreachable" | "timeout" | "too large" | "cancelled";
@@ -35,9 +35,8 @@ export class OutboundFailure extends Error {
 }
 
 /**
- * Calls a URL that a user, or a server of a user's choice, gave us. The name is resolved once, every address is checked,
- * and the connection goes to the checked addresses; no redirect is followed, no proxy asked, no compressed answer
- * unpacked; time and size are bounded.
+ * Calls a URL from a user, or from a server that a user chose. It resolves the name once, checks every address, and connects only to
+ * the checked addresses. It follows no redirect, uses no proxy, unpacks no compressed response, and limits time and size.
  * @throws OutboundFailure
  */
 export async function fetchOutward(address: string, asked: OutboundRequest, policy: OutboundPolicy): Promise<Response> {
@@ -95,7 +94,7 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
       "accept-encoding": "identity",
       ...(body !== undefined && { "content-length": String(body.length) }),
     },
-    // A connection of its own each time: a kept one would have been checked for another moment.
+    // A new connection for each call, because the check of a reused one may be outdated.
     agent: false,
     lookup: checked,
     signal,
@@ -103,7 +102,7 @@ function send(url: URL, addresses: string[], asked: OutboundRequest, signal: Abo
   return new Promise((resolve, reject) => {
     const request = (url.protocol === "https:" ? requestTls : requestPlain)(url, options, resolve);
     request.once("error", reject);
-    // Nobody asked for another protocol. Unheard, the connection ends without a word, and no deadline is told to us either.
+    // The call requested no upgrade. Without this handler the connection would end without an error, and without the deadline.
     request.once("upgrade", ({ statusCode = 101 }, socket) => {
       socket.destroy();
       reject(wrongStatus(url, statusCode));
@@ -141,7 +140,7 @@ async function readAnswer(
   return responseOf(answer, Buffer.concat(chunks), url);
 }
 
-/** Statuses that a `Response` cannot have a body with. */
+/** Statuses for which a `Response` must not have a body. */
 const bodiless: ReadonlySet<number> = new Set([204, 205, 304]);
 
 function responseOf({ statusCode = 0, rawHeaders }: IncomingMessage, body: Buffer, url: URL): Response {
@@ -153,7 +152,7 @@ function responseOf({ statusCode = 0, rawHeaders }: IncomingMessage, body: Buffe
     try {
       headers.append(rawHeaders[index] as string, rawHeaders[index + 1] as string);
     } catch {
-      // A header that is none; nothing we need comes in such a one.
+      // Skip an invalid header, because no caller needs one.
     }
   }
   return new Response(bodiless.has(statusCode) ? null : new Uint8Array(body), { status: statusCode, headers });
@@ -162,7 +161,7 @@ function responseOf({ statusCode = 0, rawHeaders }: IncomingMessage, body: Buffe
 const wrongStatus = (url: URL, statusCode: number) =>
   new OutboundFailure("unreachable", `${url.host} answered with status ${statusCode}.`);
 
-/** A look-up of a name cannot be stopped; we stop waiting for it. */
+/** Stops waiting for a promise when the signal is aborted. A name lookup itself cannot be cancelled. */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const stop = () => reject(signal.reason);

@@ -1,20 +1,20 @@
 import type { GithubApp, HostRepository } from "./github-app.ts";
 
-/** Consoles ask again with every key that is pressed; a repository that was just added may take as long to appear. */
+/** Lifetime of a list. The console sends a request per keystroke, and a new repository appears after at most this time. */
 const lifeMs = 60_000;
 
-/** Installations remembered at once: 500 lists of 100 repositories are some 10 MiB. */
+/** Maximum number of cached installations. 500 lists of 100 repositories take about 10 MiB. */
 const listsMax = 500;
 
-/** Repositories of installations, asked for once a minute however many want to know. */
+/** Cache of the repositories of installations, which requests each list at most once per minute. */
 export class RepositoryCache {
   readonly #lists = new Map<number, { until: number; list: Promise<HostRepository[]> }>();
 
-  /** @throws HostFailure, to all who asked meanwhile; the next one asks the host again. */
+  /** Returns the repositories. @throws HostFailure to all waiting callers. The next call asks the host again. */
   list(github: GithubApp, installationId: number): Promise<HostRepository[]> {
     const known = this.#lists.get(installationId);
     if (known !== undefined && known.until > performance.now()) return known.list;
-    // Not the signal of the one who asked first: others wait for the same answer. Each call has its own deadline.
+    // Not the signal of the first caller, because others wait for the same response. Each call has its own deadline.
     const list = github.listRepositories(installationId, AbortSignal.timeout(listTimeoutMs));
     this.#lists.delete(installationId);
     this.#lists.set(installationId, { until: performance.now() + lifeMs, list });
@@ -27,5 +27,5 @@ export class RepositoryCache {
   }
 }
 
-/** Clients wait for 30 s. */
+/** Time limit, shorter than the 30 s that clients wait. */
 const listTimeoutMs = 25_000;

@@ -1,4 +1,4 @@
-/** What an answer asks for: seconds, or a date (RFC 9110 10.2.3). 0: nothing. */
+/** Returns the wait from `Retry-After`, in seconds or as a date (RFC 9110 10.2.3), in milliseconds; 0 without one. */
 export function retryAfterMs(headers: Headers): number {
   const value = headers.get("retry-after") ?? "";
   const seconds = Number(value);

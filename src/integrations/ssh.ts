@@ -6,25 +6,25 @@ import type { Readable, Writable } from "node:stream";
 import type { SshKey } from "./git-credential.ts";
 import { GitFailure } from "./git-failure.ts";
 
-/** Where ssh connects to. */
+/** Target of ssh. */
 export interface SshTarget {
   host: string;
   /** null: 22. */
   port: number | null;
-  /** What was checked; null: the name is resolved by ssh. */
+  /** Checked address; null: ssh resolves the name. */
   address: string | null;
 }
 
-/** Makes ssh ready for one operation of git. */
+/** Ssh setup for one operation of git. */
 export interface Ssh {
-  /** Variables that make git use it. */
+  /** Variables with which git uses this setup. */
   env: string[];
   close(): Promise<void>;
 }
 
 /**
- * Holds the key in an agent of this operation's own, which gets it on a pipe: it is in no file, argument or variable. ssh
- * reads no configuration of this machine or its user, asks nobody, forwards nothing and runs nothing else.
+ * Starts an ssh-agent for this operation and passes the key on a pipe, so that it is in no file, argument or variable. ssh reads no
+ * configuration of this machine or its user, never prompts, forwards nothing and runs no other program.
  * @throws GitFailure `AccessDenied` for a key that ssh cannot use, `GitMissing` without OpenSSH.
  */
 export async function openSsh(
@@ -32,7 +32,7 @@ export async function openSsh(
   { key, target, timeoutMs }: { key: SshKey; target: SshTarget; timeoutMs: number },
   signal: AbortSignal,
 ): Promise<Ssh> {
-  // An agent that outlives a killed server forgets the key.
+  // An agent that outlives a killed server drops the key after this time.
   const lifeS = Math.ceil(timeoutMs / 1_000);
   const program = path.join(scratchDir, "ssh");
   await writeFile(path.join(scratchDir, "known_hosts"), `${key.knownHosts.replaceAll("\r", "")}\n`, { mode: 0o600 });
@@ -54,8 +54,8 @@ export async function openSsh(
 }
 
 /**
- * Of the agent, as seen from the scratch directory in which all of them run: a socket's path has room for 107 bytes, and
- * the scratch directory of a build alone has 68 below the data directory.
+ * Socket of the agent, relative to the scratch directory in which all programs run. A socket path is limited to 107 bytes, and the
+ * scratch directory of a build alone takes 68 bytes below the data directory.
  */
 const socket = "agent";
 
@@ -68,9 +68,9 @@ async function begun(agent: ChildProcess, signal: AbortSignal): Promise<void> {
     agent.once("error", (error: NodeJS.ErrnoException) => reject(error.code === "ENOENT" ? noOpenSsh(error) : error));
     agent.once("close", () => reject(new GitFailure("GitFailed", `ssh-agent does not start here: ${words.trim()}`)));
   });
-  // Without room for one more process there are no pipes either.
+  // If the process did not start, there are no pipes.
   if (agent.pid === undefined) await failed;
-  // It says where it listens once it does.
+  // The agent prints its socket when it is ready.
   await Promise.race([once(agent.stdout as Readable, "data", { signal }), failed]);
 }
 

@@ -1,19 +1,19 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { CodeHost } from "../contract/integrations/integration.ts";
 
-/** What a host's message is about: a branch that may have moved, or pull requests into it that may have changed. */
+/** Content of a message from a host: a branch or its pull requests that may have changed. */
 export interface HostEvent {
   kind: "push" | "pull";
-  /** Every address by which the host knows the repository. */
+  /** All addresses of the repository. */
   urls: string[];
   branch: string;
-  /** Where the branch stood after the push; null: not said. */
+  /** Commit of the branch after the push; null: unknown. */
   commitSha: string | null;
 }
 
 /**
- * Reads what matters of a message; its shapes are those of the hosts' public references. Creating and deleting branches,
- * and all that is about tags, is nothing to look at (contract 10.1). Anything else that is no push is none either.
+ * Reads the relevant content of a message, as documented by each host. Ignores created and deleted branches, tags (contract 10.1),
+ * and all other events that are neither a push nor a pull request.
  */
 export function readHostEvents(host: CodeHost, headers: IncomingHttpHeaders, body: Buffer): HostEvent[] {
   const payload = readPayload(headers["content-type"], body);
@@ -35,7 +35,7 @@ export function readHostEvents(host: CodeHost, headers: IncomingHttpHeaders, bod
 
 type Payload = Record<string, unknown>;
 
-/** GitHub may send a form whose one field is the JSON. */
+/** Parses the body. GitHub may send a form with the JSON in one field. */
 function readPayload(contentType: string | undefined, body: Buffer): Payload | null {
   const isForm = contentType?.startsWith("application/x-www-form-urlencoded") === true;
   const text = isForm ? (new URLSearchParams(body.toString()).get("payload") ?? "") : body.toString();
@@ -47,7 +47,7 @@ function readPayload(contentType: string | undefined, body: Buffer): Payload | n
   }
 }
 
-/** Gitea and Forgejo speak the same words. */
+/** Gitea and Forgejo use the same format. */
 function githubEvents(event: string, payload: Payload): HostEvent[] {
   const repository = part(payload, "repository");
   const urls = texts(repository["clone_url"], repository["html_url"], repository["ssh_url"]);
@@ -68,7 +68,7 @@ function gitlabEvents(payload: Payload): HostEvent[] {
   return pulledInto(urls, part(payload, "object_attributes")["target_branch"]);
 }
 
-/** Bitbucket Cloud, and the Data Center product with names of its own. */
+/** Reads messages of Bitbucket Cloud and of Bitbucket Data Center, whose field names differ. */
 function bitbucketEvents(event: string, payload: Payload): HostEvent[] {
   const repository = part(payload, "repository");
   const links = part(repository, "links");
@@ -92,7 +92,7 @@ function bitbucketEvents(event: string, payload: Payload): HostEvent[] {
   return pulledInto(urls, part(part(pull, "destination"), "branch")["name"]);
 }
 
-/** What git writes for a branch that was not there, or is not there any more. */
+/** Commit id for a branch that did not exist before, or does not exist any more. */
 const noCommit = /^0+$/;
 
 function movedBranch(

@@ -2,7 +2,7 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders } from "node:http";
 import type { CodeHost } from "../contract/integrations/integration.ts";
 
-/** How a host proves that it knows the secret: HMAC-SHA256 of the very bytes it sent, or the secret itself. */
+/** Proof of the secret per host: an HMAC-SHA256 of the exact body, or the secret itself. */
 const proofs: Record<Exclude<CodeHost, "git">, readonly { header: string; prefix: string; isSecret?: true }[]> = {
   github: [{ header: "x-hub-signature-256", prefix: "sha256=" }],
   gitea: [
@@ -18,8 +18,8 @@ const proofs: Record<Exclude<CodeHost, "git">, readonly { header: string; prefix
 };
 
 /**
- * Does a message come from who knows the secret? Compared in a time that says nothing about how much of it is right.
- * GitLab signs where the secret was given to it as a signing token, and sends it where it was given as a secret token.
+ * Returns whether the sender of a message knows the secret, with a comparison in constant time. GitLab signs the message if the
+ * secret was entered as a signing token, and sends the secret if it was entered as a secret token.
  */
 export function isSigned(
   host: CodeHost,
@@ -39,10 +39,10 @@ export function isSigned(
 
 const signingPrefix = "whsec_";
 
-/** A message as old as that may have been recorded; hosts try again with a new time. */
+/** Older messages are rejected as possible replays. A retry of the host has a new timestamp. */
 const signatureLifeMs = 300_000;
 
-/** Standard Webhooks 1.0: name and time of the message are signed with it, by a key in base64. */
+/** Checks a signature of Standard Webhooks 1.0, which covers id, timestamp and body, with a key in base64. */
 function hasSigningToken(headers: IncomingHttpHeaders, body: Buffer, secret: string, nowMs: number): boolean {
   const [id, timestamp, signatures] = ["webhook-id", "webhook-timestamp", "webhook-signature"].map(
     (name) => headers[name],
@@ -55,19 +55,19 @@ function hasSigningToken(headers: IncomingHttpHeaders, body: Buffer, secret: str
   return signatures.split(" ").some((one) => isEqual(one, expected));
 }
 
-/** 32 bytes, in a form that the host takes; GitLab takes it as secret token and as signing token. */
+/** Creates a secret of 32 bytes in a format that the host accepts. GitLab accepts it as a secret token and as a signing token. */
 export function newWebhookSecret(host: CodeHost): string {
   const bytes = randomBytes(32);
   return host === "gitlab" ? signingPrefix + bytes.toString("base64") : bytes.toString("hex");
 }
 
-/** Both as digests under a key nobody knows, which have one length. */
+/** Compares digests, because `timingSafeEqual` requires equal lengths. */
 function isEqual(a: string, b: string): boolean {
   const digest = (text: string) => createHmac("sha256", "compare").update(text).digest();
   return timingSafeEqual(digest(a), digest(b));
 }
 
-/** What a host calls one message, the same when it is sent again; null: it has no name. */
+/** Returns the id that the host gave a message, which is the same for retries, or null. */
 export function deliveryIdOf(headers: IncomingHttpHeaders): string | null {
   const names = [
     ...[

@@ -25,7 +25,7 @@ const json = async <T>(argv: string[], options: RunOptions = {}) =>
 const as = (key: string): RunOptions => ({ env: { PIERHEAD_API_KEY: key, PIERHEAD_URL: server.url } });
 const withKey = (argv: string[], key: string) => runCli(argv, as(key));
 
-test("a workspace is made, found by name or beginning of its id, renamed, switched off and on, and deleted", async () => {
+test("creates, finds, renames, disables and deletes a workspace", async () => {
   const made = await json<Workspace>(["admin", "workspaces", "create", "search"]);
   assert.match(
     (await done(["admin", "workspaces", "list"])).stdout,
@@ -49,7 +49,7 @@ test("a workspace is made, found by name or beginning of its id, renamed, switch
   );
 });
 
-test("a new key stands alone on stdout, is known by its beginning, and is refused once it is revoked", async () => {
+test("prints only the new key to stdout, finds it by prefix, and revokes it", async () => {
   const made = await done(["admin", "keys", "create", "robot", "--role", "reader", "--expires", "90d"]);
   assert.match(made.stdout, /^ph_[0-9a-f]{12}_[\w-]{43}\n$/);
   assert.match(made.stderr, /shown only once/);
@@ -67,7 +67,7 @@ test("a new key stands alone on stdout, is known by its beginning, and is refuse
   assert.match((await done(["admin", "keys", "list", "--all"])).stdout, /robot .* revoked/);
 });
 
-test("a key of the organization administers it, an ordinary one nothing; the last operator's key stays", async () => {
+test("lets an organization key administer the organization and keeps the last operator key", async () => {
   const argv = ["admin", "keys", "create", "platform", "--role", "admin", "--scope", "organization"];
   const platform = (await json<CreatedApiKey>(argv)).key;
   assert.equal((await withKey(["admin", "workspaces", "create", "made-by-platform"], platform)).code, 0);
@@ -79,7 +79,7 @@ test("a key of the organization administers it, an ordinary one nothing; the las
   assert.deepEqual([last.code, /last key that administers the installation/.test(last.stderr)], [1, true]);
 });
 
-test("an operator makes an organization with a workspace and a key of its own, and takes it down again", async () => {
+test("lets an operator create and delete an organization with a workspace and a key", async () => {
   await done(["admin", "organizations", "create", "Acme", "--plan", "cloud"]);
   await done(["admin", "workspaces", "create", "first", "--organization", "Acme"]);
   const key = (await done(["admin", "keys", "create", "acme", "--role", "admin", "--for", "first"])).stdout.trim();
@@ -92,7 +92,7 @@ test("an operator makes an organization with a workspace and a key of its own, a
   await done(["admin", "organizations", "delete", "Acme", "--yes"]);
 });
 
-test("members are added, shown where they are, changed and removed", async () => {
+test("adds, lists, changes and removes members", async () => {
   await done(["admin", "members", "add", "Ada@example.org", "--role", "deployer", "--name", "Ada"]);
   await done(["admin", "members", "add", "grace@example.org", "--organization", "default"]);
   const shown = (await done(["admin", "members", "list"])).stdout;
@@ -106,7 +106,7 @@ test("members are added, shown where they are, changed and removed", async () =>
   assert.equal((await cli(["admin", "members", "update", "ada@example.org"])).code, 2);
 });
 
-test("deployments are tagged by names and found by them", async () => {
+test("tags deployments by name and finds them by tag", async () => {
   await done(["deploy", "node-server", "--name", "one"]);
   await done(["deploy", "node-server", "--name", "two"]);
   await done(["admin", "tags", "add", "team", "search"]);
@@ -123,7 +123,7 @@ test("deployments are tagged by names and found by them", async () => {
   assert.equal((await done(["admin", "tags", "show", "one"])).stdout, "");
 });
 
-test("a quota is shown with its use, refuses what is too much in words, and is lifted", async () => {
+test("shows a quota with its usage, rejects a deployment above it, and removes it", async () => {
   await done(["deploy", "node-server", "--name", "counted"]);
   const { used } = (await json<{ deployments: { used: number } }>(["admin", "quotas", "show"])).deployments;
   await done(["admin", "quotas", "set", "default", "--deployments", String(used), "--build-minutes", "0"]);
@@ -146,7 +146,7 @@ test("a quota is shown with its use, refuses what is too much in words, and is l
   assert.deepEqual([build_minutes.limit, build_minutes.used > 0], [null, true], "the build was counted");
 });
 
-test("the audit log says who did what, and what it was before", async () => {
+test("lists actors and previous values in the audit log", async () => {
   await done(["deploy", "node-server", "--name", "watched"]);
   await done(["env", "set", "watched", "TOKEN"], { stdin: "hunter2\n" });
   const { entries } = await json<{ entries: AuditEntry[] }>(["admin", "audit", "--deployment", "watched"]);

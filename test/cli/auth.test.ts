@@ -55,7 +55,7 @@ async function connect(argv: string[], answer: Record<string, string>, options: 
   return { ...ran, page: await page };
 }
 
-test("a newcomer is told where to register, gives the client id, and reads which redirect URI belongs there", async () => {
+test("guides a new user through registering a provider and shows its redirect URI", async () => {
   const first = await cli(["auth", "providers", "add", "github"]);
   assert.equal(first.code, 2);
   assert.match(first.stderr, /https:\/\/github\.com\/settings\/developers/);
@@ -87,13 +87,13 @@ test("a newcomer is told where to register, gives the client id, and reads which
   assert.match((await cli(["auth", "providers", "show", "two"])).stderr, /There is no OAuth provider "two"/);
 });
 
-test("an MCP server that cannot be found says why", async () => {
+test("explains why an MCP server cannot be found", async () => {
   const { code, stderr } = await cli(["auth", "providers", "add", "tools", "--mcp", "http://127.0.0.1:1/mcp"]);
   assert.equal(code, 1);
   assert.match(stderr, /127\.0\.0\.1:1/);
 });
 
-test("connecting shows the address, waits for the user, and says who is connected; the token is never shown", async () => {
+test("shows the sign-in address and the connected account but never the token", async () => {
   const ran = await connect(["one", "read", "write", "--user", "alice"], { code: "canary-code" });
   assert.equal(ran.code, 0, ran.stderr);
   assert.match(ran.page ?? "", /<h1>Connected<\/h1>/);
@@ -129,14 +129,14 @@ test("connecting shows the address, waits for the user, and says who is connecte
   assert.equal((await cli(["auth", "tokens", "delete", id, "--user", "alice", "--yes"])).code, 1);
 });
 
-test("with --json the answer says what was connected, and the address stands on stderr meanwhile", async () => {
+test("prints the connection as JSON and the sign-in address to stderr", async () => {
   const ran = await connect(["one", "--user", "bob", "--json"], { code: "canary-code" });
   const { status, user_id, token_id, url } = JSON.parse(ran.stdout);
   assert.deepEqual([status, user_id, url], ["completed", "bob", null]);
   assert.match(token_id, /^[0-9a-f-]{36}$/);
 });
 
-test("an agent's key is enough to connect", async () => {
+test("connects with the key of an agent", async () => {
   const key = (await done(["admin", "keys", "create", "helper", "--role", "agent"])).stdout.trim();
   const env = { PIERHEAD_API_KEY: key, PIERHEAD_URL: server.url };
   const ran = await connect(["one", "--agent", "helper"], { code: "canary-code" }, { env });
@@ -145,14 +145,14 @@ test("an agent's key is enough to connect", async () => {
   assert.equal(own.stdout, "Connected: this key's own user at one.\n", own.stderr);
 });
 
-test("a user who denies, a wrong name, and nobody at all each end in words that help", async () => {
+test("explains a denied sign-in, an unknown provider and a timeout", async () => {
   const denied = await connect(["one", "--user", "carol"], { error: "access_denied" });
   assert.equal(denied.code, 1);
   assert.match(denied.stderr, /carol was not connected to one\.\n.*denied the access/);
   const unknown = await cli(["auth", "connect", "onee"]);
   assert.match(unknown.stderr, /There is no OAuth provider "onee"\.\n.*Did you mean one\?\n.*auth providers add onee/);
-  const nobody = await cli(["auth", "connect", "one", "--user", "dora", "--timeout", "100ms"]);
-  assert.deepEqual([nobody.code, /dora has not consented yet/.test(nobody.stderr)], [8, true]);
+  const timedOut = await cli(["auth", "connect", "one", "--user", "dora", "--timeout", "100ms"]);
+  assert.deepEqual([timedOut.code, /dora has not consented yet/.test(timedOut.stderr)], [8, true]);
   const unwaited = await cli(["auth", "connect", "one", "--user", "dora", "--no-wait"]);
   assert.equal(unwaited.code, 8);
   assert.match(unwaited.stdout, /^http:\S+\/authorize\?\S+\n$/);

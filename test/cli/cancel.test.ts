@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { startAnswering } from "../client/answering.ts";
 import { runCli } from "./run-cli.ts";
 
-test("a revision that ends while it is cancelled does not keep the others from it", async () => {
+test("cancels the other revisions when one ends during the cancellation", async () => {
   const deployment = { id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11", name: "support", secrets: [] };
   const revisions = ["c", "b", "a"].map((id) => ({ id: `${id}0000000`, status: id === "a" ? "BUILDING" : "QUEUED" }));
   await using server = await startAnswering(({ method, url }) => {

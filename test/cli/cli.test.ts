@@ -35,7 +35,7 @@ function leaves(specs: readonly CommandSpec[], prefix: string[] = []): { words: 
   });
 }
 
-test("every command has help with its examples first, loads, and says what its JSON answer is", async () => {
+test("gives every command help with examples first, a module, and a documented JSON answer", async () => {
   for (const { words, spec } of leaves(commandTable).filter((leaf) => !leaf.spec.hidden)) {
     const { code, stdout } = await runCli([...words, "--help"]);
     assert.equal(code, 0, words.join(" "));
@@ -46,7 +46,7 @@ test("every command has help with its examples first, loads, and says what its J
   }
 });
 
-test("no command shows the help; a misspelled one is refused with what was meant, code 2", async () => {
+test("shows the help without a command and suggests a name for a misspelled one", async () => {
   assert.equal((await runCli([])).code, 0);
   const { code, stderr, stdout } = await runCli(["depoly"]);
   assert.equal(code, 2);
@@ -54,7 +54,7 @@ test("no command shows the help; a misspelled one is refused with what was meant
   assert.equal(stdout, "");
 });
 
-test("unknown options and missing arguments are refused with code 2", async () => {
+test("rejects unknown options and missing arguments with code 2", async () => {
   assert.equal((await runCli(["list", "--jsno"])).code, 2);
   const unknown = await runCli(["list", "--status", "failed"]);
   assert.equal(unknown.code, 2);
@@ -67,7 +67,7 @@ test("unknown options and missing arguments are refused with code 2", async () =
   );
 });
 
-test("without a server: code 1, the address, and how to start one; with --json the error is the document", async () => {
+test("explains how to start a server when none answers, also as JSON", async () => {
   const { code, stderr } = await runCli(["list", "--url", "http://127.0.0.1:1"]);
   assert.equal(code, 1);
   assert.match(stderr, /No answer from http:\/\/127.0.0.1:1/);
@@ -78,7 +78,7 @@ test("without a server: code 1, the address, and how to start one; with --json t
   assert.match(error.message, /No answer/);
 });
 
-test("a refused key ends with code 4, the request id, and where keys come from", async () => {
+test("ends with code 4, the request id and the sources of keys when a key is rejected", async () => {
   await using server = await startAnswering(() => ({
     status: 401,
     body: { detail: "Invalid token" },
@@ -91,7 +91,7 @@ test("a refused key ends with code 4, the request id, and where keys come from",
   assert.match(stderr, /PIERHEAD_API_KEY/);
 });
 
-test("flags win over the environment, which wins over credentials.json, whose key goes to its own address only", async () => {
+test("prefers flags to the environment to credentials.json, and sends the stored key only to its own address", async () => {
   await using own = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
   await using other = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
   await using data = await createDirectory({
@@ -116,7 +116,7 @@ test("flags win over the environment, which wins over credentials.json, whose ke
   assert.equal(last(other)?.["x-api-key"], undefined);
 });
 
-test("values of variables appear in no list, no JSON and no verbose line, only when they are asked for", async () => {
+test("shows values of variables only with --reveal", async () => {
   await using server = await startAnswering(({ url, method }) => {
     if (method === "PATCH" || url.endsWith(id)) return { status: 200, body: deployment };
     return {
@@ -149,13 +149,13 @@ test("values of variables appear in no list, no JSON and no verbose line, only w
   assert.match((await runCli(["env", "list", "support", "--reveal", ...at])).stdout, /TOKEN\s+hunter2/);
 });
 
-test("a value on the command line is refused before anything is called", async () => {
+test("rejects a value on the command line before any call", async () => {
   const { code, stderr } = await runCli(["env", "set", "support", "KEY=secret", "--url", "http://127.0.0.1:1"]);
   assert.equal(code, 2);
   assert.match(stderr, /pierhead env set support KEY < file/);
 });
 
-test("a name that is nearly one is answered with it; a beginning of an id finds its deployment, if it is unique", async () => {
+test("suggests similar names and accepts a unique prefix of an id", async () => {
   const twin = { ...deployment, id: id.replace("6b1f0f64", "6b1fffff"), name: "billing" };
   await using server = await startAnswering(({ url }) => {
     const query = new URL(url, "http://x").searchParams;
@@ -172,7 +172,7 @@ test("a name that is nearly one is answered with it; a beginning of an id finds 
   assert.match(ambiguous.stderr, /not unique/);
 });
 
-test("colors follow the terminal, NO_COLOR, FORCE_COLOR, CI and TERM", async () => {
+test("follows the terminal, NO_COLOR, FORCE_COLOR, CI and TERM for colors", async () => {
   const colored = async (options: Parameters<typeof runCli>[1], ...flags: string[]) =>
     (await runCli(["env", "set", "x", "A=B", ...flags], options)).stderr.includes("\u001b[");
   assert.equal(await colored({}), false);
@@ -185,7 +185,7 @@ test("colors follow the terminal, NO_COLOR, FORCE_COLOR, CI and TERM", async () 
   assert.equal(await colored({ env: { FORCE_COLOR: "1", NO_COLOR: "1" } }), false);
 });
 
-test("a delete without a person and without --yes changes nothing, code 2", async () => {
+test("changes nothing when a delete is neither interactive nor confirmed with --yes", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { resources: [deployment], offset: 1 } }));
   const { code, stderr } = await runCli(["delete", "support", "--url", server.url]);
   assert.equal(code, 2);
@@ -193,7 +193,7 @@ test("a delete without a person and without --yes changes nothing, code 2", asyn
   assert.ok(server.asked.every(({ method }) => method === "GET"));
 });
 
-test("Ctrl-C before a delete was answered does not say that it goes on", async () => {
+test("does not claim that a delete goes on when Ctrl-C comes before the response", async () => {
   const interrupt = new AbortController();
   await using server = await startAnswering(({ method }) => {
     if (method === "GET") return { status: 200, body: { resources: [deployment], offset: 1 } };
@@ -208,7 +208,7 @@ test("Ctrl-C before a delete was answered does not say that it goes on", async (
   assert.doesNotMatch(stderr, /goes on in the server/);
 });
 
-test("a time-out that is none is refused before anything is called, code 2", async () => {
+test("rejects an invalid timeout before any call with code 2", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { resources: [deployment], offset: 1 } }));
   await using source = await createDirectory({ "pierhead.json": '{"start": ["node", "server.js"]}' });
   for (const words of [
@@ -225,7 +225,7 @@ test("a time-out that is none is refused before anything is called, code 2", asy
   assert.deepEqual(server.asked, []);
 });
 
-test("Ctrl-C ends a command that waits for stdin: nothing was changed, code 2", { timeout: 20_000 }, async () => {
+test("stops waiting for stdin on Ctrl-C with code 2", { timeout: 20_000 }, async () => {
   await using server = await startAnswering(({ method }) =>
     method === "GET" ? { status: 200, body: { resources: [deployment], offset: 1 } } : { status: 500, body: {} },
   );
@@ -252,7 +252,7 @@ test("Ctrl-C ends a command that waits for stdin: nothing was changed, code 2", 
   assert.ok(server.asked.every(({ method }) => method === "GET"));
 });
 
-test("a list that leaves deployments out does not say that there are none", async () => {
+test("distinguishes a truncated or filtered list from an empty one", async () => {
   await using server = await startAnswering(({ url }) => {
     const isFiltered = url.includes("name_contains");
     return { status: 200, body: { resources: isFiltered ? [] : [deployment], offset: 1 } };
@@ -263,7 +263,7 @@ test("a list that leaves deployments out does not say that there are none", asyn
   assert.equal(most.stderr, "More deployments exist. Show them: --limit 100\n");
 });
 
-test("completion offers commands, options and live names, and stays silent without a server", async () => {
+test("completes commands, options and deployment names, and prints nothing without a server", async () => {
   await using server = await startAnswering(() => ({
     status: 200,
     body: { resources: [deployment, { ...deployment, name: "sales" }], offset: 2 },
@@ -281,13 +281,13 @@ test("completion offers commands, options and live names, and stays silent witho
   assert.deepEqual(offline, { code: 0, stdout: "", stderr: "" });
 });
 
-test("the completion scripts name this program; an unknown shell is refused", async () => {
+test("prints completion scripts that call this program and rejects an unknown shell", async () => {
   for (const shell of ["bash", "zsh", "fish"])
     assert.match((await runCli(["completion", shell])).stdout, /pierhead __complete/);
   assert.equal((await runCli(["completion", "tcsh"])).code, 2);
 });
 
-test("a raw call sends body and key, prints the answer, and the key goes to no other host", async () => {
+test("sends body and key of a raw call, prints the response, and sends the key to no other host", async () => {
   await using server = await startAnswering(() => ({ status: 201, body: { made: true } }));
   await using files = await createDirectory({ "body.json": '{"a": 1}' });
   const { code, stdout } = await runCli(["api", "post", "/v2/things", "-d", "@body.json", "--url", server.url], {
@@ -303,7 +303,7 @@ test("a raw call sends body and key, prints the answer, and the key goes to no o
   assert.equal((await runCli(["api", "POST", "/x", "-d", "{", "--url", server.url])).code, 2);
 });
 
-test("up says when it is ready, as JSON if asked, stops when told, and explains a taken port", async () => {
+test("reports when up is ready, stops on Ctrl-C, and explains a port in use", async () => {
   await using data = await createDirectory();
   const stop = new AbortController();
   let closed = 0;
@@ -334,7 +334,7 @@ test("up says when it is ready, as JSON if asked, stops when told, and explains 
   assert.match(taken.stderr, /The server did not start\.\n {2}port 8124 is taken\n.*pierhead doctor/);
 });
 
-test("doctor names each problem with a fix, and fails when there is one", async () => {
+test("doctor prints a fix for each problem and fails if there is one", async () => {
   await using data = await createDirectory();
   await writeFile(path.join(data.directory, "credentials.json"), "{}", { mode: 0o644 });
   const { code, stdout } = await runCli([
@@ -352,7 +352,7 @@ test("doctor names each problem with a fix, and fails when there is one", async 
   assert.ok(checks.every(({ status, fix }) => (status === "ok") === (fix === null)));
 });
 
-test("doctor looks for the container engine where agents are to run in containers", async () => {
+test("doctor checks the container engine when agents run in containers", async () => {
   await using data = await createDirectory();
   const environment = { PIERHEAD_COMPUTE: "docker", DOCKER_HOST: `unix://${data.directory}/no-engine.sock` };
   const { stdout } = await runCli(["doctor", "--json", "--url", "http://127.0.0.1:1", "--data-dir", data.directory], {
@@ -364,11 +364,11 @@ test("doctor looks for the container engine where agents are to run in container
   assert.match(`${found} ${fix}`, /no such socket.*DOCKER_HOST/);
 });
 
-test("what others wrote reaches no terminal as a command", () => {
+test("removes control sequences from text of other origin", () => {
   assert.equal(harmless("a\u001b[2Jb\u001b]0;title\u0007c\rd\u202ee\tf\ng"), "abcde\tf\ng");
 });
 
-test("times, columns and near words read as people expect", () => {
+test("formats durations and columns and finds similar words", () => {
   assert.equal(duration(12_340), "12.3 s");
   assert.equal(duration(185_000), "3 min 05 s");
   assert.deepEqual(["90", "90s", "10m", "2h", "250ms"].map(parseDuration), [90_000, 90_000, 600_000, 7_200_000, 250]);
@@ -385,7 +385,7 @@ test("times, columns and near words read as people expect", () => {
   assert.deepEqual(nearest("suport", ["support", "sales", "report"]), ["support", "report"]);
 });
 
-test("no option is one that Node takes for itself behind the name of a program", async () => {
+test("uses no option that Node consumes after the program name", async () => {
   const flagsOf = ({ options = [], commands = [] }: CommandSpec): string[] => [
     ...options.flatMap(([notation]) => notation.match(/--[\w-]+/g) ?? []),
     ...commands.flatMap(flagsOf),

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
-/** One call of the API that talks about it on stderr, which nobody reads. */
+/** One API call that writes to a closed stderr. */
 async function callWithNobodyReading(url: string, where: string) {
   const args = [program, "api", "GET", where, "--verbose", "--url", url];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });
@@ -18,7 +18,7 @@ async function callWithNobodyReading(url: string, where: string) {
   return { stdout, code };
 }
 
-test("a command whose stderr nobody reads any more does its work, and ends with the code it has", async () => {
+test("finishes with its own exit code after stderr is closed", async () => {
   const server = createServer((request, response) => {
     response.writeHead(request.url === "/refused" ? 403 : 200, { "content-type": "application/json" }).end("{}");
   });

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { startAnswering } from "../client/answering.ts";
 import { createDirectory, runCli } from "./run-cli.ts";
 
-test("a key or workspace that no header can have is what is wrong, not the server", async () => {
+test("blames a key or workspace with invalid header characters, not the server", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
   await using files = await createDirectory({ key: "p\u0000h\u0000_\u0000a\u0000" });
   const at = ["list", "--url", server.url];
@@ -21,7 +21,7 @@ test("a key or workspace that no header can have is what is wrong, not the serve
   assert.equal((await runCli(at, { env: { PIERHEAD_API_KEY: "k\r\n", PIERHEAD_WORKSPACE: "w\r\n" } })).code, 0);
 });
 
-test("stdin is read once: a value that would come behind the key is refused, and nothing is changed", async () => {
+test("rejects a second read of stdin and changes nothing", async () => {
   const deployment = { id: "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11", name: "support", secrets: [] };
   await using server = await startAnswering(() => ({ status: 200, body: { resources: [deployment], offset: 1 } }));
   for (const words of [

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { startAnswering } from "../client/answering.ts";
 import { createDirectory, runCli } from "./run-cli.ts";
 
-test("another repository is deployed from its own default branch, the same one from where it was", async () => {
+test("uses the default branch for another repository and the saved branch for the same one", async () => {
   await using repository = await createDirectory({ "langgraph.json": "{}" });
   const git = (...args: string[]) =>
     execFileSync("git", [

@@ -44,7 +44,7 @@ const slow = {
   }),
 };
 
-test("a directory is deployed by its name: steps on stderr, the address on stdout; again, it builds nothing", async () => {
+test("deploys a directory, prints only the address to stdout, and builds nothing the second time", async () => {
   await using source = await createDirectory({
     ...nodeAgent("one"),
     "package.json": '{"name": "directory-agent"}',
@@ -70,7 +70,7 @@ test("a directory is deployed by its name: steps on stderr, the address on stdou
   assert.equal((await cli(["open", "directory-agent"])).stdout, first.stdout);
 });
 
-test("a build that fails ends with code 1, its last lines, and where the rest is", async () => {
+test("ends a failed build with code 1, its last log lines, and the command for the full log", async () => {
   await using source = await createDirectory(failing);
   const { code, stderr, stdout } = await cli(["deploy", source.directory, "--name", "failing"]);
   assert.equal(code, 1);
@@ -85,7 +85,7 @@ test("a build that fails ends with code 1, its last lines, and where the rest is
   assert.equal(revision.status, "BUILD_FAILED");
 });
 
-test("a repository is deployed from its default branch, then from a commit; a rollback serves the one before", async () => {
+test("deploys a repository from its default branch and from a commit, and rolls back", async () => {
   await using repository = await createAgentRepository(nodeAgent("one"));
   const deploy = ["deploy", repository.url, "--name", "from-git", "--config", "pierhead.json"];
   const first = await followed(deploy);
@@ -108,7 +108,7 @@ test("a repository is deployed from its default branch, then from a commit; a ro
   assert.equal(other.code, 0, "a directory may replace a repository");
 });
 
-test("a template is deployed by its id; a word that is none is answered with those there are", async () => {
+test("deploys a template by id and lists the templates for an unknown word", async () => {
   const { deployment, revision } = await followed(["deploy", "node-server", "--name", "from-template"]);
   assert.equal(deployment.source_config.template_id, "node-server");
   assert.equal(revision.status, "DEPLOYED");
@@ -120,7 +120,7 @@ test("a template is deployed by its id; a word that is none is answered with tho
   assert.match(stderr, /node-server/);
 });
 
-test("what a deploy would leave out is refused or said", async () => {
+test("rejects or reports options without effect", async () => {
   await using source = await createDirectory(nodeAgent("one"));
   const both = await cli(["deploy", source.directory, "--template", "node-server", "--name", "undecided"]);
   assert.equal(both.code, 2);
@@ -141,7 +141,7 @@ test("what a deploy would leave out is refused or said", async () => {
   assert.match(retyped.stderr, /--type prod is ignored: typed stays dev/);
 });
 
-test("whoever stops waiting is told how to go on: time-out 8, --no-wait 8, Ctrl-C 2; cancel ends the build", async () => {
+test("explains how to continue after a timeout, --no-wait and Ctrl-C, and cancels the build", async () => {
   await using source = await createDirectory(slow);
   const deploy = ["deploy", source.directory, "--name", "slow"];
   const late = await cli([...deploy, "--timeout", "100ms"]);
@@ -164,7 +164,7 @@ test("whoever stops waiting is told how to go on: time-out 8, --no-wait 8, Ctrl-
   assert.match((await cli(["cancel", "slow"])).stderr, /No revision of slow is in progress/);
 });
 
-test("variables are set from stdin, imported and removed; each change is a revision that is followed", async () => {
+test("sets, imports and removes variables and follows the revision of each change", async () => {
   await followed(["deploy", "node-server", "--name", "variables"]);
   const set = await cli(["env", "set", "variables", "TOKEN"], { stdin: "hunter2\n" });
   assert.equal(set.code, 0, set.stderr);
@@ -183,7 +183,7 @@ test("variables are set from stdin, imported and removed; each change is a revis
   assert.match(last.stderr, /cannot remove the last variable/);
 });
 
-test("variables that are changed at the same time are all kept", async () => {
+test("keeps all variables that are changed concurrently", async () => {
   await followed(["deploy", "node-server", "--name", "shared"]);
   await using files = await createDirectory({ "more.env": "IMPORTED=1\n" });
   const names = ["A", "B", "C", "D"];
@@ -201,7 +201,7 @@ test("variables that are changed at the same time are all kept", async () => {
   );
 });
 
-test("replica logs are read and followed until Ctrl-C; a bad level is refused", async () => {
+test("reads and follows replica logs until Ctrl-C and rejects an unknown level", async () => {
   await followed(["deploy", "node-server", "--name", "logging"]);
   assert.equal((await cli(["logs", "logging", "--json"])).code, 0);
   const interrupt = new AbortController();
@@ -222,7 +222,7 @@ test("replica logs are read and followed until Ctrl-C; a bad level is refused", 
   assert.match((await cli(["logs", "logging", "--build", "--search", "nowhere"])).stderr, /No lines match the filters/);
 });
 
-test("a deleted deployment is gone, and its name is unknown afterwards", async () => {
+test("deletes a deployment and frees its name", async () => {
   await followed(["deploy", "node-server", "--name", "doomed"]);
   const { code, stdout, stderr } = await cli(["delete", "doomed", "--yes", "--json"]);
   assert.equal(code, 0, stderr);
@@ -230,7 +230,7 @@ test("a deleted deployment is gone, and its name is unknown afterwards", async (
   assert.equal((await cli(["status", "doomed"])).code, 1);
 });
 
-test("several deployments are deleted by one command; an unknown name among them deletes none", async () => {
+test("deletes several deployments with one command, or none if a name is unknown", async () => {
   for (const name of ["bulk-1", "bulk-2"]) await followed(["deploy", "node-server", "--name", name]);
   assert.equal((await cli(["delete", "bulk-1", "no-such-one", "--yes"])).code, 1);
   assert.equal((await cli(["status", "bulk-1"])).code, 0);
@@ -244,7 +244,7 @@ test("several deployments are deleted by one command; an unknown name among them
   assert.equal((await cli(["status", "bulk-2"])).code, 1);
 });
 
-test("doctor finds nothing wrong with a running server; a wrong key ends with 4", async () => {
+test("doctor passes for a running server and fails with code 4 for a wrong key", async () => {
   const healthy = await cli(["doctor"]);
   assert.equal(healthy.code, 0, healthy.stdout);
   const { code, stderr } = await cli(["list"], { env: { PIERHEAD_API_KEY: "not-a-key" } });
@@ -252,7 +252,7 @@ test("doctor finds nothing wrong with a running server; a wrong key ends with 4"
   assert.match(stderr, /Request id/);
 });
 
-test("the program itself: up answers when ready, serves the other commands, and ends cleanly on Ctrl-C", async () => {
+test("runs the program itself: up is ready, serves other commands and stops on Ctrl-C", async () => {
   await using data = await createDirectory();
   const { PIERHEAD_API_KEY: _, PIERHEAD_URL: __, ...inherited } = process.env;
   const env = { ...inherited, PIERHEAD_DATABASE_TEMPLATE_DIR: await templateDirectory() };
@@ -289,14 +289,14 @@ test("the program itself: up answers when ready, serves the other commands, and 
   assert.doesNotMatch(up.said.stderr, /warning/i);
 });
 
-test("the program keeps its compiled code below the user's own cache; without a home it runs all the same", async () => {
+test("caches compiled code below the cache directory of the user and runs without a home directory", async () => {
   await using home = await createDirectory();
   const help = (env: NodeJS.ProcessEnv) => run(process.execPath, ["src/main.ts", "--help"], { env });
   assert.match((await help({ HOME: home.directory })).stdout, /Usage: pierhead/);
   assert.equal((await readdir(path.join(home.directory, ".cache/pierhead/compiled"))).length, 1);
   assert.match((await help({ TMPDIR: home.directory })).stdout, /Usage: pierhead/);
   assert.deepEqual(await readdir(home.directory), [".cache"]);
-  // Whoever is asked to make a directory there says that there is none to make it in.
+  // No directory can be created below /proc.
   const killed = AbortSignal.timeout(60_000);
   const nowhere = run(process.execPath, ["src/main.ts", "--help"], { env: { HOME: "/proc" }, signal: killed });
   assert.match((await nowhere).stdout, /Usage: pierhead/);

@@ -22,7 +22,7 @@ const json = async <T>(argv: string[], more: Parameters<typeof runCli>[1] = {}) 
   return JSON.parse(ran.stdout) as T;
 };
 
-test("a credential is stored from standard input, listed without it, given another webhook secret, and forgotten", async () => {
+test("stores a credential from stdin, never lists it, replaces the webhook secret, and deletes it", async () => {
   const create = ["integrations", "create", "https://gitlab.example.org/acme", "--host", "gitlab", "--name", "ours"];
   assert.equal((await cli(create)).code, 2, "a credential is missing");
   const made = await json<NewIntegration>([...create, "--token-stdin"], { stdin: "glpat-canary\n" });
@@ -47,7 +47,7 @@ test("a credential is stored from standard input, listed without it, given anoth
   );
 });
 
-test("an SSH key comes from files", async () => {
+test("reads an SSH key from files", async () => {
   const key = path.join(server.dataDir, "key");
   const hosts = path.join(server.dataDir, "hosts");
   await writeFile(key, "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n");
@@ -59,7 +59,7 @@ test("an SSH key comes from files", async () => {
   assert.match((await cli(["integrations", "install"])).stderr, /no GitHub App.*integrations app create/);
 });
 
-test("an operator is given a link that makes the server's GitHub App", async () => {
+test("gives an operator a link that creates the GitHub App", async () => {
   const link = await json<{ create_url: string }>(["integrations", "app", "create", "--organization", "acme"]);
   assert.ok(link.create_url.startsWith(`${server.url}/v2/auth/github-app?state=`));
   const page = await (await fetch(link.create_url)).text();
@@ -69,7 +69,7 @@ test("an operator is given a link that makes the server's GitHub App", async () 
   assert.match((await cli(["integrations", "app", "delete", "--yes"])).stderr, /no GitHub App/);
 });
 
-test("a repository's agents are listed, and what a deployment does with pushes is shown and changed", async () => {
+test("lists the agent projects of a repository and changes how a deployment handles pushes", async () => {
   await using repository = await createAgentRepository();
   const found = await json<AgentProjectList>(["integrations", "projects", repository.url, "--ref", "main"]);
   assert.deepEqual(

@@ -18,7 +18,7 @@ const failureOf = (work: Promise<unknown>) =>
     (reason: unknown) => reason,
   );
 
-test("a server is asked the same as by fetch and its answers are read the same", async () => {
+test("sends the same requests and reads the same responses as fetch", async () => {
   const umlauts = "ü€😀".repeat(30_000);
   await using server = await startAnswering(({ method }, count) => {
     if (method === "DELETE") return { status: 204 };
@@ -50,7 +50,7 @@ test("a server is asked the same as by fetch and its answers are read the same",
   assert.deepEqual(heard.slice(4), heard.slice(0, 4));
 });
 
-test("who does not answer, hangs up or does not listen is unreachable, after as many tries and in time", async () => {
+test("reports a silent, closed or missing server as unreachable after the same retries", async () => {
   await using silent = await startAnswering(() => "silence");
   const late = await failureOf(light(silent.url).getInfo({}, { deadlineMs: 100 }));
   assert.ok(late instanceof ServerUnreachable);
@@ -63,12 +63,12 @@ test("who does not answer, hangs up or does not listen is unreachable, after as 
   await using rude = await startAnswering((_, count) => (count < 3 ? "hang up" : { status: 200, body: { ok: 1 } }));
   assert.deepEqual(await light(rude.url).getInfo(), { ok: 1 });
   assert.equal(rude.asked.length, 3);
-  const nobody = await failureOf(light("http://127.0.0.1:1").getInfo());
-  assert.ok(nobody instanceof ServerUnreachable);
-  assert.match(nobody.message, /ECONNREFUSED/);
+  const unreachable = await failureOf(light("http://127.0.0.1:1").getInfo());
+  assert.ok(unreachable instanceof ServerUnreachable);
+  assert.match(unreachable.message, /ECONNREFUSED/);
 });
 
-test("a key of the environment that came with its line end, as from a file or a secret, is the key", async () => {
+test("trims the line break of a key from the environment", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
   const env = { PIERHEAD_URL: server.url, PIERHEAD_API_KEY: "ph_key\n" };
   const { code, stderr } = await runCli(["list", "--json"], { env });
@@ -76,7 +76,7 @@ test("a key of the environment that came with its line end, as from a file or a 
   assert.equal(server.asked[0]?.headers["x-api-key"], "ph_key");
 });
 
-test("an answer that ends too early is none", async () => {
+test("rejects a truncated response", async () => {
   const server = createServer((socket) => {
     socket.on("error", () => {});
     socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{}"));
@@ -90,7 +90,7 @@ test("an answer that ends too early is none", async () => {
   }
 });
 
-test("HTTPS asks for a certificate that this machine trusts", async () => {
+test("requires a trusted certificate for HTTPS", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { ok: 1 } }));
   await using door = await startTlsDoor(server.url);
   assert.deepEqual(await light(door.url).getInfo(), { ok: 1 });
@@ -99,7 +99,7 @@ test("HTTPS asks for a certificate that this machine trusts", async () => {
   assert.ok(other instanceof ServerUnreachable);
 });
 
-test("uploads, a proxy of the environment and an address with a password are left to fetch", async (t) => {
+test("leaves uploads, proxies from the environment and addresses with a password to fetch", async (t) => {
   const asked: string[] = [];
   t.mock.method(globalThis, "fetch", async (url: string) => {
     asked.push(url);
@@ -116,7 +116,7 @@ test("uploads, a proxy of the environment and an address with a password are lef
   );
 });
 
-test("a call loads neither fetch nor TLS, and its kept connection keeps no program alive", async () => {
+test("loads neither fetch nor TLS, and idle connections keep no process alive", async () => {
   await using server = await startAnswering(() => ({
     status: 200,
     body: { ok: 1 },

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { startTestServer } from "../support/server.ts";
 import { runCli } from "./run-cli.ts";
 
-test("`listener install --print` exchanges a token for the key that it prints, once, and says what to do then", async () => {
+test("`listener install --print` exchanges a token for a key once and explains the second attempt", async () => {
   await using server = await startTestServer({ PIERHEAD_COMPUTE: "none" });
   const { id, listener_key } = await server.client.createListener({
     body: { compute_type: "k8s", compute_id: "cluster", compute_config: { k8s_namespaces: ["agents"] } },

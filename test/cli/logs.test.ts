@@ -15,7 +15,7 @@ const line = (id: string) => ({
 });
 const found = { status: 200, body: { resources: [deployment], offset: 1 } };
 
-test("a moment that was copied from a log is that moment in every time zone", async (t) => {
+test("reads a timestamp copied from a log as the same moment in every time zone", async (t) => {
   const zone = process.env["TZ"];
   t.after(() => {
     if (zone === undefined) delete process.env["TZ"];
@@ -36,7 +36,7 @@ test("a moment that was copied from a log is that moment in every time zone", as
   }
 });
 
-test("with --json every line of a log that is followed is a document, and so is the failure that ends it", async () => {
+test("prints one JSON document per line of a followed log, also for the failure", async () => {
   let isEnded = false;
   await using server = await startAnswering(({ url }) => {
     if (!url.includes("/logs")) return found;

@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 import { emptyTemplateDirectory } from "../support/database-template.ts";
 
-test("migrate brings up to date what lies in the given data directory, and touches no other", async () => {
+test("migrates the database of the given data directory and no other", async () => {
   const home = await mkdtemp(path.join(tmpdir(), "pierhead-migrate-"));
   try {
     const dataDir = path.join(home, "data");

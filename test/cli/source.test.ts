@@ -15,7 +15,7 @@ const never = new AbortController().signal;
 const git = (directory: string, ...args: string[]) =>
   execFileSync("git", ["-C", directory, "-c", "user.name=t", "-c", "user.email=t@example.invalid", ...args]);
 
-test("the same files give the same archive, whatever their times, permissions of the group, and place", async () => {
+test("packs equal files into equal archives regardless of times, group permissions and location", async () => {
   const content = { "langgraph.json": "{}", "src/agent.ts": "export {}", "src/z/deep.ts": "1", "a b.txt": "blank" };
   await using one = await createDirectory(content);
   await using other = await createDirectory(content);
@@ -33,7 +33,7 @@ test("the same files give the same archive, whatever their times, permissions of
   assert.notEqual(third.sha256, first.sha256);
 });
 
-test("an archive holds regular files only: links lead to copies, or stay out when they leave the source", async () => {
+test("packs links as copies and leaves out links to files outside of the source", async () => {
   await using outside = await createDirectory({ "secret.txt": "s" });
   await using source = await createDirectory({ "real.txt": "content", "@scope.txt": "at", "dir/inner.txt": "i" });
   const { directory } = source;
@@ -61,7 +61,7 @@ test("an archive holds regular files only: links lead to copies, or stay out whe
   assert.deepEqual(leftOut.toSorted(), ["broken", "leak.txt", "linked-dir"]);
 });
 
-test("in a repository git decides: ignored files stay out, new ones come along, deleted ones are gone", async () => {
+test("packs tracked and new files of a repository and omits ignored and deleted ones", async () => {
   await using source = await createDirectory({
     ".gitignore": "*.log\n/out/\n",
     ".dockerignore": "docs\n",
@@ -97,12 +97,12 @@ test("in a repository git decides: ignored files stay out, new ones come along, 
   ]);
   assert.deepEqual(whole.leftOut, [".env"]);
 
-  // A directory of the repository is a source by itself; one that git ignores is walked.
+  // A subdirectory of the repository can be a source. An ignored one is walked.
   assert.deepEqual((await listFiles(path.join(directory, "agent"), never)).files, [".env.example", "index.ts"]);
   assert.deepEqual((await listFiles(path.join(directory, "out"), never)).files, ["a.js"]);
 });
 
-test("a submodule that was not checked out is told of as left out", { timeout: 20_000 }, async () => {
+test("reports a submodule that is not checked out as left out", { timeout: 20_000 }, async () => {
   await using library = await createDirectory({ "index.ts": "1" });
   git(library.directory, "init", "--quiet");
   git(library.directory, "add", "index.ts");
@@ -120,7 +120,7 @@ test("a submodule that was not checked out is told of as left out", { timeout: 2
   assert.deepEqual((await listFiles(path.join(directory, "libs/shared"), AbortSignal.timeout(10_000))).files, []);
 });
 
-test("a hook deploys a directory of its repository without what that ignores", async (t) => {
+test("excludes ignored files of the repository when a git hook deploys a directory", async (t) => {
   await using source = await createDirectory({
     ".gitignore": "*.key",
     "agent/index.ts": "1",
@@ -142,7 +142,7 @@ test("a hook deploys a directory of its repository without what that ignores", a
 
 const noSuchNames = process.platform === "linux" ? false : "file systems elsewhere take no such names";
 
-test("a name that is no UTF-8 is told of as left out, in a repository and without", { skip: noSuchNames }, async () => {
+test("reports a name with invalid UTF-8 as left out, in a repository and outside", { skip: noSuchNames }, async () => {
   await using source = await createDirectory({ "agent.ts": "1" });
   const named = (...bytes: number[]) => Buffer.concat([Buffer.from(`${source.directory}/`), Buffer.from(bytes)]);
   await writeFile(named(0x66, 0xe9), "1"); // "f" and an accented letter of Latin-1
@@ -155,14 +155,14 @@ test("a name that is no UTF-8 is told of as left out, in a repository and withou
   assert.deepEqual([files, leftOut.toSorted()], [["agent.ts"], ["f\uFFFD", "g\uFFFD/inner.txt"]]);
 });
 
-test("a tracked .env belongs to the source: somebody decided so", async () => {
+test("packs a tracked .env, because the user committed it", async () => {
   await using source = await createDirectory({ ".env": "KEY=1" });
   git(source.directory, "init", "--quiet");
   git(source.directory, "add", ".env");
   assert.deepEqual((await listFiles(source.directory, never)).files, [".env"]);
 });
 
-test("outside a repository .gitignore rules, nested ones too, and tool directories stay out", async () => {
+test("applies nested .gitignore files outside of a repository and omits tool directories", async () => {
   await using source = await createDirectory({
     ".gitignore": "build/\n*.tmp\n!keep.tmp\n",
     "a.py": "1",
@@ -183,7 +183,7 @@ test("outside a repository .gitignore rules, nested ones too, and tool directori
   assert.deepEqual(leftOut, [".env.local"]);
 });
 
-test(".dockerignore keeps its exceptions, and the files that the build itself reads", async () => {
+test("keeps exceptions of .dockerignore and the files that the build reads", async () => {
   await using source = await createDirectory({
     ".dockerignore": "*\n!src/**\n!package.json\nsrc/**/*.md\n",
     "pierhead.json": '{"dockerfile": "Dockerfile.prod"}',
@@ -208,7 +208,7 @@ test(".dockerignore keeps its exceptions, and the files that the build itself re
   git(root, "init", "--quiet");
   assert.deepEqual((await listFiles(root, never, { buildFiles })).files, expected);
 
-  // Without exceptions nobody looks into what is left out, which may belong to another user.
+  // Without exceptions an excluded directory is not read, because it may belong to another user.
   await using closed = await createDirectory({
     ".dockerignore": "data\ndocker\n",
     "data/dump": "x",
@@ -223,7 +223,7 @@ test(".dockerignore keeps its exceptions, and the files that the build itself re
   assert.deepEqual(files, [".dockerignore", "docker/Dockerfile", "pierhead.json"]);
 });
 
-test("ignore patterns mean what gitignore(5) says", () => {
+test("matches ignore patterns as gitignore(5) defines them", () => {
   const cases: [pattern: string, ignored: string[], kept: string[]][] = [
     ["foo", ["foo", "a/foo"], ["foobar", "a/foo.txt"]],
     ["/foo", ["foo"], ["a/foo"]],
@@ -251,7 +251,7 @@ test("ignore patterns mean what gitignore(5) says", () => {
   }
 });
 
-test("git itself agrees with these ignore rules", async () => {
+test("ignores the same files as git", async () => {
   const patterns = [
     "*.log",
     "!important.log",
@@ -291,7 +291,7 @@ test("git itself agrees with these ignore rules", async () => {
   assert.deepEqual(walked, (await listFiles(source.directory, never)).files);
 });
 
-test("the project is found by its config; local packages beside it widen what is packed", async () => {
+test("finds the project by its config and packs local packages next to it", async () => {
   await using plain = await createDirectory({ "My Agent/pierhead.json": '{"start": ["node"]}' });
   const own = await findProject(path.join(plain.directory, "My Agent"), undefined);
   assert.deepEqual(
@@ -314,7 +314,7 @@ test("the project is found by its config; local packages beside it widen what is
   assert.equal(project.envFile, path.join(mono.directory, "apps/agent/.env"));
 });
 
-test("a path that leads too far up does not take the home directory along", async (t) => {
+test("refuses to pack the home directory for a path that leads too far up", async (t) => {
   await using home = await createDirectory({
     ".ssh/id_ed25519": "secret",
     "agents/one/langgraph.json": JSON.stringify({ dependencies: ["../../../shared"] }),
@@ -338,7 +338,7 @@ test("a path that leads too far up does not take the home directory along", asyn
   assert.equal((await findProject(inside("agents/two"), undefined)).root, inside());
 });
 
-test("a directory without a config, or with a broken one, is refused with what to do", async () => {
+test("explains what to do without a config or with an invalid one", async () => {
   await using empty = await createDirectory();
   await assert.rejects(findProject(empty.directory, undefined), /There is no langgraph.json or pierhead.json/);
   await assert.rejects(findProject(empty.directory, "x.json"), { exitCode: 2 });
@@ -346,7 +346,7 @@ test("a directory without a config, or with a broken one, is refused with what t
   await assert.rejects(findProject(broken.directory, undefined), /langgraph.json cannot be used/);
 });
 
-test("a repository that git cannot read is refused with what git says of it, and without its token", async () => {
+test("quotes git without the token when it cannot read a repository", async () => {
   const signal = new AbortController().signal;
   await assert.rejects(findDefaultBranch("file:///nowhere/at/all", process.env, signal), /git says: .*nowhere/);
   await assert.rejects(findDefaultBranch("http://token@127.0.0.1:1/x", process.env, signal), ({ message }: Error) => {
@@ -355,7 +355,7 @@ test("a repository that git cannot read is refused with what git says of it, and
   });
 });
 
-test("names and git addresses are taken apart as people write them", () => {
+test("parses deployment names and git addresses in common forms", () => {
   assert.equal(nameFrom("My_Agent 2!"), "my-agent-2");
   assert.equal(nameFrom("___"), "agent");
   for (const url of ["https://h/x/y.git", "ssh://git@h/x", "git@h:x/y.git", "file:///srv/y"])

@@ -16,7 +16,7 @@ function open(isTTY: boolean, columns?: number) {
   return { terminal, said: () => (stderr as PassThrough).read() as string };
 }
 
-test("where nothing can be drawn over, each step is one line, told when it ends", () => {
+test("prints one line per finished step when the terminal cannot redraw", () => {
   const { terminal, said } = open(false);
   const steps = createSteps(terminal, ["Pack", "Upload", "Build"]);
   steps.begin("Pack");
@@ -29,7 +29,7 @@ test("where nothing can be drawn over, each step is one line, told when it ends"
   assert.equal(lines.length, 2);
 });
 
-test("a running step is drawn over by whatever is said, and never wider than the terminal", () => {
+test("replaces a running step by each message and never exceeds the terminal width", () => {
   const { terminal, said } = open(true, 40);
   const steps = createSteps(terminal, ["Build"]);
   steps.begin("Build");

@@ -4,7 +4,7 @@ import { readVariables } from "../../src/cli/deployments/variables.ts";
 import type { Session } from "../../src/cli/session.ts";
 import { createDirectory } from "./run-cli.ts";
 
-test("a dotenv file that an editor of Windows wrote has the names and values that are seen in it", async () => {
+test("reads a dotenv file with a byte order mark and Windows line breaks", async () => {
   await using files = await createDirectory({
     ".env": '\uFEFFFIRST=one\r\nSECOND="two words"\r\nexport THIRD=3 # a comment\r\nEMPTY= \r\nLAST=4\r\n',
   });

@@ -32,7 +32,7 @@ function create(name: string) {
   });
 }
 
-test("a webhook is made, tried, looked at, sent again, switched off and on, given a secret, and deleted", async () => {
+test("creates, tests, lists, redelivers, toggles, re-keys and deletes a webhook", async () => {
   await using receiver = await startReceiver(({ path }) => ({ status: path === "/bad" ? 500 : 200, body: "thanks" }));
   await create("hooked");
   const made = await done([
@@ -93,7 +93,7 @@ test("a webhook is made, tried, looked at, sent again, switched off and on, give
   assert.match((await cli(["webhooks", "test", "CI"])).stderr, /There is no webhook "CI"/);
 });
 
-test("a message that many came after is sent again, and its outcome is told", async () => {
+test("redelivers a message that is behind many newer ones and shows the result", async () => {
   await using receiver = await startReceiver(() => ({ status: 200, body: "thanks" }));
   const { id: webhook_id } = await server.client.createWebhook({ body: { url: receiver.url, description: "busy" } });
   const { id } = await server.client.testWebhook({ webhook_id });
@@ -106,7 +106,7 @@ test("a message that many came after is sent again, and its outcome is told", as
   await server.client.deleteWebhook({ webhook_id });
 });
 
-test("events are shown oldest first, of one deployment or all, and followed until Ctrl-C", async () => {
+test("lists events oldest first, for one deployment or all, and follows them until Ctrl-C", async () => {
   const { id } = await create("timeline");
   await eventually(
     () => json<Event>(["events", "timeline", "-n", "1"]).catch(() => undefined),

@@ -8,7 +8,7 @@ import { test } from "node:test";
 import { nameOfAgent } from "../../src/domain/names.ts";
 import { type CommitStatus, putCommitStatus } from "../../src/integrations/commit-status.ts";
 
-test("deployments of one commit whose names begin alike overwrite each other's status at no host", async (context) => {
+test("keeps the statuses of deployments with a common name prefix separate at every host", async (context) => {
   const told: { host: string; key: string }[] = [];
   let host = "";
   const server = createServer(async (request, response) => {

@@ -6,7 +6,7 @@ import { gitRepository, scratch } from "../builds/fixtures.ts";
 
 const program = fileURLToPath(new URL("./few-descriptors.ts", import.meta.url));
 
-test("a server that has no file descriptors left for one more program goes on without it", async () => {
+test("keeps serving without file descriptors for another program", async () => {
   await using place = await scratch();
   const repository = await gitRepository(place.dir);
   await repository.commit({ "a.txt": "1" });

@@ -34,7 +34,7 @@ async function failureOf(work: Promise<unknown>): Promise<GitFailure> {
   return error;
 }
 
-test("a branch, a tag, an annotated tag and a commit resolve to the commit they mean", async () => {
+test("resolves a branch, a tag, an annotated tag and a commit", async () => {
   await using place = await scratch();
   const repository = await gitRepository(place.dir);
   const first = await repository.commit({ "a.txt": "1" });
@@ -57,7 +57,7 @@ test("a branch, a tag, an annotated tag and a commit resolve to the commit they 
   });
 });
 
-test("an SSH address says which credential is missing and what to use instead", async () => {
+test("names the missing credential for an SSH address and the alternative", async () => {
   for (const repoUrl of ["git@code.invalid:acme/bot.git", "ssh://git@code.invalid:22/acme/bot.git"]) {
     const failure = await failureOf(resolveRef({ ...local(repoUrl), ref: "main" }));
     assert.equal(failure.reason, "AccessDenied");
@@ -65,7 +65,7 @@ test("an SSH address says which credential is missing and what to use instead", 
   }
 });
 
-test("a branch whose name looks like a commit is a branch", async () => {
+test("prefers a branch whose name looks like a commit id", async () => {
   await using place = await scratch();
   const repository = await gitRepository(place.dir);
   const commitSha = await repository.commit({ "a.txt": "1" });
@@ -78,7 +78,7 @@ test("a branch whose name looks like a commit is a branch", async () => {
   assert.deepEqual(await resolveRef({ ...local(place.dir), ref: second }), { commitSha: second, refKind: "commit" });
 });
 
-test("a full id that is no commit is taken for the commit it leads to, or refused", async () => {
+test("resolves a full id of a tag to its commit and rejects other objects", async () => {
   await using place = await scratch();
   const repository = await gitRepository(place.dir);
   const commitSha = await repository.commit({ "a.txt": "1" });
@@ -89,7 +89,7 @@ test("a full id that is no commit is taken for the commit it leads to, or refuse
   assert.equal((await failureOf(resolve(await idOf("HEAD:a.txt")))).reason, "RefNotFound");
 });
 
-test("an unknown ref says what there is instead", async () => {
+test("lists the existing refs for an unknown ref", async () => {
   await using place = await scratch();
   const repository = await gitRepository(place.dir);
   await repository.commit({ "a.txt": "1" });
@@ -108,7 +108,7 @@ test("an unknown ref says what there is instead", async () => {
   }
 });
 
-test("fetching a commit writes its files and nothing of git, also for a commit no ref points at", async () => {
+test("fetches the files of a commit without git data, even if no ref points to it", async () => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   await repository.commit({ "a.txt": "1" });
@@ -125,7 +125,7 @@ test("fetching a commit writes its files and nothing of git, also for a commit n
   );
 });
 
-test("a repository of another user can be read", {
+test("reads a repository of another user", {
   skip: process.getuid?.() !== 0 && "needs root to give files away",
 }, async () => {
   await using place = await scratch();
@@ -136,7 +136,7 @@ test("a repository of another user can be read", {
   assert.equal((await resolveRef({ ...local(place.dir), ref: "main" })).commitSha, commitSha);
 });
 
-test("hooks, filters and configuration of a repository or of this user run nothing", async () => {
+test("runs no hooks, filters or configuration of a repository or user", async () => {
   await using place = await scratch();
   const canary = path.join(place.dir, "canary");
   const repository = await gitRepository(path.join(place.dir, "repository"));
@@ -155,7 +155,7 @@ test("hooks, filters and configuration of a repository or of this user run nothi
   assert.deepEqual((await readdir(place.dir)).toSorted(), ["out", "repository"]);
 });
 
-test("no value of a user becomes an option, a command or another protocol", async () => {
+test("treats no user value as an option, a command or another protocol", async () => {
   await using place = await scratch();
   const canary = path.join(place.dir, "canary");
   const repository = await gitRepository(path.join(place.dir, "repository"));
@@ -234,7 +234,7 @@ test("no value of a user becomes an option, a command or another protocol", asyn
   assert.deepEqual((await readdir(place.dir)).toSorted(), ["evil.sh", "repository"]);
 });
 
-test("local paths and private addresses are refused unless the operator allows them, and nothing is connected to", async () => {
+test("rejects local paths and private addresses before connecting unless the operator allows them", async () => {
   let connections = 0;
   const trap = createServer((socket) => {
     connections++;
@@ -285,7 +285,7 @@ test("local paths and private addresses are refused unless the operator allows t
   }
 });
 
-test("over HTTP: a private repository opens with its credential only, which no process and no message shows", async () => {
+test("opens a private repository over HTTP only with its credential, which no process or message shows", async () => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "private.git"));
   const commitSha = await repository.commit({ "a.txt": "1" });
@@ -320,7 +320,7 @@ test("over HTTP: a private repository opens with its credential only, which no p
   assert.equal((await resolveRef({ ...local(repository.dir, { credential }), ref: "main" })).commitSha, commitSha);
 });
 
-test("a redirect is not followed, and the user is told that the repository moved", async () => {
+test("does not follow a redirect and reports that the repository moved", async () => {
   await using place = await scratch();
   await using server = await gitHttpServer(place.dir, null);
   const failure = await failureOf(resolveRef({ ...local(`${server.url}/redirect.git`), ref: "main" }));
@@ -329,7 +329,7 @@ test("a redirect is not followed, and the user is told that the repository moved
   assert.deepEqual(server.redirected(), []);
 });
 
-test("a host that does not answer ends with Timeout, an abort with Cancelled, a closed port with Unreachable", async () => {
+test("distinguishes a silent host, an abort and a closed port", async () => {
   const silent = createServer(() => {}).listen(0, "127.0.0.1");
   await new Promise((resolve) => silent.once("listening", resolve));
   const { port } = silent.address() as { port: number };
@@ -354,7 +354,7 @@ test("a host that does not answer ends with Timeout, an abort with Cancelled, a 
   }
 });
 
-test("a link that git checks out stays a link and overwrites nothing outside", async () => {
+test("keeps a checked-out link a link and overwrites nothing outside", async () => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   await symlink("/etc/hostname", path.join(repository.dir, "link"));
@@ -381,7 +381,7 @@ function processesThatShow(secret: string): string[] {
 
 const gitDirectories = async () => (await readdir(tmpdir())).filter((name) => name.startsWith("pierhead-git-"));
 
-test("of a full disk git's message names it, whatever else it could not go on with", () => {
+test("reports a full disk as the cause among other git messages", () => {
   const stderr = `remote: Enumerating objects
 error: file write error: No space left on device
 fatal: unable to write loose object file

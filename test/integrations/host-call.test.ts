@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { callHost } from "../../src/integrations/host-call.ts";
 import { HostFailure } from "../../src/integrations/host-failure.ts";
 
-test("a host is left alone for as long as it asks, in seconds or until a date, and a day at most", async (context) => {
+test("waits as long as a host requests, in seconds or until a date, up to one day", async (context) => {
   let headers: Record<string, string> = {};
   const server = createServer((_, response) => response.writeHead(429, headers).end()).listen(0, "127.0.0.1");
   await once(server, "listening");

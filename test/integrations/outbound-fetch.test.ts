@@ -10,7 +10,7 @@ import { fetchOutward, OutboundFailure, type OutboundPolicy } from "../../src/in
 const open: OutboundPolicy = { allowPrivateNetwork: true, plainHttp: "loopback", timeoutMs: 20_000, bytesMax: 1_000 };
 const closed: OutboundPolicy = { ...open, allowPrivateNetwork: false };
 
-/** A server on loopback that counts whoever gets through to it. */
+/** Loopback server that counts its connections. */
 async function listen(context: TestContext, answer: RequestListener) {
   let connections = 0;
   const server = createServer(answer);
@@ -30,7 +30,7 @@ async function listen(context: TestContext, answer: RequestListener) {
 const fails = (reason: OutboundFailure["reason"]) => (error: unknown) =>
   error instanceof OutboundFailure && error.reason === reason;
 
-test("a call arrives with its method, headers and body, and its answer comes back", async (context) => {
+test("sends method, headers and body and returns the response", async (context) => {
   const { url } = await listen(context, async (request, response) => {
     const body = (await request.toArray()).join("");
     response.writeHead(201, { "x-told": `${request.method} ${request.headers["x-own"]} ${body}` }).end("done");
@@ -39,7 +39,7 @@ test("a call arrives with its method, headers and body, and its answer comes bac
   assert.deepEqual([answer.status, answer.headers.get("x-told"), await answer.text()], [201, "POST 1 a=b", "done"]);
 });
 
-test("nothing of this machine or its networks is called, however it is spelled", async (context) => {
+test("calls no address of this machine or its networks in any spelling", async (context) => {
   const { port, connections } = await listen(context, (_request, response) => void response.end());
   const hosts = [
     ...["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "localhost", "LOCALHOST."],
@@ -53,18 +53,18 @@ test("nothing of this machine or its networks is called, however it is spelled",
   assert.equal(connections(), 0);
 });
 
-test("only http and https are spoken, and never with a user name", async () => {
+test("allows only http and https without a username", async () => {
   for (const url of ["file:///etc/passwd", "ftp://a/", "gopher://a/", "data:,x", "https://u:p@a.invalid/", "x"]) {
     await assert.rejects(fetchOutward(url, {}, open), fails("refused"), url);
   }
 });
 
-test("clear text goes to this machine alone unless the caller allows more", async () => {
+test("allows clear text only to this machine unless the caller allows more", async () => {
   const refused = fetchOutward("http://192.0.2.1/", {}, open);
   await assert.rejects(refused, fails("refused"));
 });
 
-test("the connection goes to the address that was checked, whatever the name resolves to later", async (context) => {
+test("connects to the checked address when the name resolves to another one later", async (context) => {
   const first = await listen(context, (_request, response) => void response.end("checked"));
   let lookups = 0;
   context.mock.method(dns, "lookup", async () => {
@@ -80,7 +80,7 @@ test("the connection goes to the address that was checked, whatever the name res
   assert.deepEqual([await answer.text(), lookups], ["checked", 1]);
 });
 
-test("a redirect is an answer, not a way", async (context) => {
+test("returns a redirect instead of following it", async (context) => {
   const { url, connections } = await listen(context, (_request, response) => {
     response.writeHead(302, { location: "/elsewhere" }).end();
   });
@@ -88,7 +88,7 @@ test("a redirect is an answer, not a way", async (context) => {
   assert.deepEqual([answer.status, connections()], [302, 1]);
 });
 
-test("an answer that does not end is left at the deadline, one that grows at the limit", async (context) => {
+test("stops an endless response at the deadline and a growing one at the limit", async (context) => {
   const slow = await listen(context, (_request, response) => void response.write("a"));
   await assert.rejects(fetchOutward(slow.url, {}, { ...open, timeoutMs: 300 }), fails("timeout"));
   const silent = await listen(context, () => {});
@@ -97,12 +97,12 @@ test("an answer that does not end is left at the deadline, one that grows at the
   await assert.rejects(fetchOutward(large.url, {}, open), fails("too large"));
 });
 
-test("a caller that goes away ends the call", async (context) => {
+test("ends the call when the caller aborts", async (context) => {
   const { url } = await listen(context, () => {});
   await assert.rejects(fetchOutward(url, { signal: AbortSignal.timeout(100) }, open), fails("cancelled"));
 });
 
-test("a host that is not there is told by name, without path and query", async () => {
+test("names an unknown host without path and query", async () => {
   for (const url of ["http://127.0.0.1:1/p?code=secret", "https://nothing.invalid/p?code=secret"]) {
     await assert.rejects(fetchOutward(url, {}, open), (error: OutboundFailure) => {
       assert.equal(error.reason, "unreachable");
@@ -124,12 +124,12 @@ async function say(context: TestContext, words: string): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 }
 
-test("an answer that is no HTTP is a failure, not a crash", async (context) => {
+test("reports a response that is not HTTP as a failure", async (context) => {
   const url = await say(context, "SSH-2.0-nothing\r\n");
   await assert.rejects(fetchOutward(url, {}, open), fails("unreachable"));
 });
 
-test("an answer that changes to another protocol is a failure at once, not a call without an end", async (context) => {
+test("fails immediately when a response upgrades to another protocol", async (context) => {
   const url = await say(context, "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: other\r\n\r\n");
   await assert.rejects(fetchOutward(url, { method: "POST", body: "{}" }, open), fails("unreachable"));
 });

@@ -18,7 +18,7 @@ async function failureOf(work: Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-test("a project is made under the wanted id, found by its exact name, and removed; the key goes with every call", async () => {
+test("creates a project with the desired id, finds it by exact name, deletes it, and sends the key each time", async () => {
   await using server = await startTracingServer();
   const projects = open(server);
   const id = randomUUID();
@@ -42,7 +42,7 @@ test("a project is made under the wanted id, found by its exact name, and remove
   assert.ok(server.calls.every(({ key, workspace }) => key === "ls-key" && workspace === "w-1"));
 });
 
-test("making it again finds it, also when somebody else made it under another id", async () => {
+test("finds an existing project, also one with another id", async () => {
   await using server = await startTracingServer();
   const projects = open(server);
   const id = randomUUID();
@@ -51,7 +51,7 @@ test("making it again finds it, also when somebody else made it under another id
   assert.equal(server.projects.size, 1);
 });
 
-test("when the wanted id is spent the project gets another one", async () => {
+test("uses another id when the desired one is taken", async () => {
   await using server = await startTracingServer();
   const id = randomUUID();
   server.spentIds.add(id);
@@ -60,12 +60,12 @@ test("when the wanted id is spent the project gets another one", async () => {
   assert.equal(server.projects.get(made), "bot");
 });
 
-test("removing what is gone is no error", async () => {
+test("ignores the deletion of a missing project", async () => {
   await using server = await startTracingServer();
   await open(server).remove(randomUUID(), signal);
 });
 
-test("a back end that refuses, is silent or is not there fails with its name and words, in time, without the key", async () => {
+test("reports an unavailable back end with its name and message in time, without the key", async () => {
   await using server = await startTracingServer();
   server.state = "away";
   const projects = open(server, 200);
@@ -83,7 +83,7 @@ test("a back end that refuses, is silent or is not there fails with its name and
   assert.match(await failureOf(wrongKey.find("bot", signal)), /answered 401 .*Invalid token/);
 });
 
-test("whoever stops it gets their own reason", async () => {
+test("rejects with the reason of the caller's abort signal", async () => {
   await using server = await startTracingServer();
   server.state = "silent";
   const stopping = new AbortController();
