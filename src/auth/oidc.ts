@@ -118,7 +118,7 @@ export class Oidc {
     }
   }
 
-  /** Refuses an unverified address, because anyone could have claimed it at the provider. */
+  /** Returns the email address. @throws OAuthFailure for an unverified one, which anyone could have claimed at the provider. */
   #addressIn(claims: Readonly<Record<string, unknown>>): string {
     const [email, isVerified] = [claims["email"], claims["email_verified"]];
     if (typeof email !== "string" || email === "") {

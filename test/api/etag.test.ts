@@ -75,7 +75,7 @@ test("rejects a change that was made for an older state with 412, for every oper
     const now = await tagAt(t, at);
     const refused = await send(old);
     assert.equal(refused.status, 412, url);
-    assert.match(refused.body.detail, /read it again/);
+    assert.match(refused.body.detail, /Read it again/);
     assert.equal(await tagAt(t, at), now);
     const done = await send(`"other", ${now}`);
     assert.ok(done.status < 300, done.text);

@@ -18,7 +18,7 @@ test("an operator makes the server's GitHub App by two buttons, and an account i
   await page.getByRole("button", { name: "Create the GitHub App" }).click();
   await page.getByRole("heading", { name: "Create a GitHub App" }).waitFor();
   await page.getByRole("button", { name: /^Create it at 127\.0\.0\.1/ }).click();
-  await page.getByText("This server has the GitHub App").waitFor();
+  await page.getByText("This server now has the GitHub App").waitFor();
   assert.equal((await pierhead.client.getGithubApp()).source, "manifest");
 
   await page.goto(`${pierhead.url}/host/integrations`);

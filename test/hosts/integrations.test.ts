@@ -87,7 +87,7 @@ test("a link ends with the key of whoever made it, and with his being an admin",
   github.state.installations.set(44, { account: "mine", created_at: new Date().toISOString() });
   for (const state of [byKey, byReader]) {
     const page = await setUp(state, { installation_id: "44" });
-    assert.deepEqual([page.status, /no admin of the workspace any more/.test(page.text)], [400, true], page.text);
+    assert.deepEqual([page.status, /no longer an admin of the workspace/.test(page.text)], [400, true], page.text);
   }
   await setRole("admin");
   assert.equal((await setUp(byMember, { installation_id: "44" })).status, 200);

@@ -166,7 +166,7 @@ test("a link is worth nothing once its maker's key is revoked, with a code that 
     fetch(`${t.url}/v2/auth/github-app/created?${new URLSearchParams(query)}`);
   assert.equal((await come({ code: "x" })).status, 400);
   assert.equal((await come({ state: "A".repeat(43), code: "x" })).status, 400);
-  assert.match(await (await come({ state, code: "../../user" })).text(), /Delete the App there/);
+  assert.match(await (await come({ state, code: "../../user" })).text(), /Delete the App at GitHub/);
   assert.ok(github.calls.some(({ path }) => path === "/api/v3/app-manifests/..%2F..%2Fuser/conversions"));
   await assert.rejects(t.client.getGithubApp(), refusedWith(400));
 });
