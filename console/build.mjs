@@ -1,4 +1,4 @@
-// node console/build.mjs DIRECTORY: installs what the console is built with, unless it is there, and builds it.
+// node console/build.mjs DIRECTORY: installs the console's packages if they are missing, and builds the console.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -15,7 +15,7 @@ if (outDir !== undefined) {
   await build({
     root: here,
     configFile: false,
-    // Wherever it is mounted: the server writes the base into the page.
+    // The server writes the base path into the page, so the build works under any path.
     base: "./",
     logLevel: "error",
     build: {
@@ -24,8 +24,8 @@ if (outDir !== undefined) {
       target: "es2022",
       assetsInlineLimit: 0,
       modulePreload: { polyfill: false },
-      // What the client loads when it is first used comes with the page all the same: one that stays open while another
-      // version takes the server's place could not load it any more.
+      // One chunk holds the whole client, so the page loads it at the start. A page that stays open during an upgrade
+      // could not load parts of the client later, because the new server does not have these files.
       rolldownOptions: {
         output: { codeSplitting: { groups: [{ name: "client", test: /[\\/]src[\\/]client[\\/]/ }] } },
       },
@@ -34,7 +34,7 @@ if (outDir !== undefined) {
   });
 }
 
-/** Ends the process with npm's code when that fails. */
+/** Installs the packages of the lock file. Exits with npm's code when npm fails. */
 function ensureInstalled() {
   const lock = createHash("sha256")
     .update(readFileSync(path.join(here, "package-lock.json")))

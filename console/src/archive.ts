@@ -1,19 +1,19 @@
 import { createIgnoreRules } from "../../src/domain/ignore-rules.ts";
 
-/** A file that somebody dropped or chose, by its path below the folder. */
+/** A file that the user dropped or chose, with its path below the folder. */
 export interface SourceFile {
   path: string;
   file: File;
 }
 
-/** Never part of a source: made by tools, the history itself, or secrets, whose place is the environment. */
-const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modules", ".tox", ".mypy_cache"]);
+/** Never part of a source: files that tools generate, the git history, and secrets, which belong in the environment. */
+const alwaysIgnored = new Set(["__pycache__", ".git", ".venv", "venv", "node_modules", ".tox", ".mypy_cache"]);
 const isEnvFile = (name: string) => name === ".env" || (name.startsWith(".env.") && !name.endsWith(".example"));
 
-/** What the build itself reads stays, whatever .dockerignore says of images: that names the Dockerfile in many projects. */
+/** Files that the build reads stay even if .dockerignore excludes them: many projects exclude their own Dockerfile there. */
 const isBuildFile = (path: string) => /(^|\/)(langgraph\.json|pierhead\.json|Dockerfile|\.dockerignore)$/.test(path);
 
-/** What lies in dropped folders; a single folder is the root itself. */
+/** Returns the files of dropped folders. A single folder is the root of the source. */
 export async function filesOfDrop(items: DataTransferItemList): Promise<SourceFile[]> {
   const entries = [...items].flatMap((item) => item.webkitGetAsEntry() ?? []);
   const [only] = entries;
@@ -23,7 +23,7 @@ export async function filesOfDrop(items: DataTransferItemList): Promise<SourceFi
 
 async function filesOf(entry: FileSystemEntry, below: string): Promise<SourceFile[]> {
   const path = below === "" ? entry.name : `${below}/${entry.name}`;
-  if (entry.isDirectory) return neverPacked.has(entry.name) ? [] : walk(entry as FileSystemDirectoryEntry, path);
+  if (entry.isDirectory) return alwaysIgnored.has(entry.name) ? [] : walk(entry as FileSystemDirectoryEntry, path);
   const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
   return [{ path, file }];
 }
@@ -31,7 +31,7 @@ async function filesOf(entry: FileSystemEntry, below: string): Promise<SourceFil
 async function walk(directory: FileSystemDirectoryEntry, below: string): Promise<SourceFile[]> {
   const reader = directory.createReader();
   const entries: FileSystemEntry[] = [];
-  // A reader gives at most 100 entries at a time.
+  // A reader returns at most 100 entries at a time.
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) break;
@@ -40,42 +40,42 @@ async function walk(directory: FileSystemDirectoryEntry, below: string): Promise
   return (await Promise.all(entries.map((entry) => filesOf(entry, below)))).flat();
 }
 
-/** What a folder input gives: its paths begin with the folder's name. */
+/** Returns the files of a folder input. Their paths begin with the folder's name, which is removed. */
 export function filesOfInput(list: FileList): SourceFile[] {
   return [...list].map((file) => ({ path: file.webkitRelativePath.replace(/^[^/]*\//, "") || file.name, file }));
 }
 
-/** Without what .gitignore and .dockerignore name, what tools make, and files of secrets. */
-export async function packed(files: readonly SourceFile[]): Promise<{ kept: SourceFile[]; leftOut: number }> {
-  const [rules, ofImages] = [createIgnoreRules(), createIgnoreRules()];
+/** Removes files that .gitignore or .dockerignore excludes, generated files and .env files, and counts them. */
+export async function withoutIgnored(files: readonly SourceFile[]): Promise<{ kept: SourceFile[]; leftOut: number }> {
+  const [rules, imageRules] = [createIgnoreRules(), createIgnoreRules()];
   for (const { path, file } of files) {
     const name = path.slice(path.lastIndexOf("/") + 1);
     if (name === ".gitignore") rules.add(path.slice(0, Math.max(0, path.length - 11)), await file.text(), "gitignore");
-    if (path === ".dockerignore") ofImages.add("", await file.text(), "dockerignore");
+    if (path === ".dockerignore") imageRules.add("", await file.text(), "dockerignore");
   }
   const kept = files.filter(({ path }) => {
     const parts = path.split("/");
-    if (parts.some((part) => neverPacked.has(part)) || isEnvFile(parts.at(-1) ?? "")) return false;
-    return !rules.ignoresBelow(path, false) && (isBuildFile(path) || !ofImages.ignoresBelow(path, false));
+    if (parts.some((part) => alwaysIgnored.has(part)) || isEnvFile(parts.at(-1) ?? "")) return false;
+    return !rules.ignoresBelow(path, false) && (isBuildFile(path) || !imageRules.ignoresBelow(path, false));
   });
   return { kept, leftOut: files.length - kept.length };
 }
 
-/** A gzip tar of these files (POSIX ustar). @throws Error for a path that has no place in it. */
+/** Returns a gzipped tar of these files (POSIX ustar). @throws Error for a path that is too long for the format. */
 export async function archiveOf(files: readonly SourceFile[]): Promise<Blob> {
   const parts: BlobPart[] = [];
   for (const { path, file } of files) {
-    parts.push(headOf(path, file.size), file, new Uint8Array((512 - (file.size % 512)) % 512));
+    parts.push(headerOf(path, file.size), file, new Uint8Array((512 - (file.size % 512)) % 512));
   }
   parts.push(new Uint8Array(1_024));
   return new Response(new Blob(parts).stream().pipeThrough(new CompressionStream("gzip"))).blob();
 }
 
-function headOf(path: string, size: number): Uint8Array<ArrayBuffer> {
+function headerOf(path: string, size: number): Uint8Array<ArrayBuffer> {
   const head = new Uint8Array(512);
   const put = (text: string, at: number) => head.set(new TextEncoder().encode(text), at);
   const octal = (value: number, length: number) => value.toString(8).padStart(length - 1, "0");
-  const [prefix, name] = placeOf(path);
+  const [prefix, name] = splitPath(path);
   put(name, 0);
   put(octal(0o644, 8), 100);
   put(octal(0, 8), 108);
@@ -91,8 +91,8 @@ function headOf(path: string, size: number): Uint8Array<ArrayBuffer> {
   return head;
 }
 
-/** A path in two parts: up to 155 bytes before a slash, up to 100 behind it. */
-function placeOf(path: string): [prefix: string, name: string] {
+/** Splits a path for a ustar header: up to 155 bytes before a slash and up to 100 bytes after it. */
+function splitPath(path: string): [prefix: string, name: string] {
   const bytes = (text: string) => new TextEncoder().encode(text).length;
   if (bytes(path) <= 100) return ["", path];
   for (let at = path.indexOf("/"); at >= 0; at = path.indexOf("/", at + 1)) {

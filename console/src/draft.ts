@@ -8,7 +8,7 @@ import { checkVariableNames } from "../../src/domain/secret-names.ts";
 import type { SourceFile } from "./archive.ts";
 import { textOf } from "./server.ts";
 
-/** A deployment that is being thought up. */
+/** A deployment that is not created yet. */
 export interface Draft {
   source: "internal_template" | "github" | "internal_source" | "external_docker";
   name: string;
@@ -42,26 +42,26 @@ export const emptyDraft: Draft = {
 
 export type Problems = Partial<Record<keyof Draft, string>>;
 
-/** What the server would refuse, by its own rules and in its own words. Who may name local paths, it alone knows. */
+/** Returns what the server would reject, by its own rules and in its own words. Only the server knows who may use local paths. */
 export function problemsOf(draft: Draft): Problems {
   const { source, variables } = draft;
   const isCode = source === "github" || source === "internal_source";
   const found: Record<string, string | undefined> = {
-    name: draft.name === "" ? "A name is needed." : refusalOf(() => checkDeploymentName(draft.name)),
-    variables: refusalOf(() => checkVariableNames(variables.filter(isNamed), source)),
+    name: draft.name === "" ? "Enter a name." : problemFrom(() => checkDeploymentName(draft.name)),
+    variables: problemFrom(() => checkVariableNames(variables.filter(isNamed), source)),
     ...(source === "internal_template" && { templateId: draft.templateId === "" ? "Choose a template." : undefined }),
     ...(source === "github" && {
-      repoUrl: refusalOf(() => checkRepoUrl(draft.repoUrl, { allowLocalSources: true })),
-      ref: refusalOf(() => checkRef("repo_ref", draft.ref)),
+      repoUrl: problemFrom(() => checkRepoUrl(draft.repoUrl, { allowLocalSources: true })),
+      ref: problemFrom(() => checkRef("repo_ref", draft.ref)),
     }),
-    ...(source === "external_docker" && { image: refusalOf(() => checkImageUri(draft.image)) }),
-    ...(source === "internal_source" && { files: draft.files.length === 0 ? "Files are needed." : undefined }),
-    ...(isCode && { configPath: refusalOf(() => checkConfigPath(draft.configPath)) }),
+    ...(source === "external_docker" && { image: problemFrom(() => checkImageUri(draft.image)) }),
+    ...(source === "internal_source" && { files: draft.files.length === 0 ? "Choose a folder." : undefined }),
+    ...(isCode && { configPath: problemFrom(() => checkConfigPath(draft.configPath)) }),
   };
   return Object.fromEntries(Object.entries(found).filter(([, problem]) => problem !== undefined));
 }
 
-function refusalOf(check: () => void): string | undefined {
+function problemFrom(check: () => void): string | undefined {
   try {
     check();
     return undefined;
@@ -72,7 +72,7 @@ function refusalOf(check: () => void): string | undefined {
 
 const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
 
-/** The request that makes it. */
+/** Returns the request body that creates the deployment. */
 export function bodyOf(draft: Draft): CreateDeployment {
   const { source, name, type } = draft;
   const secrets = draft.variables.filter(isNamed);

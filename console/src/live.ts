@@ -2,65 +2,65 @@ import { useEffect, useRef, useSyncExternalStore } from "react";
 import type { Event } from "../../src/contract/logs/event.ts";
 import { queries } from "./server.ts";
 import { useSession } from "./session.tsx";
-import { useIsShown } from "./shown.ts";
+import { useIsVisible } from "./visibility.ts";
 
-/** Whether news comes by itself; said at the top of each page. */
+/** Whether the event stream is connected. The top of each page shows it. */
 let isLive = false;
 const watchers = new Set<() => void>();
 
 function setLive(now: boolean): void {
   if (now === isLive) return;
   isLive = now;
-  for (const tell of watchers) tell();
+  for (const notify of watchers) notify();
 }
 
 export function useIsLive(): boolean {
   return useSyncExternalStore(
-    (tell) => {
-      watchers.add(tell);
-      return () => watchers.delete(tell);
+    (notify) => {
+      watchers.add(notify);
+      return () => watchers.delete(notify);
     },
     () => isLive,
   );
 }
 
-/** Who is signed in is not of the events; without an answer to that, there would be no page. */
-const readAnew = () => void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+/** Refetches everything except the session: events do not cover it, and without its data the page would disappear. */
+const refetchAll = () => void queries.invalidateQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
 
-/** Many events at once, such as of a mass change, are one renewal. */
-const gatherMs = 250;
+/** Events within this time, such as those of a bulk change, cause one refetch. */
+const batchMs = 250;
 
-/** One stream of the workspace's events while the page is shown; what they concern is read again. */
+/** Watches the workspace's events while the page is visible, and refetches what they concern. */
 export function useWorkspaceEvents(): void {
   const { client, workspaceId } = useSession();
-  const isShown = useIsShown();
+  const isVisible = useIsVisible();
   const hasMissed = useRef(false);
   useEffect(() => {
     if (workspaceId === "") return;
-    if (!isShown) {
+    if (!isVisible) {
       hasMissed.current = true;
       return;
     }
     const ending = new AbortController();
     const touched = new Set<string>();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const renew = () => {
+    const refetch = () => {
       timer = undefined;
       void queries.invalidateQueries({ queryKey: ["deployments"] });
       for (const id of touched) void queries.invalidateQueries({ queryKey: ["deployment", id] });
       touched.clear();
     };
-    const note = (event: Event | null) => {
+    const schedule = (event: Event | null) => {
       if (event?.deployment_id) touched.add(event.deployment_id);
-      timer ??= setTimeout(renew, gatherMs);
+      timer ??= setTimeout(refetch, batchMs);
     };
     const watch = async () => {
       for await (const watched of client.watchEvents({}, ending.signal)) {
         setLive(watched.kind !== "lost");
         if (watched.kind === "lost") continue;
-        if (watched.kind === "event") note(watched.event);
-        // A watch that was given up does not know its place: the one after it is told nothing of what was between.
-        if (watched.kind === "reset" || hasMissed.current) readAnew();
+        if (watched.kind === "event") schedule(watched.event);
+        // A new watch starts at the present and misses the events since the previous watch ended.
+        if (watched.kind === "reset" || hasMissed.current) refetchAll();
         hasMissed.current = false;
       }
     };
@@ -78,5 +78,5 @@ export function useWorkspaceEvents(): void {
       clearTimeout(timer);
       setLive(false);
     };
-  }, [client, workspaceId, isShown]);
+  }, [client, workspaceId, isVisible]);
 }

@@ -3,7 +3,7 @@ import type { DeploymentSort } from "../../src/contract/deployments/deployment.t
 import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";
 import { lazyPart } from "./parts/lazy-part.tsx";
-import { Failure, Note } from "./parts/notes.tsx";
+import { Failure, Notice } from "./parts/notices.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { returnToLeft } from "./return-to.ts";
 import type { DeploymentSearch, ListSearch } from "./search.ts";
@@ -11,11 +11,11 @@ import { basePath } from "./server.ts";
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <Note kind="warn">There is no such page.</Note>,
+  notFoundComponent: () => <Notice kind="warn">Page not found.</Notice>,
   errorComponent: ({ error }) => <Failure error={error} />,
 });
 
-/** In the contract's words; its schemas would cost the first view 40 kB. */
+/** The contract's values, repeated because its schemas would add 40 kB to the first view. */
 const sorts: Record<DeploymentSort, true> = { created_at: true, updated_at: true, name: true, status: true };
 
 const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);

@@ -1,7 +1,7 @@
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../src/contract/page.ts";
 
-/** Search part of the list's address: a view can be shared as a link, and the browser's Back restores it. */
+/** Search part of the list's address. Users can share a view as a link, and the Back button restores it. */
 export interface ListSearch {
   q?: string;
   status?: string;
@@ -11,7 +11,7 @@ export interface ListSearch {
   page?: number;
 }
 
-/** Search part of a deployment page's address: the revision and the log that it shows. */
+/** Search part of a deployment page's address: the revision and the log to show. */
 export interface DeploymentSearch {
   revision?: string;
   log?: "build" | "deploy";

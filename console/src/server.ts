@@ -3,19 +3,19 @@ import { type Client, createClient } from "../../src/client/client.ts";
 import { ApiFailure } from "../../src/client/failure.ts";
 import { consoleHeader } from "../../src/contract/administration/session.ts";
 
-/** Address of the API: where this page lies, with the prefix of a proxy if there is one; no slash at its end. */
+/** Address of the API: the address of this page with the prefix of a proxy, if any, and no slash at the end. */
 export const baseUrl = document.baseURI.replace(/\/+$/, "");
 
-/** Path of that address, as the router wants it. */
+/** Path of that address in the router's form. */
 export const basePath = new URL(document.baseURI).pathname;
 
-/** Told when the server no longer knows who is asking. */
+/** Called when the server no longer accepts the session. */
 let onSignedOut = () => {};
 export const whenSignedOut = (then: () => void) => {
   onSignedOut = then;
 };
 
-/** The cookie says who is asking; the header, which pages of other origins cannot send, that it was this page. */
+/** Sends the session cookie, and a header that proves the request comes from this page: other origins cannot send it. */
 const fetchAsConsole: typeof fetch = async (input, init) => {
   const headers = new Headers(init?.headers);
   headers.set(consoleHeader, "1");
@@ -24,19 +24,19 @@ const fetchAsConsole: typeof fetch = async (input, init) => {
   return answer;
 };
 
-/** `workspaceId`: where to act; null: where the key says by itself. */
+/** Creates a client for a workspace. `workspaceId` null: the workspace of the key. */
 export function clientOf(workspaceId: string | null): Client {
   return createClient({ baseUrl, fetch: fetchAsConsole, workspaceId: workspaceId ?? undefined });
 }
 
-/** Lists are renewed by events; what they miss is found again by looking when the window is looked at. */
+/** The cached queries. Events refresh them, and a refetch when the window gets the focus covers missed events. */
 export const queries = new QueryClient({
   defaultOptions: {
     queries: { retry: false, staleTime: 5_000, refetchOnWindowFocus: true },
   },
 });
 
-/** What a person should read of anything that was thrown. */
+/** Returns the text of any thrown value for the user. */
 export function textOf(error: unknown): string {
   if (error instanceof ApiFailure) return error.detail;
   return error instanceof Error ? error.message : String(error);

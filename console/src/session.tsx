@@ -3,18 +3,18 @@ import { createContext, type ReactNode, useContext, useEffect, useMemo, useState
 import { type Client, isRefusal } from "../../src/client/client.ts";
 import type { Session } from "../../src/contract/administration/session.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
-import { Failure, Loading } from "./parts/notes.tsx";
+import { Failure, Loading } from "./parts/notices.tsx";
 import { clientOf, queries, whenSignedOut } from "./server.ts";
 
-/** Who is signed in, where they act, and the client that acts for them. */
+/** The signed-in user, their workspace, and the client that acts for them. */
 export interface SignedIn {
   session: Session;
   workspaceId: string;
-  /** What they are in that workspace, and how far it goes. */
+  /** The user's role in that workspace and its scope. */
   role: Session["role"];
   scope: Session["scope"];
   client: Client;
-  /** Roles as the server has them; it is asked all the same. */
+  /** What the role allows, to hide buttons. The server checks every call itself. */
   mayChange: boolean;
   mayAdminister: boolean;
   chooseWorkspace(id: string): void;
@@ -25,20 +25,20 @@ const Context = createContext<SignedIn | null>(null);
 
 export function useSession(): SignedIn {
   const found = useContext(Context);
-  if (found === null) throw new Error("outside of a session");
+  if (found === null) throw new Error("useSession needs a SessionGate above it");
   return found;
 }
 
 const workspaceKey = "pierhead.workspace";
 
-/** The page behind it is shown to those who are signed in; others are asked to. */
+/** Shows its children to signed-in users and the sign-in page to others. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const open = useMemo(() => clientOf(null), []);
   const session = useQuery({
     queryKey: ["session"],
     queryFn: () => readSession(open),
     staleTime: Number.POSITIVE_INFINITY,
-    // All tabs have one cookie: in another one somebody may have signed out, and in as somebody else.
+    // All tabs share one cookie: the user of another tab may have signed out and another user signed in.
     refetchOnWindowFocus: "always",
   });
   useEffect(() => whenSignedOut(endSession), []);
@@ -63,16 +63,16 @@ async function readSession(open: Client): Promise<Session | null> {
   return found;
 }
 
-/** What was read stays with whom, and where, it was read. */
+/** Forgets the data of the previous user or workspace. */
 const forgetAll = () => queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
 
-/** A question that was sent before the answer to the sign-in does not know of it. */
+/** Stores the new session. A session request that was sent before the sign-in would overwrite it, so it is cancelled. */
 async function beginSession(made: Session): Promise<void> {
   await queries.cancelQueries({ queryKey: ["session"] });
   queries.setQueryData(["session"], made);
 }
 
-/** By oneself, or because the server knows no longer who is asking: the next one may be somebody else. */
+/** Ends the session after a sign-out or when the server rejects it. The next user must not see its data. */
 function endSession(): void {
   queries.setQueryData(["session"], null);
   forgetAll();
@@ -87,9 +87,9 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
   const [chosen, setChosen] = useState(linked ?? sessionStorage.getItem(workspaceKey));
   const isKnown = session.workspaces.some(({ id }) => id === chosen);
   const workspaceId = (isKnown ? chosen : (session.workspace_id ?? session.workspaces[0]?.id)) ?? "";
-  // One that a link named, too: a reload stays in it.
+  // Stores a workspace from a link too, so that a reload stays in it.
   useEffect(() => sessionStorage.setItem(workspaceKey, workspaceId), [workspaceId]);
-  // A person may be more in one workspace than in another.
+  // A member can have different roles in different workspaces.
   const { role, scope } = session.workspaces.find(({ id }) => id === workspaceId) ?? session;
   const client = useMemo(() => clientOf(workspaceId), [workspaceId]);
   const value = useMemo<SignedIn>(

@@ -10,9 +10,9 @@ interface Violation {
 
 const source = readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** Rules of WCAG 2.2 A and AA that the page breaks seriously: name, and where. The policy of the page stays in force. */
+/** Returns the serious violations of WCAG 2.2 A and AA on the page. The page's content security policy stays in force. */
 export async function seriousFindings(page: Page): Promise<string[]> {
-  // Evaluated by the debugger, not loaded by the page: a page that loads scripts of others is not what we test.
+  // The debugger evaluates the script. The page itself must not load foreign scripts.
   await page.evaluate(await source);
   const violations = await page.evaluate(async () => {
     const { axe } = globalThis as unknown as { axe: { run(options: object): Promise<{ violations: Violation[] }> } };

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open, findings } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 
-/** Above a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
+/** Longer than a cold `npm install` of the agent server on a loaded machine. It is not a measurement. */
 const timeoutMs = 400_000;
 
-test("a LangGraph server is talked to in threads, and its answers appear as they are streamed", async () => {
+test("chats with a LangGraph server in threads and shows answers while they stream", async () => {
   const made = await pierhead.client.createDeployment({
     body: {
       name: "chat",

@@ -5,14 +5,14 @@ import { promisify } from "node:util";
 import type { Locator } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
-import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { open, pierhead } = world;
 const { client } = pierhead;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 
-/** Speaks as a LangGraph server does; of its runs the first one fails. */
+/** Behaves like a LangGraph server whose first run fails. */
 const agent = `
 let runs = 0;
 require("node:http").createServer((request, response) => {
@@ -46,7 +46,7 @@ const made = await client.createDeployment({
 const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
 assert.equal((await client.waitForRevision(ids)).status, "DEPLOYED");
 
-test("what is typed to an agent stays: a key letter by letter, a message that did not get through", async () => {
+test("the Try it form keeps the typed API key and a message that the agent refused", async () => {
   const page = await open({ path: addressOf(made) });
   await goToPart(page, "Try it");
   await page.getByLabel("API key").focus();
@@ -63,7 +63,7 @@ test("what is typed to an agent stays: a key letter by letter, a message that di
   await page.context().close();
 });
 
-test("a key that is shown once is copied where the page is not served over https, too", async () => {
+test("copies a key that is shown once on a page without https", async () => {
   const page = await open({ path: "/host/keys" });
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.evaluate(() => navigator.clipboard.writeText("what was there before"));
@@ -83,7 +83,7 @@ test("a key that is shown once is copied where the page is not served over https
   await page.context().close();
 });
 
-/** What the menu would copy, by the name of the form. */
+/** Returns what the menu would copy, by format. */
 async function copiesOf(place: Locator): Promise<Record<string, string>> {
   const menu = place.locator(".menu").first();
   const buttons = menu.locator(".menu-items button");
@@ -91,7 +91,7 @@ async function copiesOf(place: Locator): Promise<Record<string, string>> {
   return Object.fromEntries(named) as Record<string, string>;
 }
 
-/** As a shell takes the words of a command. */
+/** Splits a command into words as a shell does. */
 const wordsOf = (command: string) =>
   [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, bare]) => quoted ?? bare ?? "");
 
@@ -103,7 +103,7 @@ async function runCommand(command: string): Promise<string> {
   return stdout;
 }
 
-test("a command that is copied does what the page would have done, and no value of a variable is copied", async () => {
+test("copied commands do what the page does and contain no values of variables", async () => {
   const page = await open({ path: "/host/new" });
   await page.getByLabel("Plain Node server").check();
   await page.getByLabel("Name", { exact: true }).fill("copied");
@@ -137,7 +137,7 @@ test("a command that is copied does what the page would have done, and no value 
   await page.context().close();
 });
 
-test("a log stays at its newest line, also when the page holds as many as it keeps", async () => {
+test("a log stays scrolled to its newest line after the page reached its maximum number of lines", async () => {
   const page = await open({ path: addressOf(made) });
   await goToPart(page, "Logs");
   const log = page.getByRole("log", { name: "Log lines" });
@@ -152,11 +152,11 @@ test("a log stays at its newest line, also when the page holds as many as it kee
   assert.equal(await log.locator(".line").count(), 5_000);
   for (const count of [40, 41, 42]) await say(count);
   assert.equal(await log.locator(".line").count(), 5_000);
-  await eventually(below, (px) => px < 2, { timeoutMs: 10_000, what: "its end" });
+  await eventually(below, (px) => px < 2, { timeoutMs: 10_000, what: "the log is scrolled to its end" });
   await page.context().close();
 });
 
-test("behind the last page of the list, as after its deployments were deleted, there is a way back", async () => {
+test("a list page behind the last deployment offers a way back", async () => {
   const page = await open({ path: "/host/deployments?page=2" });
   await page.getByText("There are no more deployments.").waitFor();
   await page.getByRole("button", { name: "Previous" }).click();

@@ -7,23 +7,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
-import { addressOf, assertQuiet, dropFolder, goTo, goToPart, setShown, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, dropFolder, goTo, goToPart, setShown, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 
-/** Says each request it gets on its log, or what it is asked to say. */
-const saying =
+/** Logs each request, or the text of its `say` parameter. */
+const logStatement =
   'console.log(new URL(request.url, "http://agent").searchParams.get("say") ?? "asked for " + request.url);';
-const talkative = (version: string) => {
+const loggingAgent = (version: string) => {
   const files = nodeAgent(version);
   return {
     ...files,
-    "server.js": files["server.js"]?.replace("const url =", `${saying} const url =`) ?? "",
+    "server.js": files["server.js"]?.replace("const url =", `${logStatement} const url =`) ?? "",
   };
 };
-const repository = await createAgentRepository(talkative("one"));
+const repository = await createAgentRepository(loggingAgent("one"));
 after(() => repository[Symbol.asyncDispose]());
 
 async function deployed(name: string, page: Page) {
@@ -38,36 +38,36 @@ async function deployed(name: string, page: Page) {
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
   await page.goto(pierhead.url + addressOf(made));
-  await page.getByText("serves", { exact: true }).waitFor();
+  await page.getByText("serving", { exact: true }).waitFor();
   return { ...ids, url: made.url ?? "" };
 }
 
-/** Sends a request from the page and gives back what the agent answered. */
+/** Sends a request from the page and returns the agent's answer. */
 async function tryIt(page: Page, target: string): Promise<string> {
   await goToPart(page, "Try it");
   await page.getByRole("button", { name: "Request" }).click();
   await page.getByLabel("Path").fill(target);
   await page.getByRole("button", { name: "Send" }).click();
-  const answer = page.getByRole("region", { name: "Answer" });
+  const answer = page.getByRole("region", { name: "Response" });
   await answer.getByText(/^200 /).waitFor();
   return answer.locator("pre").innerText();
 }
 
-test("from the empty state to an answered call: a template is chosen, deployed while one watches, and called", async () => {
+test("a new user deploys a template from the empty list, watches the build and calls the agent", async () => {
   const page = await open();
-  await page.getByText("Nothing runs here yet").waitFor();
+  await page.getByText("No deployments yet").waitFor();
   await page.getByRole("link", { name: "New deployment" }).first().click();
   await page.getByLabel("Plain Node server").check();
   await page.getByLabel("Name", { exact: true }).fill("first");
   await page.getByRole("button", { name: "Create and deploy" }).click();
-  await page.getByText("serves", { exact: true }).waitFor();
+  await page.getByText("serving", { exact: true }).waitFor();
   await page.getByText("Step 1/6: Fetch the template").waitFor();
   await page.getByText("healthy, and traffic has moved").waitFor();
   assert.match(await tryIt(page, "/"), /Hello from Pierhead/);
   await page.context().close();
 });
 
-test("a build that fails says why: in the timeline at once, and at the line of its log that was the first to fail", async () => {
+test("a failed build shows its cause in the timeline and opens its log at the first error", async () => {
   const broken = {
     "pierhead.json": JSON.stringify({
       build: [["node", "-e", "console.log('compiling'); console.log('a.ts(3,1): error TS2304'); process.exit(7)"]],
@@ -82,7 +82,7 @@ test("a build that fails says why: in the timeline at once, and at the line of i
   await page.getByLabel("Name", { exact: true }).fill("broken");
   await page.getByRole("button", { name: "Create and deploy" }).click();
   const revision = page.locator(".revision");
-  await revision.getByText("BUILD_FAILED", { exact: true }).first().waitFor();
+  await revision.getByText("Build failed", { exact: true }).first().waitFor();
   assert.match(await revision.locator(".cause").innerText(), /7/);
   const firstBad = revision.locator(".line.first-bad");
   await firstBad.waitFor();
@@ -91,7 +91,7 @@ test("a build that fails says why: in the timeline at once, and at the line of i
   await page.context().close();
 });
 
-test("a build under way is cancelled, and what was cancelled is deployed after all", async () => {
+test("a cancelled build can be deployed again", async () => {
   const gate = path.join(await mkdtemp(path.join(tmpdir(), "pierhead-gate-")), "open");
   after(() => rm(path.dirname(gate), { recursive: true, force: true }));
   const wait = `console.log("at the", "gate"); if (!fs.existsSync(${JSON.stringify(gate)})) setInterval(() => {}, 1_000);`;
@@ -112,52 +112,52 @@ test("a build under way is cancelled, and what was cancelled is deployed after a
   await redeploy.waitFor();
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "INTERRUPTED");
-  await page.locator(".revision").getByText("INTERRUPTED", { exact: true }).first().waitFor();
+  await page.locator(".revision").getByText("Interrupted", { exact: true }).first().waitFor();
   await writeFile(gate, "");
   await redeploy.click();
   await page.locator(".revision").nth(1).waitFor();
-  await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
+  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "late");
   await page.context().close();
 });
 
-test("a newer commit is deployed, and rolled back to what served before without a build", async () => {
+test("a newer commit is deployed and rolled back without a build", async () => {
   const page = await open();
   await deployed("rolling", page);
-  await repository.commit(talkative("two"));
+  await repository.commit(loggingAgent("two"));
   await page.getByRole("button", { name: /^Redeploy: revision/ }).waitFor();
   const { resources } = await pierhead.client.listDeployments({ name: "rolling" });
   const id = resources[0]?.id ?? "";
   await pierhead.client.createRevision({ deployment_id: id, body: {} });
-  // The page is told of it by events.
-  await page.getByRole("button", { name: /^Roll back to this/ }).waitFor();
+  // The page learns of the revision from events.
+  await page.getByRole("button", { name: /^Roll back/ }).waitFor();
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "two");
   await goToPart(page, "Revisions");
   await page
-    .getByRole("button", { name: /what changed since/ })
+    .getByRole("button", { name: /changes since/ })
     .first()
     .click();
   await page.getByRole("cell", { name: "repo_commit_sha" }).waitFor();
-  // The list of revisions names the new one before the deployment does.
+  // The list of revisions contains the new revision before the deployment names it.
   await page.route(`**/v2/deployments/${id}`, async (one) => {
     await sleep(1_000);
     await one.continue();
   });
-  await page.getByRole("button", { name: /^Roll back to this/ }).click();
+  await page.getByRole("button", { name: /^Roll back/ }).click();
   await page.locator(".revision").nth(2).waitFor();
-  await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
+  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
   await page.locator(".revision").first().getByText("built before").waitFor({ state: "attached" });
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "one");
   await page.context().close();
 });
 
-test("changes of the environment are gathered, told what they will do, and deployed at once", async () => {
+test("environment changes are collected, explained and deployed together", async () => {
   const page = await open();
   const { deployment_id } = await deployed("settled", page);
   await goToPart(page, "Environment");
   await page.getByText("Paste a .env file").click();
   await page.getByLabel("Contents of a .env file").fill('GREETING="good day"\n# no\nexport TONE=kind');
-  await page.getByRole("button", { name: "Take 2 variables" }).click();
+  await page.getByRole("button", { name: "Add 2 variables" }).click();
   const staged = page.getByRole("region", { name: "Staged changes" });
   assert.match(await staged.innerText(), /Added: GREETING, TONE/);
   await page.getByRole("button", { name: "Add a variable" }).click();
@@ -175,13 +175,13 @@ test("changes of the environment are gathered, told what they will do, and deplo
   await pierhead.client.waitForRevision({ deployment_id, revision_id: elsewhere.latest_revision_id ?? "" });
   await staged.getByRole("button", { name: "Deploy these changes" }).click();
   await page.locator(".revision").nth(2).waitFor();
-  await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
+  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
   const { GREETING, TONE, MEANWHILE } = JSON.parse(await tryIt(page, "/env"));
   assert.deepEqual([GREETING, TONE, MEANWHILE], ["good day", "kind", "kept"]);
   await page.context().close();
 });
 
-test("log lines of the agent appear as they are written, and are found by their text", async () => {
+test("log lines of the agent appear as they are written and can be searched by text", async () => {
   const page = await open();
   await deployed("talking", page);
   const url = await page.locator(".head a[href*='/d/']").getAttribute("href");
@@ -204,7 +204,7 @@ test("log lines of the agent appear as they are written, and are found by their 
   await page.context().close();
 });
 
-test("log lines are found by their level, their time and the replica that wrote them", async () => {
+test("log lines can be filtered by level, time and replica", async () => {
   const page = await open();
   const { url, ...ids } = await deployed("leveled", page);
   const longAgo = new Date(Date.now() - 5 * 3_600_000).toISOString();
@@ -212,23 +212,23 @@ test("log lines are found by their level, their time and the replica that wrote 
   await say({ level: "warn", msg: "running low" });
   await say({ level: "error", msg: "was out", time: longAgo });
   await say({ level: "info", msg: "first replica" });
-  const heard = (text: string) =>
+  const waitForLog = (text: string) =>
     eventually(
       () => pierhead.client.getDeploymentLogs({ deployment_id: ids.deployment_id, type: "deploy", query: text }),
       ({ logs }) => logs.length > 0,
       { what: text },
     );
-  await heard("first replica");
+  await waitForLog("first replica");
   const { latest_revision_id } = await pierhead.client.redeployRevision(ids);
   const second = { ...ids, revision_id: latest_revision_id ?? "" };
   assert.equal((await pierhead.client.waitForRevision(second)).status, "DEPLOYED");
   await say({ level: "error", msg: "second replica" });
-  const { logs } = await heard("second replica");
+  const { logs } = await waitForLog("second replica");
 
   await goToPart(page, "Logs");
   const log = page.getByRole("log", { name: "Log lines" });
   const seen = async (there: string[], gone: string[]) => {
-    // Those that go first: what is still there of the answer before would count as found.
+    // Wait for the removals first, because lines of the previous result would otherwise count as found.
     for (const text of gone) await log.getByText(text).waitFor({ state: "detached" });
     for (const text of there) await log.getByText(text).waitFor();
     for (const text of gone) assert.equal(await log.getByText(text).count(), 0, text);
@@ -237,16 +237,16 @@ test("log lines are found by their level, their time and the replica that wrote 
   await page.getByLabel("Replica").selectOption(logs[0]?.replica ?? "");
   await seen(["second replica"], ["first replica", "running low", "was out"]);
   await page.getByLabel("Replica").selectOption({ label: "All replicas" });
-  await page.getByLabel("Least level").selectOption("WARNING");
+  await page.getByLabel("Minimum level").selectOption("WARNING");
   await seen(["running low", "was out", "second replica"], ["first replica"]);
   await page.getByLabel("Since").selectOption({ label: "Last hour" });
   await seen(["running low", "second replica"], ["was out", "first replica"]);
-  await page.getByLabel("Least level").selectOption("ERROR");
+  await page.getByLabel("Minimum level").selectOption("ERROR");
   await seen(["second replica"], ["running low", "was out"]);
   await page.context().close();
 });
 
-test("a folder is uploaded, chosen or dropped, without what does not belong to a source, and runs", async () => {
+test("a chosen or dropped folder is uploaded without ignored files and runs", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "pierhead-folder-"));
   after(() => rm(folder, { recursive: true, force: true }));
   await mkdir(path.join(folder, "node_modules"));
@@ -268,7 +268,7 @@ test("a folder is uploaded, chosen or dropped, without what does not belong to a
   await page.getByText("3 files, 1 KiB.").waitFor();
   await page.getByLabel("Config file").fill("pierhead.json");
   await page.getByLabel("Name", { exact: true }).fill("uploaded");
-  // The upload fails, and then once more under another name: what was begun is gone on with, or goes.
+  // The upload fails, and fails again under another name. The console continues or deletes the deployment it began.
   const refusal = { status: 403, json: { detail: "This upload URL is not valid or has expired." } };
   await page.route("**/uploads/**", (route) => route.fulfill(refusal));
   const create = page.getByRole("button", { name: "Create and deploy" });
@@ -280,7 +280,7 @@ test("a folder is uploaded, chosen or dropped, without what does not belong to a
   await fails();
   await page.unrouteAll({ behavior: "wait" });
   await create.click();
-  await page.getByText("serves", { exact: true }).waitFor();
+  await page.getByText("serving", { exact: true }).waitFor();
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "uploaded");
   const named = await pierhead.client.listDeployments({ name_contains: "uploaded" });
   assert.deepEqual(
@@ -290,7 +290,7 @@ test("a folder is uploaded, chosen or dropped, without what does not belong to a
   await page.context().close();
 });
 
-test("with the keyboard alone: signing in, finding an action, making a deployment and going to its log", async () => {
+test("a user signs in, runs an action, creates a deployment and opens its log with the keyboard alone", async () => {
   const page = await open({ key: null });
   const { keyboard } = page;
   await page.getByLabel("API key").waitFor();
@@ -330,26 +330,26 @@ test("with the keyboard alone: signing in, finding an action, making a deploymen
   await page.context().close();
 });
 
-test("several deployments are chosen and deleted together, after it was said what goes", async () => {
+test("several deployments are deleted together after a list of what is deleted", async () => {
   for (const name of ["doomed-1", "doomed-2"]) {
     const body = { name, source: "internal_source" as const, source_config: {}, source_revision_config: {} };
     await pierhead.client.createDeployment({ body });
   }
   const page = await open();
-  await page.getByLabel("Part of the name").fill("doomed");
+  await page.getByLabel("Filter by name").fill("doomed");
   await page.waitForURL(/q=doomed/);
-  await page.getByLabel("Select all of this page").check();
+  await page.getByLabel("Select all on this page").check();
   await page.getByText("2 selected").waitFor();
   await page.getByRole("button", { name: "Delete …" }).click();
   const dialog = page.getByRole("dialog");
   assert.match(await dialog.innerText(), /databases[\s\S]*doomed/);
   await dialog.getByRole("textbox").fill("delete 2");
-  await dialog.getByRole("button", { name: "Delete them" }).click();
-  await page.getByText("No deployment is like that.").waitFor();
+  await dialog.getByRole("button", { name: "Delete deployments" }).click();
+  await page.getByText("No deployments match these filters.").waitFor();
   await page.context().close();
 });
 
-test("one deployment is deleted after its name was typed, and what dies was listed", async () => {
+test("a deployment is deleted after its name was typed and a list of what is deleted was shown", async () => {
   const page = await open();
   await page.getByRole("link", { name: "broken" }).click();
   await goToPart(page, "Settings");
@@ -357,7 +357,7 @@ test("one deployment is deleted after its name was typed, and what dies was list
   const dialog = page.getByRole("dialog");
   for (const what of ["replicas", "revisions", "database", "variables"])
     assert.match(await dialog.innerText(), new RegExp(what));
-  const remove = dialog.getByRole("button", { name: "Delete it and all of this" });
+  const remove = dialog.getByRole("button", { name: "Delete deployment" });
   assert.ok(await remove.isDisabled());
   await dialog.getByRole("textbox").fill("broken");
   await remove.click();
@@ -366,7 +366,7 @@ test("one deployment is deleted after its name was typed, and what dies was list
   await page.context().close();
 });
 
-test("a key is made and shown once, a webhook is tested and its delivery shown, a member added: by way of the settings", async () => {
+test("the settings create a key that is shown once, test a webhook, show its delivery and add a member", async () => {
   const page = await open();
   await goTo(page, "API keys");
   await page.getByRole("button", { name: "New key" }).click();
@@ -378,7 +378,7 @@ test("a key is made and shown once, a webhook is tested and its delivery shown, 
   await page.getByRole("button", { name: "Close" }).click();
   await goTo(page, "Webhooks");
   await page.getByRole("button", { name: "New webhook" }).click();
-  await page.getByLabel("Address").fill("http://127.0.0.1:1/hook");
+  await page.getByLabel("URL").fill("http://127.0.0.1:1/hook");
   await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
   await page.getByText(/^whsec_/).waitFor();
   await page.getByRole("button", { name: "Close" }).click();
@@ -388,7 +388,7 @@ test("a key is made and shown once, a webhook is tested and its delivery shown, 
   await page.getByRole("button", { name: "Close" }).click();
   await goTo(page, "Members");
   await page.getByRole("button", { name: "New member" }).click();
-  await page.getByLabel("Mail address").fill("ada@example.org");
+  await page.getByLabel("Email address").fill("ada@example.org");
   await page.getByRole("dialog").getByRole("button", { name: "Add" }).click();
   await page.getByRole("cell", { name: "ada@example.org", exact: true }).waitFor();
   await goTo(page, "Audit log");

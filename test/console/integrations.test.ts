@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { startGithub } from "../hosts/github-server.ts";
-import { assertQuiet, goTo, startWorld } from "./world.ts";
+import { assertNoBrowserErrors, goTo, startWorld } from "./world.ts";
 
 const github = await startGithub({ "acme/bot": "/nowhere" });
 const environment = { PIERHEAD_COMPUTE: "simulated", PIERHEAD_GITHUB_URL: github.origin };
@@ -9,10 +9,10 @@ const world = await startWorld(environment);
 const { pierhead, open } = world;
 after(async () => {
   await github[Symbol.asyncDispose]();
-  assertQuiet(world);
+  assertNoBrowserErrors(world);
 });
 
-test("an operator makes the server's GitHub App by two buttons, and an account is chosen after a sign-in there", async () => {
+test("an operator creates the GitHub App with two buttons and chooses an account after the sign-in", async () => {
   const page = await open();
   await goTo(page, "Integrations");
   await page.getByRole("button", { name: "Create the GitHub App" }).click();
@@ -34,7 +34,7 @@ test("an operator makes the server's GitHub App by two buttons, and an account i
   assert.deepEqual([install?.name, install?.installation_id], ["acme", 41]);
 });
 
-test("an admin who does not administer the installation is offered to install the App, not to make one", async () => {
+test("a workspace admin can install the GitHub App but not create it", async () => {
   const { key } = await pierhead.client.createApiKey({ body: { name: "workspace", role: "admin" } });
   const page = await open({ key });
   await goTo(page, "Integrations");

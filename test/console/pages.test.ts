@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
-import { addressOf, assertQuiet, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open, findings } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 
 const made = await pierhead.client.createDeployment({
   body: {
@@ -30,7 +30,7 @@ const url = "https://git.invalid/acme";
 await pierhead.client.createIntegration({ body: { host: "gitlab", name: "Our GitLab", url, token: "t" } });
 
 const own = addressOf(made);
-/** Every page, by what stands on it when it is there. */
+/** Every page, with a check that it is loaded. */
 const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/deployments": (page) => page.getByRole("link", { name: made.name }).waitFor(),
   "/host/new": (page) => page.getByLabel("Plain Node server").waitFor(),
@@ -39,29 +39,29 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   [`${own}/charts`]: (page) => page.getByRole("img", { name: /^Requests/ }).waitFor(),
   [`${own}/environment`]: (page) => page.getByLabel("Name 1").waitFor(),
   [`${own}/try`]: (page) => page.getByRole("button", { name: "Send" }).waitFor(),
-  [`${own}/settings`]: (page) => page.getByRole("heading", { name: "Where it answers" }).waitFor(),
+  [`${own}/settings`]: (page) => page.getByRole("heading", { name: "About this deployment" }).waitFor(),
   "/host/listeners": (page) => page.getByText("cluster", { exact: true }).waitFor(),
   "/host/providers": (page) => page.getByRole("button", { name: "Test X" }).waitFor(),
   "/host/integrations": (page) => page.getByRole("button", { name: "Delete Our GitLab" }).waitFor(),
   "/host/webhooks": (page) => page.getByRole("button", { name: /^Delete / }).waitFor(),
-  "/host/keys": (page) => page.getByText("(this one)").waitFor(),
+  "/host/keys": (page) => page.getByText("(current)").waitFor(),
   "/host/members": (page) => page.getByText("ada@example.org", { exact: true }).waitFor(),
   "/host/quotas": (page) => page.getByText("Build minutes this month").first().waitFor(),
   "/host/audit": (page) => page.getByText("webhook.create", { exact: true }).waitFor(),
 };
 
 interface Seen {
-  /** Serious findings of axe-core, by page. */
+  /** Serious findings of axe-core by page. */
   light: Record<string, string[]>;
   dark: Record<string, string[]>;
-  /** Pages that are wider than a screen of 360 px. */
+  /** Width of the pages that are wider than a screen of 360 px. */
   wide: Record<string, number>;
-  /** Colour of the page behind everything: red of 255. */
+  /** Red component, 0 to 255, of the page's background colour. */
   red: { light: number; dark: number };
 }
 
-/** Looks at every page in light, in dark and on a narrow screen; each is loaded once. */
-async function look(): Promise<Seen> {
+/** Inspects every page in light mode, in dark mode and on a narrow screen. Each is loaded once. */
+async function inspectPages(): Promise<Seen> {
   const seen: Seen = { light: {}, dark: {}, wide: {}, red: { light: 0, dark: 255 } };
   const page = await open();
   for (const [path, isThere] of Object.entries(pages)) {
@@ -84,22 +84,22 @@ async function look(): Promise<Seen> {
   return seen;
 }
 
-const seen = await look();
+const seen = await inspectPages();
 
-test("every page can be read and used by everybody: axe-core has no serious finding", () => {
+test("axe-core has no serious finding on any page", () => {
   assert.deepEqual(seen.light, {});
 });
 
-test("in the dark neither, and the colours are those the system asks for", () => {
+test("axe-core has no serious finding in dark mode, and the colours follow the system's setting", () => {
   assert.deepEqual(seen.dark, {});
   assert.ok(seen.red.light > 200 && seen.red.dark < 60, JSON.stringify(seen.red));
 });
 
-test("every page fits a screen of 360 px: nothing has to be scrolled sideways", () => {
+test("every page fits a screen of 360 px without horizontal scrolling", () => {
   assert.deepEqual(seen.wide, {});
 });
 
-test("dialogs, the palette and the sign-in have no serious finding either", async () => {
+test("axe-core has no serious finding in dialogs, in the palette and on the sign-in page", async () => {
   const page = await open({ key: null });
   await page.getByLabel("API key").waitFor();
   assert.deepEqual(await findings(page), [], "sign-in");
@@ -117,7 +117,7 @@ test("dialogs, the palette and the sign-in have no serious finding either", asyn
   await page.context().close();
 });
 
-test("every form can be taken along: as curl it does what the form does, and holds no key", async () => {
+test("a form copied as curl does what the form does and contains no key", async () => {
   const page = await open({ path: "/host/new" });
   await page.getByLabel("Plain Node server").check();
   await page.getByLabel("Name", { exact: true }).fill("copied");

@@ -9,8 +9,8 @@ import type { Page } from "playwright-core";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { startOAuthServer } from "../support/oauth-server.ts";
-import { measure } from "./measured.ts";
-import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
+import { addMetrics } from "./metric-samples.ts";
+import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
 
 const repository = await createAgentRepository(nodeAgent("picked"));
 after(() => repository[Symbol.asyncDispose]());
@@ -23,7 +23,7 @@ const world = await startWorld({
   PIERHEAD_GITHUB_WEBHOOK_SECRET: webhookSecret,
 });
 const { pierhead, open, findings } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 const { client } = pierhead;
 
 const made = await client.createDeployment({
@@ -41,12 +41,12 @@ const made = await client.createDeployment({
 const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
 assert.equal((await client.waitForRevision(ids)).status, "DEPLOYED");
 
-test("the GitHub App is installed by way of its page, its repositories are offered, and the chosen one runs", async () => {
+test("the GitHub App is installed from its page, and a repository that it offers is deployed", async () => {
   const page = await open({ path: "/host/integrations" });
   await page.getByRole("button", { name: "Install the GitHub App" }).click();
   await page.waitForURL((url) => url.href.startsWith(`${github.origin}/apps/pierhead/installations/new`));
   const state = new URL(page.url()).searchParams.get("state") ?? "";
-  // What GitHub's page does when the person there has chosen.
+  // Simulates GitHub's page after the user has chosen.
   github.state.installations.set(41, { account: "acme", created_at: new Date().toISOString() });
   const back = new URLSearchParams({ state, setup_action: "install", installation_id: "41" });
   await page.goto(`${pierhead.url}/v2/auth/setup/github?${back}`);
@@ -56,21 +56,21 @@ test("the GitHub App is installed by way of its page, its repositories are offer
 
   await page.goto(`${pierhead.url}/host/new`);
   await page.getByRole("button", { name: "Git repository" }).click();
-  await page.getByLabel("Read with").selectOption({ label: "acme" });
-  await page.getByLabel("Its repositories").selectOption({ label: "acme/support-bot" });
+  await page.getByLabel("Integration").selectOption({ label: "acme" });
+  await page.getByLabel("Repositories").selectOption({ label: "acme/support-bot" });
   assert.equal(await page.getByLabel("Repository", { exact: true }).inputValue(), `${github.origin}/acme/support-bot`);
   assert.equal(await page.getByLabel("Branch, refs/tags/… or commit").inputValue(), "main");
   await page.getByLabel("Config file").fill("pierhead.json");
   await page.getByLabel("Name", { exact: true }).fill("support");
   await page.getByRole("button", { name: "Create and deploy" }).click();
-  await page.getByText("serves", { exact: true }).waitFor();
-  assert.ok(github.state.gitFetches > 0, "it was read from the host");
-  // The page at the host is none of ours.
-  world.complaints.splice(0);
+  await page.getByText("serving", { exact: true }).waitFor();
+  assert.ok(github.state.gitFetches > 0, "the build fetched the repository from the host");
+  // The GitHub page is not part of the console.
+  world.browserErrors.splice(0);
   await page.context().close();
 });
 
-test("an image is asked for by the rules of the server, and a server that cannot run it says why at once", async () => {
+test("an invalid image is rejected in the form, and a server that cannot run images says why", async () => {
   const page = await open({ path: "/host/new" });
   await page.getByRole("button", { name: "Image", exact: true }).click();
   await page.getByLabel("Name", { exact: true }).fill("from-image");
@@ -94,19 +94,22 @@ test("an image is asked for by the rules of the server, and a server that cannot
   await page.context().close();
 });
 
-test("a provider is tried out: the link leads to its sign-in, and what came of it appears by itself", async () => {
+test("a test sign-in leads to the provider, and its result appears automatically", async () => {
   await using provider = await startOAuthServer();
   const endpoints = { auth_url: `${provider.url}/authorize`, token_url: `${provider.url}/token` };
   const page = await open({ path: "/host/providers" });
   await page.getByRole("button", { name: "New provider" }).click();
   const form = page.getByRole("dialog");
-  await form.getByLabel("Id", { exact: true }).fill("tried");
+  await form.getByLabel("ID", { exact: true }).fill("tried");
   await form.getByLabel("Name", { exact: true }).fill("Tried ID");
   await form.getByLabel("Authorization URL").fill(endpoints.auth_url);
   await form.getByLabel("Token URL").fill(endpoints.token_url);
-  await form.getByLabel("Client id").fill("client");
+  await form.getByLabel("Client ID").fill("client");
   await form.getByLabel("Client secret").fill("secret");
-  assert.ok((await form.innerText()).includes(`${pierhead.url}/v2/auth/callback/tried`), "the redirect URI is named");
+  assert.ok(
+    (await form.innerText()).includes(`${pierhead.url}/v2/auth/callback/tried`),
+    "the form shows the redirect URI",
+  );
   await form.getByRole("button", { name: "Create" }).click();
   await page.getByRole("button", { name: "Test Tried ID" }).click();
   const dialog = page.getByRole("dialog", { name: "Test a sign-in" });
@@ -116,22 +119,22 @@ test("a provider is tried out: the link leads to its sign-in, and what came of i
   assert.deepEqual([link.origin, link.searchParams.get("code_challenge_method")], [provider.url, "S256"]);
   const answer = new URLSearchParams({ code: "granted", state: link.searchParams.get("state") ?? "" });
   assert.equal((await fetch(`${pierhead.url}/v2/auth/callback/tried?${answer}`)).status, 200);
-  await dialog.getByText("The provider gave a token").waitFor();
+  await dialog.getByText("The provider issued a token").waitFor();
   assert.equal(provider.calls.at(-1)?.form["code"], "granted");
   await page.context().close();
 });
 
-test("charts show what was measured, in words too, and where a revision began to serve", async () => {
-  // Nothing runs there that would be measured as well.
+test("charts show the metrics, also as text, and mark when a revision began to serve", async () => {
+  // This deployment has no replicas, whose own metrics would be added.
   const body = { name: "drawn", source: "internal_source" as const, source_config: {}, source_revision_config: {} };
   const drawn = await client.createDeployment({ body });
-  await measure(pierhead, drawn.id, () => ({ requests: 12, errors: 3, cpu_cores: 0.25, memory_mib: 128, slow: 0 }));
+  await addMetrics(pierhead, drawn.id, () => ({ requests: 12, errors: 3, cpu_cores: 0.25, memory_mib: 128, slow: 0 }));
   const page = await open({ path: `${addressOf(drawn)}/charts` });
   await page.getByRole("img", { name: /^Requests: .*now 12; errors now 3/ }).waitFor();
   for (const name of [/^Latency: p50 now \d.*p95 now \d.*p99 now \d/, /^CPU: cores now 0.25/, /^Memory: MiB now 128/])
     assert.equal(await page.getByRole("img", { name }).count(), 1, String(name));
   const lines = page.locator(".chart path");
-  assert.ok((await lines.first().getAttribute("d"))?.split("L").length ?? 0 > 20, "a line through what was measured");
+  assert.ok((await lines.first().getAttribute("d"))?.split("L").length ?? 0 > 20, "the chart draws a line");
   for (const span of ["6 h", "1 d", "7 d"]) {
     const asked = page.waitForResponse((answer) => answer.url().includes("/metrics?"));
     await page.getByRole("button", { name: span }).click();
@@ -143,7 +146,7 @@ test("charts show what was measured, in words too, and where a revision began to
   await page.context().close();
 });
 
-test("the environment says what deploying the gathered changes will do, and leaves them if one thinks better of it", async () => {
+test("the environment page explains what deploying staged changes does and can discard them", async () => {
   const page = await open({ path: `${addressOf(made)}/environment` });
   const staged = page.getByRole("region", { name: "Staged changes" });
   await page.getByLabel("Name 1").waitFor();
@@ -151,9 +154,9 @@ test("the environment says what deploying the gathered changes will do, and leav
   assert.equal(await page.getByLabel("Value of TONE").getAttribute("type"), "password");
   await page.getByLabel("Value of TONE").fill("stern");
   await page.getByRole("button", { name: "Remove OLD" }).click();
-  const told = await staged.innerText();
-  for (const words of ["Changed: TONE", "Removed: OLD", "What this will do: one new revision", "stays as it is"])
-    assert.ok(told.includes(words), told);
+  const shown = await staged.innerText();
+  for (const words of ["Changed: TONE", "Removed: OLD", "Deploying creates one revision", "The source stays the same"])
+    assert.ok(shown.includes(words), shown);
   await staged.getByRole("button", { name: "Discard" }).click();
   await staged.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Show values" }).click();
@@ -162,7 +165,7 @@ test("the environment says what deploying the gathered changes will do, and leav
   await page.context().close();
 });
 
-test("a value of several lines is pasted and edited as it is", async () => {
+test("a value of several lines is pasted and edited unchanged", async () => {
   const page = await open({ path: `${addressOf(made)}/environment` });
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   const key = "-----BEGIN PRIVATE KEY-----\nQUJD\n-----END PRIVATE KEY-----\n";
@@ -180,7 +183,7 @@ test("a value of several lines is pasted and edited as it is", async () => {
   await page.context().close();
 });
 
-test("the rows of the list are gone through, selected and opened by single keys, which are letters where one types", async () => {
+test("single keys move through the rows of the list, select and open them, and stay letters in a text field", async () => {
   for (const name of ["row-1", "row-2", "row-3"]) {
     const body = { name, source: "internal_source" as const, source_config: {}, source_revision_config: {} };
     await client.createDeployment({ body });
@@ -202,15 +205,15 @@ test("the rows of the list are gone through, selected and opened by single keys,
   assert.equal(await focused(), "row-2");
   await keyboard.press("/");
   await keyboard.type("jkx");
-  assert.equal(await page.getByLabel("Part of the name").inputValue(), "row-jkx");
-  await page.getByLabel("Part of the name").fill("row-");
+  assert.equal(await page.getByLabel("Filter by name").inputValue(), "row-jkx");
+  await page.getByLabel("Filter by name").fill("row-");
   await page.getByRole("link", { name: "row-2" }).focus();
   await keyboard.press("Enter");
   await page.getByRole("heading", { name: "row-2" }).waitFor();
   await page.context().close();
 });
 
-test("what can be taken back is: a role that was given by mistake", async () => {
+test("a changed role can be undone", async () => {
   await client.createMember({ body: { email: "bo@example.org", role: "reader" } });
   const page = await open({ path: "/host/members" });
   const row = page.getByRole("row").filter({ hasText: "bo@example.org" });
@@ -223,7 +226,7 @@ test("what can be taken back is: a role that was given by mistake", async () => 
   await page.context().close();
 });
 
-test("any part of any deployment is a few letters away", async () => {
+test("the palette opens a part of a deployment by a few letters", async () => {
   const page = await open();
   await page.keyboard.press("Control+k");
   await page.keyboard.type("measured env");
@@ -240,7 +243,7 @@ async function narrowWidthOf(page: Page): Promise<number> {
   return page.evaluate(() => document.documentElement.scrollWidth);
 }
 
-test("a listener comes with the commands that install it, and what waits for one that is silent says so", async () => {
+test("a new listener comes with its install commands, and a waiting revision names its silent listener", async () => {
   const page = await open({ path: "/host/listeners" });
   await page.getByRole("button", { name: "New listener" }).click();
   const dialog = page.getByRole("dialog");
@@ -273,7 +276,7 @@ test("a listener comes with the commands that install it, and what waits for one
     },
   });
   await page.goto(pierhead.url + addressOf(waiting));
-  await page.getByText("Waiting for listener cluster-9, which was never heard of.").waitFor();
+  await page.getByText("Waiting for listener cluster-9, which has never connected.").waitFor();
   await goToPart(page, "Environment");
   await page.getByLabel("Key of reference 1").fill("Not a key");
   const staged = page.getByRole("region", { name: "Staged changes" });
@@ -284,8 +287,8 @@ test("a listener comes with the commands that install it, and what waits for one
   await page.getByLabel("Variable of reference 2").fill("SALT");
   await page.getByLabel("Secret of reference 2").fill("bot");
   await page.getByLabel("Key of reference 2").fill("salt");
-  const told = await staged.innerText();
-  for (const words of ["Added: SALT", "Changed: TOKEN"]) assert.ok(told.includes(words), told);
+  const shown = await staged.innerText();
+  for (const words of ["Added: SALT", "Changed: TOKEN"]) assert.ok(shown.includes(words), shown);
   assert.deepEqual(await findings(page), []);
   assert.ok((await narrowWidthOf(page)) <= 360);
   await staged.getByRole("button", { name: "Deploy these changes" }).click();
@@ -298,7 +301,7 @@ test("a listener comes with the commands that install it, and what waits for one
   await page.context().close();
 });
 
-test("settings are saved without a revision: the name that is shown, and the address of an image; it can be copied", async () => {
+test("the display name and the custom address of an image are saved without a revision, and the address can be copied", async () => {
   const image = await client.createDeployment({
     body: {
       name: "addressed",
@@ -311,8 +314,8 @@ test("settings are saved without a revision: the name that is shown, and the add
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   const forms = page.locator("main form");
   const save = (label: string) => forms.filter({ has: page.getByLabel(label) }).getByRole("button", { name: "Save" });
-  await page.getByLabel("Shown name").fill("Front desk");
-  await save("Shown name").click();
+  await page.getByLabel("Display name").fill("Front desk");
+  await save("Display name").click();
   await page.getByRole("heading", { name: "Front desk", level: 1 }).waitFor();
   await page.getByLabel("Serving address").fill("ftp://agents.example.org");
   await page.getByText("must be an http or https URL").waitFor();
@@ -336,12 +339,12 @@ test("settings are saved without a revision: the name that is shown, and the add
   await shown.getByRole("link", { name: image.url as string }).waitFor();
   assert.equal(await page.getByLabel("Serving address").inputValue(), image.url);
   await page.goto(`${pierhead.url}${addressOf(made)}/settings`);
-  await page.getByLabel("Shown name").waitFor();
-  assert.equal(await page.getByLabel("Serving address").count(), 0, "of what is built here it cannot be changed");
+  await page.getByLabel("Display name").waitFor();
+  assert.equal(await page.getByLabel("Serving address").count(), 0, "deployments built here have no custom address");
   await page.context().close();
 });
 
-test("what was copied does elsewhere what the page does: on the command line, and in TypeScript", async () => {
+test("a copied command and copied TypeScript do what the page does", async () => {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-copied-"));
   after(() => rm(directory, { recursive: true, force: true }));
   const page = await open({ path: "/host/new" });

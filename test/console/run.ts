@@ -3,9 +3,9 @@ import path from "node:path";
 import { findChromium, installPackages } from "../support/own-packages.ts";
 
 /**
- * npm run test:console: the console in a real browser, on a real server with real agents. Its figures (G16) are printed.
- * `--screenshots DIRECTORY` writes the pictures of docs/guides/console.md there instead. What is not there is said, and the suite
- * skipped.
+ * npm run test:console: tests the console in a real browser, on a real server with real agents, and prints its figures (G16).
+ * `--screenshots DIRECTORY` takes the pictures of docs/guides/console.md instead. Without a browser or its packages the runner
+ * prints what is missing and skips the suite.
  */
 const here = import.meta.dirname;
 const chromium = findChromium();
@@ -17,8 +17,19 @@ else {
   const at = process.argv.indexOf("--screenshots");
   const names =
     at < 0
-      ? ["environment", "flows", "parts", "together", "chat", "integrations", "everyday", "safety", "pages", "scale"]
-      : ["pictures"];
+      ? [
+          "environment",
+          "flows",
+          "parts",
+          "concurrent-use",
+          "chat",
+          "integrations",
+          "everyday",
+          "security",
+          "pages",
+          "scale",
+        ]
+      : ["screenshots"];
   const files = names.map((name) => path.join(here, `${name}.test.ts`));
   const pictures = at < 0 ? {} : { PIERHEAD_TEST_SCREENSHOTS: path.resolve(process.argv[at + 1] ?? "screenshots") };
   const env = { ...process.env, ...pictures, PIERHEAD_TEST_CHROMIUM: chromium, PIERHEAD_TEST_DATABASE_URL: "none" };

@@ -2,16 +2,16 @@ import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { sql } from "../../src/store/engine/sql.ts";
-import { assertQuiet, startWorld } from "./world.ts";
+import { assertNoBrowserErrors, startWorld } from "./world.ts";
 
 const world = await startWorld({ PIERHEAD_COMPUTE: "none" });
 const { pierhead, open } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 
 const deployments = 10_000;
 const scriptBytesMax = 300 * 1_024;
 
-/** Copies of one, written as rows: what counts here is how many there are. */
+/** Copies one deployment as rows, because only their number matters here. */
 async function fill(): Promise<void> {
   const body = { name: "one", source: "internal_source" as const, source_config: {}, source_revision_config: {} };
   const { id } = await pierhead.client.createDeployment({ body });
@@ -26,7 +26,7 @@ async function fill(): Promise<void> {
       from deployments, generate_series(2, ${deployments}) n where id = ${id}`);
 }
 
-test("the list of 10,000 deployments is there, filtered, sorted and paged by the server; its scripts are small (G16)", async (t) => {
+test("the server filters, sorts and pages a list of 10,000 deployments, and the first view's scripts are small (G16)", async (t) => {
   await fill();
   const page = await open();
   const row = page.locator("tbody tr");
@@ -40,7 +40,7 @@ test("the list of 10,000 deployments is there, filtered, sorted and paged by the
   }
   assert.equal(await row.count(), 50);
   const searchedAt = performance.now();
-  await page.getByLabel("Part of the name").fill("agent-9999");
+  await page.getByLabel("Filter by name").fill("agent-9999");
   await page.getByRole("link", { name: "agent-9999" }).waitFor();
   const searchMs = performance.now() - searchedAt;
   assert.equal(await row.count(), 1);
@@ -77,11 +77,11 @@ test("the list of 10,000 deployments is there, filtered, sorted and paged by the
   );
 });
 
-test("a page that stays open over an upgrade has all of the client, whose files the new server no longer has", async () => {
+test("a page that stays open over an upgrade already has all of the client", async () => {
   const page = await fetch(`${pierhead.url}/host/deployments`).then((answer) => answer.text());
   const named = [...page.matchAll(/assets\/[\w.-]+\.js/g)].map(([file]) => readFile(`dist/console/${file}`, "utf8"));
   const scripts = (await Promise.all(named)).join("");
-  // Of waiting, watching and following, which the client loads when they are first used.
+  // Texts of waiting, watching and following, which the client loads when they are first used.
   for (const words of ["is still being deleted", "/v2/events", "next_offset"])
     assert.ok(scripts.includes(words), words);
 });

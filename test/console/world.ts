@@ -7,24 +7,24 @@ import { seriousFindings } from "./axe.ts";
 export interface World {
   pierhead: TestServer;
   browser: Browser;
-  /** A browser of its own, signed in unless `key` is null; what it does is watched. */
+  /** Opens a page in a browser context of its own, signed in unless `key` is null. Its requests and errors are recorded. */
   open(options?: { key?: string | null; width?: number; dark?: boolean; path?: string }): Promise<Page>;
-  /** Every request that any page made: verb and URL. */
+  /** Every request of any page: method and URL. */
   requests: { verb: string; url: string }[];
-  /** What no page may ever say: errors of scripts, and what the policy stopped. */
-  complaints: string[];
+  /** Script errors, dialogs and policy violations, which no page may cause. */
+  browserErrors: string[];
   /** Serious and critical findings of axe-core. */
   findings(page: Page): Promise<string[]>;
 }
 
 const limitMs = 30_000;
 
-/** A server, a browser, and what their pages did; all of it ends with the file's tests. */
+/** Starts a server and a browser, which end with the tests of the file. */
 export async function startWorld(environment: Record<string, string> = {}): Promise<World> {
   const pierhead = await startTestServer(environment);
   const browser = await chromium.launch({
     executablePath: process.env["PIERHEAD_TEST_CHROMIUM"] ?? "/usr/bin/chromium",
-    // Without a sandbox it runs in containers too; it is shown nothing but our own pages, and reaches this machine only.
+    // Containers lack what the sandbox needs. The browser shows only our own pages and reaches only this machine.
     args: [
       "--no-sandbox",
       "--disable-background-networking",
@@ -36,14 +36,14 @@ export async function startWorld(environment: Record<string, string> = {}): Prom
     await pierhead[Symbol.asyncDispose]();
   });
   const requests: World["requests"] = [];
-  const complaints: string[] = [];
+  const browserErrors: string[] = [];
   const open: World["open"] = async ({ key = pierhead.apiKey, width = 1_200, dark = false, path: at = "/" } = {}) => {
     const context = await browser.newContext({
       viewport: { width, height: 800 },
       colorScheme: dark ? "dark" : "light",
       reducedMotion: "reduce",
     });
-    watch(context, requests, complaints);
+    watch(context, requests, browserErrors);
     const page = await context.newPage();
     page.setDefaultTimeout(limitMs);
     await page.goto(pierhead.url + at);
@@ -55,7 +55,7 @@ export async function startWorld(environment: Record<string, string> = {}): Prom
     browser,
     open,
     requests,
-    complaints,
+    browserErrors,
     findings: seriousFindings,
   };
 }
@@ -66,21 +66,21 @@ export async function signIn(page: Page, key: string): Promise<void> {
   await page.getByRole("navigation", { name: "Pages", exact: true }).waitFor();
 }
 
-function watch(context: BrowserContext, requests: World["requests"], complaints: string[]): void {
+function watch(context: BrowserContext, requests: World["requests"], browserErrors: string[]): void {
   context.on("request", (request) => requests.push({ verb: request.method(), url: request.url() }));
-  context.on("weberror", (error) => complaints.push(String(error.error())));
+  context.on("weberror", (error) => browserErrors.push(String(error.error())));
   context.on("dialog", (dialog) => {
-    complaints.push(`dialog: ${dialog.message()}`);
+    browserErrors.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
   context.on("console", (message) => {
-    // A refusal that was provoked is logged by the browser, too; what matters of it is what the page shows.
+    // The browser also logs every provoked HTTP error. The tests check how the page shows these.
     const isRefusal = message.text().startsWith("Failed to load resource: the server responded with a status of");
-    if (message.type() === "error" && !isRefusal) complaints.push(message.text());
+    if (message.type() === "error" && !isRefusal) browserErrors.push(message.text());
   });
 }
 
-/** Through the page's own links, as people go; a link that is missing fails here. */
+/** Opens a page through its link in the navigation. Fails if the link is missing. */
 export async function goTo(page: Page, name: string): Promise<void> {
   await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name, exact: true }).click();
   await page.getByRole("heading", { name, level: 1 }).waitFor();
@@ -93,7 +93,7 @@ export async function goToPart(page: Page, name: string): Promise<void> {
     .click();
 }
 
-/** Whether another tab is before it: a browser without a window has them all in front. */
+/** Puts the page in front or in the background. A headless browser keeps all of its pages in front. */
 export async function setShown(page: Page, isShown: boolean): Promise<void> {
   await page.evaluate(
     (value) => {
@@ -104,15 +104,15 @@ export async function setShown(page: Page, isShown: boolean): Promise<void> {
   );
 }
 
-/** The address of a deployment's page, as clients print it. */
+/** Returns the address of a deployment's page in the form that clients print. */
 export const addressOf = ({ id, tenant_id }: { id: string; tenant_id: string }) =>
   `/o/${tenant_id}/host/deployments/${id}`;
 
-export function assertQuiet({ complaints }: World): void {
-  assert.deepEqual(complaints, []);
+export function assertNoBrowserErrors({ browserErrors }: World): void {
+  assert.deepEqual(browserErrors, []);
 }
 
-/** As the file manager's drag does: the browser is told of paths, and reads them itself. */
+/** Drops a folder like a file manager: the browser receives paths and reads the files itself. */
 export async function dropFolder(page: Page, folder: string): Promise<void> {
   const box = await page.locator(".drop").boundingBox();
   assert.ok(box);

@@ -2,13 +2,13 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
-import { Failure, Loading } from "../parts/notes.tsx";
+import { Failure, Loading } from "../parts/notices.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
 
 const pageSize = 50;
 
-/** Who changed what. Names of secrets, never their values. */
+/** The list of changes and who made them. It names secrets but never shows their values. */
 export function AuditPage() {
   const { client, workspaceId } = useSession();
   const [action, setAction] = useState("");
@@ -32,7 +32,7 @@ export function AuditPage() {
         <h1>Audit log</h1>
         <div className="row">
           <button type="button" onClick={() => save(entries)} disabled={entries.length === 0}>
-            Export what is shown
+            Export entries
           </button>
           <CopyAs call={{ id: "listAuditLog", input: filter, cli: command + ofAction }} />
         </div>
@@ -48,11 +48,11 @@ export function AuditPage() {
       </search>
       {log.isPending && <Loading what="the audit log" />}
       {log.isError && <Failure error={log.error} retry={() => void log.refetch()} />}
-      {log.data && entries.length === 0 && <p className="soft">Nothing was changed that way.</p>}
+      {log.data && entries.length === 0 && <p className="soft">No entries match this filter.</p>}
       {entries.length > 0 && <Entries entries={entries} />}
       {log.hasNextPage && (
         <button type="button" onClick={() => void log.fetchNextPage()} disabled={log.isFetchingNextPage}>
-          Older
+          Load older entries
         </button>
       )}
     </>
@@ -61,10 +61,10 @@ export function AuditPage() {
 
 function Entries({ entries }: { entries: AuditEntry[] }) {
   return (
-    <table className="list" aria-label="Changes">
+    <table className="list" aria-label="Audit log">
       <thead>
         <tr>
-          {["When", "Who", "Action", "What", "Change"].map((name) => (
+          {["Time", "Actor", "Action", "Subject", "Changes"].map((name) => (
             <th key={name}>{name}</th>
           ))}
         </tr>
@@ -72,13 +72,13 @@ function Entries({ entries }: { entries: AuditEntry[] }) {
       <tbody>
         {entries.map((entry) => (
           <tr key={entry.id}>
-            <td data-label="When">
+            <td data-label="Time">
               <Ago at={entry.created_at} />
             </td>
-            <td data-label="Who">{entry.actor_name ?? entry.actor}</td>
+            <td data-label="Actor">{entry.actor_name ?? entry.actor}</td>
             <td data-label="Action">{entry.action}</td>
-            <td data-label="What">{entry.subject_name ?? entry.subject_id ?? "–"}</td>
-            <td data-label="Change">{changeText(entry)}</td>
+            <td data-label="Subject">{entry.subject_name ?? entry.subject_id ?? "–"}</td>
+            <td data-label="Changes">{changeText(entry)}</td>
           </tr>
         ))}
       </tbody>

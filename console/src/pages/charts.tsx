@@ -5,7 +5,7 @@ import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
 import { Chart, type Line } from "../parts/chart.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Tabs } from "../parts/fields.tsx";
-import { Failure, Loading, Note } from "../parts/notes.tsx";
+import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { useSession } from "../session.tsx";
 
 const spans = {
@@ -16,7 +16,7 @@ const spans = {
 };
 type Span = keyof typeof spans;
 
-/** Measured once a minute. */
+/** Listeners measure once a minute. */
 const renewMs = 30_000;
 
 const charts: { title: string; unit: string; lines: (point: MetricPoint) => (number | null)[]; names: string[] }[] = [
@@ -37,7 +37,7 @@ const charts: { title: string; unit: string; lines: (point: MetricPoint) => (num
   },
 ];
 
-/** What was measured of a deployment; dashed lines are revisions that began to serve. */
+/** Charts of a deployment's metrics. A dashed line marks the time when a revision began to serve. */
 export function ChartsPart({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
   const [span, setSpan] = useState<Span>("1 h");
@@ -67,7 +67,7 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
     <>
       <div className="row spread">
         <Tabs
-          label="Span"
+          label="Time range"
           value={span}
           onValue={setSpan}
           options={(Object.keys(spans) as Span[]).map((value) => ({ value, text: value }))}
@@ -75,7 +75,9 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
         <CopyAs call={{ id: "readMetrics", input }} />
       </div>
       {points.every(({ replicas }) => replicas === null) && (
-        <Note>Nothing was measured in this time. Charts begin a minute after a revision serves.</Note>
+        <Notice>
+          There are no measurements in this time range. The first ones appear a minute after a revision begins to serve.
+        </Notice>
       )}
       <div className="charts">
         {charts.map(({ title, unit, names, lines }) => (

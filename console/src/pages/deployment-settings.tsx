@@ -6,21 +6,21 @@ import { checkCustomUrl } from "../../../src/domain/custom-url.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { ConfirmByName } from "../parts/dialog.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 
-/** What can change without new source, where the deployment answers, and its end. */
+/** The settings that need no new source, the addresses of the deployment, and its deletion. */
 export function DeploymentSettingsPart({ deployment }: { deployment: Deployment }) {
   const { mayChange } = useSession();
   return (
     <>
       <Addresses deployment={deployment} />
-      {mayChange && deployment.source === "external_docker" && <OwnAddress deployment={deployment} />}
+      {mayChange && deployment.source === "external_docker" && <CustomAddress deployment={deployment} />}
       {mayChange && <General deployment={deployment} />}
       {mayChange && <Danger deployment={deployment} />}
-      {!mayChange && <Note>Your key may only read.</Note>}
+      {!mayChange && <Notice>Your role is read-only. Ask an admin for the deployer role to change settings.</Notice>}
     </>
   );
 }
@@ -28,16 +28,16 @@ export function DeploymentSettingsPart({ deployment }: { deployment: Deployment 
 function Addresses({ deployment }: { deployment: Deployment }) {
   const { url, id, source_config: config, image_version } = deployment;
   const facts = {
-    Address: url ?? "none yet",
-    Id: id,
+    Address: url ?? "None yet",
+    ID: id,
     Type: config.deployment_type ?? "–",
     "Agent server": image_version ?? "–",
-    Listener: config.listener_id ?? "built in",
+    Listener: config.listener_id ?? "Built-in",
     "Config file": deployment.source_revision_config.langgraph_config_path ?? "–",
   };
   return (
     <section className="card">
-      <h2>Where it answers</h2>
+      <h2>About this deployment</h2>
       <table>
         <tbody>
           {Object.entries(facts).map(([name, value]) => (
@@ -48,13 +48,15 @@ function Addresses({ deployment }: { deployment: Deployment }) {
           ))}
         </tbody>
       </table>
-      <p className="soft">The address stays the same over all revisions; traffic moves when a new one is healthy.</p>
+      <p className="soft">
+        The address stays the same for all revisions. Traffic moves to a new revision when it is healthy.
+      </p>
     </section>
   );
 }
 
-/** Only images may be given an address by their users; whoever names one leads it here. */
-function OwnAddress({ deployment }: { deployment: Deployment }) {
+/** A custom address, which only image deployments can have. The user has to route it to the deployment. */
+function CustomAddress({ deployment }: { deployment: Deployment }) {
   const [typed, setTyped] = useState<string>();
   const address = typed ?? deployment.url ?? "";
   const body: PatchDeployment = { source_config: { custom_url: address.trim() } };
@@ -69,14 +71,14 @@ function OwnAddress({ deployment }: { deployment: Deployment }) {
         save.mutate();
       }}
     >
-      <h2>An address of your own</h2>
+      <h2>Custom address</h2>
       <TextField
         label="Serving address"
         type="url"
         value={address}
         onValue={setTyped}
         problem={problem}
-        hint="What clients are told from then on. Your name server and your proxy have to lead it to the deployment. Left empty, it is the server's own again. Makes no revision."
+        hint="Clients use this address from now on. Configure your DNS and your proxy to route it to the deployment. Leave the field empty to restore the server's address. Saving creates no revision."
       />
       <div className="row">
         <button type="submit" className="primary" disabled={!isChanged || problem !== null || save.isPending}>
@@ -99,29 +101,29 @@ function addressProblem(address: string): string | null {
 
 function useSave(deployment: Deployment, body: PatchDeployment, onSaved: () => void) {
   const { client } = useSession();
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   return useMutation({
     mutationFn: () => client.patchDeployment({ deployment_id: deployment.id, body }),
-    onError: fail,
+    onError: notifyError,
     onSuccess: (changed) => {
-      say("Saved.");
+      notify("Saved.");
       queries.setQueryData(["deployment", deployment.id], changed);
       onSaved();
     },
   });
 }
 
-const tiers: (DeploymentTier | "")[] = [
-  "",
-  "SERVERLESS_S",
-  "SERVERLESS_M",
-  "SERVERLESS_L",
-  "DEDICATED_S",
-  "DEDICATED_M",
-  "DEDICATED_L",
+const tiers: { value: DeploymentTier | ""; text: string }[] = [
+  { value: "", text: "Default of the type" },
+  { value: "SERVERLESS_S", text: "Serverless, small" },
+  { value: "SERVERLESS_M", text: "Serverless, medium" },
+  { value: "SERVERLESS_L", text: "Serverless, large" },
+  { value: "DEDICATED_S", text: "Dedicated, small" },
+  { value: "DEDICATED_M", text: "Dedicated, medium" },
+  { value: "DEDICATED_L", text: "Dedicated, large" },
 ];
 
-/** A field shows what is there by now until something is typed in it: what others change is neither hidden nor undone. */
+/** A field shows the current value until the user types in it, so it neither hides nor undoes the changes of other users. */
 function General({ deployment }: { deployment: Deployment }) {
   const [typed, setTyped] = useState<{ name?: string; branch?: string; tier?: DeploymentTier | "" }>({});
   const name = typed.name ?? deployment.display_name ?? "";
@@ -143,17 +145,17 @@ function General({ deployment }: { deployment: Deployment }) {
     >
       <h2>General</h2>
       <TextField
-        label="Shown name"
+        label="Display name"
         value={name}
         onValue={(text) => setTyped({ ...typed, name: text })}
-        hint={`Known to the API as ${deployment.name}, which cannot change.`}
+        hint={`The name in the API stays ${deployment.name}.`}
       />
       {deployment.source === "github" && (
         <TextField
           label="Tracked branch"
           value={branch}
           onValue={(text) => setTyped({ ...typed, branch: text })}
-          hint="Moves what is followed; makes no revision."
+          hint="The branch that the deployment follows. Saving creates no revision."
         />
       )}
       {deployment.deployment_tier !== null && (
@@ -161,8 +163,8 @@ function General({ deployment }: { deployment: Deployment }) {
           label="Size"
           value={tier}
           onValue={(chosen) => setTyped({ ...typed, tier: chosen })}
-          hint="Another size makes a revision of the same source."
-          options={tiers.map((value) => ({ value, text: value === "" ? "as its type says" : value }))}
+          hint="A new size creates a revision from the same source."
+          options={tiers}
         />
       )}
       <div className="row">
@@ -177,7 +179,7 @@ function General({ deployment }: { deployment: Deployment }) {
 
 function Danger({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   const navigate = useNavigate();
   const [isAsking, setAsking] = useState(false);
   const [withTraces, setWithTraces] = useState(false);
@@ -189,9 +191,9 @@ function Danger({ deployment }: { deployment: Deployment }) {
   const input = { deployment_id: deployment.id, delete_tracing_project: withTraces };
   const remove = useMutation({
     mutationFn: () => client.deleteDeployment(input),
-    onError: fail,
+    onError: notifyError,
     onSuccess: () => {
-      say(`${deployment.name} is being deleted.`);
+      notify(`${deployment.name} is being deleted.`);
       void queries.invalidateQueries({ queryKey: ["deployments"] });
       void navigate({ to: "/host/deployments" });
     },
@@ -199,8 +201,8 @@ function Danger({ deployment }: { deployment: Deployment }) {
   const count = revisions.data?.resources.length ?? 0;
   return (
     <section className="card">
-      <h2>Delete</h2>
-      <p>Ends its replicas and removes everything that is kept of it.</p>
+      <h2>Delete deployment</h2>
+      <p>Stops the replicas and deletes all data of this deployment.</p>
       <div className="row">
         <button type="button" className="danger" onClick={() => setAsking(true)}>
           Delete this deployment …
@@ -216,24 +218,22 @@ function Danger({ deployment }: { deployment: Deployment }) {
         <ConfirmByName
           title={`Delete ${deployment.name}`}
           name={deployment.name}
-          action="Delete it and all of this"
+          action="Delete deployment"
           isBusy={remove.isPending}
           onConfirm={() => remove.mutate()}
           onClose={() => setAsking(false)}
         >
-          <p>This cannot be undone. With it go:</p>
+          <p>This cannot be undone. It deletes:</p>
           <ul>
-            <li>its replicas, with requests that are under way, and the address {deployment.url}</li>
-            <li>
-              {count === 100 ? "100 or more" : count} revisions with their build logs: there is nothing to roll back to
-            </li>
+            <li>its replicas with their requests in progress, and the address {deployment.url}</li>
+            <li>{count === 100 ? "100 or more" : count} revisions with their build logs, so you cannot roll back</li>
             <li>its database and the state of its threads</li>
-            <li>{deployment.secrets.length} variables, its log lines and charts</li>
+            <li>{deployment.secrets.length} variables, and its log lines and charts</li>
           </ul>
           {deployment.tracer_session_id !== null && (
             <label className="row">
               <input type="checkbox" checked={withTraces} onChange={(event) => setWithTraces(event.target.checked)} />{" "}
-              its tracing project, too
+              Also delete its tracing project
             </label>
           )}
         </ConfirmByName>

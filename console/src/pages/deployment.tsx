@@ -6,7 +6,7 @@ import type { Deployment } from "../../../src/contract/deployments/deployment.ts
 import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { lazyPart } from "../parts/lazy-part.tsx";
-import { Failure, Loading, Note } from "../parts/notes.tsx";
+import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { sourceText } from "../parts/words.ts";
@@ -30,11 +30,11 @@ const parts = {
   settings: "Settings",
 } as const;
 
-/** Everything about one deployment, a part at a time; each part has an address. */
+/** The page of one deployment. Each of its parts has an address. */
 export function DeploymentPage({ part }: { part: string }) {
   const { id = "", tenantId = "" } = useParams({ strict: false });
   const { client, session, workspaceId, chooseWorkspace } = useSession();
-  // The browser's Back leads to pages of the workspace that was chosen before.
+  // The browser's Back button can lead to pages of the previously selected workspace.
   const isElsewhere = tenantId !== workspaceId && session.workspaces.some((one) => one.id === tenantId);
   useEffect(() => {
     if (isElsewhere) chooseWorkspace(tenantId);
@@ -47,9 +47,10 @@ export function DeploymentPage({ part }: { part: string }) {
   if (found.isPending || isElsewhere) return <Loading what="the deployment" />;
   if (isRefusal(found.error, "deploymentNotFound", "invalidRequest"))
     return (
-      <Note kind="warn">
-        There is no such deployment in this workspace, or no longer. <Link to="/host/deployments">All deployments</Link>
-      </Note>
+      <Notice kind="warn">
+        This workspace has no such deployment. It may have been deleted.{" "}
+        <Link to="/host/deployments">All deployments</Link>
+      </Notice>
     );
   if (found.isError && found.data === undefined)
     return <Failure error={found.error} retry={() => void found.refetch()} />;
@@ -62,8 +63,8 @@ export function DeploymentPage({ part }: { part: string }) {
           <PartLink key={name} deployment={deployment} name={name} text={text} />
         ))}
       </nav>
-      <Suspense fallback={<Loading what="this part" />}>
-        {/* What was typed, or is being talked about, belongs to one deployment. */}
+      <Suspense fallback={<Loading what="this page" />}>
+        {/* Typed text and the conversation belong to one deployment. */}
         <Part key={deployment.id} part={part} deployment={deployment} />
       </Suspense>
     </>
@@ -79,7 +80,7 @@ function Part({ part, deployment }: { part: string; deployment: Deployment }) {
   return <RevisionsPart deployment={deployment} />;
 }
 
-/** The first part has the address that the others begin with. */
+/** The address of the first part is the prefix of the others. */
 const exact = { exact: true, includeSearch: false };
 
 function PartLink(props: { deployment: Deployment; name: string; text: string }) {
@@ -120,11 +121,11 @@ function Head({ deployment }: { deployment: Deployment }) {
         <span className="clip">{sourceText(deployment)}</span>
         {url !== null && <Address url={url} />}
         <span className="soft">
-          changed <Ago at={updated_at} />
+          updated <Ago at={updated_at} />
         </span>
       </p>
       {deployment.active_revision_id === null && status === "READY" && (
-        <Note>No revision serves yet: requests to its address are refused until one is deployed.</Note>
+        <Notice>No revision is serving yet. The address refuses requests until a revision is deployed.</Notice>
       )}
     </header>
   );

@@ -5,14 +5,15 @@ import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DeploymentTable, pageSize, sortableColumns, useSearchChange } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { useKeys } from "../parts/keys.ts";
-import { Failure, Loading } from "../parts/notes.tsx";
+import { Failure, Loading } from "../parts/notices.tsx";
+import { statusText } from "../parts/status.tsx";
 import { DeploymentStatusNames, DeploymentTypeNames } from "../parts/words.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 
 const route = getRouteApi("/host/deployments");
 
-/** Every deployment of the workspace, page by page: the server filters and sorts, whatever the number. */
+/** The deployments of the workspace, page by page. The server filters and sorts, so the list works at any size. */
 export function DeploymentsPage() {
   const search = route.useSearch();
   const { client, workspaceId, mayChange } = useSession();
@@ -54,7 +55,7 @@ export function DeploymentsPage() {
   );
 }
 
-/** undefined: the command knows neither types nor orders. */
+/** Returns undefined for views that the command cannot show: it has no options for type, order or page. */
 function commandOf({ q, status, type, sort, page }: ListSearch): string | undefined {
   if (type !== undefined || sort !== undefined || page !== undefined) return undefined;
   const options = [
@@ -64,18 +65,18 @@ function commandOf({ q, status, type, sort, page }: ListSearch): string | undefi
   return `npx pierhead list${options.join("")}`;
 }
 
-/** Typing asks the server when it rests. */
-const restMs = 150;
+/** The pause in typing after which the filter asks the server. */
+const typingPauseMs = 150;
 
 function Filters({ search }: { search: ListSearch }) {
   const change = useSearchChange();
-  // Until the address has it. From then on the address is right, wherever a link or the browser's Back takes it.
+  // Set until the address contains the text. After that the address is the truth, also after a link or the Back button.
   const [typed, setTyped] = useState<string>();
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => {
     if (typed === undefined) return;
     if (typed === (search.q ?? "")) return setTyped(undefined);
-    const timer = setTimeout(() => change({ q: typed }), restMs);
+    const timer = setTimeout(() => change({ q: typed }), typingPauseMs);
     return () => clearTimeout(timer);
   }, [typed, search.q, change]);
   useKeys({ "/": () => box.current?.focus() });
@@ -84,8 +85,8 @@ function Filters({ search }: { search: ListSearch }) {
       <input
         ref={box}
         type="search"
-        aria-label="Part of the name"
-        placeholder="Part of the name   ( / )"
+        aria-label="Filter by name"
+        placeholder="Filter by name   ( / )"
         value={typed ?? search.q ?? ""}
         onChange={(event) => setTyped(event.target.value)}
       />
@@ -94,6 +95,7 @@ function Filters({ search }: { search: ListSearch }) {
         all="Any status"
         value={search.status}
         options={DeploymentStatusNames}
+        textOf={statusText}
         onValue={(status) => change({ status })}
       />
       <Choice
@@ -105,7 +107,7 @@ function Filters({ search }: { search: ListSearch }) {
       />
       <select
         className="narrow-only"
-        aria-label="Order"
+        aria-label="Sort by"
         value={search.sort ?? ""}
         onChange={(event) => change({ sort: event.target.value, order: undefined })}
       >
@@ -125,6 +127,7 @@ function Choice(props: {
   all: string;
   value: string | undefined;
   options: readonly string[];
+  textOf?: (option: string) => string;
   onValue: (value: string | undefined) => void;
 }) {
   return (
@@ -135,7 +138,9 @@ function Choice(props: {
     >
       <option value="">{props.all}</option>
       {props.options.map((option) => (
-        <option key={option}>{option}</option>
+        <option key={option} value={option}>
+          {props.textOf?.(option) ?? option}
+        </option>
       ))}
     </select>
   );

@@ -3,26 +3,26 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
 import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
-import { type Environment, rebased } from "../environment.ts";
+import { type Environment, mergeChanges } from "../environment.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { ReferencesEditor } from "../parts/references-editor.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor, variablesProblem } from "../parts/variables-editor.tsx";
 import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 
-/** The environment of the next revision: changes are gathered here, and deployed at once. */
+/** The environment of the next revision. The page collects changes and deploys them together. */
 export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   const { mayChange } = useSession();
   const { secrets, secret_references } = deployment;
   const [base, setBase] = useState<Environment>({ secrets, references: secret_references ?? [] });
   const [staged, setStaged] = useState(base);
-  const ofSecrets = differences(base.secrets, staged.secrets);
-  const ofReferences = differences(base.references.map(asVariable), staged.references.map(asVariable));
+  const secretChanges = differences(base.secrets, staged.secrets);
+  const referenceChanges = differences(base.references.map(asVariable), staged.references.map(asVariable));
   if (!mayChange) return <ReadOnly deployment={deployment} />;
   const markOf = ({ name }: Secret) =>
-    ofSecrets.added.includes(name) ? "new" : ofSecrets.changed.includes(name) ? "changed" : "";
+    secretChanges.added.includes(name) ? "new" : secretChanges.changed.includes(name) ? "changed" : "";
   return (
     <>
       <StagedChanges
@@ -30,11 +30,11 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
         isEmptied={base.secrets.length > 0 && staged.secrets.length === 0}
         base={base}
         staged={staged}
-        hasNewReferences={Object.values(ofReferences).flat().length > 0}
+        hasNewReferences={Object.values(referenceChanges).flat().length > 0}
         lines={{
-          Added: [...ofSecrets.added, ...ofReferences.added],
-          Changed: [...ofSecrets.changed, ...ofReferences.changed],
-          Removed: [...ofSecrets.removed, ...ofReferences.removed],
+          Added: [...secretChanges.added, ...referenceChanges.added],
+          Changed: [...secretChanges.changed, ...referenceChanges.changed],
+          Removed: [...secretChanges.removed, ...referenceChanges.removed],
         }}
         onDiscard={() => setStaged(base)}
         onDeployed={(deployed) => {
@@ -62,7 +62,7 @@ const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({
   value: `${secret_name}/${secret_key}`,
 });
 
-/** Why the server would refuse these, in its words; null: it would not. */
+/** Returns the server's reason to reject this environment, or null if it is valid. */
 function problemOf({ secrets, references }: Environment, source: Deployment["source"]): string | null {
   try {
     checkSecretReferences(references, source);
@@ -76,12 +76,12 @@ function problemOf({ secrets, references }: Environment, source: Deployment["sou
   }
 }
 
-/** As {@link ReferencesEditor}, for those who may only look. */
+/** The read-only form of {@link ReferencesEditor}. */
 function References({ deployment: { secret_references: references } }: { deployment: Deployment }) {
   if (references === null || references.length === 0) return null;
   return (
-    <section aria-label="From Secrets of the cluster">
-      <h2>From Secrets of the cluster</h2>
+    <section aria-label="From Kubernetes Secrets">
+      <h2>From Kubernetes Secrets</h2>
       <ul>
         {references.map(({ name, secret_name, secret_key }) => (
           <li key={name}>
@@ -105,18 +105,18 @@ function differences(before: readonly Secret[], after: readonly Secret[]) {
 
 interface StagedProps {
   deployment: Deployment;
-  /** As it was when the changes began. */
+  /** The environment when the changes began. */
   base: Environment;
   staged: Environment;
   lines: Record<"Added" | "Changed" | "Removed", string[]>;
   hasNewReferences: boolean;
-  /** There were values, and none is left. */
+  /** Whether the user removed the last of the variables. */
   isEmptied: boolean;
   onDiscard: () => void;
   onDeployed: (deployed: Environment) => void;
 }
 
-/** What deploying the gathered changes will do, and the way to it; nothing while there are none. */
+/** The collected changes, what deploying them does, and the buttons to deploy or discard them. Empty without changes. */
 function StagedChanges(props: StagedProps) {
   const { deployment, staged, isEmptied } = props;
   const lines = Object.entries(props.lines).filter(([, names]) => names.length > 0);
@@ -138,14 +138,12 @@ function StagedChanges(props: StagedProps) {
         ))}
       </ul>
       <p>
-        What this will do: one new revision with this environment.{" "}
-        {deployment.source === "github" ? "It takes the newest commit of its branch; " : "Its source stays as it is; "}
-        what was built before is not built again. The one that serves goes on until the new one is healthy.
+        Deploying creates one revision with this environment.{" "}
+        {deployment.source === "github" ? "It uses the latest commit of the branch. " : "The source stays the same. "}A
+        source that was built before is not built again. The current revision serves until the new one is healthy.
       </p>
       {problem !== null && <p className="bad-text">{problem}</p>}
-      {isEmptied && (
-        <p className="soft">The API leaves an empty list of variables as it was: at least one has to stay.</p>
-      )}
+      {isEmptied && <p className="soft">Keep at least one variable, because the API ignores an empty list.</p>}
       <div className="row">
         <button type="button" onClick={props.onDiscard}>
           Discard
@@ -166,22 +164,23 @@ function StagedChanges(props: StagedProps) {
 
 function useDeploy({ deployment, base, staged, hasNewReferences, onDeployed }: StagedProps) {
   const { client } = useSession();
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   const navigate = useNavigate();
   return useMutation({
-    // The API takes the variables as a whole: what others changed since this page was opened goes along.
+    // The API replaces the whole list of variables, so changes of other users since the page was opened are merged.
     mutationFn: () =>
       client.changeAsRead({ deployment_id: deployment.id }, async (now, call) => {
-        const next = rebased({ secrets: now.secrets, references: now.secret_references ?? [] }, base, staged);
-        if (next.secrets.length === 0 && now.secrets.length > 0) throw new Error("At least one variable has to stay.");
+        const next = mergeChanges({ secrets: now.secrets, references: now.secret_references ?? [] }, base, staged);
+        if (next.secrets.length === 0 && now.secrets.length > 0)
+          throw new Error("Keep at least one variable, because the API ignores an empty list.");
         const body = { secrets: next.secrets, ...(hasNewReferences && { secret_references: next.references }) };
         await client.createRevision({ deployment_id: deployment.id, body }, call);
         return next;
       }),
-    onError: fail,
+    onError: notifyError,
     onSuccess: (deployed) => {
       onDeployed(deployed);
-      say("A revision with the new environment was made.");
+      notify("Created a revision with the new environment.");
       void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
       void navigate({
         to: "/o/$tenantId/host/deployments/$id",
@@ -194,7 +193,7 @@ function useDeploy({ deployment, base, staged, hasNewReferences, onDeployed }: S
 function ReadOnly({ deployment }: { deployment: Deployment }) {
   return (
     <>
-      <Note>Your key may only read: it sees the names, not the values.</Note>
+      <Notice>Your role is read-only. It shows the names of variables but not their values.</Notice>
       <ul>
         {deployment.secrets.map(({ name }) => (
           <li key={name}>

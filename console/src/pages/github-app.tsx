@@ -2,13 +2,13 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import { Dialog } from "../parts/dialog.tsx";
-import { Failure, Loading } from "../parts/notes.tsx";
+import { Failure, Loading } from "../parts/notices.tsx";
 import { ActionButton } from "../parts/resource-page.tsx";
 import { useSession } from "../session.tsx";
 
 const here = "/host/integrations";
 
-/** How accounts of GitHub get here: the server's App is made by who administers it, and installed by admins. */
+/** Connects GitHub accounts. An operator creates the server's App, and workspace admins install it. */
 export function GithubApp() {
   const { client, scope } = useSession();
   const app = useQuery({
@@ -18,7 +18,7 @@ export function GithubApp() {
         if (isRefusal(error, "githubAppMissing")) return null;
         throw error;
       }),
-    // Nobody else is told which App it is.
+    // Other roles cannot read which App the server uses.
     enabled: scope === "installation",
   });
   if (app.data === null) return <CreateApp />;
@@ -30,7 +30,7 @@ export function GithubApp() {
   );
 }
 
-/** Leads to the server's page about it, and from there to GitHub. */
+/** Leads to the server's page that creates the App at GitHub. */
 function CreateApp() {
   const { client } = useSession();
   return (
@@ -42,7 +42,7 @@ function CreateApp() {
   );
 }
 
-/** The page goes to the host and comes back; where the operator has no App, the server says so. */
+/** Leads to GitHub and back. Without an App on the server, the call fails and the user sees the error. */
 function InstallApp() {
   const { client } = useSession();
   const [link, setLink] = useState<{ install_url: string; oauth_reuse_url: string } | null>(null);
@@ -59,7 +59,7 @@ function InstallApp() {
       />
       {link !== null && (
         <Dialog title="Accounts at GitHub" onClose={() => setLink(null)}>
-          <p>Has the account that is to be deployed from installed the App already?</p>
+          <p>Has this account already installed the GitHub App?</p>
           <div className="row end">
             <button type="button" onClick={() => location.assign(link.oauth_reuse_url)}>
               Yes, let me choose
@@ -74,7 +74,7 @@ function InstallApp() {
   );
 }
 
-/** Whoever comes back from a sign-in at GitHub chooses among the accounts that he can use. */
+/** The choice among the accounts that the user can use, shown on return from a sign-in at GitHub. */
 function ChooseInstallation() {
   const { client, workspaceId } = useSession();
   const [id, setId] = useState(() => new URLSearchParams(location.search).get("picker_session"));
@@ -101,14 +101,14 @@ function ChooseInstallation() {
                 act={() => select({ action: "ATTACH", installation_id })}
                 onDone={go}
               />
-              {already_in_org && <span className="soft"> in use here</span>}
+              {already_in_org && <span className="soft"> already connected</span>}
             </li>
           ))}
         </ul>
       )}
       <div className="row end">
         <ActionButton
-          text="Install it elsewhere"
+          text="Install on another account"
           act={() => select({ action: "INSTALL_NEW", installation_id: null })}
           onDone={go}
         />

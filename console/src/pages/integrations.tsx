@@ -3,27 +3,29 @@ import { useState } from "react";
 import type { CodeHost, Integration } from "../../../src/contract/integrations/integration.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, gathered, ResourcePage } from "../parts/resource-page.tsx";
 import { useSession } from "../session.tsx";
 import { GithubApp } from "./github-app.tsx";
 
 const hosts: { value: CodeHost; text: string }[] = [
-  { value: "github", text: "GitHub, by a token" },
+  { value: "github", text: "GitHub (access token)" },
   { value: "gitlab", text: "GitLab" },
   { value: "gitea", text: "Gitea or Forgejo" },
   { value: "bitbucket", text: "Bitbucket" },
-  { value: "git", text: "any git server" },
+  { value: "git", text: "Any git server" },
 ];
 
-/** What private repositories are read with. Credentials are never shown again. */
+/** The credentials that read private repositories. They are never shown again. */
 export function IntegrationsPage() {
   const { client, workspaceId, mayAdminister } = useSession();
   const queryKey = ["integrations", workspaceId];
   return (
     <ResourcePage<Integration>
       title="Integrations"
-      teach={<p>An integration lets deployments read private repositories, and deploys what is pushed to them.</p>}
+      teach={
+        <p>An integration lets deployments read private repositories and deploys new commits when they are pushed.</p>
+      }
       queryKey={queryKey}
       read={(signal) => client.all("listIntegrations", {}, { signal })}
       call={{ id: "listIntegrations", input: { limit: 100 } }}
@@ -31,9 +33,9 @@ export function IntegrationsPage() {
       columns={[
         { name: "Name", show: ({ name }) => name },
         { name: "Host", show: ({ host }) => host },
-        { name: "Good for", show: ({ url }) => url },
-        { name: "By", show: kindOf },
-        { name: "Address for its webhook", show: ({ webhook_url }) => webhook_url ?? "its own" },
+        { name: "Repositories under", show: ({ url }) => url },
+        { name: "Credentials", show: kindOf },
+        { name: "Webhook URL", show: ({ webhook_url }) => webhook_url ?? "set by the App" },
       ]}
       {...(mayAdminister && {
         actions: ({ id, name }) => (
@@ -41,7 +43,7 @@ export function IntegrationsPage() {
             text="Delete"
             label={`Delete ${name}`}
             isDanger
-            confirm={`Deployments can no longer read repositories by ${name}.`}
+            confirm={`Deployments can no longer read repositories with ${name}.`}
             act={() => client.deleteIntegration({ integration_id: id })}
             done={`${name} was deleted.`}
             renews={queryKey}
@@ -81,7 +83,9 @@ function NewIntegration() {
       renews={["integrations", workspaceId]}
       result={({ webhook_url, webhook_secret }) => (
         <>
-          <Note kind="good">For the host's webhook settings. The secret is shown this once.</Note>
+          <Notice kind="good">
+            Enter these in the webhook settings of the git host. Copy the secret now, because it is shown only once.
+          </Notice>
           {webhook_url !== null && <CommandLine text={webhook_url} />}
           <CommandLine text={webhook_secret} />
         </>
@@ -94,14 +98,14 @@ function NewIntegration() {
         value={url}
         onValue={setUrl}
         placeholder="https://gitlab.example.org/acme"
-        hint="Below it the token is used, and nowhere else."
+        hint="The token is used only for repositories under this address."
       />
-      <TextField label="Access token" type="password" value={token} onValue={setToken} hint="Kept sealed." />
+      <TextField label="Access token" type="password" value={token} onValue={setToken} hint="Stored encrypted." />
     </FormDialog>
   );
 }
 
-/** Which integration reads a repository; of the GitHub App its repositories are offered. */
+/** The choice of an integration and, for the GitHub App, of one of its repositories. */
 export function RepositoryPicker(props: {
   integrationId: string;
   onIntegration: (id: string) => void;
@@ -123,24 +127,24 @@ export function RepositoryPicker(props: {
   return (
     <>
       <SelectField
-        label="Read with"
+        label="Integration"
         value={integrationId}
         onValue={onIntegration}
         options={[
-          { value: "", text: "nothing: it is public" },
+          { value: "", text: "None (public repository)" },
           ...found.data.map(({ id, name }) => ({ value: id, text: name })),
         ]}
       />
       {repositories.data !== undefined && (
         <SelectField
-          label="Its repositories"
+          label="Repositories"
           value=""
           onValue={(url) => {
             const repository = repositories.data.find((one) => one.url === url);
             if (repository !== undefined) onRepository(repository);
           }}
           options={[
-            { value: "", text: "choose …" },
+            { value: "", text: "Choose …" },
             ...repositories.data.map(({ url, owner, name }) => ({ value: url, text: `${owner}/${name}` })),
           ]}
         />

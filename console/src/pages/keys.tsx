@@ -3,39 +3,39 @@ import type { KeyRole } from "../../../src/contract/administration/api-key.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { shellWord } from "../parts/copy-as.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
 
 const roles: { value: Exclude<KeyRole, "listener">; text: string }[] = [
-  { value: "reader", text: "reader: sees everything but the values of secrets" },
-  { value: "deployer", text: "deployer: deploys and deletes as well" },
-  { value: "admin", text: "admin: keys, members and listeners as well" },
-  { value: "agent", text: "agent: gets tokens of users, and nothing else" },
+  { value: "reader", text: "reader: reads everything except the values of secrets" },
+  { value: "deployer", text: "deployer: also deploys and deletes" },
+  { value: "admin", text: "admin: also manages keys, members and listeners" },
+  { value: "agent", text: "agent: only gets OAuth tokens of users" },
 ];
 
-const lives = { "": "for ever", "30": "30 days", "90": "90 days", "365": "a year" } as const;
+const lifetimes = { "": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year" } as const;
 
-/** Who may call the API. A key is shown once, when it is made. */
+/** The API keys of the workspace. A key is shown once, when it is created. */
 export function KeysPage() {
   const { client, session, workspaceId } = useSession();
   const queryKey = ["keys", workspaceId];
   return (
     <ResourcePage
       title="API keys"
-      teach={<p>A key lets a program or a person call the API, as far as its role goes.</p>}
+      teach={<p>A key lets a program or a person call the API, within the limits of its role.</p>}
       queryKey={queryKey}
       read={(signal) => client.all("listApiKeys", { include_inactive: true }, { signal })}
       call={{ id: "listApiKeys", input: { limit: 100 }, cli: "npx pierhead admin keys list" }}
       idOf={({ id }) => id}
       columns={[
-        { name: "Name", show: ({ id, name }) => (id === session.api_key_id ? <b>{name} (this one)</b> : name) },
-        { name: "Begins", show: ({ prefix }) => <code>{prefix}</code> },
+        { name: "Name", show: ({ id, name }) => (id === session.api_key_id ? <b>{name} (current)</b> : name) },
+        { name: "Prefix", show: ({ prefix }) => <code>{prefix}</code> },
         { name: "Role", show: ({ role, scope }) => `${role}, ${scope}` },
         { name: "Status", show: ({ status }) => <Status of={status} /> },
-        { name: "Used", show: ({ last_used_at }) => <Ago at={last_used_at} /> },
+        { name: "Last used", show: ({ last_used_at }) => <Ago at={last_used_at} /> },
       ]}
       actions={({ id, name, status }) =>
         status === "active" && (
@@ -43,7 +43,7 @@ export function KeysPage() {
             text="Revoke"
             label={`Revoke ${name}`}
             isDanger
-            confirm={`Whoever calls with ${name} is refused from now on, and its sessions of this console end.`}
+            confirm={`Calls with ${name} are refused from now on, and its console sessions end.`}
             act={() => client.revokeApiKey({ api_key_id: id })}
             done={`${name} was revoked.`}
             renews={queryKey}
@@ -60,7 +60,7 @@ function NewKey() {
   const { client, workspaceId } = useSession();
   const [name, setName] = useState("");
   const [role, setRole] = useState<Exclude<KeyRole, "listener">>("deployer");
-  const [days, setDays] = useState<keyof typeof lives>("90");
+  const [days, setDays] = useState<keyof typeof lifetimes>("90");
   const body = {
     name,
     role,
@@ -82,18 +82,20 @@ function NewKey() {
       renews={["keys", workspaceId]}
       result={({ key }) => (
         <>
-          <Note kind="good">This is the key. It is shown this once, and only its digest is kept.</Note>
+          <Notice kind="good">
+            Copy this key now. It is shown only once, because the server stores only its digest.
+          </Notice>
           <CommandLine text={key} />
         </>
       )}
     >
-      <TextField label="Name" value={name} onValue={setName} hint="What it is for, such as ci." />
+      <TextField label="Name" value={name} onValue={setName} hint="Its purpose, such as ci." />
       <SelectField label="Role" value={role} onValue={setRole} options={roles} />
       <SelectField
-        label="Good for"
+        label="Expires"
         value={days}
         onValue={setDays}
-        options={Object.entries(lives).map(([value, text]) => ({ value: value as keyof typeof lives, text }))}
+        options={Object.entries(lifetimes).map(([value, text]) => ({ value: value as keyof typeof lifetimes, text }))}
       />
     </FormDialog>
   );

@@ -2,7 +2,7 @@ import { useState } from "react";
 import type { Listener } from "../../../src/contract/listeners/listener.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { TextField } from "../parts/fields.tsx";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
@@ -11,7 +11,7 @@ import { useSession } from "../session.tsx";
 
 const renewMs = 5_000;
 
-/** Data planes of the workspace, and whether they are heard of. */
+/** The listeners of the workspace and their health. */
 export function ListenersPage() {
   const { client, workspaceId, mayAdminister } = useSession();
   const queryKey = ["listeners", workspaceId];
@@ -20,8 +20,8 @@ export function ListenersPage() {
       title="Listeners"
       teach={
         <p>
-          Agents run on this server by its built-in listener, which is not listed. A listener of your own runs them in a
-          cluster of yours: it calls here, nothing has to be opened there.
+          The built-in listener runs agents on this server and is not listed here. Install your own listener to run
+          agents in your cluster. It connects to this server, so the cluster needs no open port.
         </p>
       }
       queryKey={queryKey}
@@ -33,7 +33,7 @@ export function ListenersPage() {
         { name: "Cluster", show: ({ compute_id }) => compute_id },
         { name: "Health", show: ({ status }) => <Status of={status} /> },
         { name: "Last seen", show: ({ last_seen_at }) => <Ago at={last_seen_at} /> },
-        { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "any" },
+        { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "Any" },
         { name: "Version", show: ({ version }) => version ?? "–" },
       ]}
       {...(mayAdminister && {
@@ -42,7 +42,7 @@ export function ListenersPage() {
             text="Delete"
             label={`Delete ${compute_id}`}
             isDanger
-            confirm={`${compute_id} can no longer speak to this server. Deployments on it have to be deleted before.`}
+            confirm={`${compute_id} can no longer connect to this server. Delete its deployments first.`}
             act={() => client.deleteListener({ listener_id: id })}
             done={`${compute_id} was deleted.`}
             renews={queryKey}
@@ -78,7 +78,9 @@ function NewListener() {
       renews={["listeners", workspaceId]}
       result={({ listener_key }) => (
         <>
-          <Note kind="good">Its key is shown this once. Either of these installs the listener in the cluster:</Note>
+          <Notice kind="good">
+            Copy the key now, because it is shown only once. Either command installs the listener in the cluster:
+          </Notice>
           <CommandLine
             text={[
               "helm install listener deploy/helm/pierhead-listener",
@@ -93,17 +95,17 @@ function NewListener() {
               `  --namespace ${list[0] ?? "agents"} | kubectl apply -f -`,
             ].join("\n")}
           />
-          <p className="soft">Without a cluster, on a host of its own:</p>
+          <p className="soft">To run the listener on a host without a cluster:</p>
           <CommandLine text={`PIERHEAD_LISTENER_KEY='${listener_key}' npx pierhead listener --url '${baseUrl}'`} />
         </>
       )}
     >
-      <TextField label="Cluster" value={name} onValue={setName} hint="A name, unique in the workspace." />
+      <TextField label="Cluster" value={name} onValue={setName} hint="A name that is unique in the workspace." />
       <TextField
         label="Namespaces"
         value={namespaces}
         onValue={setNamespaces}
-        hint="Separated by commas; empty: any."
+        hint="Separate with commas. Leave empty for any namespace."
       />
     </FormDialog>
   );

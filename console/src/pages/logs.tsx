@@ -7,7 +7,7 @@ import { RuntimeLog } from "../parts/log-view.tsx";
 const levels: LogLevel[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 const spans = { "": "Any time", "900": "Last 15 min", "3600": "Last hour", "86400": "Last day" } as const;
 
-/** What the replicas say, as they say it. */
+/** The log lines of the replicas, as they are written. */
 export function LogsPart({ deployment }: { deployment: Deployment }) {
   const [level, setLevel] = useState("");
   const [text, setText] = useState("");
@@ -45,8 +45,8 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
             value={text}
             onChange={(event) => setText(event.target.value)}
           />
-          <select aria-label="Least level" value={level} onChange={(event) => setLevel(event.target.value)}>
-            <option value="">Every level</option>
+          <select aria-label="Minimum level" value={level} onChange={(event) => setLevel(event.target.value)}>
+            <option value="">All levels</option>
             {levels.map((name) => (
               <option key={name} value={name}>
                 {name} and above

@@ -7,13 +7,13 @@ import { useSession } from "../session.tsx";
 
 const roles = (["reader", "deployer", "admin"] as const).map((value) => ({ value, text: value }));
 
-/** People of the workspace and of its organization. */
+/** The members of the workspace and of its organization. */
 export function MembersPage() {
   const { client, session, workspaceId } = useSession();
   const queryKey = ["members", workspaceId];
-  const placeOf = (id: string | null) => {
-    if (id === null) return "all of the organization";
-    return id === workspaceId ? "this workspace" : (session.workspaces.find((one) => one.id === id)?.name ?? id);
+  const scopeText = (id: string | null) => {
+    if (id === null) return "Whole organization";
+    return id === workspaceId ? "This workspace" : (session.workspaces.find((one) => one.id === id)?.name ?? id);
   };
   const setRole = (member_id: string, role: MemberRole) => client.patchMember({ member_id, body: { role } });
   return (
@@ -21,8 +21,8 @@ export function MembersPage() {
       title="Members"
       teach={
         <p>
-          A member is a person by their mail address, with a role in this workspace or in all of the organization. They
-          sign in with the identity provider that the server is set up for.
+          A member is a person with an email address and a role in this workspace or in the whole organization. Members
+          sign in with the identity provider of this server.
         </p>
       }
       queryKey={queryKey}
@@ -30,10 +30,10 @@ export function MembersPage() {
       call={{ id: "listMembers", input: { limit: 100 }, cli: "npx pierhead admin members list" }}
       idOf={({ id }) => id}
       columns={[
-        { name: "Address", show: ({ email }) => email },
+        { name: "Email", show: ({ email }) => email },
         { name: "Name", show: ({ name }) => name ?? "–" },
         { name: "Role", show: ({ role }) => role },
-        { name: "Where", show: ({ workspace_id }) => placeOf(workspace_id) },
+        { name: "Where", show: ({ workspace_id }) => scopeText(workspace_id) },
         { name: "Since", show: ({ created_at }) => <Ago at={created_at} /> },
       ]}
       actions={({ id, email, role }) => (
@@ -46,7 +46,7 @@ export function MembersPage() {
                 text={`Make ${value}`}
                 label={`Make ${value}: ${email}`}
                 act={() => setRole(id, value)}
-                done={`${email} is ${value} now.`}
+                done={`${email} is now ${value}.`}
                 undo={() => setRole(id, role)}
                 renews={queryKey}
               />
@@ -55,7 +55,7 @@ export function MembersPage() {
             text="Remove"
             label={`Remove ${email}`}
             isDanger
-            confirm={`${email} is no longer a member.`}
+            confirm={`${email} will no longer be a member.`}
             act={() => client.deleteMember({ member_id: id })}
             done={`${email} was removed.`}
             renews={queryKey}
@@ -84,7 +84,7 @@ function NewMember() {
       send={() => client.createMember({ body })}
       renews={["members", workspaceId]}
     >
-      <TextField label="Mail address" type="email" value={email} onValue={setEmail} />
+      <TextField label="Email address" type="email" value={email} onValue={setEmail} />
       <TextField label="Name" value={name} onValue={setName} />
       <SelectField label="Role" value={role} onValue={setRole} options={roles} />
     </FormDialog>

@@ -9,35 +9,34 @@ import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../dr
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
 import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
 import { DeploymentTypeNames, sourceNames } from "../parts/words.ts";
 import { baseUrl, queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
-
 import { RepositoryPicker } from "./integrations.tsx";
 
-/** From nothing to a deployment: a source, a name, an environment. What the server would refuse is said while one types. */
+/** The form for a new deployment: source, name, environment. It shows what the server would reject while the user types. */
 export function NewDeploymentPage() {
   const { client, mayChange } = useSession();
-  const { say } = useToasts();
+  const { notify } = useToasts();
   const navigate = useNavigate();
   const offered = useOfferedSources();
   const [typed, setDraft] = useState<Draft>(emptyDraft);
   const draft = { ...typed, source: offered.find((kind) => kind === typed.source) ?? offered[0] ?? typed.source };
-  const begun = useRef<Begun | null>(null);
+  const attempt = useRef<Attempt | null>(null);
   const problems = problemsOf(draft);
   const change = (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part }));
   const create = useMutation({
-    mutationFn: () => createFrom(client, draft, begun),
+    mutationFn: () => createFrom(client, draft, attempt),
     onSuccess: (made) => {
-      say(`${made.name} was created.`);
+      notify(`${made.name} was created.`);
       void queries.invalidateQueries({ queryKey: ["deployments"] });
       void navigate({ to: "/o/$tenantId/host/deployments/$id", params: { tenantId: made.tenant_id, id: made.id } });
     },
   });
-  if (!mayChange) return <Note kind="warn">Your key may only read. Ask for one with the role deployer.</Note>;
+  if (!mayChange) return <Notice kind="warn">Your role is read-only. Ask an admin for the deployer role.</Notice>;
   return (
     <>
       <h1>New deployment</h1>
@@ -84,7 +83,7 @@ interface FormProps {
   problems: Problems;
 }
 
-/** Of those that can be made here the ones that the server takes in its mode; the first one is asked for. */
+/** Returns the sources that the form and the server's mode both support. The first one is the default. */
 function useOfferedSources(): Draft["source"][] {
   const { client } = useSession();
   const info = useQuery({ queryKey: ["info"], queryFn: () => client.getInfo(), staleTime: Number.POSITIVE_INFINITY });
@@ -104,7 +103,7 @@ function SourceFields(props: FormProps) {
         onValue={(image) => change({ image })}
         problem={draft.image === "" ? null : problems.image}
         placeholder="registry.example.org/team/agent:1.4"
-        hint="By tag or digest. Its server has to answer GET /ok on $PORT."
+        hint="With a tag or digest. The server in the image must answer GET /ok on $PORT."
       />
     );
   const configPath = (
@@ -113,7 +112,7 @@ function SourceFields(props: FormProps) {
       value={draft.configPath}
       onValue={(path) => change({ configPath: path })}
       problem={problems.configPath}
-      hint="langgraph.json, or pierhead.json for any other server; below the root."
+      hint="langgraph.json, or pierhead.json for any other server. The path is relative to the root of the source."
     />
   );
   if (draft.source === "internal_source")
@@ -150,7 +149,7 @@ function SourceFields(props: FormProps) {
           checked={draft.buildOnPush}
           onChange={(event) => change({ buildOnPush: event.target.checked })}
         />
-        A push to the branch deploys
+        Deploy every push to the branch
       </label>
     </>
   );
@@ -184,10 +183,10 @@ function TemplateFields({ draft, change }: FormProps) {
 
 const typeTexts: Record<DeploymentType, string> = {
   prod: "prod: for users",
-  dev: "dev: smaller, for trying out",
+  dev: "dev: smaller, for testing",
   dev_free: "dev_free: the smallest",
-  dev_zero: "dev_zero: stops when nobody calls",
-  dev_free_zero: "dev_free_zero: the smallest, stops when nobody calls",
+  dev_zero: "dev_zero: stops when idle",
+  dev_free_zero: "dev_free_zero: the smallest, stops when idle",
 };
 
 function General({ draft, change, problems }: FormProps) {
@@ -198,7 +197,7 @@ function General({ draft, change, problems }: FormProps) {
         value={draft.name}
         onValue={(name) => change({ name })}
         problem={draft.name === "" ? null : problems.name}
-        hint="Unique in the workspace; cannot change."
+        hint="Unique in the workspace. You cannot change it later."
         required
       />
       {draft.source !== "external_docker" && (
@@ -216,26 +215,26 @@ function General({ draft, change, problems }: FormProps) {
   );
 }
 
-/** What an earlier attempt has made whose source did not arrive, and what was asked for then. */
-interface Begun {
+/** An earlier attempt whose source did not arrive, with the request it was created from. */
+interface Attempt {
   made: Deployment;
   asked: string;
 }
 
-/** An upload is a deployment without a source first, then the source, then the revision that is made of it. */
-async function createFrom(client: Client, draft: Draft, begun: { current: Begun | null }): Promise<Deployment> {
+/** Creates an uploaded deployment in three steps: the deployment, its source, and a revision from that source. */
+async function createFrom(client: Client, draft: Draft, attempt: { current: Attempt | null }): Promise<Deployment> {
   if (draft.source !== "internal_source") return client.createDeployment({ body: bodyOf(draft) });
   const archive = await archiveOf(draft.files);
   const asked = JSON.stringify(bodyOf(draft));
-  if (begun.current?.asked === asked) return deploySource(client, begun.current.made, draft, archive);
-  if (begun.current !== null) await discard(client, begun.current.made);
-  begun.current = null;
+  if (attempt.current?.asked === asked) return deploySource(client, attempt.current.made, draft, archive);
+  if (attempt.current !== null) await discard(client, attempt.current.made);
+  attempt.current = null;
   const made = await client.createDeployment({ body: bodyOf(draft) });
-  begun.current = { made, asked };
+  attempt.current = { made, asked };
   return deploySource(client, made, draft, archive);
 }
 
-/** Its name is free afterwards. */
+/** Deletes the deployment of a failed attempt and waits until its name is free. */
 async function discard(client: Client, made: Deployment): Promise<void> {
   const ids = { deployment_id: made.id };
   await client.deleteDeployment(ids).catch((error: unknown) => {
@@ -247,7 +246,7 @@ async function discard(client: Client, made: Deployment): Promise<void> {
 async function deploySource(client: Client, made: Deployment, draft: Draft, archive: Blob): Promise<Deployment> {
   const ids = { deployment_id: made.id };
   const { upload_url, object_path } = await client.createUploadUrl(ids);
-  // The address that the server gives out may be another name of it; this page may call its own alone.
+  // The upload URL can name the server by another host, but this page may call only its own origin.
   const { pathname, search } = new URL(upload_url);
   const mount = new URL(baseUrl).pathname.replace(/\/$/, "");
   const path = pathname.startsWith(`${mount}/`) ? pathname : mount + pathname;
@@ -257,13 +256,13 @@ async function deploySource(client: Client, made: Deployment, draft: Draft, arch
   return made;
 }
 
-/** What is copied is shown, sent to others and kept in histories: the values of variables are not among it. */
+/** Hides the values of variables: copied commands end up in chats and shell histories. */
 const withoutValues = (draft: Draft): Draft => ({
   ...draft,
   variables: draft.variables.filter(({ name }) => name !== "").map(({ name }) => ({ name, value: "…" })),
 });
 
-/** undefined: `deploy` does not do all of it. */
+/** Returns undefined for requests that `deploy` cannot express. */
 function commandOf(draft: Draft): string | undefined {
   const variables = draft.variables.length === 0 ? "" : " --env-from .env";
   const named = `--name ${shellWord(draft.name || "NAME")} --type ${draft.type}${variables}`;

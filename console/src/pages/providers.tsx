@@ -4,12 +4,13 @@ import type { Authenticated } from "../../../src/contract/oauth/oauth-token.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { statusText } from "../parts/status.tsx";
 import { baseUrl } from "../server.ts";
 import { useSession } from "../session.tsx";
 
-/** Services that agents get tokens of, for the people they work for. */
+/** The services that issue tokens, so that agents can act for their users. */
 export function ProvidersPage() {
   const { client, workspaceId, mayAdminister, mayChange } = useSession();
   const [tested, setTested] = useState<Authenticated | null>(null);
@@ -22,8 +23,8 @@ export function ProvidersPage() {
         title="OAuth providers"
         teach={
           <p>
-            A provider is a service at which people sign in, so that an agent can act for them: GitHub, Google, an MCP
-            server.
+            A provider is a service where people sign in so that an agent can act for them, such as GitHub, Google or an
+            MCP server.
           </p>
         }
         queryKey={queryKey}
@@ -32,7 +33,7 @@ export function ProvidersPage() {
         idOf={({ id }) => id}
         columns={[
           { name: "Name", show: ({ name }) => name },
-          { name: "Id", show: ({ provider_id }) => <code>{provider_id}</code> },
+          { name: "ID", show: ({ provider_id }) => <code>{provider_id}</code> },
           { name: "Signs in at", show: ({ auth_url }) => auth_url },
           { name: "Redirect URI to register", show: ({ redirect_uri }) => <code>{redirect_uri}</code> },
         ]}
@@ -51,7 +52,7 @@ export function ProvidersPage() {
                 text="Delete"
                 label={`Delete ${name}`}
                 isDanger
-                confirm={`Agents get no tokens of ${name} any more; those that there are go.`}
+                confirm={`Agents can no longer get tokens from ${name}. Its existing tokens are deleted.`}
                 act={() => client.deleteOAuthProvider({ provider_id })}
                 done={`${name} was deleted.`}
                 renews={queryKey}
@@ -79,18 +80,18 @@ function TestResult({ answer, onClose }: { answer: Authenticated; onClose: () =>
   return (
     <Dialog title="Test a sign-in" onClose={onClose}>
       <p role="status">
-        It stands at: <b>{status}</b>
+        Status: <b>{statusText(status)}</b>
       </p>
       {status === "pending" && answer.url !== null && (
         <p>
           <a href={answer.url} target="_blank" rel="noreferrer">
             Sign in at the provider
           </a>{" "}
-          in a new tab; what comes of it appears here. The token belongs to a user named console-test.
+          in a new tab. The result appears here. The token belongs to a user named console-test.
         </p>
       )}
       {status === "completed" && (
-        <Note kind="good">The provider gave a token: client id, secret and addresses are right.</Note>
+        <Notice kind="good">The provider issued a token. The client ID, the secret and the URLs are correct.</Notice>
       )}
     </Dialog>
   );
@@ -116,7 +117,7 @@ function NewProvider() {
   const filled = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== "")) as typeof fields;
   const body = { ...filled, ...(preset === "" ? { uses_pkce: true } : { preset }) };
   const chosen = presets.data?.find(({ id }) => id === preset);
-  const isWhole =
+  const isComplete =
     fields.provider_id !== "" &&
     fields.client_id !== "" &&
     (preset !== "" || (fields.name !== "" && fields.auth_url !== "" && fields.token_url !== ""));
@@ -125,7 +126,7 @@ function NewProvider() {
       open="New provider"
       title="New OAuth provider"
       submit="Create"
-      isReady={isWhole}
+      isReady={isComplete}
       call={{
         id: "createOAuthProvider",
         input: { body: { ...body, ...(fields.client_secret !== "" && { client_secret: "…" }) } },
@@ -141,16 +142,16 @@ function NewProvider() {
           set({ provider_id: id });
         }}
         options={[
-          { value: "", text: "another one" },
+          { value: "", text: "Other" },
           ...(presets.data ?? []).map(({ id, name }) => ({ value: id, text: name })),
         ]}
         hint={chosen && `Register an application at ${chosen.registration_url}`}
       />
       <TextField
-        label="Id"
+        label="ID"
         value={fields.provider_id}
         onValue={(provider_id) => set({ provider_id })}
-        hint="Agents name it so."
+        hint="Agents use this ID to name the provider."
       />
       {preset === "" && (
         <>
@@ -159,14 +160,14 @@ function NewProvider() {
           <TextField label="Token URL" value={fields.token_url} onValue={(token_url) => set({ token_url })} />
         </>
       )}
-      <TextField label="Client id" value={fields.client_id} onValue={(client_id) => set({ client_id })} />
+      <TextField label="Client ID" value={fields.client_id} onValue={(client_id) => set({ client_id })} />
       <TextField
         label="Client secret"
         type="password"
         value={fields.client_secret}
         onValue={(client_secret) => set({ client_secret })}
       />
-      <p>Redirect URI to register there:</p>
+      <p>Redirect URI to register at the provider:</p>
       <CommandLine text={`${baseUrl}/v2/auth/callback/${fields.provider_id || "<id>"}`} />
     </FormDialog>
   );

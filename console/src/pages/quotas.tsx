@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { PatchQuotas, Quotas } from "../../../src/contract/administration/organization.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { TextField } from "../parts/fields.tsx";
-import { Failure, Loading } from "../parts/notes.tsx";
+import { Failure, Loading } from "../parts/notices.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
@@ -11,7 +11,7 @@ import { useSession } from "../session.tsx";
 const words = { deployments: "Deployments", replicas: "Replicas", build_minutes: "Build minutes this month" } as const;
 type Name = keyof typeof words;
 
-/** How much of what the workspace may use is used. */
+/** The usage and the limits of the workspace. */
 export function QuotasPage() {
   const { client, workspaceId, scope } = useSession();
   const quotas = useQuery({
@@ -29,7 +29,7 @@ export function QuotasPage() {
       <table className="list" aria-label="Quotas">
         <thead>
           <tr>
-            <th>What</th>
+            <th>Quota</th>
             <th>Used</th>
             <th>Limit</th>
           </tr>
@@ -37,7 +37,7 @@ export function QuotasPage() {
         <tbody>
           {(Object.keys(words) as Name[]).map((name) => (
             <tr key={name}>
-              <td data-label="What">{words[name]}</td>
+              <td data-label="Quota">{words[name]}</td>
               <td data-label="Used">
                 {Math.round(quotas.data[name].used * 10) / 10}{" "}
                 {quotas.data[name].limit !== null && (
@@ -48,7 +48,7 @@ export function QuotasPage() {
                   />
                 )}
               </td>
-              <td data-label="Limit">{quotas.data[name].limit ?? "none"}</td>
+              <td data-label="Limit">{quotas.data[name].limit ?? "None"}</td>
             </tr>
           ))}
         </tbody>
@@ -58,19 +58,19 @@ export function QuotasPage() {
   );
 }
 
-/** Sends what was typed: limits that others set meanwhile stay. */
+/** Sends only the limits that the user typed, so limits that other admins set in the meantime stay. */
 function Limits({ quotas }: { quotas: Quotas }) {
   const { client, workspaceId } = useSession();
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   const [typed, setTyped] = useState<Partial<Record<Name, string>>>({});
   const limits = Object.entries(typed).map(([name, text]) => [name, text === "" ? null : Number(text)] as const);
   const body = Object.fromEntries(limits) as PatchQuotas;
   const isGood = limits.every(([, limit]) => limit === null || (Number.isInteger(limit) && limit >= 0));
   const save = useMutation({
     mutationFn: () => client.patchQuotas({ workspace_id: workspaceId, body }),
-    onError: fail,
+    onError: notifyError,
     onSuccess: (changed) => {
-      say("Saved.");
+      notify("Saved.");
       queries.setQueryData(["quotas", workspaceId], changed);
       setTyped({});
     },
@@ -91,7 +91,7 @@ function Limits({ quotas }: { quotas: Quotas }) {
           inputMode="numeric"
           value={typed[name] ?? String(quotas[name].limit ?? "")}
           onValue={(value) => setTyped({ ...typed, [name]: value })}
-          hint="Empty: no limit."
+          hint="Leave empty for no limit."
         />
       ))}
       <div className="row">

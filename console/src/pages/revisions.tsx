@@ -5,20 +5,20 @@ import type { Deployment } from "../../../src/contract/deployments/deployment.ts
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { BuildLog } from "../parts/log-view.tsx";
-import { Failure, Loading, Note } from "../parts/notes.tsx";
+import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
 import { RevisionDiff } from "../parts/revision-diff.tsx";
-import { isFailure, isUnderWay, Status } from "../parts/status.tsx";
+import { isFailure, isInProgress, Status, statusText } from "../parts/status.tsx";
 import { durationText, shortId } from "../parts/text.ts";
 import { Ago, useNow } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
 
 const pageSize = 20;
 
-/** Events read of one deployment: a revision has at most about ten. */
+/** The number of events read for one deployment. A revision has at most about ten. */
 const eventsMax = 1_000;
 
-/** What was deployed when, by what, how long each step took, and why it failed. Newest first. */
+/** The revisions, newest first: what was deployed, who triggered it, how long each step took, and why it failed. */
 export function RevisionsPart({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
   const [shown, setShown] = useState(pageSize);
@@ -64,8 +64,8 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
 }
 
 function NoRevision({ deployment }: { deployment: Deployment }) {
-  const what = deployment.source === "internal_docker" ? "Push an image" : "Upload its source";
-  return <Note>There is no revision yet. {what}, and the first one is made.</Note>;
+  const action = deployment.source === "internal_docker" ? "Push an image" : "Upload a source";
+  return <Notice>There is no revision yet. {action} to create the first one.</Notice>;
 }
 
 interface ItemProps {
@@ -82,7 +82,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
   const isActive = deployment.active_revision_id === revision.id;
   const isNewest = deployment.latest_revision_id === revision.id;
   const [isOpen, setOpen] = useState(isNewest || linked === revision.id);
-  // The list of revisions may know of it sooner than the deployment does.
+  // The list of revisions may contain a new revision before the deployment names it as its latest.
   const [wasNewest, setWasNewest] = useState(isNewest);
   if (isNewest && !wasNewest) {
     setWasNewest(true);
@@ -97,7 +97,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
             {isOpen ? "▾" : "▸"} <code>{shortId(revision.id)}</code>
           </button>
           <Status of={revision.status} />
-          {isActive && <span className="tag good">serves</span>}
+          {isActive && <span className="tag good">serving</span>}
           <span className="soft">
             <Ago at={revision.created_at} /> by {revision.triggered_by}
           </span>
@@ -109,15 +109,17 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
         <pre className={isFailure(revision.status) ? "cause bad" : "cause"}>{revision.status_message}</pre>
       )}
       <Steps revision={revision} moves={moves} />
-      <WaitsFor deployment={deployment} revision={revision} />
-      {isOpen && revision.status === "QUEUED" && <p className="soft">Its build begins when its turn comes.</p>}
-      {/* Each log that is followed takes a connection, of which a browser has six: those in the queue write nothing. */}
+      <ListenerWait deployment={deployment} revision={revision} />
+      {isOpen && revision.status === "QUEUED" && (
+        <p className="soft">This revision is queued. Its build log appears when the build starts.</p>
+      )}
+      {/* Each followed log takes one of a browser's six connections, and queued revisions write no log. */}
       {isOpen && revision.status !== "QUEUED" && (
         <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />
       )}
       {earlier !== undefined && (
         <button type="button" className="plain" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
-          {isDiffOpen ? "Hide" : "Show"} what changed since {shortId(earlier.id)}
+          {isDiffOpen ? "Hide" : "Show"} changes since {shortId(earlier.id)}
         </button>
       )}
       {isDiffOpen && earlier !== undefined && (
@@ -138,15 +140,15 @@ function RevisionSource({ revision: { source_revision_config: config } }: { revi
   return <p className="soft clip">{words.join(" · ")}</p>;
 }
 
-/** Statuses in which the data plane has the word. */
-const ofListener = ["AWAITING_DEPLOY", "DEPLOYING"];
+/** Statuses in which a revision waits for its listener. */
+const listenerStatuses = ["AWAITING_DEPLOY", "DEPLOYING"];
 const listenerRenewMs = 5_000;
 
-/** A listener that is not heard of is why nothing moves: that is said, in place of a clock that goes on. */
-function WaitsFor({ deployment, revision }: { deployment: Deployment; revision: Revision }) {
+/** Names the listener and when it was last seen, because a silent listener explains why a revision makes no progress. */
+function ListenerWait({ deployment, revision }: { deployment: Deployment; revision: Revision }) {
   const { client } = useSession();
   const id = deployment.source_config.listener_id ?? null;
-  const isWaiting = id !== null && ofListener.includes(revision.status);
+  const isWaiting = id !== null && listenerStatuses.includes(revision.status);
   const listener = useQuery({
     queryKey: ["listener", id],
     queryFn: ({ signal }) => client.getListener({ listener_id: id ?? "" }, { signal }),
@@ -159,7 +161,7 @@ function WaitsFor({ deployment, revision }: { deployment: Deployment; revision: 
     <p role="status">
       Waiting for listener <b>{compute_id}</b>,{" "}
       {last_seen_at === null ? (
-        "which was never heard of"
+        "which has never connected"
       ) : (
         <>
           last seen <Ago at={last_seen_at} />
@@ -170,16 +172,16 @@ function WaitsFor({ deployment, revision }: { deployment: Deployment; revision: 
   );
 }
 
-/** How long it stood in each status. The last one goes on while the revision is under way. */
+/** How long the revision spent in each status. The last step continues while the revision is in progress. */
 function Steps({ revision, moves }: { revision: Revision; moves: Event[] }) {
-  const nowMs = useNow(isUnderWay(revision.status) ? 500 : 60_000);
+  const nowMs = useNow(isInProgress(revision.status) ? 500 : 60_000);
   const steps = moves.map((event, index) => {
     const { from, because } = event.data as { from: string | null; because: string | null };
     const beganAt = index === 0 ? revision.created_at : (moves[index - 1]?.created_at ?? revision.created_at);
     return { key: event.id, name: from ?? "CREATING", ms: Date.parse(event.created_at) - Date.parse(beganAt), because };
   });
   const last = moves.at(-1);
-  if (isUnderWay(revision.status)) {
+  if (isInProgress(revision.status)) {
     const beganAt = last?.created_at ?? revision.created_at;
     steps.push({ key: "now", name: revision.status, ms: nowMs - Date.parse(beganAt), because: null });
   }
@@ -189,11 +191,11 @@ function Steps({ revision, moves }: { revision: Revision; moves: Event[] }) {
     <ul className="steps" aria-label="Steps">
       {steps.map(({ key, name, ms, because }) => (
         <li key={key} title={because ?? undefined}>
-          {name} <b>{durationText(ms)}</b>
+          {statusText(name)} <b>{durationText(ms)}</b>
         </li>
       ))}
       <li>
-        in all <b>{durationText(total)}</b>
+        total <b>{durationText(total)}</b>
       </li>
       {last !== undefined && <li className="soft">{String((last.data as { because?: unknown }).because ?? "")}</li>}
     </ul>

@@ -1,6 +1,6 @@
 import { useParams } from "@tanstack/react-router";
 import type { ComponentType } from "react";
-import { Note } from "../parts/notes.tsx";
+import { Notice } from "../parts/notices.tsx";
 import { AuditPage } from "./audit.tsx";
 import { IntegrationsPage } from "./integrations.tsx";
 import { KeysPage } from "./keys.tsx";
@@ -24,5 +24,5 @@ const pages: Record<string, ComponentType> = {
 export function SettingsPage() {
   const { page = "" } = useParams({ strict: false }) as { page?: string };
   const Found = pages[page];
-  return Found === undefined ? <Note kind="warn">There is no such page.</Note> : <Found />;
+  return Found === undefined ? <Notice kind="warn">Page not found.</Notice> : <Found />;
 }

@@ -4,7 +4,7 @@ import type { Session } from "../../../src/contract/administration/session.ts";
 import { leaveForSignIn } from "../return-to.ts";
 import { clientOf, textOf } from "../server.ts";
 
-/** A key is typed once; from then on a cookie that no script can read stands for it. */
+/** The user types a key once. From then on a cookie that no script can read replaces it. */
 export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
   const [key, setKey] = useState("");
   const signIn = useMutation({
@@ -45,7 +45,9 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
         </label>
         {signIn.isError && (
           <p role="alert" className="bad-text">
-            {textOf(signIn.error) === "Invalid token" ? "This key is not valid here." : textOf(signIn.error)}
+            {textOf(signIn.error) === "Invalid token"
+              ? "This API key is not valid. Check the key and try again."
+              : textOf(signIn.error)}
           </p>
         )}
         <button type="submit" className={provider ? "" : "primary"} disabled={key.trim() === "" || signIn.isPending}>
@@ -53,8 +55,8 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
         </button>
       </form>
       <p className="soft">
-        The first start of the server shows an admin key and keeps it in <code>~/.pierhead/credentials.json</code>.
-        Further keys: <code>npx pierhead admin keys create</code>.
+        On its first start the server prints an admin key and saves it in <code>~/.pierhead/credentials.json</code>.
+        Create more keys with <code>npx pierhead admin keys create</code>.
       </p>
     </main>
   );

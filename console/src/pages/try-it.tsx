@@ -3,10 +3,10 @@ import { useState } from "react";
 import { readMessages } from "../../../src/client/event-stream.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
-import { Loading, Note } from "../parts/notes.tsx";
+import { Loading, Notice } from "../parts/notices.tsx";
 import { textOf } from "../server.ts";
 
-/** Calls the agent through the gateway, as its callers do: no cookie goes along. */
+/** Calls the agent through the gateway as its clients do, without the console's cookie. */
 export function TryPart({ deployment }: { deployment: Deployment }) {
   const [key, setKey] = useState("");
   const [kind, setKind] = useState<"chat" | "raw" | null>(null);
@@ -15,24 +15,25 @@ export function TryPart({ deployment }: { deployment: Deployment }) {
     queryKey: ["graphs", deployment.id, deployment.active_revision_id, key],
     queryFn: ({ signal }) => assistantsOf(base ?? "", key, signal),
     enabled: base !== null && deployment.active_revision_id !== null,
-    // While the key is typed, or another revision takes over, what one types in and talks about stays where it is.
+    // Keeps the form and its conversation while the key is typed or another revision takes over.
     placeholderData: keepPreviousData,
   });
-  if (deployment.active_revision_id === null) return <Note>No revision serves yet: there is nobody to call.</Note>;
+  if (deployment.active_revision_id === null)
+    return <Notice>No revision is serving yet, so there is no agent to call.</Notice>;
   if (base === null)
     return (
-      <Note kind="warn">
-        This page may call its own server only, and this deployment answers elsewhere:{" "}
+      <Notice kind="warn">
+        This page can call only its own server, and this deployment has another address. Call it from a terminal:{" "}
         <code>curl {deployment.url}/ok</code>
-      </Note>
+      </Notice>
     );
-  if (graphs.isPending) return <Loading what="what the agent offers" />;
+  if (graphs.isPending) return <Loading what="the graphs" />;
   const assistants = graphs.data ?? [];
   const shown = kind ?? (assistants.length > 0 ? "chat" : "raw");
   return (
     <>
       <Tabs
-        label="How to call"
+        label="Call type"
         value={shown}
         onValue={setKind}
         options={[
@@ -45,16 +46,18 @@ export function TryPart({ deployment }: { deployment: Deployment }) {
         type="password"
         value={key}
         onValue={setKey}
-        hint="Only where the server asks callers of agents for one."
+        hint="Needed only if the server requires a key for calls to agents."
       />
-      {shown === "chat" && assistants.length === 0 && <Note>This is no LangGraph server: send it a request.</Note>}
+      {shown === "chat" && assistants.length === 0 && (
+        <Notice>This agent is not a LangGraph server. Use Request instead.</Notice>
+      )}
       {shown === "chat" && assistants.length > 0 && <Chat base={base} apiKey={key} assistants={assistants} />}
       {shown === "raw" && <RawRequest base={base} apiKey={key} />}
     </>
   );
 }
 
-/** The policy of this page allows calls of its own server alone; deployments routed by path are there. */
+/** Returns the address to call. The page's policy allows only its own server, which serves deployments routed by path. */
 function addressOf({ url }: Deployment): string | null {
   if (url === null || !URL.canParse(url)) return null;
   const address = new URL(url);
@@ -74,7 +77,7 @@ interface Assistant {
   graph_id: string;
 }
 
-/** [] for a server that is no LangGraph server. */
+/** Returns the assistants, or [] for a server that is not a LangGraph server. */
 async function assistantsOf(base: string, key: string, signal: AbortSignal): Promise<Assistant[]> {
   const answer = await call(`${base}/assistants/search`, key, { method: "POST", body: '{"limit":20}', signal });
   if (!answer.ok) return [];
@@ -82,7 +85,7 @@ async function assistantsOf(base: string, key: string, signal: AbortSignal): Pro
   return Array.isArray(found) ? (found as Assistant[]) : [];
 }
 
-interface Said {
+interface ChatMessage {
   role: string;
   text: string;
 }
@@ -90,17 +93,17 @@ interface Said {
 function Chat({ base, apiKey, assistants }: { base: string; apiKey: string; assistants: Assistant[] }) {
   const [assistant, setAssistant] = useState(assistants[0]?.assistant_id ?? "");
   const [thread, setThread] = useState<string | null>(null);
-  const [messages, setMessages] = useState<Said[]>([]);
+  const [messages, setMessages] = useState<ChatMessage[]>([]);
   const [text, setText] = useState("");
   const [problem, setProblem] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
   const send = async () => {
     setBusy(true);
     setProblem(null);
-    let isHeard = false;
-    const show = (said: Said[]) => {
-      isHeard = true;
-      setMessages(said);
+    let hasAnswered = false;
+    const show = (received: ChatMessage[]) => {
+      hasAnswered = true;
+      setMessages(received);
     };
     try {
       const id = thread ?? (await newThread(base, apiKey));
@@ -109,13 +112,13 @@ function Chat({ base, apiKey, assistants }: { base: string; apiKey: string; assi
       await streamRun({ base, apiKey, assistant, thread: id, text }, show);
     } catch (error) {
       setProblem(textOf(error));
-      // What the agent did not take can be sent again.
-      if (!isHeard) setText((since) => (since === "" ? text : since));
+      // A message that the agent did not accept can be sent again.
+      if (!hasAnswered) setText((since) => (since === "" ? text : since));
     } finally {
       setBusy(false);
     }
   };
-  const startAnew = () => {
+  const startThread = () => {
     setThread(null);
     setMessages([]);
   };
@@ -153,7 +156,7 @@ function Chat({ base, apiKey, assistants }: { base: string; apiKey: string; assi
         <button type="submit" className="primary" disabled={isBusy || text === ""}>
           Send
         </button>
-        <button type="button" onClick={startAnew} disabled={thread === null || isBusy}>
+        <button type="button" onClick={startThread} disabled={thread === null || isBusy}>
           New thread
         </button>
         {thread !== null && <span className="soft">thread {thread}</span>}
@@ -176,11 +179,11 @@ interface Run {
   text: string;
 }
 
-/** Shows the messages of the thread's state each time the agent gives them anew. */
-async function streamRun(run: Run, show: (messages: Said[]) => void): Promise<void> {
+/** Streams a run and shows the messages of the thread's state whenever the agent sends them. */
+async function streamRun(run: Run, show: (messages: ChatMessage[]) => void): Promise<void> {
   const input = { messages: [{ role: "user", content: run.text }] };
   const body = JSON.stringify({ assistant_id: run.assistant, input, stream_mode: ["values"] });
-  // The agent named it: as it is, `../..` would lead out of the agent.
+  // The agent chose the id: unencoded, `../..` would lead out of the agent.
   const url = `${run.base}/threads/${encodeURIComponent(run.thread)}/runs/stream`;
   const answer = await call(url, run.apiKey, { method: "POST", body });
   if (!answer.ok || answer.body === null)
@@ -223,7 +226,7 @@ function RawRequest({ base, apiKey }: { base: string; apiKey: string }) {
         setAnswer({ head: head(), text });
       }
     } catch (error) {
-      setAnswer({ head: "No answer", text: textOf(error) });
+      setAnswer({ head: "No response", text: textOf(error) });
     }
   };
   return (
@@ -253,7 +256,7 @@ function RawRequest({ base, apiKey }: { base: string; apiKey: string }) {
         Send
       </button>
       {answer !== null && (
-        <section aria-label="Answer" aria-live="polite">
+        <section aria-label="Response" aria-live="polite">
           <p>{answer.head}</p>
           <pre>{answer.text}</pre>
         </section>

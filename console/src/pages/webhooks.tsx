@@ -5,31 +5,32 @@ import { CommandLine } from "../parts/command-line.tsx";
 import { shellWord } from "../parts/copy-as.tsx";
 import { Dialog } from "../parts/dialog.tsx";
 import { TextField } from "../parts/fields.tsx";
-import { Failure, Loading, Note } from "../parts/notes.tsx";
+import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
 
-/** Addresses that are told of events, and what they answered. */
+/** The URLs that receive events, and their deliveries. */
 export function WebhooksPage() {
   const { client, workspaceId, mayChange } = useSession();
   const [opened, setOpened] = useState<Webhook | null>(null);
   const queryKey = ["webhooks", workspaceId];
-  if (!mayChange) return <Note kind="warn">Your key may only read; webhooks are for the role deployer.</Note>;
+  if (!mayChange)
+    return <Notice kind="warn">Your role is read-only. Ask an admin for the deployer role to use webhooks.</Notice>;
   return (
     <>
       <ResourcePage
         title="Webhooks"
-        teach={<p>An address of yours is told, signed and in order, of what happens to deployments and revisions.</p>}
+        teach={<p>A webhook sends signed events about deployments and revisions to your URL, in order.</p>}
         queryKey={queryKey}
         read={(signal) => client.all("listWebhooks", {}, { signal })}
         call={{ id: "listWebhooks", input: { limit: 100 }, cli: "npx pierhead webhooks list" }}
         idOf={({ id }) => id}
         columns={[
-          { name: "Address", show: ({ url }) => url },
-          { name: "For", show: ({ description }) => description ?? "–" },
-          { name: "Events", show: ({ types }) => types?.join(", ") ?? "all" },
+          { name: "URL", show: ({ url }) => url },
+          { name: "Description", show: ({ description }) => description ?? "–" },
+          { name: "Events", show: ({ types }) => types?.join(", ") ?? "All" },
           { name: "Status", show: stateOf },
         ]}
         actions={(webhook) => <Actions webhook={webhook} onOpen={() => setOpened(webhook)} />}
@@ -42,12 +43,13 @@ export function WebhooksPage() {
 }
 
 function stateOf({ enabled, disabled_reason, failing_since }: Webhook) {
-  if (!enabled) return <span className="bad-text">off{disabled_reason === null ? "" : `: ${disabled_reason}`}</span>;
+  if (!enabled)
+    return <span className="bad-text">Disabled{disabled_reason === null ? "" : `: ${disabled_reason}`}</span>;
   return failing_since === null ? (
-    "on"
+    "Enabled"
   ) : (
     <span className="bad-text">
-      failing since <Ago at={failing_since} />
+      Failing since <Ago at={failing_since} />
     </span>
   );
 }
@@ -65,14 +67,14 @@ function Actions({ webhook, onOpen }: { webhook: Webhook; onOpen: () => void }) 
         text="Test"
         label={`Send a test to ${url}`}
         act={() => client.testWebhook({ webhook_id: id })}
-        done="A test is on its way."
+        done="Sending a test event."
         renews={["deliveries", id]}
       />
       <ActionButton
-        text={enabled ? "Switch off" : "Switch on"}
-        label={`${enabled ? "Switch off" : "Switch on"} ${url}`}
+        text={enabled ? "Disable" : "Enable"}
+        label={`${enabled ? "Disable" : "Enable"} ${url}`}
         act={() => client.patchWebhook({ webhook_id: id, body: { enabled: !enabled } })}
-        done={`${url} is switched ${enabled ? "off" : "on"}.`}
+        done={`${url} is ${enabled ? "disabled" : "enabled"}.`}
         undo={() => client.patchWebhook({ webhook_id: id, body: { enabled } })}
         renews={renews}
       />
@@ -80,7 +82,7 @@ function Actions({ webhook, onOpen }: { webhook: Webhook; onOpen: () => void }) 
         text="Delete"
         label={`Delete ${url}`}
         isDanger
-        confirm={`${url} is told of nothing any more, and its log of deliveries goes.`}
+        confirm={`${url} receives no more events, and its delivery log is deleted.`}
         act={() => client.deleteWebhook({ webhook_id: id })}
         done="The webhook was deleted."
         renews={renews}
@@ -105,13 +107,13 @@ function NewWebhook() {
       renews={["webhooks", workspaceId]}
       result={({ secret }) => (
         <>
-          <Note kind="good">This secret signs what is sent. It is shown this once.</Note>
+          <Notice kind="good">Copy this signing secret now, because it is shown only once.</Notice>
           <CommandLine text={secret} />
         </>
       )}
     >
-      <TextField label="Address" type="url" value={url} onValue={setUrl} placeholder="https://" />
-      <TextField label="What it is for" value={description} onValue={setDescription} />
+      <TextField label="URL" type="url" value={url} onValue={setUrl} placeholder="https://" />
+      <TextField label="Description" value={description} onValue={setDescription} />
     </FormDialog>
   );
 }
@@ -135,7 +137,9 @@ function Deliveries({ webhook, onClose }: { webhook: Webhook; onClose: () => voi
     <Dialog title={`Deliveries to ${webhook.url}`} onClose={onClose}>
       {log.isPending && <Loading what="the deliveries" />}
       {log.isError && <Failure error={log.error} />}
-      {log.data?.items.length === 0 && <p className="soft">Nothing was sent yet. A test shows whether it arrives.</p>}
+      {log.data?.items.length === 0 && (
+        <p className="soft">There are no deliveries yet. Send a test to check the URL.</p>
+      )}
       <ul className="names" aria-label="Deliveries">
         {log.data?.items.map(({ id, type, status, attempts, created_at, response_status, error, response_text }) => (
           <li key={id}>
@@ -143,13 +147,13 @@ function Deliveries({ webhook, onClose }: { webhook: Webhook; onClose: () => voi
               <Status of={status} /> {type} <Ago at={created_at} />
               <span className="soft">
                 {attempts} {attempts === 1 ? "attempt" : "attempts"}
-                {response_status === null ? "" : `, answered ${response_status}`}
+                {response_status === null ? "" : `, response ${response_status}`}
               </span>
               <ActionButton
                 text="Send again"
                 label={`Send again: ${type}`}
                 act={() => client.redeliverWebhook({ webhook_id: webhook.id, delivery_id: id })}
-                done="It is sent again."
+                done="Sending the delivery again."
                 renews={queryKey}
               />
             </div>

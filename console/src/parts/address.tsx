@@ -1,9 +1,9 @@
 import { copyText } from "./copy-as.tsx";
 import { useToasts } from "./toasts.tsx";
 
-/** Where a deployment answers, to be opened or copied. */
+/** The address of a deployment, with a button to copy it. */
 export function Address({ url }: { url: string }) {
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   return (
     <>
       <a href={url} className="clip" rel="noreferrer">
@@ -12,7 +12,7 @@ export function Address({ url }: { url: string }) {
       <button
         type="button"
         className="plain"
-        onClick={() => void copyText(url).then(() => say("Address copied."), fail)}
+        onClick={() => void copyText(url).then(() => notify("Address copied."), notifyError)}
       >
         Copy address
       </button>

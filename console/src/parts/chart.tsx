@@ -1,17 +1,17 @@
 export interface Line {
   name: string;
-  /** null: nothing was measured; the line has a gap. */
+  /** null: no measurement, drawn as a gap. */
   values: (number | null)[];
 }
 
 const [width, height, left, bottom] = [480, 150, 44, 20];
 
-/** Lines over time, drawn as SVG; the same numbers stand in a table for those who do not see them. */
+/** Lines over time as SVG. The caption and the label give the latest values as text, for screen readers too. */
 export function Chart(props: { title: string; unit: string; times: number[]; lines: Line[]; markers: number[] }) {
   const { title, unit, times, lines, markers } = props;
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
   const max = niceMax(Math.max(0, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0))));
-  // A time stands for the step that begins there: what happened in the last one is drawn at its begin.
+  // A point stands for the step that begins at its time: events within the last step are drawn at the step's start.
   const x = (at: number) => left + ((at - begin) / Math.max(1, end - begin)) * (width - left - 4);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - 8);
   return (
@@ -65,7 +65,7 @@ function pathOf(
       return "";
     }
     const step = `${isPenDown ? "L" : "M"}${x(times[index] ?? 0).toFixed(1)} ${y(value).toFixed(1)}`;
-    // A point between two gaps has no length: it gets some.
+    // A point between two gaps has no length and would be invisible, so it is drawn one unit long.
     const isAlone = !isPenDown && (values[index + 1] ?? null) === null;
     isPenDown = true;
     return isAlone ? `${step}h1` : step;
@@ -73,7 +73,7 @@ function pathOf(
   return parts.join("");
 }
 
-/** 1, 2 or 5 times a power of ten. */
+/** Rounds up to 1, 2 or 5 times a power of ten. */
 function niceMax(value: number): number {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));

@@ -1,19 +1,19 @@
 import { copyText } from "./copy-as.tsx";
 import { useToasts } from "./toasts.tsx";
 
-/** A command that people copy into a terminal. */
+/** A command with a button to copy it. */
 export function CommandLine({ text }: { text: string }) {
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   return (
     <div className="command">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable with the keyboard. */}
       <pre tabIndex={0}>
         <code>{text}</code>
       </pre>
       <button
         type="button"
         aria-label={`Copy: ${text}`}
-        onClick={() => void copyText(text).then(() => say("Copied."), fail)}
+        onClick={() => void copyText(text).then(() => notify("Copied."), notifyError)}
       >
         Copy
       </button>

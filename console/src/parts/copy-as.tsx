@@ -3,30 +3,30 @@ import { clientRoutes, routeOf } from "../../../src/contract/routes.ts";
 import { baseUrl } from "../server.ts";
 import { useToasts } from "./toasts.tsx";
 
-/** A call of the API as people can repeat it elsewhere. */
+/** An API call that a user can repeat elsewhere. */
 export interface Repeatable {
   id: keyof typeof clientRoutes;
   input?: Record<string, unknown>;
-  /** The same on the command line, where there is a command of its own that does all of it. */
+  /** The equivalent command, if one command does the whole call. */
   cli?: string | undefined;
 }
 
-/** Copies a call as curl, command line or TypeScript. The key is never among it: it stands in the environment. */
+/** A menu that copies a call as curl, command or TypeScript. The copies read the key from the environment. */
 export function CopyAs({ call }: { call: Repeatable }) {
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   const [isOpen, setOpen] = useState(false);
   const forms = { curl: curlOf(call), CLI: call.cli ?? cliOf(call), TypeScript: typescriptOf(call) };
   const copy = async (name: string, text: string) => {
     setOpen(false);
     await copyText(text);
-    say(`Copied as ${name}.`);
+    notify(`Copied as ${name}.`);
   };
   return (
     <details className="menu" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>Copy as</summary>
       <div className="menu-items">
         {Object.entries(forms).map(([name, text]) => (
-          <button key={name} type="button" title={text} onClick={() => void copy(name, text).catch(fail)}>
+          <button key={name} type="button" title={text} onClick={() => void copy(name, text).catch(notifyError)}>
             {name}
           </button>
         ))}
@@ -36,20 +36,20 @@ export function CopyAs({ call }: { call: Repeatable }) {
 }
 
 /**
- * The clipboard is missing on pages that are not served over https.
- * @throws Error when the browser does not copy: what is shown once is lost to whoever believes that it did.
+ * Copies the text. Pages that are not served over https have no clipboard API, so they use the browser's copy command.
+ * @throws Error when the browser does not copy, because a user would lose a key that is shown only once.
  */
 export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return navigator.clipboard.writeText(text);
   const area = Object.assign(document.createElement("textarea"), { value: text });
   const focused = document.activeElement;
-  // Behind an open dialog nothing can be selected.
+  // Text behind an open dialog cannot be selected.
   ([...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body).append(area);
   area.select();
   const isCopied = document.execCommand("copy");
   area.remove();
   if (focused instanceof HTMLElement) focused.focus();
-  if (!isCopied) throw new Error("The browser did not copy it: select the text instead.");
+  if (!isCopied) throw new Error("The browser could not copy the text. Select and copy it yourself.");
 }
 
 function pathOf({ id, input = {} }: Repeatable): { path: string; body: unknown } {
@@ -63,10 +63,10 @@ function pathOf({ id, input = {} }: Repeatable): { path: string; body: unknown }
   return { path: query.size === 0 ? path : `${path}?${query}`, body };
 }
 
-/** In single quotes a shell reads nothing but the quote itself. */
+/** Quotes for a shell, which expands nothing in single quotes except the quote itself. */
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** One word of a command line, whatever is in it. */
+/** Returns the text as one word of a command line. */
 export const shellWord = (text: string) => (/^[\w./:@=-]+$/.test(text) ? text : quoted(text));
 
 function curlOf(call: Repeatable): string {

@@ -15,7 +15,7 @@ import { type Deployment, sourceText } from "./words.ts";
 
 export const pageSize = 50;
 
-/** A page of the list. `j` and `k` go through its rows, `x` selects one, Enter opens it. */
+/** One page of the list. `j` and `k` move through the rows, `x` selects a row, Enter opens it. */
 export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: ListSearch }) {
   const { mayChange } = useSession();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
@@ -34,7 +34,7 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
   if (rows.length === 0)
     return (
       <>
-        <p className="soft">{page === 1 ? "No deployment is like that." : "There are no more deployments."}</p>
+        <p className="soft">{page === 1 ? "No deployments match these filters." : "There are no more deployments."}</p>
         {page > 1 && <Pager page={page} isLast />}
       </>
     );
@@ -48,7 +48,7 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
               <th>
                 <input
                   type="checkbox"
-                  aria-label="Select all of this page"
+                  aria-label="Select all on this page"
                   checked={chosen.length === rows.length}
                   onChange={(event) => setSelected(new Set(event.target.checked ? rows.map(({ id }) => id) : []))}
                 />
@@ -56,7 +56,7 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
             )}
             <SortableHead column={byName} search={search} />
             <SortableHead column={byStatus} search={search} />
-            <th>Serves</th>
+            <th>Serving</th>
             <th>Source</th>
             <th>Type</th>
             <SortableHead column={byChange} search={search} />
@@ -96,12 +96,12 @@ interface SortableColumn {
 
 const byName: SortableColumn = { name: "Name", by: "name", usual: "asc" };
 const byStatus: SortableColumn = { name: "Status", by: "status", usual: "asc" };
-const byChange: SortableColumn = { name: "Changed", by: "updated_at", usual: "desc" };
+const byChange: SortableColumn = { name: "Updated", by: "updated_at", usual: "desc" };
 
-/** What the server sorts by. */
+/** The columns that the server can sort by. */
 export const sortableColumns = [byName, byStatus, byChange];
 
-/** Asks the server for this order; once more, for the other way. */
+/** A column header that sorts by its column. A second click reverses the order. */
 function SortableHead({ column: { name, by, usual }, search }: { column: SortableColumn; search: ListSearch }) {
   const change = useSearchChange();
   const order = search.sort === by ? (search.order ?? usual) : undefined;
@@ -116,7 +116,7 @@ function SortableHead({ column: { name, by, usual }, search }: { column: Sortabl
   );
 }
 
-/** The revision that serves, and the newer one that is on its way or has failed. */
+/** The serving revision and, if it differs, the latest one, which is in progress or failed. */
 function Serving({ of: { active_revision_id: active, latest_revision_id: latest } }: { of: Deployment }) {
   if (latest === null) return <>–</>;
   return (
@@ -159,14 +159,14 @@ function Row({ row, isSelected, onSelect }: RowProps) {
       <td data-label="Status">
         <Status of={row.status} />
       </td>
-      <td data-label="Serves">
+      <td data-label="Serving">
         <Serving of={row} />
       </td>
       <td data-label="Source" className="clip" title={sourceText(row)}>
         {sourceText(row)}
       </td>
       <td data-label="Type">{row.source_config.deployment_type ?? "–"}</td>
-      <td data-label="Changed">
+      <td data-label="Updated">
         <Ago at={row.updated_at} />
       </td>
     </tr>
@@ -175,14 +175,14 @@ function Row({ row, isSelected, onSelect }: RowProps) {
 
 function BulkActions({ chosen, onDone }: { chosen: Deployment[]; onDone: () => void }) {
   const { client } = useSession();
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   const [isAsking, setAsking] = useState(false);
   const remove = useMutation({
     mutationFn: () => client.deleteDeployments({ deployment_ids: chosen.map(({ id }) => id) }),
-    onError: fail,
+    onError: notifyError,
     onSuccess: ({ deleted, failed }) => {
-      say(
-        `${deleted.length} are being deleted${failed.length > 0 ? `, ${failed.length} failed: ${failed[0]?.detail}` : ""}.`,
+      notify(
+        `Deleting ${deleted.length} deployments${failed.length > 0 ? `, ${failed.length} failed: ${failed[0]?.detail}` : ""}.`,
       );
       setAsking(false);
       onDone();
@@ -200,12 +200,12 @@ function BulkActions({ chosen, onDone }: { chosen: Deployment[]; onDone: () => v
         <ConfirmByName
           title={`Delete ${chosen.length} deployments`}
           name={`delete ${chosen.length}`}
-          action="Delete them"
+          action="Delete deployments"
           isBusy={remove.isPending}
           onConfirm={() => remove.mutate()}
           onClose={() => setAsking(false)}
         >
-          <p>With their replicas, revisions, logs, databases and secrets:</p>
+          <p>This cannot be undone. It also deletes their replicas, revisions, logs, databases and secrets:</p>
           <ul className="names">
             {chosen.map(({ id, name }) => (
               <li key={id}>{name}</li>
@@ -217,7 +217,7 @@ function BulkActions({ chosen, onDone }: { chosen: Deployment[]; onDone: () => v
   );
 }
 
-/** Changes what the list shows, in its address; from its first page on. */
+/** Changes the search part of the list's address and returns to the first page. */
 export function useSearchChange() {
   const navigate = useNavigate({ from: "/host/deployments" });
   return (change: Partial<Record<keyof ListSearch, string | number | undefined>>) =>

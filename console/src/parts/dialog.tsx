@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 
-/** A native modal dialog: it traps the keyboard and ends with Escape by itself. */
+/** A native modal dialog, which traps the keyboard focus and closes on Escape. */
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
   const element = useRef<HTMLDialogElement>(null);
   const heading = useId();
@@ -8,7 +8,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     const dialog = element.current;
     if (dialog === null || dialog.open) return;
     dialog.showModal();
-    // By itself it would begin at the button that closes it.
+    // The browser would focus the close button.
     dialog.querySelector<HTMLElement>("input, select, textarea")?.focus();
   }, []);
   return (
@@ -24,7 +24,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
   );
 }
 
-/** What cannot be undone is done only after its name was typed. */
+/** A dialog for actions that cannot be undone: the user has to type the name first. */
 export function ConfirmByName(props: {
   title: string;
   name: string;
@@ -53,7 +53,7 @@ export function ConfirmByName(props: {
         </label>
         <div className="row end">
           <button type="button" onClick={onClose}>
-            Keep
+            Cancel
           </button>
           <button type="submit" className="danger" disabled={typed !== name || isBusy}>
             {action}

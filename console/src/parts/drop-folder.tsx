@@ -1,20 +1,20 @@
 import { type DragEvent, useRef, useState } from "react";
-import { filesOfDrop, filesOfInput, packed, type SourceFile } from "../archive.ts";
+import { filesOfDrop, filesOfInput, type SourceFile, withoutIgnored } from "../archive.ts";
 import { useToasts } from "./toasts.tsx";
 
-/** Takes a folder, by dropping or choosing it; what does not belong to a source is left out and counted. */
+/** Accepts a folder, dropped or chosen. It leaves out files that do not belong to a source, and counts them. */
 export function DropFolder({ files, onFiles }: { files: SourceFile[]; onFiles: (files: SourceFile[]) => void }) {
   const [isOver, setOver] = useState(false);
   const [leftOut, setLeftOut] = useState(0);
   const input = useRef<HTMLInputElement>(null);
-  const { fail } = useToasts();
+  const { notifyError } = useToasts();
   const take = async (found: Promise<SourceFile[]>) => {
     try {
-      const { kept, leftOut: ignored } = await packed(await found);
+      const { kept, leftOut: ignored } = await withoutIgnored(await found);
       setLeftOut(ignored);
       onFiles(kept);
     } catch (error) {
-      fail(error);
+      notifyError(error);
     }
   };
   const onDrop = (event: DragEvent) => {
@@ -24,7 +24,7 @@ export function DropFolder({ files, onFiles }: { files: SourceFile[]; onFiles: (
   };
   const bytes = files.reduce((sum, { file }) => sum + file.size, 0);
   return (
-    // biome-ignore lint/a11y/noStaticElementInteractions: the button in it does the same for the keyboard.
+    // biome-ignore lint/a11y/noStaticElementInteractions: the button inside does the same for the keyboard.
     <div
       className={isOver ? "drop over" : "drop"}
       onDrop={onDrop}
@@ -54,8 +54,9 @@ export function DropFolder({ files, onFiles }: { files: SourceFile[]; onFiles: (
         onChange={(event) => event.target.files && void take(Promise.resolve(filesOfInput(event.target.files)))}
       />
       <p className="soft">
-        Left out: what .gitignore names, node_modules, and .env files, whose place is the environment below.
-        {leftOut > 0 && ` ${leftOut} files here.`}
+        Not uploaded: files that .gitignore or .dockerignore excludes, node_modules, and .env files. Enter variables
+        below.
+        {leftOut > 0 && ` ${leftOut} files were left out.`}
       </p>
     </div>
   );

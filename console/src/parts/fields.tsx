@@ -3,11 +3,11 @@ import { type InputHTMLAttributes, type ReactNode, useId } from "react";
 interface Common {
   label: string;
   hint?: ReactNode;
-  /** Why the value is not taken, as the server would say it. */
+  /** Why the value is invalid, in the server's words. */
   problem?: string | null | undefined;
 }
 
-/** A text with its name, what it is good for, and what is wrong with it. */
+/** A text field with a label, a hint, and its problem if it has one. */
 export function TextField({
   label,
   hint,
@@ -29,16 +29,16 @@ export function TextField({
         value={value}
         onChange={(event) => onValue(event.target.value)}
         aria-invalid={problem ? true : undefined}
-        aria-describedby={`${id}-note`}
+        aria-describedby={`${id}-hint`}
         autoComplete="off"
         spellCheck={false}
       />
-      <FieldNote id={`${id}-note`} hint={hint} problem={problem} />
+      <FieldHint id={`${id}-hint`} hint={hint} problem={problem} />
     </div>
   );
 }
 
-function FieldNote({ id, hint, problem }: { id: string; hint?: ReactNode; problem?: string | null | undefined }) {
+function FieldHint({ id, hint, problem }: { id: string; hint?: ReactNode; problem?: string | null | undefined }) {
   return (
     <small id={id} className={problem ? "bad-text" : "soft"}>
       {problem ?? hint}
@@ -63,7 +63,7 @@ export function SelectField<V extends string>(
         id={id}
         value={value}
         onChange={(event) => onValue(event.target.value as V)}
-        aria-describedby={`${id}-note`}
+        aria-describedby={`${id}-hint`}
       >
         {options.map((option) => (
           <option key={option.value} value={option.value}>
@@ -71,12 +71,12 @@ export function SelectField<V extends string>(
           </option>
         ))}
       </select>
-      <FieldNote id={`${id}-note`} hint={hint} problem={problem} />
+      <FieldHint id={`${id}-hint`} hint={hint} problem={problem} />
     </div>
   );
 }
 
-/** One of a few, all of them shown. */
+/** A choice among a few options, all of them visible. */
 export function Tabs<V extends string>(props: {
   label: string;
   value: V;

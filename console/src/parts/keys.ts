@@ -1,9 +1,9 @@
 import { useEffect, useRef } from "react";
 
-/** Where a letter is a letter. */
+/** Elements in which a key press is text input. */
 const typedInto = "input:not([type=checkbox]):not([type=radio]), textarea, select, dialog *";
 
-/** Single keys of a page, which do nothing while one types or a dialog is open. */
+/** Binds single keys of a page. They do nothing while the user types or a dialog is open. */
 export function useKeys(keys: Readonly<Record<string, () => void>>): void {
   const latest = useRef(keys);
   latest.current = keys;

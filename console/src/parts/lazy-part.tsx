@@ -1,12 +1,12 @@
 import { type ComponentType, use } from "react";
 
 /**
- * A component whose file is loaded when it is first shown, or asked for by `preload`, as the router does when somebody
- * points at its link.
+ * Creates a component whose file is loaded when it is first shown, or earlier by `preload`, which the router calls when the
+ * user points at its link.
  *
- * The parts of a console whose server was upgraded under it are gone. When one is to be shown, not before, the new page is
- * taken, once for each part; until it is there, the failure is not shown, however often React comes by. The router's own
- * lazy components throw it at the second time.
+ * After an upgrade the server no longer has the files of an open page. When such a part has to be shown, the page reloads, once
+ * for each part. Until the reload completes, React suspends instead of showing the failure, however often it renders. The
+ * router's own lazy components throw the failure on the second render.
  */
 export function lazyPart<Props extends object>(load: () => Promise<ComponentType<Props>>) {
   let loading: Promise<void> | undefined;
@@ -38,7 +38,7 @@ export function lazyPart<Props extends object>(load: () => Promise<ComponentType
   return Object.assign(LazyPart, { preload });
 }
 
-/** Of this tab: a part that the new page does not find either is a failure. */
+/** Records the failure for this tab and returns true the first time: a part that is missing after a reload is a real failure. */
 function isFirst({ message }: Error): boolean {
   const key = `pierhead.reloaded:${message}`;
   if (window.sessionStorage.getItem(key) !== null) return false;

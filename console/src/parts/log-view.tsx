@@ -4,17 +4,17 @@ import { isPassing } from "../../../src/client/failure.ts";
 import type { LogEntry } from "../../../src/contract/logs/log.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
-import { useIsShown } from "../shown.ts";
+import { useIsVisible } from "../visibility.ts";
 import { useToasts } from "./toasts.tsx";
 
-/** Lines kept on the page; older ones stay at the server. */
+/** The maximum number of lines on the page. The server keeps older ones. */
 const linesMax = 5_000;
 
-/** Lines that come together are shown together. A timer runs on in a background tab, if slowly; a frame would not. */
-const gatherMs = 100;
+/** Lines within this time are shown together. A timer also fires in background tabs, if slowly; an animation frame does not. */
+const batchMs = 100;
 
-/** A server that stayed away for longer than a restart takes is looked for so often. */
-const againMs = 5_000;
+/** The interval of new attempts when the server is unreachable for longer than a restart takes. */
+const retryMs = 5_000;
 
 export interface Followed {
   lines: LogEntry[];
@@ -22,45 +22,45 @@ export interface Followed {
   problem: string | null;
 }
 
-/** The lines of a log, those to come included, while the page is shown; what came meanwhile is there when it is again. */
+/** Follows a log while the page is visible. When the page becomes visible again, it shows the lines written meanwhile. */
 export function useLog(question: FollowLogs, tail: number): Followed {
   const { client } = useSession();
   const [followed, setFollowed] = useState<Followed>({ lines: [], isOver: false, problem: null });
-  const isShown = useIsShown();
+  const isVisible = useIsVisible();
   const asked = JSON.stringify(question);
   const lines = useRef(followed.lines);
   lines.current = followed.lines;
   const hasEnded = useRef(false);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: these are what makes it another log.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: these values identify the log.
   useEffect(() => {
     hasEnded.current = false;
     lines.current = [];
     setFollowed({ lines: [], isOver: false, problem: null });
   }, [client, asked, tail]);
   useEffect(() => {
-    if (!isShown || hasEnded.current) return;
+    if (!isVisible || hasEnded.current) return;
     const ending = new AbortController();
-    let gathered: LogEntry[] = [];
+    let batch: LogEntry[] = [];
     let timer: ReturnType<typeof setTimeout> | undefined;
-    let again: ReturnType<typeof setTimeout> | undefined;
+    let retry: ReturnType<typeof setTimeout> | undefined;
     let isFirst = true;
     const show = (change: Partial<Followed> = {}) => {
       timer = undefined;
-      const added = gathered;
-      // What was shown before the page was left is among the first lines, unless so many came that it is not.
-      const isAnew = isFirst && added.length > 0;
-      gathered = [];
-      isFirst &&= !isAnew;
+      const added = batch;
+      // The first lines of a new attempt include the lines that are shown, unless too many came in between.
+      const replacesEarlier = isFirst && added.length > 0;
+      batch = [];
+      isFirst &&= !replacesEarlier;
       setFollowed((before) => {
-        const earlier = isAnew ? [] : before.lines;
+        const earlier = replacesEarlier ? [] : before.lines;
         return { ...before, problem: null, ...change, lines: [...earlier, ...added].slice(-linesMax) };
       });
     };
     const follow = async () => {
       const options = { tail: Math.max(tail, lines.current.length), signal: ending.signal };
       for await (const line of client.followLogs(JSON.parse(asked) as FollowLogs, options)) {
-        gathered.push(line);
-        timer ??= setTimeout(show, gatherMs);
+        batch.push(line);
+        timer ??= setTimeout(show, batchMs);
       }
       hasEnded.current = true;
       show({ isOver: true });
@@ -72,20 +72,20 @@ export function useLog(question: FollowLogs, tail: number): Followed {
         clearTimeout(timer);
         show({ problem: textOf(error) });
         isFirst = true;
-        if (isPassing(error)) again = setTimeout(keepFollowing, againMs);
+        if (isPassing(error)) retry = setTimeout(keepFollowing, retryMs);
       });
     };
     keepFollowing();
     return () => {
       ending.abort();
       clearTimeout(timer);
-      clearTimeout(again);
+      clearTimeout(retry);
     };
-  }, [client, asked, tail, isShown]);
+  }, [client, asked, tail, isVisible]);
   return followed;
 }
 
-/** A numbered line of the builder begins a step: `Step 2/4: Install`. */
+/** The builder starts each step with a numbered line such as `Step 2/4: Install`. */
 const stepStart = /^Step \d+\/\d+: /;
 const isError = ({ level }: LogEntry) => level === "ERROR" || level === "CRITICAL";
 
@@ -104,10 +104,10 @@ function stepsOf(lines: readonly LogEntry[]): Step[] {
   return steps;
 }
 
-/** How programs begin to say what is wrong: compilers, package managers, what was thrown. */
+/** How compilers, package managers and uncaught exceptions begin an error message. */
 const errorForm = /^\s*(npm (ERR!|error)\b|[\w.]*(Error|Exception)\b|fatal:|error\b)|: error\b/i;
 
-/** Of the step that failed the line where that began; the builder's own words, the last ones, say only that it did. */
+/** Returns the line where the failure began. The builder's last lines say only that the step failed. */
 function firstErrorOf(lines: readonly LogEntry[]): LogEntry | undefined {
   const end = lines.findIndex(isError);
   if (end < 0) return undefined;
@@ -115,7 +115,7 @@ function firstErrorOf(lines: readonly LogEntry[]): LogEntry | undefined {
   return lines.slice(begin, end).find(({ message }) => errorForm.test(message)) ?? lines[end];
 }
 
-/** A build's log: steps that are done are folded, the one under way and the one with the first error are open. */
+/** A build log. Finished steps are folded. The current step and the step with the first error are open. */
 export function BuildLog({ question }: { question: FollowLogs }) {
   const { lines, isOver, problem } = useLog(question, linesMax);
   const steps = stepsOf(lines);
@@ -123,7 +123,7 @@ export function BuildLog({ question }: { question: FollowLogs }) {
   return (
     <section className="log" aria-label="Build log" aria-busy={!isOver}>
       {problem && <p role="alert">{problem}</p>}
-      {lines.length === 0 && <p className="soft">{isOver ? "This revision wrote no build log." : "No lines yet …"}</p>}
+      {lines.length === 0 && <p className="soft">{isOver ? "This revision has no build log." : "No lines yet …"}</p>}
       {steps.map(({ title, lines: own }, index) => {
         const isOpen =
           own.some((line) => line === firstBad) || title === firstBad || (!isOver && index === steps.length - 1);
@@ -143,7 +143,7 @@ export function BuildLog({ question }: { question: FollowLogs }) {
   );
 }
 
-/** Lines of the replicas, the newest at the end, which stays in view until one scrolls up. */
+/** The lines of the replicas. The newest line stays in view until the user stops following. */
 export function RuntimeLog({ question }: { question: FollowLogs }) {
   const { lines, problem } = useLog(question, 500);
   const [replica, setReplica] = useState("");
@@ -151,7 +151,7 @@ export function RuntimeLog({ question }: { question: FollowLogs }) {
   const box = useRef<HTMLDivElement>(null);
   const replicas = [...new Set(lines.flatMap((line) => line.replica ?? []))];
   const shown = replica === "" ? lines : lines.filter((line) => line.replica === replica);
-  // Not how many: of a full page that stays the same.
+  // The id and not the count, because the count of a full page stays the same.
   const newest = shown.at(-1)?.id;
   useEffect(() => {
     if (isFollowing && newest !== undefined && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
@@ -174,7 +174,7 @@ export function RuntimeLog({ question }: { question: FollowLogs }) {
         <Download lines={shown} name={`log-${question.deployment_id}.log`} />
       </div>
       {problem && <p role="alert">{problem}</p>}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls has to be reached by the keyboard. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable with the keyboard. */}
       <div className="log scroll" ref={box} tabIndex={0} role="log" aria-label="Log lines">
         {shown.length === 0 && <p className="soft">No lines yet. They appear here as they are written.</p>}
         {shown.map((line) => (
@@ -188,7 +188,7 @@ export function RuntimeLog({ question }: { question: FollowLogs }) {
 interface LineProps {
   line: LogEntry;
   isFirstBad: boolean;
-  /** Of a step: the whole of it is what one clicks. */
+  /** Whether the line is the title of a step, where a click folds the step. */
   isTitle?: boolean;
 }
 
@@ -210,13 +210,13 @@ function Line({ line, isFirstBad, isTitle = false }: LineProps) {
 }
 
 function Download({ lines, name }: { lines: LogEntry[]; name: string }) {
-  const { say } = useToasts();
+  const { notify } = useToasts();
   const save = () => {
     const text = lines.map(({ timestamp, level, message }) => `${timestamp} ${level} ${message}\n`);
     const url = URL.createObjectURL(new Blob(text, { type: "text/plain" }));
     Object.assign(document.createElement("a"), { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 1_000);
-    say(`${lines.length} lines saved.`);
+    notify(`Saved ${lines.length} lines.`);
   };
   return (
     <button type="button" className="plain" onClick={save} disabled={lines.length === 0}>

@@ -14,7 +14,7 @@ interface Choice {
 
 const shownMax = 12;
 
-/** Every page and every deployment, found by typing; deployments are looked up by the server. */
+/** A search for pages, actions and deployments. The server finds the deployments. */
 export function Palette({ onClose }: { onClose: () => void }) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
@@ -47,9 +47,9 @@ export function Palette({ onClose }: { onClose: () => void }) {
           setAt(0);
         }}
         onKeyDown={onKey}
-        placeholder="Name of a deployment, or a page"
+        placeholder="Name of a deployment or page"
       />
-      <div id={list} role="listbox" aria-label="Found" className="choices">
+      <div id={list} role="listbox" aria-label="Results" className="choices">
         {choices.map((choice, index) => (
           <div
             key={choice.key}
@@ -109,7 +109,7 @@ function useChoices(typed: string): Choice[] {
 
 const parts = ["logs", "charts", "environment", "try", "settings"];
 
-/** `orders env` is the environment of what has `orders` in its name. */
+/** Splits off the part: `orders env` means the environment of the deployments with `orders` in their name. */
 function partOf(wanted: string): [name: string, part: string | undefined] {
   const words = wanted.split(/\s+/);
   const last = words.at(-1) ?? "";

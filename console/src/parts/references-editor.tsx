@@ -9,13 +9,13 @@ interface Props {
   onChange: (references: SecretReference[]) => void;
 }
 
-/** What the cluster itself sets; Kubernetes keeps the values, and this server never sees them. */
+/** The variables that Kubernetes Secrets provide. The cluster keeps their values, and this server never reads them. */
 export function ReferencesEditor({ references, onChange }: Props) {
   const set = (index: number, column: Column, value: string) =>
     onChange(references.map((one, at) => (at === index ? { ...one, [column]: value } : one)));
   return (
-    <section aria-label="From Secrets of the cluster">
-      <h2>From Secrets of the cluster</h2>
+    <section aria-label="From Kubernetes Secrets">
+      <h2>From Kubernetes Secrets</h2>
       <table aria-label="Variables from Secrets" className="variables">
         <thead>
           <tr>

@@ -3,7 +3,7 @@ import { type FormEvent, type ReactNode, useState } from "react";
 import { queries, textOf } from "../server.ts";
 import { CopyAs, type Repeatable } from "./copy-as.tsx";
 import { Dialog } from "./dialog.tsx";
-import { Empty, Failure, Loading } from "./notes.tsx";
+import { Empty, Failure, Loading } from "./notices.tsx";
 import { useToasts } from "./toasts.tsx";
 
 interface Column<T> {
@@ -13,10 +13,10 @@ interface Column<T> {
 
 interface Props<T> {
   title: string;
-  /** What these things are good for, shown while there are none. */
+  /** What the items are for, shown while the list is empty. */
   teach: ReactNode;
   queryKey: QueryKey;
-  /** All of them, however many pages of the API they are. */
+  /** Reads all items, however many pages of the API they take. */
   read: (signal: AbortSignal) => AsyncIterable<T> | Promise<T[]>;
   call: Repeatable;
   columns: Column<T>[];
@@ -34,7 +34,10 @@ export async function gathered<T>(items: AsyncIterable<T> | Iterable<T>): Promis
   return all;
 }
 
-/** A list of things of the workspace, on a page of its own. */
+/** Keeps names such as API and OAuth. */
+const lowerFirst = (title: string) => title.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
+
+/** A page with a list of one kind of resource. */
 export function ResourcePage<T>(props: Props<T>) {
   const { title, teach, queryKey, read, call, columns, idOf, actions, children, refetchMs } = props;
   const readAll = async ({ signal }: { signal: AbortSignal }) => gathered(await read(signal));
@@ -48,9 +51,9 @@ export function ResourcePage<T>(props: Props<T>) {
           <CopyAs call={call} />
         </div>
       </div>
-      {found.isPending && <Loading what={title.toLowerCase()} />}
+      {found.isPending && <Loading what={lowerFirst(title)} />}
       {found.isError && <Failure error={found.error} retry={() => void found.refetch()} />}
-      {found.data?.length === 0 && <Empty title="None yet">{teach}</Empty>}
+      {found.data?.length === 0 && <Empty title={`No ${lowerFirst(title)} yet`}>{teach}</Empty>}
       {found.data !== undefined && found.data.length > 0 && (
         <table className="list" aria-label={title}>
           <thead>
@@ -79,7 +82,7 @@ export function ResourcePage<T>(props: Props<T>) {
   );
 }
 
-/** A button that does one thing and says what became of it; `confirm`: asks before. */
+/** A button that performs one action and reports its result. `confirm`: the text of a confirmation before it. */
 export function ActionButton(props: {
   text: string;
   label?: string;
@@ -87,21 +90,21 @@ export function ActionButton(props: {
   isDanger?: boolean;
   act: () => Promise<unknown>;
   done?: string;
-  /** Makes it as it was before; offered for a while. */
+  /** Restores the previous state. The notification offers it for a while. */
   undo?: () => Promise<unknown>;
   renews?: QueryKey;
   onDone?: (answer: unknown) => void;
 }) {
   const { text, label, confirm, isDanger, act, done, undo, renews, onDone } = props;
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   const [isAsking, setAsking] = useState(false);
   const renew = () => renews !== undefined && void queries.invalidateQueries({ queryKey: renews });
-  const takeBack = undo && (() => void undo().then(renew, fail));
+  const revert = undo && (() => void undo().then(renew, notifyError));
   const run = useMutation({
     mutationFn: act,
-    onError: fail,
+    onError: notifyError,
     onSuccess: (answer) => {
-      if (done !== undefined) say(done, takeBack);
+      if (done !== undefined) notify(done, revert);
       renew();
       onDone?.(answer);
     },
@@ -124,7 +127,7 @@ export function ActionButton(props: {
           <p>{confirm}</p>
           <div className="row end">
             <button type="button" onClick={() => setAsking(false)}>
-              Keep
+              Cancel
             </button>
             <button type="button" className="danger" onClick={() => run.mutate()} disabled={run.isPending}>
               {text}
@@ -136,7 +139,7 @@ export function ActionButton(props: {
   );
 }
 
-/** A button that opens a form in a dialog; what the server refuses stands in it. */
+/** A button that opens a form in a dialog. The dialog shows the server's error if it rejects the form. */
 export function FormDialog<A>(props: {
   open: string;
   title: string;
@@ -145,7 +148,7 @@ export function FormDialog<A>(props: {
   call: Repeatable;
   send: () => Promise<A>;
   renews: QueryKey;
-  /** Shown afterwards, such as a key that is shown once. */
+  /** Shown after success, for example a key that is shown once. */
   result?: (answer: A) => ReactNode;
   onDone?: () => void;
   children: ReactNode;

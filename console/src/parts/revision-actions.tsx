@@ -4,36 +4,36 @@ import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { CopyAs } from "./copy-as.tsx";
-import { isUnderWay } from "./status.tsx";
+import { isInProgress } from "./status.tsx";
 import { shortId } from "./text.ts";
 import { useToasts } from "./toasts.tsx";
 
-/** Cancel what is under way; run again what serves or failed; go back to what served before, without a build. */
+/** Cancels a revision in progress, redeploys the serving or a failed one, or rolls back to an earlier one without a build. */
 export function RevisionActions({ deployment, revision }: { deployment: Deployment; revision: Revision }) {
   const { client, mayChange } = useSession();
-  const { say, fail } = useToasts();
+  const { notify, notifyError } = useToasts();
   const ids = { deployment_id: deployment.id, revision_id: revision.id };
   const done = (text: string) => () => {
-    say(text);
+    notify(text);
     void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
   };
   const redeploy = useMutation({
     mutationFn: () => client.redeployRevision(ids),
-    onError: fail,
-    onSuccess: done("A new revision was made of it."),
+    onError: notifyError,
+    onSuccess: done("Created a new revision."),
   });
   const interrupt = useMutation({
     mutationFn: () => client.interruptRevision(ids),
-    onError: fail,
+    onError: notifyError,
     onSuccess: done("Cancelled."),
   });
   const isActive = deployment.active_revision_id === revision.id;
-  const isBack = !isActive && revision.status === "DEPLOYED";
-  const label = isBack ? "Roll back to this" : "Redeploy";
+  const isRollback = !isActive && revision.status === "DEPLOYED";
+  const label = isRollback ? "Roll back" : "Redeploy";
   if (!mayChange) return null;
   return (
     <div className="row">
-      {isUnderWay(revision.status) ? (
+      {isInProgress(revision.status) ? (
         <button type="button" onClick={() => interrupt.mutate()} disabled={interrupt.isPending}>
           Cancel
         </button>
@@ -49,12 +49,12 @@ export function RevisionActions({ deployment, revision }: { deployment: Deployme
       )}
       <CopyAs
         call={
-          isUnderWay(revision.status)
+          isInProgress(revision.status)
             ? { id: "interruptRevision", input: ids, cli: `npx pierhead cancel ${deployment.id}` }
             : {
                 id: "redeployRevision",
                 input: ids,
-                cli: `npx pierhead ${isBack ? "rollback" : "redeploy"} ${deployment.id} ${revision.id}`,
+                cli: `npx pierhead ${isRollback ? "rollback" : "redeploy"} ${deployment.id} ${revision.id}`,
               }
         }
       />

@@ -20,14 +20,14 @@ function changesBetween(before: Revision, after: Revision): Change[] {
     rollout,
   });
   const [old, now] = [fieldsOf(before), fieldsOf(after)];
-  // Two names of one field.
+  // `framework_config_path` is an alias of `langgraph_config_path`.
   const names = Object.keys(now).filter((name) => name !== "framework_config_path");
   return names
     .map((name) => ({ name, before: shown(old[name]), after: shown(now[name]) }))
     .filter((change) => change.before !== change.after);
 }
 
-/** What one revision has otherwise than the one before; of the environment the names, from the audit log. */
+/** The differences between two revisions. The names of changed variables come from the audit log. */
 export function RevisionDiff({
   deployment,
   before,
@@ -81,20 +81,20 @@ function SecretChanges({ deployment, before, after }: { deployment: Deployment; 
     (entry) => entry.secrets !== null && entry.created_at > before.created_at,
   );
   if (!mayAdminister)
-    return <p className="soft">Changes of the environment stand in the audit log, which admins see.</p>;
+    return <p className="soft">The audit log lists changes of the environment. Only admins can read it.</p>;
   if (entries.length === 0) return <p className="soft">The environment is the same.</p>;
   return (
     <ul>
       {entries.map(({ id, secrets, actor_name, actor }) => (
         <li key={id}>
-          Environment by {actor_name ?? actor}: {namesText(secrets)}
+          Environment changed by {actor_name ?? actor}: {namesText(secrets)}
         </li>
       ))}
     </ul>
   );
 }
 
-/** The row of a change is written a moment after the revision it made. */
+/** The audit entry of a change is written shortly after its revision. */
 const laterThan = (at: string) => new Date(Date.parse(at) + 1_000).toISOString();
 
 function namesText(secrets: { added: string[]; removed: string[]; changed: string[] } | null): string {

@@ -1,4 +1,4 @@
-/** Pages of the workspace's settings, in the order of the menu; `admin`: shown to administrators only. */
+/** The pages of the workspace's settings, in the order of the menu. `admin`: only admins see the page. */
 export const settingsPages = [
   { page: "listeners", text: "Listeners", admin: false },
   { page: "integrations", text: "Integrations", admin: false },

@@ -5,7 +5,7 @@ import { useSession } from "../session.tsx";
 import { Palette } from "./palette.tsx";
 import { settingsPages } from "./settings-pages.ts";
 
-/** The frame of every page: where one is, who one is, and the way to everything else. */
+/** The frame of every page: workspace, account and navigation. */
 export function Shell() {
   const { mayAdminister } = useSession();
   const router = useRouter();
@@ -21,12 +21,12 @@ export function Shell() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  // A page that was gone to begins at its heading, for those who read with the keyboard.
+  // Keyboard and screen reader users continue at the start of the new page.
   useEffect(() => router.subscribe("onResolved", ({ pathChanged }) => pathChanged && focusMain()), [router]);
   return (
     <>
       <button type="button" className="skip" onClick={focusMain}>
-        Skip to the content
+        Skip to content
       </button>
       <header className="top">
         <Link to="/host/deployments" className="brand">
@@ -65,7 +65,7 @@ function WorkspaceChoice() {
   const { tenantId } = useParams({ strict: false });
   const navigate = useNavigate();
   const choose = async (id: string) => {
-    // A deployment's page is of its own workspace.
+    // The page of a deployment belongs to its own workspace.
     if (tenantId !== undefined) await navigate({ to: "/host/deployments" });
     chooseWorkspace(id);
   };
@@ -86,7 +86,7 @@ function LiveMark() {
   return (
     <span
       className={`status ${isLive ? "good" : "idle"}`}
-      title={isLive ? "News comes by itself" : "No stream of events"}
+      title={isLive ? "Updates arrive automatically" : "Not connected to the event stream"}
     >
       <span className="dot" aria-hidden="true" />
       {isLive ? "live" : "connecting"}

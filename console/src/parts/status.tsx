@@ -27,19 +27,25 @@ const tones: Record<string, Tone> = {
   pending: "busy",
 };
 
-/** The word of the API, with a dot; never the colour alone. */
+/** A status as words, with a coloured dot that is never the only sign. */
 export function Status({ of }: { of: DeploymentStatus | RevisionStatus | (string & {}) }) {
   return (
     <span className={`status ${tones[of] ?? "idle"}`}>
       <span className="dot" aria-hidden="true" />
-      {of}
+      {statusText(of)}
     </span>
   );
 }
 
+/** Returns a status of the API as words, such as `Build failed` for `BUILD_FAILED`. */
+export function statusText(status: string): string {
+  const words = status.toLowerCase().replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
 const finished = new Set(["DEPLOYED", "CREATE_FAILED", "BUILD_FAILED", "DEPLOY_FAILED", "SKIPPED", "INTERRUPTED"]);
 
-/** Is it still on its way? */
-export const isUnderWay = (status: RevisionStatus) => !finished.has(status) && status !== "UNKNOWN";
+/** Returns whether the revision is still in progress. */
+export const isInProgress = (status: RevisionStatus) => !finished.has(status) && status !== "UNKNOWN";
 
 export const isFailure = (status: RevisionStatus) => status.endsWith("_FAILED");

@@ -1,7 +1,7 @@
-/** `3f1c9a0b`: the beginning of an id is enough to know it by. */
+/** Returns the first eight characters, such as `3f1c9a0b`, which are enough to recognize an id. */
 export const shortId = (id: string) => id.slice(0, 8);
 
-/** `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`. */
+/** Returns a duration such as `0.4 s`, `12 s`, `3 min 20 s` or `2 h 5 min`. */
 export function durationText(ms: number): string {
   if (ms < 10_000) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
   const seconds = Math.round(ms / 1_000);
@@ -12,7 +12,7 @@ export function durationText(ms: number): string {
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d`;
 }
 
-/** `just now`, `12 s ago`, `5 min ago`, `3 d ago`. */
+/** Returns an age such as `just now`, `12 s ago`, `5 min ago` or `3 d ago`. */
 export function agoText(at: string, nowMs = Date.now()): string {
   const seconds = Math.round((nowMs - Date.parse(at)) / 1_000);
   if (seconds < 2) return "just now";

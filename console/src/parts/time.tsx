@@ -1,7 +1,7 @@
 import { useEffect, useState } from "react";
 import { agoText } from "./text.ts";
 
-/** The moment now, renewed while it is shown. */
+/** Returns the current time, updated every `everyMs` milliseconds. */
 export function useNow(everyMs = 1_000): number {
   const [nowMs, setNow] = useState(() => Date.now());
   useEffect(() => {
@@ -11,7 +11,7 @@ export function useNow(everyMs = 1_000): number {
   return nowMs;
 }
 
-/** How long ago; the exact moment as a title. */
+/** How long ago a time was, with the exact time as a tooltip. */
 export function Ago({ at }: { at: string | null }) {
   const nowMs = useNow(10_000);
   if (at === null) return <span className="soft">never</span>;

@@ -5,24 +5,24 @@ interface Toast {
   id: number;
   text: string;
   isBad: boolean;
-  /** Takes back what was done. */
+  /** Reverts the action. */
   undo: (() => void) | undefined;
 }
 
 interface Toasts {
-  say(text: string, undo?: () => void): void;
-  /** Says what failed. */
-  fail(error: unknown): void;
+  notify(text: string, undo?: () => void): void;
+  /** Shows an error. */
+  notifyError(error: unknown): void;
 }
 
-const Context = createContext<Toasts>({ say: () => {}, fail: () => {} });
+const Context = createContext<Toasts>({ notify: () => {}, notifyError: () => {} });
 
 export const useToasts = () => useContext(Context);
 
 const shownMs = 6_000;
 let lastId = 0;
 
-/** Short words on what was done, in the corner and for screen readers. */
+/** Shows short notifications in the corner and announces them to screen readers. */
 export function ToastProvider({ children }: { children: ReactNode }) {
   const [toasts, setToasts] = useState<Toast[]>([]);
   const drop = useCallback((id: number) => setToasts((others) => others.filter((one) => one.id !== id)), []);
@@ -36,7 +36,7 @@ export function ToastProvider({ children }: { children: ReactNode }) {
     [drop],
   );
   const value = useMemo<Toasts>(
-    () => ({ say: (text, undo) => show(text, false, undo), fail: (error) => show(textOf(error), true) }),
+    () => ({ notify: (text, undo) => show(text, false, undo), notifyError: (error) => show(textOf(error), true) }),
     [show],
   );
   return (

@@ -4,7 +4,7 @@ import { parseDotenv } from "../../../src/domain/dotenv.ts";
 import { checkVariableNames } from "../../../src/domain/secret-names.ts";
 import { textOf } from "../server.ts";
 
-/** Why these variables are refused, in the words of the server's own rules; null: they are fine. */
+/** Returns the server's reason to reject these variables, or null if they are valid. */
 export function variablesProblem(variables: readonly Secret[], source: SourceKind): string | null {
   try {
     checkVariableNames(variables, source);
@@ -17,11 +17,11 @@ export function variablesProblem(variables: readonly Secret[], source: SourceKin
 interface Props {
   variables: Secret[];
   onChange: (variables: Secret[]) => void;
-  /** Shown beside a name: what became of it. */
+  /** A mark beside the name, such as "changed". */
   markOf?: (variable: Secret) => string;
 }
 
-/** Names and hidden values; a whole `.env` file can be pasted. */
+/** Names and hidden values. The user can paste a whole `.env` file. */
 export function VariablesEditor({ variables, onChange, markOf }: Props) {
   const [isShown, setShown] = useState(false);
   const set = (index: number, change: Partial<Secret>) =>
@@ -83,7 +83,10 @@ export function VariablesEditor({ variables, onChange, markOf }: Props) {
   );
 }
 
-/** An input makes one line of all it is given, such as of a private key: several are pasted as a whole, and edited when shown. */
+/**
+ * A value of a variable. An input would join several lines, such as those of a private key, into one: they are pasted as a
+ * whole, and edited in a text area while the values are shown.
+ */
 function Value(props: { label: string; isShown: boolean; value: string; onValue: (value: string) => void }) {
   const { label, isShown, value, onValue } = props;
   const isLong = value.includes("\n");
@@ -96,7 +99,7 @@ function Value(props: { label: string; isShown: boolean; value: string; onValue:
       autoComplete="off"
       value={value}
       readOnly={isLong}
-      title={isLong ? "Has several lines: show the values to edit it" : undefined}
+      title={isLong ? "This value has several lines. Show the values to edit it." : undefined}
       onChange={(event) => onValue(event.target.value)}
       onPaste={(event) => {
         const text = event.clipboardData.getData("text").replaceAll("\r\n", "\n");
@@ -126,7 +129,7 @@ function Paste({ variables, onChange }: Props) {
         placeholder="NAME=value"
       />
       <button type="button" onClick={take} disabled={found.length === 0}>
-        Take {found.length} variables
+        Add {found.length} variables
       </button>
     </details>
   );

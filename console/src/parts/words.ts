@@ -5,7 +5,7 @@ export type { Deployment } from "../../../src/contract/deployments/deployment.ts
 
 export const DeploymentStatusNames: readonly string[] = deploymentStatuses;
 
-/** The contract's words, written once more: its schemas would cost the first view 40 kB. The compiler misses none. */
+/** The contract's values, repeated because its schemas would add 40 kB to the first view. The compiler finds a missing one. */
 const types: Record<DeploymentType, true> = {
   dev_free: true,
   dev: true,
@@ -23,7 +23,7 @@ export const sourceNames: Record<SourceKind, string> = {
   internal_docker: "Pushed image",
 };
 
-/** Where a deployment comes from, in one line. */
+/** Returns the source of a deployment in one line. */
 export function sourceText({ source, source_config: config, source_revision_config: revision }: Deployment): string {
   if (source === "github") return `${config.repo_url ?? ""} · ${revision.repo_ref ?? ""}`;
   if (source === "internal_template") return `template ${config.template_id ?? ""}`;

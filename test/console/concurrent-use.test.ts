@@ -8,12 +8,12 @@ import type { Page, Route } from "playwright-core";
 import { createClient } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-import { addressOf, assertQuiet, goTo, goToPart, setShown, signIn, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, goTo, goToPart, setShown, signIn, startWorld } from "./world.ts";
 
-/** What people, tabs and versions of the console that are there at the same time do to one another: nothing. */
+/** Several users, tabs and versions of the console at the same time must not affect each other. */
 const world = await startWorld({ PIERHEAD_COMPUTE: "simulated" });
 const { pierhead, open } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 const { client } = pierhead;
 
 const bot = (name: string) =>
@@ -32,7 +32,7 @@ const save = (page: Page, label: string) =>
     .filter({ has: page.getByLabel(label) })
     .getByRole("button", { name: "Save" });
 
-test("settings send what was typed in them: what others set meanwhile stays, and nothing goes to another deployment", async () => {
+test("settings send only the typed fields, keep the changes of others and never reach another deployment", async () => {
   const [one, two] = [await bot("one"), await bot("two")];
   const page = await open({ path: `${addressOf(two)}/settings` });
   await page.getByLabel("Tracked branch").waitFor();
@@ -47,8 +47,8 @@ test("settings send what was typed in them: what others set meanwhile stays, and
     body: { display_name: "Named by another", tracked_repo_ref: "theirs" },
   });
   await page.getByRole("heading", { name: "Named by another", level: 1 }).waitFor();
-  assert.equal(await page.getByLabel("Shown name").inputValue(), "Named by another");
-  assert.ok(await save(page, "Shown name").isDisabled(), "nothing was typed");
+  assert.equal(await page.getByLabel("Display name").inputValue(), "Named by another");
+  assert.ok(await save(page, "Display name").isDisabled(), "nothing was typed");
   await page.getByLabel("Tracked branch").fill("mine");
 
   await page.keyboard.press("Control+k");
@@ -63,14 +63,14 @@ test("settings send what was typed in them: what others set meanwhile stays, and
   await page.getByLabel("Tracked branch").fill("mine");
   await client.patchDeployment({ deployment_id: one.id, body: { display_name: "Named again" } });
   await page.getByRole("heading", { name: "Named again", level: 1 }).waitFor();
-  await save(page, "Shown name").click();
+  await save(page, "Display name").click();
   await page.getByText("Saved.").waitFor();
   const { display_name, source_config } = await client.getDeployment({ deployment_id: one.id });
   assert.deepEqual([display_name, source_config.repo_branch], ["Named again", "mine"]);
   await page.context().close();
 });
 
-test("a limit that somebody else set meanwhile stays as it is", async () => {
+test("saving one limit keeps a limit that another admin set in the meantime", async () => {
   const page = await open({ path: "/host/quotas" });
   const { workspace_id } = await client.getSession();
   const limits = page.locator("main form");
@@ -83,7 +83,7 @@ test("a limit that somebody else set meanwhile stays as it is", async () => {
   await page.context().close();
 });
 
-test("keys beyond a page of the API are shown, too: the oldest can be revoked", async () => {
+test("the key list shows more than one page of the API, and the oldest key can be revoked", async () => {
   const { id } = await client.createApiKey({ body: { name: "the oldest", role: "reader" } });
   for (let index = 0; index < 100; index += 1)
     await client.createApiKey({ body: { name: `later ${index}`, role: "reader" } });
@@ -92,11 +92,11 @@ test("keys beyond a page of the API are shown, too: the oldest can be revoked", 
   await page.getByRole("button", { name: "Revoke the oldest", exact: true }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
   await page.getByText("the oldest was revoked.").waitFor();
-  for await (const one of client.all("listApiKeys")) assert.notEqual(one.id, id, "it is no longer good");
+  for await (const one of client.all("listApiKeys")) assert.notEqual(one.id, id, "the key is revoked");
   await page.context().close();
 });
 
-test("a page that lost its server for minutes shows what changed meanwhile when it is live again", async () => {
+test("a page that lost its server for minutes shows the changes when it is live again", async () => {
   const made = await bot("away");
   await using wire = await startTcpProxy(pierhead.url);
   const page = await open({ key: null });
@@ -119,20 +119,22 @@ test("a page that lost its server for minutes shows what changed meanwhile when 
   await page.clock.runFor(1_000);
   await page.getByRole("heading", { name: "Changed meanwhile", level: 1 }).waitFor({ timeout: 5_000 });
   await page.context().close();
-  // The browser says what it did not reach.
-  const provoked = world.complaints.splice(0).filter((text) => !text.startsWith("Failed to load resource: net::ERR_"));
+  // The browser logs the failed requests.
+  const provoked = world.browserErrors
+    .splice(0)
+    .filter((text) => !text.startsWith("Failed to load resource: net::ERR_"));
   assert.deepEqual(provoked, []);
 });
 
-test("a page of an earlier version finds the parts of the newer one", async () => {
+test("a page of an earlier version loads the parts of the new version", async () => {
   const made = await bot("upgraded");
   const page = await open({ path: addressOf(made) });
   await page.getByRole("heading", { name: "upgraded", level: 1 }).waitFor();
   const gone = { status: 404, json: { detail: "Not Found" } };
   await page.route(/\/assets\/deployment-settings-[^/]+\.js$/, (route) => route.fulfill(gone), { times: 1 });
-  // The old page lives until the new one comes, and shows nothing of the failure whatever it is told meanwhile.
+  // The old page lives until the new one loads, and must not show the failure, whichever events arrive.
   const slowly = async (route: Route) => {
-    // When it asks for the second change, it has shown the first.
+    // The page has shown the first change when it requests the second.
     for (const tracked_repo_ref of ["first", "second"]) {
       const asked = () => world.requests.filter(({ url }) => url.endsWith(`/v2/deployments/${made.id}`)).length;
       const before = asked();
@@ -143,23 +145,23 @@ test("a page of an earlier version finds the parts of the newer one", async () =
   };
   await page.route(/\/settings$/, slowly, { times: 1 });
   await goToPart(page, "Settings");
-  await page.getByLabel("Shown name").waitFor({ timeout: 10_000 });
+  await page.getByLabel("Display name").waitFor({ timeout: 10_000 });
   await page.context().close();
 });
 
-test("the way back to the whole list is not undone by the filter that was typed", async () => {
+test("a typed filter does not come back after the user returned to the whole list", async () => {
   const page = await open();
-  await page.getByLabel("Part of the name").fill("upgr");
+  await page.getByLabel("Filter by name").fill("upgr");
   await page.waitForURL((url) => url.searchParams.get("q") === "upgr");
   await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name: "Deployments" }).click();
   await page.waitForURL((url) => !url.searchParams.has("q"));
-  assert.equal(await page.getByLabel("Part of the name").inputValue(), "");
+  assert.equal(await page.getByLabel("Filter by name").inputValue(), "");
   await sleep(500);
   assert.equal(new URL(page.url()).search, "");
   await page.context().close();
 });
 
-test("a link leads to its workspace, which stays through a reload, and the browser's Back goes back to it", async () => {
+test("a link selects its workspace, which survives a reload and returns with the Back button", async () => {
   const { id: second, name } = await client.createWorkspace({ body: { name: "second" } });
   const { id: first, name: firstName } = (await client.getSession()).workspaces.find((one) => one.id !== second) ?? {
     id: "",
@@ -194,7 +196,7 @@ test("a link leads to its workspace, which stays through a reload, and the brows
   await page.context().close();
 });
 
-test("whoever signs in after a session ended is shown nothing that was read in it", async () => {
+test("a user who signs in after a session ended sees no data from that session", async () => {
   const made = await bot("not-for-others");
   const { id, key } = await client.createApiKey({ body: { name: "ends", role: "deployer" } });
   const page = await open({ key, path: addressOf(made) });
@@ -206,12 +208,12 @@ test("whoever signs in after a session ended is shown nothing that was read in i
     asked = resolve;
   });
   let answer = () => {};
-  const isToldTo = new Promise<void>((resolve) => {
+  const mayAnswer = new Promise<void>((resolve) => {
     answer = resolve;
   });
   await page.route(`**/v2/deployments/${made.id}`, async (route) => {
     asked();
-    await isToldTo;
+    await mayAnswer;
     await route.continue();
   });
   await signIn(page, pierhead.apiKey);
@@ -222,13 +224,13 @@ test("whoever signs in after a session ended is shown nothing that was read in i
   await page.context().close();
 });
 
-test("a tab is of whom another one was signed in as, and shows nothing of who was there before", async () => {
+test("a tab shows the user who signed in on another tab and no data of the previous user", async () => {
   const made = await bot("of-the-first");
   const { key } = await client.createApiKey({ body: { name: "the second", role: "reader" } });
   const page = await open({ path: addressOf(made) });
   await goToPart(page, "Settings");
-  await page.getByLabel("Shown name").fill("typed");
-  // As the browser says it when one comes back from another tab.
+  await page.getByLabel("Display name").fill("typed");
+  // Simulates the return from another tab.
   const lookAt = (one: Page) =>
     one.evaluate(() => void document.dispatchEvent(new Event("visibilitychange", { bubbles: true })));
   let refused = 0;
@@ -243,7 +245,7 @@ test("a tab is of whom another one was signed in as, and shows nothing of who wa
   );
   await sleep(500);
   await page.unrouteAll({ behavior: "wait" });
-  assert.equal(await page.getByLabel("Shown name").inputValue(), "typed");
+  assert.equal(await page.getByLabel("Display name").inputValue(), "typed");
 
   const other = await page.context().newPage();
   await other.goto(`${pierhead.url}/`);
@@ -252,11 +254,11 @@ test("a tab is of whom another one was signed in as, and shows nothing of who wa
   await signIn(other, key);
   await lookAt(page);
   await page.locator(".top .menu summary", { hasText: "the second" }).waitFor();
-  assert.equal(await page.getByLabel("Shown name").count(), 0, "a reader changes nothing");
+  assert.equal(await page.getByLabel("Display name").count(), 0, "a reader cannot change settings");
   await page.context().close();
 });
 
-test("a dozen tabs of one browser are served: those in the background hold no connection", async () => {
+test("a dozen tabs of one browser work because tabs in the background hold no connection", async () => {
   const made = await bot("in-many-tabs");
   const first = await open({ path: `${addressOf(made)}/logs` });
   const context = first.context();
@@ -267,11 +269,11 @@ test("a dozen tabs of one browser are served: those in the background hold no co
     await setShown(page, false);
   }
   await first.getByRole("link", { name: "Settings", exact: true }).click();
-  await first.getByLabel("Shown name").waitFor();
+  await first.getByLabel("Display name").waitFor();
   await context.close();
 });
 
-test("an upload that failed under one name, and was refused under another, is made under the first after all", async () => {
+test("an upload that failed under one name and was refused under another is created under the first name", async () => {
   await bot("taken");
   const folder = await mkdtemp(path.join(tmpdir(), "pierhead-folder-"));
   after(() => rm(folder, { recursive: true, force: true }));
@@ -296,7 +298,7 @@ test("an upload that failed under one name, and was refused under another, is ma
   await page.context().close();
 });
 
-test("a server that offers images alone is not asked for a template", async () => {
+test("a server that offers only images shows the image form instead of templates", async () => {
   const selfHosted = await startWorld({ PIERHEAD_MODE: "self_hosted", PIERHEAD_COMPUTE: "none" });
   const page = await selfHosted.open({ path: "/host/new" });
   await page.getByLabel("Image", { exact: true }).fill("registry.example.org/team/agent:1.4", { timeout: 5_000 });

@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
-import { measure } from "./measured.ts";
-import { addressOf, assertQuiet, goToPart, startWorld } from "./world.ts";
+import { addMetrics } from "./metric-samples.ts";
+import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
 
-/** So that the documentation stays small. */
+/** Keeps the documentation small. */
 const bytesMax = 100_000;
 
-/** Above a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
+/** Longer than a cold `npm install` of the agent server on a loaded machine. It is not a measurement. */
 const timeoutMs = 400_000;
 
 const directory = process.env["PIERHEAD_TEST_SCREENSHOTS"] ?? "screenshots";
@@ -36,7 +36,7 @@ for (const [name, text] of Object.entries(broken)) await writeFile(path.join(tem
 
 const world = await startWorld({ PIERHEAD_TEMPLATES_DIR: templates });
 const { pierhead, open } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 
 async function deploy(name: string, template_id: string, secrets: { name: string; value: string }[] = []) {
   const made = await pierhead.client.createDeployment({
@@ -55,7 +55,7 @@ async function take(page: Page, name: string): Promise<void> {
   assert.ok(picture.length <= bytesMax, `${name}.png has ${picture.length} bytes`);
 }
 
-test("the pictures of the documentation are those of a running server, and small", async () => {
+test("takes the pictures of the documentation from a running server and keeps them small", async () => {
   const invoices = await deploy("invoices", "invoices");
   const orders = await deploy("orders", "node-server", [
     { name: "CURRENCY", value: "EUR" },
@@ -67,7 +67,7 @@ test("the pictures of the documentation are those of a running server, and small
   const ids = { deployment_id: orders.id, revision_id: changed.id };
   await pierhead.client.waitForRevision(ids, { timeoutMs });
   const wave = (ago: number) => Math.round(60 + 35 * Math.sin(ago / 4) + (ago % 5));
-  await measure(pierhead, orders.id, (ago) => ({
+  await addMetrics(pierhead, orders.id, (ago) => ({
     ...{ requests: wave(ago), errors: ago === 21 ? 9 : 0, slow: Math.round(wave(ago) / 20) },
     ...{ cpu_cores: wave(ago) / 300, memory_mib: 90 + wave(ago) / 10 },
   }));
@@ -82,7 +82,7 @@ test("the pictures of the documentation are those of a running server, and small
   await take(page, "new-deployment");
   await go(addressOf(orders));
   await page.locator(".revision").nth(1).waitFor();
-  await page.locator(".revision").first().getByText("serves", { exact: true }).waitFor();
+  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
   await take(page, "deployment");
   await goToPart(page, "Charts");
   await page.getByRole("img", { name: /^Latency/ }).waitFor();

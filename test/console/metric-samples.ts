@@ -4,7 +4,7 @@ import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import type { TestServer } from "../support/server.ts";
 
-/** What a minute was like. `slow`: how many of the answers took a second, and not 50 to 100 ms. */
+/** The measurements of one minute. `slow`: the number of answers that took a second. The others took 50 to 100 ms. */
 interface Minute {
   requests: number;
   errors: number;
@@ -13,8 +13,8 @@ interface Minute {
   slow: number;
 }
 
-/** Half an hour of measurements, up to ten minutes that are still to come: whoever looks may be late. */
-export async function measure(
+/** Writes 30 past minutes of metrics and 10 future ones, because a slow test may open the charts later. */
+export async function addMetrics(
   { server }: TestServer,
   deploymentId: string,
   minuteOf: (ago: number) => Minute,

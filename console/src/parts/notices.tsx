@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useState } from "react";
 import { textOf } from "../server.ts";
 
-/** Shown only when it takes long enough to be noticed. */
+/** A loading text, shown only after 250 ms so that fast answers do not flicker. */
 export function Loading({ what }: { what: string }) {
   const [isSlow, setSlow] = useState(false);
   useEffect(() => {
@@ -10,12 +10,12 @@ export function Loading({ what }: { what: string }) {
   }, []);
   return (
     <p className="soft" role="status">
-      {isSlow ? `Reading ${what} …` : " "}
+      {isSlow ? `Loading ${what} …` : " "}
     </p>
   );
 }
 
-/** What failed, in the server's own words, and a way on. */
+/** An error in the server's words, with a button to try again. */
 export function Failure({ error, retry }: { error: unknown; retry?: () => void }) {
   return (
     <div className="note bad" role="alert">
@@ -29,7 +29,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: () => void }
   );
 }
 
-/** A place without things says what they are good for, and how to get the first one. */
+/** The text of an empty list: what its items are for, and how to create the first one. */
 export function Empty({ title, children }: { title: string; children: ReactNode }) {
   return (
     <section className="empty card">
@@ -39,6 +39,6 @@ export function Empty({ title, children }: { title: string; children: ReactNode 
   );
 }
 
-export function Note({ kind = "info", children }: { kind?: "info" | "warn" | "bad" | "good"; children: ReactNode }) {
+export function Notice({ kind = "info", children }: { kind?: "info" | "warn" | "bad" | "good"; children: ReactNode }) {
   return <div className={`note ${kind}`}>{children}</div>;
 }

@@ -3,17 +3,17 @@ import { after, test } from "node:test";
 import type { Page } from "playwright-core";
 import { operations } from "../../src/contract/operations.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
-import { addressOf, assertQuiet, goTo, goToPart, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, goTo, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open, requests } = world;
-after(() => assertQuiet(world));
+after(() => assertNoBrowserErrors(world));
 
-/** Runs wherever text becomes markup, an attribute or an address. */
+/** Sets a global variable if it is ever interpreted as markup, as an attribute or as an address. */
 const canary = `"><img src=x onerror="globalThis.broken=1"><script>globalThis.broken=1</script>'\${globalThis.broken=1}{{7*7}}`;
 const address = `javascript:globalThis.broken=1//`;
 
-/** What an agent says of itself, and does to whoever opens its pages. */
+/** An agent that attacks the users of its pages and puts the canary into everything it returns. */
 const evil = `
 const http = require("node:http");
 console.log(${JSON.stringify(canary)});
@@ -59,7 +59,7 @@ const { url: agentUrl } = await pierhead.client.getDeployment(ids);
 
 const isBroken = (page: Page) => page.evaluate(() => (globalThis as { broken?: number }).broken !== undefined);
 
-test("what people and agents wrote is shown as it is, and runs nowhere", async () => {
+test("text of users and agents is shown literally and never runs", async () => {
   const { client } = pierhead;
   await client.patchDeployment({ ...ids, body: { display_name: canary } });
   await client.createApiKey({ body: { name: canary.slice(0, 128), role: "reader" } });
@@ -119,13 +119,13 @@ test("what people and agents wrote is shown as it is, and runs nowhere", async (
   await page.goto(
     `${pierhead.url}/host/deployments?q=${encodeURIComponent(canary)}&status=${encodeURIComponent(address)}`,
   );
-  await page.getByText("No deployment is like that.").waitFor();
+  await page.getByText("No deployments match these filters.").waitFor();
   assert.equal(await isBroken(page), false);
   assert.equal(await page.locator("a[href^='javascript:']").count(), 0);
   await page.context().close();
 });
 
-test("an agent's own page cannot act for whoever is signed in, and its server never sees the session", async () => {
+test("a page of an agent cannot act for the signed-in user, and its server never receives the session", async () => {
   const page = await open();
   await page.goto(agentUrl ?? "");
   await page.getByText(/refused|Invalid token/).waitFor();
@@ -134,8 +134,8 @@ test("an agent's own page cannot act for whoever is signed in, and its server ne
   assert.equal(await page.locator("body").innerText(), "null");
   await page.goto(`${pierhead.url}/`);
   await page.getByRole("link", { name: "onerror" }).waitFor();
-  // The browser says what it kept the agent's page from.
-  const said = world.complaints.splice(0);
+  // The browser reports what it blocked.
+  const said = world.browserErrors.splice(0);
   assert.deepEqual(
     said.filter((text) => !/from origin 'null' has been blocked|ERR_FAILED/.test(text)),
     [],
@@ -144,7 +144,7 @@ test("an agent's own page cannot act for whoever is signed in, and its server ne
   await page.context().close();
 });
 
-test("the session is out of reach of scripts, survives a reload, leads to what a link named, and ends by signing out", async () => {
+test("the session is unreadable for scripts, survives a reload and ends with the sign-out", async () => {
   const linked = addressOf(made);
   const page = await open({ path: linked });
   await page.locator(".revision").first().waitFor();
@@ -166,16 +166,16 @@ test("the session is out of reach of scripts, survives a reload, leads to what a
   await page.context().close();
 });
 
-test("a key that is not valid is said to be so, and one that is revoked ends what it was used for", async () => {
+test("an invalid key is reported at the sign-in, and revoking a key ends its session", async () => {
   const page = await open({ key: null });
   await page.getByLabel("API key").fill("ph_wrong");
   await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByText("This key is not valid here.").waitFor();
+  await page.getByText("This API key is not valid. Check the key and try again.").waitFor();
   const { id, key } = await pierhead.client.createApiKey({ body: { name: "short", role: "reader" } });
   await page.getByLabel("API key").fill(key);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Deployments" }).waitFor();
-  assert.equal(await page.getByRole("link", { name: "API keys" }).count(), 0, "a reader is not shown what is refused");
+  assert.equal(await page.getByRole("link", { name: "API keys" }).count(), 0, "a reader does not see admin pages");
   assert.equal(await page.getByRole("link", { name: "New deployment" }).count(), 0);
   await pierhead.client.revokeApiKey({ api_key_id: id });
   await page.reload();
@@ -183,7 +183,7 @@ test("a key that is not valid is said to be so, and one that is revoked ends wha
   await page.context().close();
 });
 
-test("no page of the console asks another host, and the policy would not let it", async () => {
+test("the console calls no other host, and its policy blocks such calls", async () => {
   const { origin } = new URL(pierhead.url);
   const others = requests.filter(({ url }) => /^(https?|wss?):/.test(url) && new URL(url).origin !== origin);
   assert.deepEqual(others, []);
@@ -214,8 +214,8 @@ test("no page of the console asks another host, and the policy would not let it"
     }
   });
   assert.match(written, /TrustedHTML/);
-  // Provoked just now, and said by the browser.
-  world.complaints.splice(0);
+  // The browser reported the violations provoked above.
+  world.browserErrors.splice(0);
   await page.context().close();
 });
 
