@@ -68,7 +68,10 @@ export type BuildResult =
   | { ok: true; artifact: Artifact; cached: boolean; steps: { name: string; durationMs: number }[] }
   | {
       ok: false;
-      /** CamelCase, stable: ConfigMissing, ConfigInvalid, FetchFailed, InstallFailed, BuildFailed, Timeout, Cancelled, DiskFull, ArchiveRefused, ... */
+      /**
+       * CamelCase, stable: ConfigMissing, ConfigInvalid, FetchFailed, InstallFailed, BuildFailed, Timeout, Cancelled,
+       * DiskFull, ArchiveRefused, ...
+       */
       reason: string;
       /** What happened, with exit code and last lines, and what to do next. Shown as `status_message`. */
       message: string;

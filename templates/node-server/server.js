@@ -15,7 +15,7 @@ const server = createServer((request, response) => {
 
 server.listen(port, process.env.HOST ?? "0.0.0.0", () => console.log(`listening on port ${port}`));
 
-/** Requests that are under way end first; new connections are refused from now on. */
+/** Refuses new connections and exits when the running requests have ended. */
 process.on("SIGTERM", () => {
   server.close(() => process.exit(0));
   server.closeIdleConnections();
@@ -26,7 +26,7 @@ function sendJson(response, status, body) {
   response.end(JSON.stringify(body));
 }
 
-/** Server-sent events: one number each 200 ms. */
+/** Server-sent events: one number every 200 ms. */
 function sendEvents(response, count) {
   response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
   let sent = 0;

@@ -14,7 +14,7 @@ import { gzippedTar, pax, type RawEntry, rawTar, writeArchive } from "./tar-fixt
 
 const limits = { bytesMax: 5 * 1024 * 1024, entriesMax: 1_000 };
 
-/** Unpacks into `<dir>/out` and says how it ended. */
+/** Unpacks into `<dir>/out` and returns the failure, or null. */
 async function unpack(dir: string, bytes: Buffer): Promise<BuildFailure | null> {
   const archive = await writeArchive(path.join(dir, "source.tar.gz"), bytes);
   const out = path.join(dir, "out");
@@ -96,7 +96,7 @@ const hostile: Record<string, () => Buffer> = {
   "an archive without entries": () => gzippedTar([]),
 };
 
-/** Beyond the ten bytes of its head every byte of a gzip file counts. */
+/** Every byte of a gzip file after its ten-byte header matters. */
 const whole = gzippedTar([file("a", randomBytes(2_000).toString("hex"))]);
 for (let at = 0; at < 50; at += 1) {
   const place = 10 + Math.floor((at * (whole.length - 10)) / 50);
@@ -107,14 +107,14 @@ for (let at = 0; at < 50; at += 1) {
   };
 }
 
-/** 50,000 extended headers that belong to no file. */
+/** 50,000 extended headers without a file. */
 function bombOfHeaders(): Buffer[] {
   const header = rawTar([{ name: "g", type: "g", content: "x".repeat(600) }], { isEnded: false });
   return Array.from({ length: 50_000 }, () => header);
 }
 
 for (const [name, bytes] of Object.entries(hostile)) {
-  test(`an archive with ${name} is refused, and nothing is written outside or above the limit`, async () => {
+  test(`rejects an archive with ${name} and writes nothing outside the directory or above the limit`, async () => {
     await using place = await scratch();
     await writeFile(path.join(place.dir, "evil"), "untouched");
     const startedAt = performance.now();
@@ -128,7 +128,7 @@ for (const [name, bytes] of Object.entries(hostile)) {
   });
 }
 
-test("the refusal names the entry", async () => {
+test("names the entry that makes it reject an archive", async () => {
   await using place = await scratch();
   const failure = await unpack(place.dir, gzippedTar([file("good"), { name: "a/link", type: "2", linkName: "x" }]));
   assert.equal(
@@ -137,7 +137,7 @@ test("the refusal names the entry", async () => {
   );
 });
 
-test("an archive as the command-line clients make it is unpacked, with executable bits and without others", async () => {
+test("unpacks an archive of the command-line clients and keeps only the executable bits", async () => {
   await using place = await scratch();
   const files = {
     "langgraph.json": "{}",
@@ -160,13 +160,13 @@ test("an archive as the command-line clients make it is unpacked, with executabl
   }
 });
 
-test("setuid, setgid and sticky bits are dropped", async () => {
+test("drops setuid, setgid and sticky bits", async () => {
   await using place = await scratch();
   assert.equal(await unpack(place.dir, gzippedTar([{ name: "root", content: "x", mode: 0o7755 }])), null);
   assert.equal((await stat(path.join(place.dir, "out/root"))).mode & 0o7777, 0o755);
 });
 
-test("directories may be named twice, and what follows the end mark is not read", async () => {
+test("accepts repeated directories and ignores data after the end mark", async () => {
   await using place = await scratch();
   const twice = rawTar([{ name: "a/", type: "5" }, file("a/b"), { name: "a/", type: "5" }]);
   const behind = rawTar([file("../evil")]);
@@ -174,7 +174,7 @@ test("directories may be named twice, and what follows the end mark is not read"
   assert.deepEqual(await readdir(path.join(place.dir, "out/a")), ["b"]);
 });
 
-test("names that the format itself cuts or ignores stay inside", async () => {
+test("keeps names that the format truncates or ignores inside the directory", async () => {
   for (const entries of [
     [pax({ path: "../evil" }, "g"), file("good")],
     [pax({ path: "good\0/../../evil" }), file("x")],
@@ -187,7 +187,7 @@ test("names that the format itself cuts or ignores stay inside", async () => {
   }
 });
 
-test("an archive that changed since its upload is not used", async () => {
+test("rejects an archive that changed since its upload", async () => {
   await using place = await scratch();
   const archive = await writeArchive(path.join(place.dir, "a.tar.gz"), gzippedTar([file("a")]));
   const options = { sha256: "0".repeat(64), limits, signal: new AbortController().signal };
@@ -195,7 +195,7 @@ test("an archive that changed since its upload is not used", async () => {
   await assert.rejects(unpackArchive(path.join(place.dir, "none"), place.dir, options), { reason: "FetchFailed" });
 });
 
-test("whatever names an archive uses, files appear inside the directory only", async () => {
+test("writes files only inside the directory, for generated names", async () => {
   await using place = await scratch();
   const part = fc.constantFrom("..", ".", "", "a", "b", "...", "~", "-x", "a b", "é", "con");
   const name = fc.array(part, { minLength: 1, maxLength: 5 }).map((parts) => parts.join("/"));

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { BuildSource } from "../../src/builds/build.ts";
 import { artifactKey } from "../../src/builds/cache/artifact.ts";
 
-test("keys are equal for equal content only", () => {
+test("returns equal keys only for equal content", () => {
   const sizes = { memoryMib: 512, cpuCores: 1 };
   const imageTarget = {
     kind: "image" as const,

@@ -9,7 +9,7 @@ import { startFakeEngine } from "../compute/docker/fake-engine.ts";
 
 const nodeImage = "registry.example.com/team/node:24";
 
-test("the image that the operator names for builds is pulled with the credential for its registry", async (context) => {
+test("pulls the operator's build image with the credential for its registry", async (context) => {
   const { make, asked } = await place(context, (response) => response.end('{"status":"done"}\n'));
   assert.match(await make(), /^pierhead-built\/00000000:base-command-[0-9a-f]{16}$/);
   const { auth, ...named } = asked;
@@ -21,13 +21,13 @@ test("the image that the operator names for builds is pulled with the credential
   });
 });
 
-test("a base that is there already is noted as used now, so that it is not taken for an old one", async (context) => {
+test("updates the time of last use of an existing base image", async (context) => {
   const { make, tagged } = await place(context, (response) => response.end('{"status":"done"}\n'));
   const name = await make();
   assert.deepEqual(tagged, [name]);
 });
 
-test("one that cannot be pulled is named, whichever way the engine says so", async (context) => {
+test("names an image that cannot be pulled, for both ways in which the engine reports it", async (context) => {
   const said = await place(context, (response) => response.end('{"error":"manifest unknown"}\n'));
   const refused = await place(context, (response) => response.writeHead(404).end('{"message":"pull access denied"}'));
   const failure = (why: string) => ({
@@ -38,7 +38,7 @@ test("one that cannot be pulled is named, whichever way the engine says so", asy
   await assert.rejects(refused.make(), failure("pull access denied"));
 });
 
-/** An engine that has the bases of all builds, and `nodeImage` once it was pulled. */
+/** An engine that has all base images, and `nodeImage` after it was pulled. */
 async function place(
   context: TestContext,
   pull: (response: { end(text: string): unknown; writeHead(status: number): { end(text: string): unknown } }) => void,

@@ -7,7 +7,7 @@ const built = "pierhead-built/12345678:abc";
 const pushed = "127.0.0.1:8124/r/0b94f6f1-6b61-4b4f-9f0e-7d4d2d5f2a10/agent:1";
 const id = "9f".repeat(32);
 
-test("a Dockerfile cannot begin with or copy from an image that this server made or keeps, however it is written", () => {
+test("rejects every spelling of a Dockerfile that uses an image built or stored by this server", () => {
   for (const dockerfile of [
     `FROM ${built}`,
     `from --platform=linux/amd64 docker.io/${built} AS base`,
@@ -24,23 +24,23 @@ test("a Dockerfile cannot begin with or copy from an image that this server made
     `FROM node:24\nCOPY --from=registry.example.com/${pushed.slice(15)} / /`,
     `FROM sha256:${id}`,
     `FROM ${id.slice(0, 12)}`,
-    // An image's id by so little of it that everybody can try all there are.
+    // A prefix of an image id that is short enough to guess.
     "FROM 12",
-    // An engine passes over empty lines where an instruction goes on.
+    // The engine skips empty lines within a continued instruction.
     `FROM \\\n\n${built}`,
     `FROM node:24\nCOPY \\\n  \n--from=${built} / /`,
-    // What a stage calls so is not what its image was named by.
+    // An ARG within a stage does not change the name of the stage's image.
     `ARG PLACE=pierhead-built\nFROM $PLACE/12345678:abc\nARG PLACE=library`,
-    // Options lose their quotes and marks of escape before they are read.
+    // The engine removes quotes and escape marks from options before it parses them.
     `FROM node:24\nCOPY --fr\\om=${built} / /`,
     `FROM node:24\nCOPY --"fr"om=${built} / /`,
     `FROM node:24\nONBUILD COPY --fr\\om=${built} / /`,
-    // Read in one way by older engines and in another by newer ones.
+    // Old and new engines parse these differently.
     `# syntax=x\r\n# escape=\`\r\nFROM \`\r\n${built}\r\n`,
     `# syntax=x\n# escape=\`\nFROM \\\n${built}`,
     `FROM node:24\nRUN echo \\\\\nFROM ${built}`,
     `FROM node:24\nCOPY \\\\\n --from=${built} / /`,
-    // A stage is none before it has ended.
+    // A stage name is valid only after the stage has ended.
     "FROM node:24 AS cafe\nCOPY --from=cafe / /",
     "FROM cafe\nFROM node:24 AS cafe",
   ]) {
@@ -48,7 +48,7 @@ test("a Dockerfile cannot begin with or copy from an image that this server made
   }
 });
 
-test("other images, stages and arguments are nobody's business", () => {
+test("accepts other images, stages and arguments", () => {
   checkBaseNames(
     [
       "# FROM pierhead-built/12345678:abc",

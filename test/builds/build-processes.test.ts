@@ -46,7 +46,7 @@ async function beginHanging(dir: string, changes: object = {}) {
   return { ...running, mark };
 }
 
-test("cancel ends a build as Cancelled, with no process and no file of it left", {
+test("cancel ends a build as Cancelled and leaves no process and no file", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -59,7 +59,7 @@ test("cancel ends a build as Cancelled, with no process and no file of it left",
   await build.cancel();
 });
 
-test("a build that hangs ends as Timeout, quoting its last lines, with nothing of it left", {
+test("a build that hangs ends as Timeout, quotes its last lines and leaves nothing behind", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -74,7 +74,7 @@ test("a build that hangs ends as Timeout, quoting its last lines, with nothing o
   assert.deepEqual(await processesWith(mark), []);
 });
 
-test("a build dies with the process that started it, with everything it started", {
+test("a build and its descendants die with the process that started it", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -103,7 +103,7 @@ test("a build dies with the process that started it, with everything it started"
   );
 });
 
-test("a build left by an earlier server is killed by its identity, and a stranger with its pid is not", {
+test("kills the build of an earlier server, but not another process with its pid", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -116,7 +116,7 @@ test("a build left by an earlier server is killed by its identity, and a strange
   assert.equal(!result.ok && result.reason, "BuilderFailed");
 });
 
-test("whoever lost a build to another server of the same machine ends what is its own, and nothing of the other's", {
+test("a server that lost a build to another server on the same machine kills only its own processes", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -135,7 +135,7 @@ test("whoever lost a build to another server of the same machine ends what is it
   assert.deepEqual(await processesWith(took.mark), []);
 });
 
-test("a worker that is killed is reported as such, and what it started dies too", {
+test("reports a killed worker and kills the processes it started", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -147,7 +147,7 @@ test("a worker that is killed is reported as such, and what it started dies too"
   await assert.rejects(stat(path.join(place.dir, "builds", "source")));
 });
 
-test("processes that a successful build left running are ended", { skip: isLinux !== true && isLinux }, async () => {
+test("kills processes that a successful build leaves running", { skip: isLinux !== true && isLinux }, async () => {
   await using place = await scratch();
   const mark = `mark-${process.pid}-left`;
   const leave = `require("node:child_process").spawn("setsid", ["--fork", "node", "-e", "setInterval(() => {}, 1000)", "${mark}"], { stdio: "inherit" })`;
@@ -160,7 +160,7 @@ test("processes that a successful build left running are ended", { skip: isLinux
   assert.deepEqual(await processesWith(mark), []);
 });
 
-test("cancel also ends a fetch from a host that does not answer", { skip: isLinux !== true && isLinux }, async () => {
+test("cancel ends a fetch from a host that does not answer", { skip: isLinux !== true && isLinux }, async () => {
   await using place = await scratch();
   const silent = createServer(() => {}).listen(0, "127.0.0.1");
   await once(silent, "listening");
@@ -190,7 +190,7 @@ const remote = {
   allowPrivateNetwork: true,
 };
 
-test("an abort before the first step cancels, and one after the end changes nothing", async () => {
+test("an abort before the first step cancels, and an abort after the end has no effect", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), {
     "pierhead.json": JSON.stringify({ start: ["node"] }),

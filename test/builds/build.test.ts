@@ -13,7 +13,7 @@ const server = {
   "server.js": "",
 };
 
-/** A project that npm installs without asking a registry. */
+/** A project that npm installs without a registry. */
 const npmProject = {
   "package.json": JSON.stringify({ name: "plain", version: "1.0.0", scripts: { build: "node build.js" } }),
   "package-lock.json": JSON.stringify({
@@ -25,7 +25,7 @@ const npmProject = {
   "build.js": "require('node:fs').writeFileSync('built.txt', process.env.GREETING ?? 'built')",
 };
 
-test("a commit becomes an artifact: fetched, installed by npm, built, stored under its key, scratch space gone", async () => {
+test("builds a commit into an artifact under its key and removes the scratch space", async () => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const commitSha = await repository.commit({
@@ -73,7 +73,7 @@ test("a commit becomes an artifact: fetched, installed by npm, built, stored und
   assert.match(log(), /Step 4\/6 done in \d+\.\d s/);
 });
 
-test("a source that was built before builds nothing", async () => {
+test("reuses the artifact of a source that was built before", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), {
     ...server,
@@ -87,7 +87,7 @@ test("a source that was built before builds nothing", async () => {
   assert.doesNotMatch(second.log(), /Step|\$/);
 });
 
-test("two builds of one source at once leave one artifact", async () => {
+test("leaves one artifact after two simultaneous builds of one source", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), server);
   const results = await Promise.all([1, 2, 3].map(() => begin(place.dir, source, { key: "same" }).build.result));
@@ -98,7 +98,7 @@ test("two builds of one source at once leave one artifact", async () => {
   assert.deepEqual(await readdir(path.join(place.dir, "artifacts")), ["same"]);
 });
 
-test("what is left of a broken artifact is replaced", async () => {
+test("replaces the remains of a broken artifact", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), server);
   await mkdir(path.join(place.dir, "artifacts/same/old"), { recursive: true });
@@ -111,13 +111,13 @@ test("what is left of a broken artifact is replaced", async () => {
   ]);
 });
 
-test("exclusive local state asks for a handover", async () => {
+test("rolls out by handover when the state is exclusive", async () => {
   await using place = await scratch();
   const result = await begin(place.dir, await filesSource(path.join(place.dir, "in"), server)).build.result;
   assert.equal(result.ok && result.artifact.rollout, "handover");
 });
 
-test("an uploaded archive is built; a hostile one fails with ArchiveRefused", async () => {
+test("builds an uploaded archive and rejects a hostile one with ArchiveRefused", async () => {
   await using place = await scratch();
   const entries = Object.entries(server).map(([name, content]) => ({ name, content }));
   const good = await writeArchive(path.join(place.dir, "good.tar.gz"), gzippedTar(entries));
@@ -158,7 +158,7 @@ test("install and build commands run without a shell, with their own environment
   assert.equal(await readFile(path.join(result.artifact.path, "app/built.txt"), "utf8"), "hello there");
 });
 
-test("packages that are part of the project are installed anew each time", async () => {
+test("reinstalls packages that are part of the project for every build", async () => {
   await using place = await scratch();
   const lock = {
     name: "plain",
@@ -186,7 +186,7 @@ test("packages that are part of the project are installed anew each time", async
   }
 });
 
-test("no command of a user becomes more than one program", async () => {
+test("runs no more than one program per command of a user", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), server);
   const canary = path.join(place.dir, "canary");
@@ -206,7 +206,7 @@ test("no command of a user becomes more than one program", async () => {
   await assert.rejects(stat(canary));
 });
 
-test("a failing command is reported with its exit code and last lines", async () => {
+test("reports a failed command with its exit code and last lines", async () => {
   await using place = await scratch();
   const script =
     "for (let i = 0; i < 40; i++) console.log('line ' + i); console.error('\\x1b[31mboom\\x1b[0m'); process.exit(7)";
@@ -226,7 +226,7 @@ test("a failing command is reported with its exit code and last lines", async ()
   assert.deepEqual(await readdir(place.dir).then((names) => names.includes("artifacts")), false);
 });
 
-test("every way to fail has its own reason and says what to do", async () => {
+test("reports each failure with its reason and what to do", async () => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const commitSha = await repository.commit(server);
@@ -298,7 +298,7 @@ test("every way to fail has its own reason and says what to do", async () => {
   }
 });
 
-test("a build that fills the disk is stopped at its limit", async () => {
+test("stops a build that exceeds its disk limit", async () => {
   await using place = await scratch();
   const fill =
     "const fs = require('node:fs'); const mb = Buffer.alloc(1e6, 1); setInterval(() => { for (let i = 0; i < 5; i++) fs.appendFileSync('fat', mb) }, 50)";
@@ -312,7 +312,7 @@ test("a build that fills the disk is stopped at its limit", async () => {
   assert.deepEqual(await readdir(path.join(place.dir, "builds")), []);
 });
 
-test("a flood of output is cut, counted, and still shows its end", async () => {
+test("limits a flood of output, counts dropped lines and logs the last ones", async () => {
   await using place = await scratch();
   const flood =
     "for (let i = 0; i < 70000; i++) console.log('line ' + i); console.log('x'.repeat(100000)); console.log('the end\\0 \\x1b[2J')";
@@ -332,7 +332,7 @@ test("a flood of output is cut, counted, and still shows its end", async () => {
   assert.equal(tail.at(-1), "the end ");
 });
 
-test("the environment of a build holds nothing of the server but what it needs, and the running Node comes first", async () => {
+test("gives a build only the variables it needs, with the running Node first on PATH", async () => {
   await using place = await scratch();
   process.env["PIERHEAD_TEST_SECRET"] = "secret";
   process.env["DATABASE_URL"] = "postgres://secret";
@@ -358,7 +358,7 @@ test("the environment of a build holds nothing of the server but what it needs, 
   }
 });
 
-test("artifacts are listed and removed, and work directories of dead builds are swept", async () => {
+test("lists and removes artifacts and the work directories of dead builds", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), server);
   await Promise.all(["a", "b"].map((key) => begin(place.dir, source, { key }).build.result));

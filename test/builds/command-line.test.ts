@@ -5,7 +5,7 @@ import { parseCommandLine, showCommand } from "../../src/builds/detect/command-l
 
 const parse = (text: string, cwd = ".") => parseCommandLine(text, { cwd, what: "install command" });
 
-test("words, quotes, assignments, `&&` and `cd` mean what they mean in a shell", () => {
+test("interprets words, quotes, assignments, `&&` and `cd` as a shell does", () => {
   assert.deepEqual(parse("npm ci"), [{ argv: ["npm", "ci"], cwd: ".", env: {} }]);
   assert.deepEqual(parse("A=b C='d e' npm run build && cd web/app && npx tsc -p 'a b'", "sub"), [
     { argv: ["npm", "run", "build"], cwd: "sub", env: { A: "b", C: "d e" } },
@@ -26,7 +26,7 @@ test("words, quotes, assignments, `&&` and `cd` mean what they mean in a shell",
   assert.deepEqual(parse("cd a && cd .. && b")[0], { argv: ["b"], cwd: ".", env: {} });
 });
 
-test("what only a shell can do is refused, not passed on literally", () => {
+test("rejects syntax that needs a shell instead of passing it on literally", () => {
   const texts = [
     "a; b",
     "a | b",
@@ -72,12 +72,12 @@ test("what only a shell can do is refused, not passed on literally", () => {
   for (const text of texts) assert.throws(() => parse(text), { reason: "CommandInvalid" }, text);
 });
 
-test("every list of words survives being shown and read again", () => {
+test("parses every formatted command back to the same words", () => {
   const word = fc.string({ unit: fc.constantFrom(..."ab1 '\"$`;|&*?~#=\\é-") });
   fc.assert(
     fc.property(fc.array(word, { minLength: 1, maxLength: 4 }), (words) => {
       const argv = ["run", ...words];
-      // A single quote inside single quotes needs the backslash of a shell, which is refused: nothing is misread.
+      // A single quote inside single quotes needs the backslash of a shell, which is rejected, so nothing is misread.
       if (argv.some((given) => given.includes("'"))) return;
       assert.deepEqual(parse(showCommand(argv))[0]?.argv, argv);
     }),

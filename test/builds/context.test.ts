@@ -6,10 +6,10 @@ import { list } from "tar";
 import { checkNames, packOwnContext } from "../../src/builds/image/context.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
-/** As somebody in Paris called it in 1998, and as git keeps it. */
+/** A Latin-1 name from 1998, as git stores it. */
 const latin1 = (directory: string) => Buffer.concat([Buffer.from(`${directory}/caf`), Buffer.from([0xe9])]);
 
-test("a file whose name is no UTF-8 is named before an engine is asked for anything, unless it is left out", async () => {
+test("reports an included file whose name is not UTF-8 before it calls an engine", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, { Dockerfile: "FROM scratch", "docs/\uFFFD": "a name as good as any" });
   await checkNames(place.dir);
@@ -23,7 +23,7 @@ test("a file whose name is no UTF-8 is named before an engine is asked for anyth
   assert.deepEqual(await namesIn(place.dir), [".dockerignore", "Dockerfile", "docs/", "docs/\uFFFD"]);
 });
 
-test("rules of what stays out are those of the source, not of a file somewhere else that it links to", async () => {
+test("ignores a .dockerignore that links out of the source", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, { rules: "*.txt", "source/Dockerfile": "FROM scratch", "source/a.txt": "" });
   await symlink("../rules", path.join(place.dir, "source/.dockerignore"));

@@ -5,7 +5,7 @@ import { execa } from "execa";
 import type { BuildLine, BuildRequest, BuildSource, RunningBuild } from "../../src/builds/build.ts";
 import { startBuild, workDirOf } from "../../src/builds/worker/start-build.ts";
 
-/** A directory of its own for one test, removed at the end of its scope. */
+/** Creates a directory for one test, removed at the end of its scope. */
 export async function scratch(): Promise<{ dir: string } & AsyncDisposable> {
   const dir = await mkdtemp(path.join(tmpdir(), "pierhead-test-"));
   return { dir, [Symbol.asyncDispose]: () => rm(dir, { recursive: true, force: true, maxRetries: 5 }) };
@@ -20,7 +20,7 @@ export async function writeFiles(dir: string, files: Files): Promise<void> {
   }
 }
 
-/** A real git repository. `commit` writes files and gives back the id of the commit. */
+/** A real git repository. `commit` writes files and returns the id of the commit. */
 export async function gitRepository(dir: string) {
   await mkdir(dir, { recursive: true });
   const identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];
@@ -38,7 +38,7 @@ export async function gitRepository(dir: string) {
   };
 }
 
-/** What `gitRepository` has committed, as a source. */
+/** Returns a commit of `gitRepository` as a source. */
 export function gitSource(repository: { dir: string }, commitSha: string): BuildSource {
   return {
     kind: "git",
@@ -50,7 +50,7 @@ export function gitSource(repository: { dir: string }, commitSha: string): Build
   };
 }
 
-/** A template source straight from files: the quickest way to a source. */
+/** Returns a template source made of files, the fastest kind of source. */
 export async function filesSource(dir: string, files: Files): Promise<BuildSource> {
   await writeFiles(dir, files);
   return { kind: "template", directory: dir, digest: JSON.stringify(files) };
@@ -83,7 +83,7 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
   return { build, buildId, lines, log: () => lines.map((line) => line.message).join("\n") };
 }
 
-/** Ids of processes whose command line holds `mark` and that are not zombies. */
+/** Returns the ids of the processes, without zombies, whose command line contains `mark`. */
 export async function processesWith(mark: string): Promise<number[]> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const found = await Promise.all(

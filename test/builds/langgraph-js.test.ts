@@ -13,10 +13,10 @@ import { begin, gitRepository, gitSource, scratch } from "./fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../..");
 
-/** Kept between runs: packages and the agent server are asked of the registry once. */
+/** Cache that test runs share, so that packages and the agent server are downloaded once. */
 const cacheDir = path.join(root, "node_modules/.cache/pierhead");
 
-test("the example agent, built from its git history, answers in the real agent server; a change of its code installs nothing", async (t) => {
+test("builds the example agent from git, runs it in the real server and reuses its packages after a change of code", async (t) => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const filter = (file: string) => !templateIgnored.has(path.basename(file));
@@ -67,7 +67,7 @@ test("the chat template streams the tokens of an OpenAI-compatible endpoint", as
 
 type DirectoryArtifact = Extract<Extract<BuildResult, { ok: true }>["artifact"], { kind: "directory" }>;
 
-/** Without a registry there is nothing to test; every other failure is one. */
+/** Skips the test without a registry. Every other failure counts. */
 function directoryOf(t: TestContext, result: BuildResult, log: string): DirectoryArtifact | null {
   if (!result.ok && /ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH/.test(log)) {
     t.skip("SKIPPED langgraph-js build: the npm registry cannot be reached");
@@ -111,7 +111,7 @@ const input = (content: string) => ({ assistant_id: "agent", input: { messages: 
 const post = (url: string, body: object) =>
   fetch(url, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
-/** Asks within one new thread and gives back the agent's last message. */
+/** Sends a message in one new thread and returns the agent's last message. */
 async function thread(url: string): Promise<(content: string) => Promise<string>> {
   const { thread_id: threadId } = (await (await post(`${url}/threads`, {})).json()) as { thread_id: string };
   return async (content) => {
@@ -126,7 +126,7 @@ interface ModelRequest {
   body: { messages: { role: string; content: string }[] };
 }
 
-/** Speaks the streaming chat API, one event cut in the middle. */
+/** Serves the streaming chat API, with one event split in the middle. */
 async function modelEndpoint(tokens: string[]) {
   const requests: ModelRequest[] = [];
   const server = createServer(async (request, response) => {

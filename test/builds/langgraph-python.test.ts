@@ -7,13 +7,13 @@ import type { BuildResult } from "../../src/builds/build.ts";
 import { templateIgnored, templatesDirectory } from "../../src/builds/sources/templates.ts";
 import { begin, filesSource, gitRepository, gitSource, scratch, writeFiles } from "./fixtures.ts";
 
-/** Kept between runs: the packages are asked of the index once. */
+/** Cache that test runs share, so that packages are downloaded from the index once. */
 const cacheDir = path.resolve("node_modules/.cache/pierhead");
 
-/** A cold install on a loaded machine; it measures nothing. */
+/** Long enough for a cold install on a loaded machine. */
 const timeoutMs = 500_000;
 
-test("a Python agent is built with an environment of its own; a change of its code installs nothing", async (t) => {
+test("builds a Python agent with its own environment and reuses the environment after a change of code", async (t) => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const filter = (file: string) => !templateIgnored.has(path.basename(file));
@@ -34,7 +34,7 @@ test("a Python agent is built with an environment of its own; a change of its co
   assert.match(second.log(), /reusing the environment of an earlier build/);
   assert.doesNotMatch(second.log(), /Successfully installed/);
 
-  // Each artifact imports its own code, in the one environment that holds neither.
+  // Each artifact imports its own code in the shared environment, which contains neither.
   const python = path.join(start.environment_dir, "bin/python");
   for (const [of, kind] of [
     [artifact, "question"],
@@ -55,7 +55,7 @@ test("a Python agent is built with an environment of its own; a change of its co
   assert.ok((await stat(path.join(start.environment_dir, "bin/pip"))).isFile());
 });
 
-test("dependencies that contradict each other fail the build with what pip or uv said, when nothing is left to give way", async (t) => {
+test("conflicting dependencies fail the build with the message of pip or uv", async (t) => {
   await using place = await scratch();
   const config = { graphs: { agent: "./agent.py:graph" }, dependencies: ["idna==3.10", "idna==3.11"] };
   for (const installer of ["pip", "uv"] as const) {
@@ -71,7 +71,7 @@ test("dependencies that contradict each other fail the build with what pip or uv
   }
 });
 
-test("uv builds what pip builds, from its own lock file, too", async (t) => {
+test("builds with uv what pip builds, and from a uv lock file", async (t) => {
   await using place = await scratch();
   await using uv = await withUv().catch(() => null);
   if (uv === null) return t.skip(skipped);
@@ -94,7 +94,7 @@ test("uv builds what pip builds, from its own lock file, too", async (t) => {
   assert.equal(stdout, path.join(artifact.path, "src/hello_agent/agent.py"));
 });
 
-/** Puts uv, as its package has it, in front of the PATH of this process and so of its builds. */
+/** Adds the uv of its npm package to the front of this process's PATH, which its builds inherit. */
 async function withUv(): Promise<AsyncDisposable> {
   const directory = path.join(cacheDir, "test-uv-0.13.8");
   if ((await stat(path.join(directory, "bin/uv")).catch(() => null)) === null) {
@@ -109,7 +109,7 @@ async function withUv(): Promise<AsyncDisposable> {
   };
 }
 
-test("a graph that is not in the source is named before anything runs", async (t) => {
+test("names a graph that is missing from the source before anything runs", async (t) => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const filter = (file: string) => !templateIgnored.has(path.basename(file));
@@ -132,7 +132,7 @@ const isUnreachable = (log: string) =>
     log,
   );
 
-/** Without Python or an index there is nothing to test; every other failure is one. */
+/** Skips the test without Python or a package index. Every other failure counts. */
 function directoryOf(t: TestContext, result: BuildResult, log: string): DirectoryArtifact | null {
   if (!result.ok && isUnreachable(log)) {
     t.skip(skipped);

@@ -7,7 +7,7 @@ import { begin, filesSource, scratch, writeFiles } from "./fixtures.ts";
 
 const isLinux = process.platform === "linux" || "needs sync(1) of Linux";
 
-/** A `sync` that comes first on PATH: writes down its arguments and what stands at `watched`, then does as told. */
+/** A `sync` that comes first on PATH: records its arguments and the content of `watched`, then exits as configured. */
 async function syncThatNotes(directory: string, watched: string, then: string): Promise<string> {
   const notes = path.join(directory, "notes");
   await writeFiles(directory, {
@@ -17,7 +17,9 @@ async function syncThatNotes(directory: string, watched: string, then: string): 
   return notes;
 }
 
-test("an artifact reaches the disk before it stands in its place", { skip: isLinux !== true && isLinux }, async () => {
+test("flushes an artifact to disk before it appears at its final path", {
+  skip: isLinux !== true && isLinux,
+}, async () => {
   await using place = await scratch();
   const artifactsDir = path.join(place.dir, "artifacts");
   const notes = await syncThatNotes(place.dir, artifactsDir, 'exec /usr/bin/env -S PATH=/usr/bin:/bin sync "$@"');
@@ -36,7 +38,7 @@ test("an artifact reaches the disk before it stands in its place", { skip: isLin
   assert.match(await readFile(notes, "utf8"), /^-f \S+\/source 0\n$/);
 });
 
-test("where sync(1) cannot, each file is flushed, and the directory is moved all the same", async () => {
+test("flushes each file when sync(1) fails, and still moves the directory", async () => {
   await using place = await scratch();
   const notes = await syncThatNotes(place.dir, place.dir, "exit 1");
   const [from, to] = [path.join(place.dir, "from"), path.join(place.dir, "to")];

@@ -9,7 +9,7 @@ import { planInstall } from "../../src/builds/image/commands.ts";
 import { begin, type Files, filesSource, scratch, writeFiles } from "./fixtures.ts";
 import { gzippedTar } from "./tar-fixture.ts";
 
-/** A host of the package `part` in every version. @returns its address. */
+/** Serves the package `part` in every version. @returns the server's address. */
 async function packageHost(context: TestContext): Promise<string> {
   const server = createServer(({ url = "" }, response) => {
     const version = path.basename(url, ".tgz");
@@ -36,14 +36,14 @@ const lockOf = (origin: string, version: string) =>
     },
   });
 
-/** npm takes npm-shrinkwrap.json before package-lock.json. */
+/** npm prefers npm-shrinkwrap.json to package-lock.json. */
 const filesOf = (origin: string, version: string): Files => ({
   "package.json": JSON.stringify(manifest),
   "npm-shrinkwrap.json": lockOf(origin, version),
   "package-lock.json": lockOf(origin, "1.0.0"),
 });
 
-test("what npm ci made is copied for an equal npm-shrinkwrap.json only", async (context) => {
+test("copies the result of npm ci only for an equal npm-shrinkwrap.json", async (context) => {
   const origin = await packageHost(context);
   await using place = await scratch();
   const build = async (key: string, version: string) => {
@@ -62,7 +62,7 @@ test("what npm ci made is copied for an equal npm-shrinkwrap.json only", async (
   assert.match(third.log, /copied node_modules from an earlier build/);
 });
 
-test("what a build that was ended had begun to keep goes with the next, unless another one is at it", async (context) => {
+test("removes old unfinished copies of killed builds, but not recent ones", async (context) => {
   const origin = await packageHost(context);
   await using place = await scratch();
   const keptDir = path.join(place.dir, "cache/dependencies");
@@ -79,10 +79,10 @@ test("what a build that was ended had begun to keep goes with the next, unless a
     found.filter((name) => name.includes(".")),
     [current],
   );
-  assert.equal(found.length, 2, "and what this one kept");
+  assert.equal(found.length, 2, "and the copy that this build saved");
 });
 
-test("npm-shrinkwrap.json is among the files that an image is installed from", async () => {
+test("copies npm-shrinkwrap.json into an image before npm installs", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, filesOf("http://127.0.0.1", "2.0.0"));
   const project = { kind: "langgraph-js", directory: "." } as unknown as Parameters<typeof planInstall>[2];

@@ -16,7 +16,7 @@ async function read(files: Files, configPath: string | null = null) {
 
 const langgraph = (changes: object = {}) => JSON.stringify({ graphs: { agent: "./src/agent.ts:graph" }, ...changes });
 
-test("a langgraph.json with JavaScript or TypeScript graphs is a LangGraph.js project", async () => {
+test("detects a LangGraph.js project by its JavaScript or TypeScript graphs", async () => {
   const project = await read(
     {
       "apps/a/my config.json": langgraph({
@@ -39,7 +39,7 @@ test("a langgraph.json with JavaScript or TypeScript graphs is a LangGraph.js pr
   assert.equal(project.warnings.length, 3);
 });
 
-test("a pierhead.json says how any server is built and started, and wins over a langgraph.json beside it", async () => {
+test("reads a pierhead.json and prefers it to a langgraph.json in the same directory", async () => {
   const project = await read({
     "langgraph.json": langgraph(),
     "pierhead.json": JSON.stringify({
@@ -73,7 +73,7 @@ test("a pierhead.json says how any server is built and started, and wins over a 
   ]);
 });
 
-test("a missing configuration names the files that are there", async () => {
+test("lists existing configuration files when the requested one is missing", async () => {
   const files = { "examples/a/langgraph.json": "{}", "b/pierhead.json": "{}", "node_modules/x/langgraph.json": "{}" };
   await assert.rejects(read(files), {
     reason: "ConfigMissing",
@@ -89,14 +89,14 @@ test("a missing configuration names the files that are there", async () => {
   }
 });
 
-test("a configuration that links out of the source is not read", async () => {
+test("does not read a configuration that links out of the source", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, { "secret.json": langgraph(), "source/a.txt": "" });
   await symlink("../secret.json", path.join(place.dir, "source/langgraph.json"));
   await assert.rejects(readProject(path.join(place.dir, "source"), "langgraph.json", 24), { reason: "ConfigMissing" });
 });
 
-test("broken JSON is refused with line and column", async () => {
+test("rejects broken JSON with line and column", async () => {
   const broken: [string, RegExp][] = [
     [
       '{\n  "graphs": {\n    "a": "./a.ts:g",\n  }\n}',
@@ -114,7 +114,7 @@ test("broken JSON is refused with line and column", async () => {
     await assert.rejects(read({ "langgraph.json": text }), { reason: "ConfigInvalid", message });
 });
 
-test("a value of the wrong form is refused with its place", async () => {
+test("rejects an invalid value in langgraph.json with its position", async () => {
   const wrong: [object | string | number, RegExp][] = [
     [[], /langgraph\.json: it must be an object, not a list/],
     [7, /it must be an object/],
@@ -135,7 +135,7 @@ test("a value of the wrong form is refused with its place", async () => {
   }
 });
 
-test("a pierhead.json of the wrong form is refused with its place", async () => {
+test("rejects an invalid value in pierhead.json with its position", async () => {
   const wrong: [object, RegExp][] = [
     [{}, /start is missing/],
     [{ start: "node server.js" }, /start must be a list .* no shell/],
@@ -158,7 +158,7 @@ test("a pierhead.json of the wrong form is refused with its place", async () => 
 const python = (changes: object = {}) =>
   JSON.stringify({ graphs: { agent: "./src/agent.py:graph" }, dependencies: ["."], ...changes });
 
-test("a langgraph.json with Python graphs is a Python project, with what its environment is made of", async () => {
+test("detects a Python project and the contents of its environment", async () => {
   const text = python({
     graphs: { one: "./agent.py:graph", two: { path: "my_agents.two:make_graph" } },
     auth: { path: "./auth.py:auth" },
@@ -192,7 +192,7 @@ test("a langgraph.json with Python graphs is a Python project, with what its env
   assert.deepEqual([settings.uvProject, settings.version], [{ directory: ".", package: "a" }, null]);
 });
 
-test("a Python project of the wrong form is refused with its place", async () => {
+test("rejects an invalid Python setting with its position", async () => {
   const wrong: [object, RegExp][] = [
     [{ dependencies: null }, /dependencies is missing: it must list what the graphs need, such as \["\."\]/],
     [{ dependencies: [] }, /dependencies must list what the graphs need/],
@@ -214,7 +214,7 @@ test("a Python project of the wrong form is refused with its place", async () =>
   }
 });
 
-test("a project with graphs in both languages is refused with what to do instead", async () => {
+test("rejects a project with graphs in both languages and suggests alternatives", async () => {
   const graphs = { one: "./one.ts:graph", two: "./two.py:graph" };
   await assert.rejects(read({ "langgraph.json": python({ graphs }) }), {
     reason: "Unsupported",
@@ -222,7 +222,7 @@ test("a project with graphs in both languages is refused with what to do instead
   });
 });
 
-test("the package manager is the one of the lock file, then of package.json, then npm; one that is missing comes from npm", async () => {
+test("selects the package manager by lock file, package.json or npm, and runs a missing one through npm", async () => {
   await using place = await scratch();
   const bin = path.join(place.dir, "bin");
   await writeFiles(bin, { yarn: "#!/bin/sh\n" });

@@ -8,7 +8,7 @@ import { noteUser, virtualEnvironment } from "../../src/builds/python/virtual-en
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
-/** A uv that makes empty environments, writes down what it is asked to install, and fails as told. */
+/** A uv that makes empty environments, records what it is asked to install, and fails as configured. */
 const fakeUv = `#!/bin/sh
 if [ "$1" = venv ]; then
   for target; do :; done
@@ -65,7 +65,7 @@ async function openHost(files: Files = {}) {
 
 const config = (dependencies: string[]) => JSON.stringify({ graphs: { a: "./a.py:graph" }, dependencies });
 
-test("builds with equal requirements share one environment; it is made whole or not at all", async () => {
+test("shares one complete environment between builds with equal requirements", async () => {
   await using host = await openHost({ "requirements.txt": "requests\n" });
   await host.fail("error: the disk is full");
   await assert.rejects(host.build(), {
@@ -82,14 +82,14 @@ test("builds with equal requirements share one environment; it is made whole or 
   assert.equal((await host.installs()).length, 3);
 });
 
-test("two builds at once install once", async () => {
+test("installs once for two simultaneous builds", async () => {
   await using host = await openHost();
   const [one, two] = await Promise.all([host.build(), host.build()]);
   assert.equal(one, two);
   assert.equal((await host.installs()).length, 1);
 });
 
-test("what the server is tested with is held on to unless the project pins something else", async () => {
+test("pins the tested versions of the server unless the project pins others", async () => {
   await using host = await openHost();
   await host.build();
   const [all = ""] = await host.installs();
@@ -103,7 +103,7 @@ test("what the server is tested with is held on to unless the project pins somet
   assert.match(host.lines.join("\n"), /other versions than those the agent server is tested with/);
 });
 
-test("a project that pins the agent server gets that one; another conflict is the project's own", async () => {
+test("uses the agent server that a project pins, and reports other conflicts", async () => {
   await using host = await openHost();
   const conflict = "  x No solution found when resolving dependencies";
   await host.fail(conflict, conflict);
@@ -113,7 +113,7 @@ test("a project that pins the agent server gets that one; another conflict is th
   await assert.rejects(host.build({ "langgraph.json": config(["a==1", "a==2"]) }), { message: /No solution found/ });
 });
 
-test("an environment stays as long as an artifact uses it, and a day more", async () => {
+test("keeps an environment while an artifact uses it, and unused ones for a day", async () => {
   await using host = await openHost();
   const [used, unused, fresh] = [
     await host.build({ "requirements.txt": "a" }),
@@ -132,7 +132,7 @@ test("an environment stays as long as an artifact uses it, and a day more", asyn
   assert.deepEqual(left.sort(), [used, fresh, last, path.join(host.root, "other")].sort());
 });
 
-test("a project that needs uv says so when it is not there", async () => {
+test("reports a missing uv to a project that requires it", async () => {
   await using host = await openHost();
   await rm(path.join(host.dir, "bin/uv"));
   const locked = { graphs: { a: "./a.py:graph" }, source: { kind: "uv" } };

@@ -10,7 +10,7 @@ import { scratch, writeFiles } from "./fixtures.ts";
 
 const config = { graphs: { agent: "./agent.py:graph" }, source: { kind: "uv", root: "." } };
 
-test("uv, which runs beside this server, is given no project with links out of the source", async (context) => {
+test("does not run uv on a project with links out of the source", async (context) => {
   for (const link of ["uv.lock", "pyproject.toml", "uv.toml", "member/pyproject.toml"]) {
     await using place = await scratch();
     const source = path.join(place.dir, "source");

@@ -18,7 +18,7 @@ function contextOf(dir: string, searchPath = ""): BuildContext {
   return { sourceDir, cacheDir: dir, env: { PATH: searchPath }, log, signal: new AbortController().signal };
 }
 
-/** Programs that answer as Pythons of these versions do; null: a version manager's name for one that is not installed. */
+/** Creates programs that behave like Python of these versions; null: a version manager's name for a version that is not installed. */
 async function pythons(dir: string, versions: Record<string, string | null>, hasVenv = true): Promise<string> {
   const bin = path.join(dir, "bin");
   await rm(bin, { recursive: true, force: true });
@@ -32,7 +32,7 @@ async function pythons(dir: string, versions: Record<string, string | null>, has
   return bin;
 }
 
-test("the Python of an agent is the version it asks for, otherwise python3, otherwise any that is new enough", async () => {
+test("selects the requested Python, otherwise python3, otherwise any that is new enough", async () => {
   await using place = await scratch();
   const find = async (versions: Record<string, string | null>, wanted: string | null, hasVenv = true) => {
     const bin = await pythons(place.dir, versions, hasVenv);
@@ -44,7 +44,7 @@ test("the Python of an agent is the version it asks for, otherwise python3, othe
   assert.equal(await find({ python3: "3.14.0" }, "3.14"), "3.14.0");
 });
 
-test("without the Python it needs a build fails naming what is there and what to install", async () => {
+test("reports the Python versions found and what to install when the required one is missing", async () => {
   await using place = await scratch();
   const refusal = async (versions: Record<string, string | null>, wanted: string | null, hasVenv = true) => {
     const bin = await pythons(place.dir, versions, hasVenv);
@@ -67,7 +67,7 @@ test("without the Python it needs a build fails naming what is there and what to
   );
 });
 
-test("uv brings a Python that is not there", async () => {
+test("lets uv download a missing Python", async () => {
   await using place = await scratch();
   assert.equal((await findPython(contextOf(place.dir), "3.13", "/bin/uv")).python, "3.13");
   assert.equal((await findPython(contextOf(place.dir), null, "/bin/uv")).python, ">=3.11");
@@ -82,7 +82,7 @@ async function requirements(files: Files) {
   return await collectRequirements(context, (await readProject(context.sourceDir, null, 24)) as PythonProject);
 }
 
-test("packages are installed in place, other directories by their requirements, and the rest by name", async () => {
+test("installs packages as editable, other directories by their requirements, and the rest by name", async () => {
   const found = await requirements({
     "langgraph.json": langgraph([".", "./tools", "./plain", "httpx>=0.28"]),
     "pyproject.toml": "",
@@ -96,7 +96,7 @@ test("packages are installed in place, other directories by their requirements, 
   });
 });
 
-test("a change of code asks for the same environment; a dependency, or a package in a new place, for another", async () => {
+test("requires a new environment for changed dependencies or moved packages, but not for changed code", async () => {
   const base = {
     "langgraph.json": langgraph(["."]),
     "pyproject.toml": '[project]\nname = "a"\ndependencies = ["requests"]\n',
@@ -116,7 +116,7 @@ test("a change of code asks for the same environment; a dependency, or a package
   }
 });
 
-test("an environment is shared only when nothing but the described decides what is in it", async () => {
+test("shares an environment only when its described inputs decide its contents", async () => {
   const isShareable = async (files: Files) => (await requirements(files)).isShareable;
   const config = { "langgraph.json": langgraph(["."]) };
   assert.equal(await isShareable({ ...config, "requirements.txt": "requests>=2\nhttpx[http2]\n# a comment\n" }), true);
@@ -137,7 +137,7 @@ test("an environment is shared only when nothing but the described decides what 
   }
 });
 
-test("packages that were installed in place leave the environment, and come back with the paths of each artifact", async () => {
+test("moves editable packages out of the environment and into each artifact with its paths", async () => {
   await using place = await scratch();
   const { sourceDir } = contextOf(place.dir);
   await mkdir(sourceDir);

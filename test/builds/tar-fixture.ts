@@ -2,17 +2,17 @@ import { createHash } from "node:crypto";
 import { writeFile } from "node:fs/promises";
 import { gzipSync } from "node:zlib";
 
-/** One entry as bytes, with nothing checked: what a hostile client would write. */
+/** Returns one unchecked entry as bytes, like those of a hostile client. */
 export interface RawEntry {
   name: string;
   /** "0" file, "1" hard link, "2" symbolic link, "3" and "4" devices, "5" directory, "6" pipe, "x" and "g" headers. */
   type?: string;
   content?: string | Buffer;
-  /** Said in the header; the length of the content unless a lie is wanted. */
+  /** Size in the header; defaults to the length of the content. */
   size?: number;
   linkName?: string;
   mode?: number;
-  /** Spoils the checksum. */
+  /** Corrupts the checksum. */
   isBroken?: boolean;
 }
 
@@ -41,7 +41,7 @@ function entryBytes(entry: RawEntry): Buffer {
   return Buffer.concat([header, content, Buffer.alloc((block - (content.length % block)) % block)]);
 }
 
-/** A PAX header for the entry after it. */
+/** Returns a PAX header for the next entry. */
 export function pax(values: Record<string, string>, type = "x"): RawEntry {
   const records = Object.entries(values).map(([key, value]) => {
     const rest = ` ${key}=${value}\n`;
@@ -53,7 +53,7 @@ export function pax(values: Record<string, string>, type = "x"): RawEntry {
   return { name: "PaxHeader", type, content: records.join("") };
 }
 
-/** Writes bytes and gives back what a tarball source needs. */
+/** Writes bytes to a file and returns it as a tarball source. */
 export async function writeArchive(file: string, bytes: Buffer): Promise<{ path: string; sha256: string }> {
   await writeFile(file, bytes);
   return { path: file, sha256: createHash("sha256").update(bytes).digest("hex") };

@@ -8,7 +8,7 @@ import { begin, scratch, writeFiles } from "./fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../..");
 
-test("every template of the catalogue is a project that can be built", async () => {
+test("every template is a project that can be built", async () => {
   const templates = await listTemplates();
   assert.deepEqual(
     templates.map(({ id }) => id),
@@ -21,14 +21,14 @@ test("every template of the catalogue is a project that can be built", async () 
   }
 });
 
-test("a template is found by its id only, and an id is never a path", async () => {
+test("finds a template only by its id, never by a path", async () => {
   assert.equal((await findTemplate(templatesDirectory, "node-server"))?.id, "node-server");
   for (const id of ["none", "", ".", "..", "../templates/node-server", "node-server/", "/etc", "Node-Server", "a\0b"]) {
     assert.equal(await findTemplate(templatesDirectory, id), undefined);
   }
 });
 
-test("the digest of a template changes with its content and not with what trying it out leaves behind", async () => {
+test("changes the digest of a template with its content, but not with files from local runs", async () => {
   await using place = await scratch();
   await cp(path.join(templatesDirectory, "node-server"), path.join(place.dir, "node-server"), { recursive: true });
   const digest = async () => (await findTemplate(place.dir, "node-server"))?.digest;
@@ -40,7 +40,7 @@ test("the digest of a template changes with its content and not with what trying
   assert.notEqual(await digest(), before);
 });
 
-test("links of a template are what they lead to, wherever an operator keeps that", async () => {
+test("copies the targets of a template's links", async () => {
   await using place = await scratch();
   const template = { id: "linked", name: "Linked", description: "-", config_path: "pierhead.json" };
   await writeFiles(place.dir, {
@@ -60,7 +60,7 @@ test("links of a template are what they lead to, wherever an operator keeps that
   assert.notEqual((await findTemplate(path.join(place.dir, "templates"), "linked"))?.digest, found.digest);
 });
 
-test("no lock file says where packages are downloaded from", async () => {
+test("no lock file contains download URLs", async () => {
   const locks = [
     "templates/langgraph-js-chat",
     "templates/langgraph-js-hello",

@@ -10,18 +10,18 @@ import {
 } from "@langchain/langgraph";
 import { askForToken, waitForToken } from "./tokens.ts";
 
-/** Which account it looks at; the defaults are those of GitHub. */
+/** The account that the agent reads. The defaults are for GitHub. */
 const provider = process.env.ACCOUNT_PROVIDER ?? "github";
 const scopes = (process.env.ACCOUNT_SCOPES ?? "read:user").split(" ");
 const api = process.env.ACCOUNT_API ?? "https://api.github.com/user";
 
-/** The conversation, and nothing else: a token in here would be kept with the thread. */
+/** Only the conversation: a token in the state would be stored with the thread. */
 const State = new StateSchema({ messages: MessagesValue });
 
 /**
- * Looks at the user's account with the user's own token. Without one the run is interrupted with the address where the
- * user consents; resumed, it waits for that. A node begins anew when it is resumed, so it asks again first, and by then
- * the token may be there.
+ * Reads the user's account with the user's own token. Without a token, it interrupts the run with the address where the
+ * user consents. When the run is resumed, it waits for the consent. A resumed node starts from the beginning, so it first
+ * requests the token again, which may exist by then.
  */
 async function lookAtAccount(_state: typeof State.State, config: LangGraphRunnableConfig) {
   const user = config.configurable?.["user_id"];

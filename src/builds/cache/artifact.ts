@@ -7,7 +7,10 @@ import type { BuildSource, BuildTarget } from "../build.ts";
 import { toolchainVersion } from "../node/toolchain.ts";
 import { pythonServerVersion } from "../python/server.ts";
 
-/** Version of the builder. It increases when the builder makes something else of the same source, so that old artifacts are not reused. */
+/**
+ * Version of the builder. It increases when the builder makes something else of the same source, so that old artifacts are
+ * not reused.
+ */
 export const builderVersion = `2/${toolchainVersion}/${pythonServerVersion}`;
 
 /** File in the artifact directory: the `Artifact` as JSON. It is written last, so a directory without it is not an artifact. */

@@ -26,7 +26,10 @@ export function parseJsonText(text: string): unknown {
   }
 }
 
-/** Returns the position of the error. V8 omits it for some unexpected tokens: then it is the end of the shortest failing prefix. */
+/**
+ * Returns the position of the error. V8 omits it for some unexpected tokens: then it is the end of the shortest failing
+ * prefix.
+ */
 function positionOf(text: string, said: string): number {
   const given = /at position (\d+)/.exec(said)?.[1];
   if (given !== undefined) return Number(given);
@@ -49,7 +52,10 @@ function failsWithToken(text: string): boolean {
   }
 }
 
-/** Returns a hint for a byte order mark, which editors insert, and for comments and trailing commas, which JSON does not allow. */
+/**
+ * Returns a hint for a byte order mark, which editors insert, and for comments and trailing commas, which JSON does not
+ * allow.
+ */
 function hintAt(text: string, position: number): string | null {
   if (text.startsWith("\uFEFF") && position === 0) return "the byte order mark at its beginning must go";
   if (/^\/[/*]/.test(text.slice(position))) return "comments are not allowed in JSON";

@@ -72,7 +72,10 @@ function baseInstructions(target: ImageTarget, kind: BaseKind, hasCertificates: 
   ];
 }
 
-/** Start command without a langgraph.json. Derived images may run as any user, so every user may write to the state directory. */
+/**
+ * Start command without a langgraph.json. Derived images may run as any user, so every user may write to the state
+ * directory.
+ */
 const startOfDerived = ["node", `${ownDir}/${startProgram}${programExtension}`, "", stateMount, toolchainDir];
 
 const serverInstructions: Instruction[] = [

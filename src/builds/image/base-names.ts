@@ -77,7 +77,10 @@ function readingsOf(dockerfile: string): string[][] {
   });
 }
 
-/** Returns the possible escape marks. `escape` is a directive only at the top; after another directive only newer engines accept it. */
+/**
+ * Returns the possible escape marks. `escape` is a directive only at the top; after another directive only newer engines
+ * accept it.
+ */
 function marksOf(lines: string[]): string[] {
   const end = lines.findIndex((line) => !/^\s*(#|$)/.test(line));
   const above = lines.slice(0, end === -1 ? undefined : end);

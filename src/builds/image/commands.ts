@@ -48,7 +48,10 @@ export function planBuild(request: BuildRequest, project: Project): ImageCommand
   return project.kind === "command" ? project.build.map((argv) => ({ argv, cwd, env: {}, reason })) : [];
 }
 
-/** Returns null when more than these files decides what npm installs, or when a Dockerfile would interpret the path differently. */
+/**
+ * Returns null when more than these files decides what npm installs, or when a Dockerfile would interpret the path
+ * differently.
+ */
 async function manifestsOf(sourceDir: string, directory: string): Promise<string[] | null> {
   if (/[*?[\]\\$]/.test(directory)) return null;
   const manifests = await readManifests(path.join(sourceDir, directory));

@@ -79,10 +79,16 @@ async function build(
   await rm(directory, { recursive: true, force: true });
 }
 
-/** Clears the label. Derived images inherit labels: those that users build on a base are not ours, and bases are known by name. */
+/**
+ * Clears the label. Derived images inherit labels: those that users build on a base are not ours, and bases are known by
+ * name.
+ */
 const unmarked = plain(`LABEL "${labels.installation}"=""`);
 
-/** Updates the time of the last tag. When images exceed their disk limit, the bases that were not used for longest are removed first. */
+/**
+ * Updates the time of the last tag. When images exceed their disk limit, the bases that were not used for longest are
+ * removed first.
+ */
 async function noteUse(engine: Engine, name: string): Promise<void> {
   const [repo, tag] = name.split(":");
   await engine.callUnless([404], "POST", `/images/${name}/tag`, { query: { repo, tag } });

@@ -72,7 +72,11 @@ export async function pythonInstructions(
   ];
 }
 
-/** Rejects links that leave the source. uv quotes files that it cannot parse, and the author of the link can read the build log. @throws BuildFailure `ConfigInvalid` */
+/**
+ * Rejects links that leave the source. uv quotes files that it cannot parse, and the author of the link can read the build
+ * log.
+ * @throws BuildFailure `ConfigInvalid`
+ */
 async function refuseLinksOut(sourceDir: string): Promise<void> {
   for (const entry of await readdir(sourceDir, { recursive: true, withFileTypes: true })) {
     const file = path.relative(sourceDir, path.join(entry.parentPath, entry.name));
@@ -121,7 +125,10 @@ async function writeLaunch({ configPath }: PythonProject, { sourceDir }: BuildCo
 const writeExtra = (sourceDir: string, name: string, text: string) =>
   writeFile(path.join(path.dirname(sourceDir), contextExtra, name), text);
 
-/** Creates the base: Python with the agent server, the operator's certificates, and a state directory that the agent's user may write to. */
+/**
+ * Creates the base: Python with the agent server, the operator's certificates, and a state directory that the agent's user
+ * may write to.
+ */
 async function pythonBase(
   engine: Engine,
   target: ImageTarget,

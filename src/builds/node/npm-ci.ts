@@ -80,7 +80,10 @@ function dependsOnLockOnly(manifest: string, lock: string): boolean {
   }
 }
 
-/** Copies with cp(1), which is five times as fast as node:fs for many small files and shares blocks where the file system can. */
+/**
+ * Copies with cp(1), which is five times as fast as node:fs for many small files and shares blocks where the file system
+ * can.
+ */
 async function copy({ env, signal }: BuildContext, from: string, to: string): Promise<boolean> {
   const unfinished = `${to}.unfinished-${process.pid}`;
   const isCopied = await promisify(execFile)("cp", ["-RP", "--", from, unfinished], { env }).then(

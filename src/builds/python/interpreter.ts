@@ -12,7 +12,10 @@ export interface Interpreter {
   version: string;
 }
 
-/** Minor versions in the order in which they are tried. The newest is last, because wheels for a new Python take a while to appear. */
+/**
+ * Minor versions in the order in which they are tried. The newest is last, because wheels for a new Python take a while to
+ * appear.
+ */
 const minorsTried = [13, 12, 11, 14];
 
 /** Starting Python takes 20 ms, or up to a second through a version manager. */

@@ -13,7 +13,10 @@ export interface Requirements {
   cwd: string;
   /** All values that decide what is installed: equal values mean equal environments. */
   identity: unknown[];
-  /** False when the result also depends on something unknown, such as a setup.py: then only builds of the same source share it. */
+  /**
+   * False when the result also depends on something unknown, such as a setup.py: then only builds of the same source share
+   * it.
+   */
   isShareable: boolean;
   /**
    * The published packages, which can be installed before the source is copied. `--dependencies-of FILE` stands for the

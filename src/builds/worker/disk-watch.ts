@@ -1,6 +1,9 @@
 import { directorySize } from "../cache/artifact.ts";
 
-/** Measuring takes about 1 ms per hundred files, so the pause grows with the tree: measuring uses at most a tenth of the time. */
+/**
+ * Measuring takes about 1 ms per hundred files, so the pause grows with the tree: measuring uses at most a tenth of the
+ * time.
+ */
 const pauseMinMs = 1_000;
 const pauseFactor = 9;
 

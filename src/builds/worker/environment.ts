@@ -2,7 +2,9 @@ import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { buildMark } from "./processes.ts";
 
-/** Variables of Pierhead's own environment that a build's programs may see: proxies, certificates, registries and the locale. */
+/**
+ * Variables of Pierhead's own environment that a build's programs may see: proxies, certificates, registries and the locale.
+ */
 const passedOn = new Set(
   [
     "LANG LC_ALL LC_CTYPE TZ TERM USER LOGNAME",

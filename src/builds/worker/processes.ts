@@ -126,7 +126,10 @@ async function readProcess(pid: string, mark: Buffer): Promise<Listed | null> {
   }
 }
 
-/** Parses /proc/PID/stat. The command name in parentheses may contain spaces and parentheses, so fields are counted from its end. */
+/**
+ * Parses /proc/PID/stat. The command name in parentheses may contain spaces and parentheses, so fields are counted from its
+ * end.
+ */
 function parseStat(stat: string) {
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [parentPid, groupId, sessionId] = fields.slice(1, 4).map(Number) as [number, number, number];

@@ -3,7 +3,7 @@ import { END, type LangGraphRunnableConfig, MessagesValue, START, StateGraph, St
 import { OfflineModel } from "./offline-model.ts";
 import { OpenAiCompatibleModel } from "./openai-compatible-model.ts";
 
-/** The conversation is all that a thread remembers. */
+/** The state of a thread: only the conversation. */
 const State = new StateSchema({ messages: MessagesValue });
 
 const { OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL, SYSTEM_PROMPT } = process.env;
@@ -18,7 +18,7 @@ const model = OPENAI_API_KEY
 
 const system = new SystemMessage(SYSTEM_PROMPT ?? "You are a helpful assistant. Answer briefly and plainly.");
 
-/** Passing `config` on is what makes tokens appear in the `messages` stream while the model still speaks. */
+/** Calls the model. Passing `config` streams its tokens as `messages` events while it generates them. */
 async function chat(state: typeof State.State, config: LangGraphRunnableConfig) {
   return { messages: [await model.invoke([system, ...state.messages], config)] };
 }

@@ -3,7 +3,7 @@ import { SimpleChatModel } from "@langchain/core/language_models/chat_models";
 import { AIMessageChunk, type BaseMessage } from "@langchain/core/messages";
 import { ChatGenerationChunk } from "@langchain/core/outputs";
 
-/** Stands in for a model until there is a key. It streams word by word, so that clients can be built against it. */
+/** Replaces the model until a key is set. It streams word by word, so that clients can be developed against it. */
 export class OfflineModel extends SimpleChatModel {
   _llmType(): string {
     return "offline";
