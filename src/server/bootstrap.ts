@@ -4,7 +4,6 @@ import { mintApiKey } from "../auth/api-key.ts";
 import { modes } from "../domain/mode.ts";
 import { ensureBuiltinListener } from "../store/data-plane/listener-sessions.ts";
 import type { Db } from "../store/engine/database.ts";
-import { sql } from "../store/engine/sql.ts";
 import {
   type ApiKeyRow,
   createApiKey,
@@ -13,7 +12,12 @@ import {
   makeOperator,
   revokeListenerKeys,
 } from "../store/tenants/api-keys.ts";
-import { createOrganization, createWorkspace } from "../store/tenants/tenants.ts";
+import {
+  createOrganization,
+  createWorkspace,
+  findOldestWorkspace,
+  lockOrganizations,
+} from "../store/tenants/tenants.ts";
 import type { Config } from "./config.ts";
 import { writeDurably } from "./files.ts";
 
@@ -44,7 +48,7 @@ export interface Bootstrapped {
 export async function bootstrap(db: Db, config: Config): Promise<Bootstrapped> {
   const wantedKey = config.adminKey ?? (await readCredentials(config))?.api_key;
   return db.atomically(async () => {
-    await db.query(sql`lock table organizations in share row exclusive mode`);
+    await lockOrganizations(db);
     const { organizationId, workspaceId } = await ensureWorkspace(db, config);
     const listenerId = await ensureBuiltinListener(db, config.compute);
     const admin = await ensureAdminKey(db, config, { wantedKey, organizationId, workspaceId });
@@ -80,14 +84,11 @@ const credentialsPath = (config: Config) => path.join(config.dataDir, "credentia
 /** The oldest workspace. */
 async function ensureWorkspace(db: Db, config: Config): Promise<{ organizationId: string; workspaceId: string }> {
   return db.transaction(async (trx) => {
-    const { rows } = await trx.query<{ organizationId: string; workspaceId: string | null }>(sql`
-      select o.id as "organizationId", w.id as "workspaceId"
-        from organizations o left join workspaces w on w.organization_id = o.id
-       order by w.created_at nulls last, w.id, o.created_at, o.id limit 1`);
+    const found = await findOldestWorkspace(trx);
     const organizationId =
-      rows[0]?.organizationId ??
+      found?.organizationId ??
       (await createOrganization(trx, { name: "default", plan: modes[config.mode].defaultPlan }));
-    const workspaceId = rows[0]?.workspaceId ?? (await createWorkspace(trx, { organizationId, name: "default" }));
+    const workspaceId = found?.workspaceId ?? (await createWorkspace(trx, { organizationId, name: "default" }));
     return { organizationId, workspaceId };
   });
 }

@@ -278,3 +278,19 @@ export async function findKnownDeployments(db: Db, ids: string[]): Promise<Set<s
 }
 
 const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
+
+/** Holds off every other server that starts, until the current unit ends: the second one finds what the first created. */
+export async function lockOrganizations(db: Db): Promise<void> {
+  await db.query(sql`lock table organizations in share row exclusive mode`);
+}
+
+/** Returns the oldest workspace, or an organization without one (null), or undefined when there is no organization. */
+export async function findOldestWorkspace(
+  db: Db | Trx,
+): Promise<{ organizationId: string; workspaceId: string | null } | undefined> {
+  const { rows } = await db.query<{ organizationId: string; workspaceId: string | null }>(sql`
+    select o.id as "organizationId", w.id as "workspaceId"
+      from organizations o left join workspaces w on w.organization_id = o.id
+     order by w.created_at nulls last, w.id, o.created_at, o.id limit 1`);
+  return rows[0];
+}
