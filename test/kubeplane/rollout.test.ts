@@ -160,7 +160,7 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
     site.controlPlane.assign({ ...deletion, namespace: "staging" });
     const { deleted, cause } = await site.reported(deletion.deployment_id, () => true);
     assert.equal(deleted, false);
-    assert.match(cause?.message ?? "", /made for the namespace staging, which this listener does not have/);
+    assert.match(cause?.message ?? "", /belongs in the namespace staging, which this listener does not serve/);
   });
 
   test("changes and deletions by other clients are repaired", async () => {
