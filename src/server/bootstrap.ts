@@ -21,12 +21,12 @@ import {
 import type { Config } from "./config.ts";
 import { writeDurably } from "./files.ts";
 
-/** What a client of this machine needs; kept in `credentials.json` (mode 0600), which the CLI reads. */
+/** Contents of `credentials.json` (mode 0600), from which the CLI on the same machine reads its address and key. */
 export interface Credentials {
   url: string;
   workspace_id: string;
   api_key: string;
-  /** Of the server that wrote it: tells a left-over file from a live one. */
+  /** Process id of the server that wrote the file. Distinguishes a stale file from a live one. */
   pid: number;
 }
 
@@ -34,7 +34,7 @@ export interface Bootstrapped {
   organizationId: string;
   workspaceId: string;
   adminKey: string;
-  /** True when the key was made just now: it is shown once. */
+  /** True when this start created the key. It is shown only once. */
   isNewKey: boolean;
   listenerId: string;
   /** Key of the built-in listener. */
@@ -42,8 +42,8 @@ export interface Bootstrapped {
 }
 
 /**
- * Makes what every installation has: one organization, one workspace, one admin key, the built-in listener. Servers that
- * start at the same time do so one after the other: the second finds what the first has made.
+ * Ensures what every installation needs: one organization, one workspace, one admin key and the built-in listener. A table
+ * lock serializes servers that start at the same time, so the second one finds what the first one created.
  */
 export async function bootstrap(db: Db, config: Config): Promise<Bootstrapped> {
   const wantedKey = config.adminKey ?? (await readCredentials(config))?.api_key;
@@ -57,7 +57,7 @@ export async function bootstrap(db: Db, config: Config): Promise<Bootstrapped> {
   });
 }
 
-/** A new key each start, or the one that the operator gave to a listener beside this server. */
+/** Returns the key of the built-in listener: `PIERHEAD_LISTENER_KEY` when it is set, otherwise a new key for each start. */
 async function replaceListenerKey(
   db: Db,
   config: Config,
@@ -70,7 +70,7 @@ async function replaceListenerKey(
     const about = { workspaceId: null, name: "built-in listener", role: "listener" } as const;
     await insertApiKey(db, { ...minted, ...about, organizationId, listenerId });
   } else if (!known.hash.equals(minted.hash) || known.revoked_at !== null || known.listener_id !== listenerId) {
-    throw new Error("the key in PIERHEAD_LISTENER_KEY was revoked or belongs to somebody else: make up another one");
+    throw new Error("the key in PIERHEAD_LISTENER_KEY was revoked or belongs to another owner: choose a new key");
   }
   return key;
 }
@@ -81,7 +81,7 @@ export async function writeCredentials(config: Config, credentials: Credentials)
 
 const credentialsPath = (config: Config) => path.join(config.dataDir, "credentials.json");
 
-/** The oldest workspace. */
+/** Returns the oldest workspace and its organization. Creates them when there are none. */
 async function ensureWorkspace(db: Db, config: Config): Promise<{ organizationId: string; workspaceId: string }> {
   return db.transaction(async (trx) => {
     const found = await findOldestWorkspace(trx);
@@ -94,9 +94,9 @@ async function ensureWorkspace(db: Db, config: Config): Promise<{ organizationId
 }
 
 /**
- * The key of `PIERHEAD_ADMIN_KEY` when there is one, else the one in credentials.json as long as it is valid, else a new
- * one: losing the file never locks the operator of the machine out. It is an operator's key.
- * @throws Error when the key of `PIERHEAD_ADMIN_KEY` was revoked or is no admin's.
+ * Returns the operator's admin key: the key in `PIERHEAD_ADMIN_KEY` if it is set, else the key in credentials.json while it is
+ * valid, else a new key. Losing the file therefore never locks out the operator of the machine.
+ * @throws Error when the key in `PIERHEAD_ADMIN_KEY` was revoked, has expired, or is not an admin key.
  */
 async function ensureAdminKey(
   db: Db,
@@ -112,7 +112,7 @@ async function ensureAdminKey(
   }
   if (config.adminKey !== undefined && found !== undefined) {
     throw new Error(
-      "the key in PIERHEAD_ADMIN_KEY was revoked, has expired, or is no admin's: give another one, or none to have one made",
+      "the key in PIERHEAD_ADMIN_KEY was revoked, has expired, or is not an admin key: set another key, or unset the variable to generate one",
     );
   }
   const made = config.adminKey === undefined ? mintApiKey() : minted;

@@ -1,6 +1,6 @@
 import { describeError, type Logger } from "../telemetry/log.ts";
 
-/** What was started, to be ended in the opposite order. One part that fails to end does not keep the others from it. */
+/** Shutdown handlers of started parts, called in reverse order. A handler that fails does not prevent the others from running. */
 export class Closing {
   readonly #parts: { name: string; close: () => Promise<void> }[] = [];
   readonly #logger: Logger;
@@ -14,7 +14,7 @@ export class Closing {
     this.#parts.push({ name, close });
   }
 
-  /** Calling it again waits for the first call. */
+  /** Runs all handlers once. A second call waits for the first one. */
   run(): Promise<void> {
     this.#running ??= this.#closeAll();
     return this.#running;

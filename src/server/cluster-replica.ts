@@ -9,12 +9,12 @@ import { describeError } from "../telemetry/log.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 
 export interface ClusterReplica {
-  /** Leads and has been told everything, or stands by. */
+  /** True when this replica leads and has all assignments, and when it is on standby. */
   isReady(): boolean;
   stop(): Promise<void>;
 }
 
-/** One of the replicas of a cluster's listener: waits for the lease, acts while it has it. */
+/** Starts one replica of a cluster's listener. It waits for the lease and acts while it holds it. */
 export async function startClusterReplica(
   config: ListenerConfig,
   common: Pick<ListenerOptions, "client" | "logger" | "traces" | "version" | "logCursorsPath">,
@@ -31,10 +31,10 @@ export async function startClusterReplica(
     const api = new ApiServer(address);
     try {
       const cluster = await openKubernetesCluster({ api, namespaces, policy: policyOf(config), logger });
-      // The lease lets in one at a time; the control plane need not wait for the session of the one before. Whoever has
-      // the same key in another cluster has another lease, and waits.
+      // One id per lease: the lease admits one replica at a time, so the control plane need not wait for the previous session
+      // to expire. A listener with the same key in another cluster has another lease, and waits.
       const instanceId = elector.uid;
-      // Without a way in from outside they answer inside the cluster.
+      // Without an external URL, agents are reachable only inside the cluster.
       const namespace = namespaces.length > 1 ? `{namespace:${lease.namespace}}` : lease.namespace;
       const facts = { agents_url: config.agentsUrl ?? `http://{slug}.${namespace}.svc:8000` };
       const listener = createListener({ ...common, instanceId, facts }, clusterFleet({ cluster }));
@@ -45,7 +45,7 @@ export async function startClusterReplica(
       await listener.stop();
       await cluster.close();
     } catch (error) {
-      logger.error({ error: describeError(error) }, "this instance cannot lead");
+      logger.error({ error: describeError(error) }, "replica cannot lead");
     }
   };
   const stopping = new AbortController();

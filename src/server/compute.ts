@@ -6,7 +6,7 @@ import { describeError, type Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 import type { ImageNames } from "./registry.ts";
 
-/** What decides how agents run, in a server and in a listener of its own. */
+/** Settings that determine how agents run, for a server and for a listener process. */
 type ComputeConfig = Pick<
   Config,
   "dataDir" | "dockerHost" | "dockerReadOnlyRoot" | "dockerImagesMaxGib" | "registryAuthFile" | "simulatedSeed"
@@ -14,60 +14,63 @@ type ComputeConfig = Pick<
   compute: Config["compute"] | "kubernetes";
 };
 
-interface ComputeGround {
+interface ComputeContext {
   installationId: string;
   imageNames?: ImageNames;
   logger: Logger;
 }
 
 /**
- * The driver the operator chose; null: this server runs no agents itself. What another one runs since before that choice is
- * ended: nobody would see it any more, nor end it, and it would go on with what it does.
+ * Opens the configured compute driver, or returns null when this server runs no agents. Stops replicas of the previously
+ * configured driver, because no server would observe or stop them any more.
  */
 export async function openCompute(
   config: ComputeConfig,
-  ground: ComputeGround,
+  context: ComputeContext,
 ): Promise<Compute | (Compute & ReplicaLogs) | null> {
-  const compute = await open(config, ground);
-  if (config.compute === "process") await endReplicasOf("docker", config, ground);
-  if (config.compute === "docker") await endReplicasOf("process", config, ground);
+  const compute = await open(config, context);
+  if (config.compute === "process") await endReplicasOf("docker", config, context);
+  if (config.compute === "docker") await endReplicasOf("process", config, context);
   return compute;
 }
 
-/** What a driver keeps of its replicas, below the data directory. */
+/** Directories below the data directory in which the drivers keep their replicas. */
 const replicaDirs = { process: "replicas", docker: "docker" };
 
-/** Long enough for an idle agent server to write its state down. */
+/** An idle agent server needs less than this to save its state. */
 const endGraceMs = 10_000;
 
 async function endReplicasOf(
   other: keyof typeof replicaDirs,
   config: ComputeConfig,
-  ground: ComputeGround,
+  context: ComputeContext,
 ): Promise<void> {
   const directory = path.join(config.dataDir, replicaDirs[other]);
-  // Not there: it was never used, or ended by an earlier start.
+  // No directory: the driver was never used, or an earlier start has stopped its replicas.
   if ((await readdir(directory).catch(() => null)) === null) return;
   const signal = AbortSignal.timeout(4 * endGraceMs);
   let compute: Compute | null = null;
   try {
-    compute = (await open({ ...config, compute: other }, ground)) as Compute;
+    compute = (await open({ ...config, compute: other }, context)) as Compute;
     const left = await compute.observe(signal);
     if (left.length > 0)
-      ground.logger.warn({ compute: other, replicas: left.length }, "replicas of another compute end");
+      context.logger.warn({ compute: other, replicas: left.length }, "stopping replicas of the previous compute");
     await compute.removeAll({ graceMs: endGraceMs, signal });
     await rm(directory, { recursive: true, force: true });
   } catch (error) {
-    ground.logger.warn({ compute: other, error: describeError(error) }, "replicas of another compute may run still");
+    context.logger.warn(
+      { compute: other, error: describeError(error) },
+      "replicas of the previous compute may still run",
+    );
   } finally {
     await compute?.close();
   }
 }
 
-/** Loaded only when it is used. */
+/** Opens a driver. Imports only the one that is used. */
 async function open(
   config: ComputeConfig,
-  { installationId, imageNames, logger }: ComputeGround,
+  { installationId, imageNames, logger }: ComputeContext,
 ): Promise<Compute | (Compute & ReplicaLogs) | null> {
   switch (config.compute) {
     case "process": {
@@ -96,7 +99,7 @@ async function open(
   }
 }
 
-/** Beside a server: also those that are pushed to it. */
+/** Credentials and names of a server's images, including those pushed to its own registry. */
 const imagesOf = (names: ImageNames) => ({
   credentialOf: (uri: string) => names.credentialOf(uri),
   currentUriOf: (uri: string) => names.currentUriOf(uri),
@@ -112,7 +115,7 @@ function operatorsRegistries({ registryAuthFile: file }: ComputeConfig) {
   };
 }
 
-/** What builds make, so that this compute can run it. */
+/** Returns the kind of build output that the configured compute can run. */
 export function buildTargetOf(config: Config, installationId: string): BuildTarget {
   if (config.compute !== "docker") return { kind: "directory" };
   const { dockerHost: host, nodeImage, pythonImage, buildMemoryMib: memoryMib, buildCpuCores: cpuCores } = config;

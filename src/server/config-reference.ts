@@ -2,17 +2,17 @@ import { settings } from "./config.ts";
 import { listenerSettings } from "./listener-config.ts";
 import type { Setting } from "./setting.ts";
 
-/** docs/reference/configuration.md, from the table that reads the environment. */
+/** Returns docs/reference/configuration.md, from the tables that read the environment. */
 export function configurationReference(): string {
   return `# Configuration
 
-Read from the environment once, at start. Written by \`npm run generate\` from \`src/server/config.ts\`.
+Pierhead reads the environment once, at start. \`npm run generate\` writes this page from \`src/server/config.ts\`.
 
 ${tableOf(settings)}
 
 ## \`pierhead listener\`
 
-A data plane by itself reads these.
+A listener in a process of its own reads these variables.
 
 ${tableOf(listenerSettings)}
 `;

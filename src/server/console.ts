@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-/** Where the build puts the console: beside this program's folders; run from its sources, in `dist/` of the clone. */
+/** Directory of the built console: beside the program's folders in a package, or `dist/` of a clone when run from source. */
 export const consoleDirectory = [
   new URL("../console/", import.meta.url),
   new URL("../../dist/console/", import.meta.url),

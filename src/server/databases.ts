@@ -7,7 +7,7 @@ import type { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";
 import type { ImageNames } from "./registry.ts";
 
-/** Where the databases of deployments are, as far as the operator has them. What is no longer wanted serves those who have it. */
+/** Returns the configured database servers of deployments. Servers that new deployments no longer use keep serving existing ones. */
 export function databaseServers(
   config: Config,
   parts: { installationId: string; imageNames: ImageNames; closing: Closing },

@@ -5,14 +5,14 @@ import type { TrafficCounts } from "../gateway/counts.ts";
 import { type LatestMetrics, readLatestMetrics } from "../store/data-plane/metric-minutes.ts";
 import type { Db } from "../store/engine/database.ts";
 
-/** Prometheus waits for 10 s unless told otherwise. */
+/** Prometheus waits 10 s by default. */
 const levelsTimeoutMs = 3_000;
 
 interface Family {
   name: string;
   type: "counter" | "gauge";
   help: string;
-  /** Lines of one deployment: value, and labels beside its own. */
+  /** Returns the lines of one deployment: value and additional labels. */
   of(counts: TrafficCounts): [value: number, labels?: string][];
 }
 
@@ -32,13 +32,13 @@ const families: Family[] = [
   {
     name: "failures_total",
     type: "counter",
-    help: "Requests without a whole answer, by cause.",
+    help: "Requests without a complete answer, by cause.",
     of: ({ failures }) => Object.entries(failures).map(([cause, count]) => [count, `cause="${cause}"`]),
   },
   {
     name: "requests_in_flight",
     type: "gauge",
-    help: "Requests under way and waiting.",
+    help: "Requests in progress or waiting.",
     of: ({ inFlight }) => [[inFlight]],
   },
   {
@@ -49,7 +49,10 @@ const families: Family[] = [
   },
 ];
 
-/** Every deployment with a route as lines for Prometheus (text format 0.0.4): traffic since the start of this server, levels of the last minute. */
+/**
+ * Returns metrics of all deployments with a route in the Prometheus text format 0.0.4: traffic since this server started, and
+ * resource use of the last minute.
+ */
 export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetrics[]): string {
   const lines = families.flatMap(({ name, type, help, of }) => [
     ...head(name, type, help),
@@ -60,7 +63,7 @@ export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetric
   return `${[...lines, ...latencyLines(traffic), ...levelLines(levels)].join("\n")}\n`;
 }
 
-/** They alone are in the database: when it is away or slow, all that this server knows by itself is told without them. */
+/** Reads resource use from the database. Returns nothing if the database is down or slow, so that the other metrics still appear. */
 export function readLevels(db: Db): Promise<LatestMetrics[]> {
   const late = sleep<LatestMetrics[]>(levelsTimeoutMs, [], { ref: false });
   return Promise.race([readLatestMetrics(db).catch(() => []), late]);
@@ -82,13 +85,13 @@ function latencyLines(traffic: TrafficCounts[]): string[] {
       line(`${name}_count`, identity(counts), count),
     ];
   });
-  return [...head(name, "histogram", "Time to the headers of the answer, waiting included."), ...lines];
+  return [...head(name, "histogram", "Time to the response headers, including waiting time."), ...lines];
 }
 
 function levelLines(levels: LatestMetrics[]): string[] {
   const shown = [
-    ["replicas", "Replicas that run.", (one: LatestMetrics) => one.replicas],
-    ["cpu_cores", "Processor time of all replicas together.", (one: LatestMetrics) => one.cpuCores],
+    ["replicas", "Running replicas.", (one: LatestMetrics) => one.replicas],
+    ["cpu_cores", "CPU cores in use by all replicas together.", (one: LatestMetrics) => one.cpuCores],
     ["memory_mebibytes", "Memory of all replicas together.", (one: LatestMetrics) => one.memoryMib],
   ] as const;
   return shown.flatMap(([name, help, read]) => [
@@ -107,11 +110,11 @@ const head = (name: string, type: string, help: string) => [
 
 const line = (name: string, labels: string, value: number) => `pierhead_deployment_${name}{${labels}} ${value}`;
 
-/** Ids and slugs are ours: nothing in them needs escaping. */
+/** Ids and slugs are generated or validated: they need no escaping. */
 const identity = ({ deploymentId, slug }: { deploymentId: string; slug: string }) =>
   `deployment_id="${deploymentId}",deployment="${slug}"`;
 
-/** Names of deployments are not for everybody: on this machine alone, or with the operator's token. */
+/** Returns whether the caller may see deployment names: with the operator's token, or on loopback when no token is set. */
 export function maySeeDeployments(
   request: IncomingMessage,
   { isLoopback, token }: { isLoopback: boolean; token: string | undefined },

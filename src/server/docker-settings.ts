@@ -3,66 +3,66 @@ import { oneOf, optional, text, whole } from "./setting.ts";
 export const registryAuthFile = optional(
   "PIERHEAD_REGISTRY_AUTH_FILE",
   "none",
-  "Docker compute: a docker config.json with credentials of registries that images are pulled from.",
+  "Docker compute: a Docker config.json with credentials for the registries that images are pulled from.",
 );
 
-/** Images of the docker compute: how they are built, where they are pushed to and come from. */
+/** Settings for images of the docker compute: building, pushing and pulling. */
 export const dockerSettings = {
   dockerImagesMaxGib: whole(
     "PIERHEAD_DOCKER_IMAGES_MAX_GIB",
     20,
     1,
     100_000,
-    "Docker compute: disk that images may take before pulled ones that nothing uses are removed.",
+    "Docker compute: disk space for images in GiB. Above it, unused pulled images are removed.",
   ),
   agentDatabases: oneOf(
     "PIERHEAD_AGENT_DATABASES",
     ["servers", "containers"] as const,
-    "What new deployments get: databases on the servers that `PIERHEAD_AGENT_POSTGRES_URL` and `PIERHEAD_AGENT_REDIS_URL` name, or, with docker compute, a PostgreSQL and a Redis of their own in containers.",
+    "Databases of new deployments: on the servers in `PIERHEAD_AGENT_POSTGRES_URL` and `PIERHEAD_AGENT_REDIS_URL`, or, with docker compute, in their own PostgreSQL and Redis containers.",
   ),
   agentPostgresImage: text(
     "PIERHEAD_AGENT_POSTGRES_IMAGE",
     "postgres:17",
-    "Docker compute: image of such a PostgreSQL, the official one or one that begins alike.",
+    "Docker compute: image of those PostgreSQL containers, the official one or one with the same entrypoint.",
   ),
-  agentRedisImage: text("PIERHEAD_AGENT_REDIS_IMAGE", "redis:7", "Docker compute: image of such a Redis."),
+  agentRedisImage: text("PIERHEAD_AGENT_REDIS_IMAGE", "redis:7", "Docker compute: image of those Redis containers."),
   registry: oneOf(
     "PIERHEAD_REGISTRY",
     ["builtin", "none"] as const,
-    "Docker compute: where images of internal_docker deployments are pushed to.",
+    "Docker compute: registry to which images of internal_docker deployments are pushed.",
   ),
   registryProgram: optional(
     "PIERHEAD_REGISTRY_PROGRAM",
-    "/usr/bin/docker-registry, if it is there",
-    "The CNCF distribution registry, which keeps pushed images.",
+    "/usr/bin/docker-registry, if it exists",
+    "Program of the CNCF distribution registry, which stores pushed images.",
   ),
   registryUrl: optional(
     "PIERHEAD_REGISTRY_URL",
-    "a registry that runs here",
-    "Docker compute: the registry of the operator that keeps pushed images, `https://host/prefix`; its credentials are in the auth file.",
+    "the built-in registry",
+    "Docker compute: an external registry that stores pushed images, `https://host/prefix`. Its credentials are in the auth file.",
   ),
   registryHost: optional(
     "PIERHEAD_REGISTRY_HOST",
     "from the request",
-    "Host and port that clients push images to, when it is not that of the API.",
+    "Host and port to which clients push images, if they differ from those of the API.",
   ),
   registryAuthFile,
   nodeImage: text(
     "PIERHEAD_NODE_IMAGE",
     "node:24-slim",
-    "Docker compute: image with Node 24 and npm that JavaScript agents are built on.",
+    "Docker compute: base image with Node 24 and npm for JavaScript agents.",
   ),
   pythonImage: text(
     "PIERHEAD_PYTHON_IMAGE",
     "python:{version}-slim",
-    "Docker compute: image with Python and pip that Python agents are built on; `{version}` is the one they ask for, or 3.12.",
+    "Docker compute: base image with Python and pip for Python agents. `{version}` is the version the agent requests, or 3.12.",
   ),
   buildMemoryMib: whole(
     "PIERHEAD_BUILD_MEMORY_MIB",
     2_048,
     128,
     1_048_576,
-    "Docker compute: memory of each program that runs in a build.",
+    "Docker compute: memory limit in MiB of each program in a build.",
   ),
-  buildCpuCores: whole("PIERHEAD_BUILD_CPU_CORES", 2, 1, 256, "Docker compute: cores a build may use."),
+  buildCpuCores: whole("PIERHEAD_BUILD_CPU_CORES", 2, 1, 256, "Docker compute: CPU cores that a build may use."),
 };

@@ -3,8 +3,8 @@ import { open, readdir, rename, rm, stat, statfs } from "node:fs/promises";
 import path from "node:path";
 
 /**
- * Replaces a small file so that a crash leaves the old or the new content, never half of one. One caller at a time: what a
- * crash leaves beside it has the name that the next one uses, so that no second copy of a key stays about.
+ * Replaces a small file so that a crash leaves the old or the new content, never a partial one. Callers must not write one file
+ * concurrently. The draft has a fixed name, so that the next write replaces a crashed one and no second copy of a key remains.
  */
 export async function writeDurably(file: string, content: string, mode: number): Promise<void> {
   const temporary = `${file}.draft`;
@@ -25,7 +25,7 @@ export async function writeDurably(file: string, content: string, mode: number):
   }
 }
 
-/** What a user without privileges may still write where this directory lies. */
+/** Returns the free bytes, for users without privileges, of the file system that holds this directory. */
 export async function freeBytes(directory: string): Promise<number> {
   const { bavail, bsize } = await statfs(directory);
   return bavail * bsize;
@@ -33,11 +33,11 @@ export async function freeBytes(directory: string): Promise<number> {
 
 const doomedMark = ".doomed-";
 
-/** Deletes a file or directory inside `base`; anything else is refused, whatever a row says. */
+/** Deletes a file or directory inside `base`. @throws Error when `target` is outside `base`, whatever the database row says. */
 export async function removeInside(base: string, target: string): Promise<void> {
   const resolved = path.resolve(base, target);
   if (!resolved.startsWith(path.resolve(base) + path.sep)) throw new Error(`refusing to delete outside ${base}`);
-  // Renamed first: nobody who looks for it by name finds half of it.
+  // Renamed first, so that a reader finds the whole directory or nothing.
   const doomed = `${resolved}${doomedMark}${randomUUID()}`;
   try {
     await rename(resolved, doomed);
@@ -49,10 +49,10 @@ export async function removeInside(base: string, target: string): Promise<void> 
 }
 
 /**
- * Deletes what `removeInside` had renamed when its server died. Whoever else is at it, on a shared disk, finds nothing left to do.
- * @returns how many files and directories.
+ * Finishes deletions of `removeInside` that a crash interrupted. On a shared disk another server may do the same at the same time.
+ * @returns the number of files and directories.
  */
-export async function removeDoomed(base: string): Promise<number> {
+export async function finishRemovals(base: string): Promise<number> {
   const doomed = (await readdir(base, { recursive: true })).filter((entry) =>
     path.basename(entry).includes(doomedMark),
   );
@@ -60,7 +60,7 @@ export async function removeDoomed(base: string): Promise<number> {
   return doomed.length;
 }
 
-export const isThere = (place: string) =>
+export const pathExists = (place: string) =>
   stat(place).then(
     () => true,
     () => false,

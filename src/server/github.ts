@@ -18,8 +18,8 @@ type GithubConfig = Pick<
 >;
 
 /**
- * The GitHub App of the configuration, or else the one that was made from this server's manifest: by another server of
- * the same database, perhaps, and a moment ago.
+ * Returns the configured GitHub App, or else the App created from this server's manifest. It reads the latter from the database
+ * each time, because another server may have created it a moment ago.
  * @throws Error naming the variable that is missing or wrong.
  */
 export async function openGithubApps(config: GithubConfig, store: { db: Db; sealer: Sealer }): Promise<GithubApps> {
@@ -57,7 +57,7 @@ async function configuredApp(config: GithubConfig): Promise<GithubApp | null> {
       githubClientId === undefined || githubClientSecret === undefined
         ? null
         : { id: githubClientId, secret: githubClientSecret },
-    // The operator chose this address, wherever it leads.
+    // The operator chose this address, so it may be private.
     allowPrivateNetwork: true,
   });
 }
@@ -65,5 +65,5 @@ async function configuredApp(config: GithubConfig): Promise<GithubApp | null> {
 function webUrlOf({ githubUrl }: Pick<Config, "githubUrl">): string {
   const url = githubAddress(githubUrl);
   if (url !== null) return url;
-  throw new Error(`PIERHEAD_GITHUB_URL must be such as https://github.example.org, got "${githubUrl}"`);
+  throw new Error(`PIERHEAD_GITHUB_URL must be a URL such as https://github.example.org, got "${githubUrl}"`);
 }

@@ -5,7 +5,7 @@ import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
 
 export interface HttpServer {
   server: Server;
-  /** Takes no more connections; idle ones end now, the others when their answer is out, at the latest after 2 s. */
+  /** Stops accepting connections. Closes idle ones now, and the others after their response or after 2 s. */
   end(): Promise<void>;
 }
 
@@ -13,23 +13,23 @@ const endTimeoutMs = 2_000;
 
 const notFound = "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/** Serves agents beside something else: who asks for a WebSocket gets one of an agent, or is told that there is none. */
+/** Creates an HTTP server with WebSocket support for agents. Other upgrade requests get a 404. */
 export function createHttpServer(
   gateway: Pick<Gateway, "upgrade">,
   parts: {
     answer: RequestListener;
     isForAgent: Gateway["matches"];
-    /** How long a request may take to come in whole. Default: as the gateway has it. */
+    /** Deadline for receiving a whole request. Default: the gateway's. */
     arrivalMsOf?: (request: IncomingMessage) => number | undefined;
   },
 ): HttpServer {
-  // Node has one time for all requests, and some bodies are gigabytes.
+  // Node has one request timeout for all requests, and some bodies are gigabytes. `limitArrival` sets it per request.
   const { requestTimeout = 0, ...options } = gatewayServerOptions;
   const server = createServer({ ...options, requestTimeout: 0 }, (request, response) => {
     limitArrival(request, response, parts.arrivalMsOf?.(request) ?? requestTimeout);
     parts.answer(request, response);
   });
-  // Node lets go of these: it neither hears of their errors nor ends them, and waits for them before a server is closed.
+  // Node detaches upgraded sockets: it neither handles their errors nor closes them, but `server.close` waits for them.
   const upgraded = new Set<Duplex>();
   server.on("upgrade", (request, socket, head) => {
     upgraded.add(socket);
@@ -43,19 +43,19 @@ export function createHttpServer(
     async end() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       server.closeIdleConnections();
-      const patience = setTimeout(() => {
+      const deadline = setTimeout(() => {
         server.closeAllConnections();
         for (const socket of upgraded) socket.destroy();
       }, endTimeoutMs);
       await closed;
-      clearTimeout(patience);
+      clearTimeout(deadline);
     },
   };
 }
 
 const late = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n";
 
-/** As node does it: who is late is told so, unless something else was answered already, and is cut off. */
+/** Applies a deadline to the request body as Node does: answers 408 unless a response has started, then closes the connection. */
 function limitArrival(request: IncomingMessage, response: ServerResponse, withinMs: number): void {
   if (!hasBody(request)) return;
   const { socket } = request;
@@ -68,7 +68,7 @@ function limitArrival(request: IncomingMessage, response: ServerResponse, within
     clearTimeout(timer);
     socket.off("close", end);
   };
-  // One that was answered before it was read says nothing of its end.
+  // A request that is answered before its body was read emits no end.
   request.once("close", end);
   socket.once("close", end);
 }

@@ -4,14 +4,14 @@ import path from "node:path";
 import { writeDurably } from "./files.ts";
 
 /**
- * Names this installation: the same over all starts on one data directory (decision 0007).
- * @throws Error when it cannot be read: under another name what runs here would be nobody's.
+ * Returns the id of this installation, which stays the same for all starts on one data directory (decision 0007).
+ * @throws Error when the file cannot be read. A new id would orphan the running replicas.
  */
 export async function installationIdOf(dataDir: string): Promise<string> {
   const file = path.join(dataDir, "instance-id");
   const known = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT") return "";
-    throw new Error(`the name of this installation cannot be read (${error.message}): let this user read ${file}`, {
+    throw new Error(`cannot read the id of this installation (${error.message}): let this user read ${file}`, {
       cause: error,
     });
   });

@@ -6,29 +6,29 @@ import { accessTokenLifeMs } from "../registry/access-token.ts";
 import type { RegistryProxy } from "../registry/registry-proxy.ts";
 import { createHttpServer } from "./http-server.ts";
 
-/** Who answers which requests. */
-export interface Answering {
+/** The handlers of the server's ports. */
+export interface RequestHandlers {
   api: FastifyInstance;
   gateway: Gateway;
-  /** null: images are not pushed here. */
+  /** null: this server has no image registry. */
   registryProxy: RegistryProxy | null;
   metrics: (request: IncomingMessage) => Promise<{ contentType: string; text: string }>;
 }
 
-export interface Listening {
+export interface ListeningServer {
   url: string;
   close(): Promise<void>;
 }
 
 /**
- * One port for API, agents and images: what `matches` a deployment goes to the gateway, the rest to the API. With `gatewayPort`
- * the gateway has a port of its own as well.
- * @throws Error with a sentence about what to do when a port is taken.
+ * Serves API, agents and images on one port. Requests that match a deployment go to the gateway, pushed and pulled images to the
+ * registry proxy, the rest to the API. With `gatewayPort` the gateway also gets a port of its own.
+ * @throws Error that names the port and the setting when a port is taken.
  */
 export async function listen(
-  { api, gateway, registryProxy, metrics }: Answering,
-  wish: { host: string; port: number; gatewayPort: number | undefined },
-): Promise<Listening> {
+  { api, gateway, registryProxy, metrics }: RequestHandlers,
+  addresses: { host: string; port: number; gatewayPort: number | undefined },
+): Promise<ListeningServer> {
   await api.ready();
   const main = createHttpServer(gateway, {
     answer(request, response) {
@@ -38,34 +38,34 @@ export async function listen(
       else api.routing(request, response);
     },
     isForAgent: (request) => gateway.matches(request),
-    // A layer of an image comes in one request: it may take as long as the token it is sent with.
+    // A client uploads an image layer in one request, which may take as long as its access token is valid.
     arrivalMsOf: (request) => (registryProxy?.matches(request) ? accessTokenLifeMs : undefined),
   });
   const servers = [main];
-  if (wish.gatewayPort !== undefined) {
+  if (addresses.gatewayPort !== undefined) {
     const answer = (request: IncomingMessage, response: ServerResponse) => gateway.handle(request, response);
     servers.push(createHttpServer(gateway, { answer, isForAgent: () => true }));
   }
   const [, other] = servers;
-  await bind(main.server, wish, "--port (PORT)");
-  if (other !== undefined && wish.gatewayPort !== undefined) {
-    const place = { host: wish.host, port: wish.gatewayPort };
-    await bind(other.server, place, "PIERHEAD_GATEWAY_PORT").catch(async (error) => {
-      // A start that fails leaves nothing: a port that is still listened on would keep the process, half closed.
+  await bind(main.server, addresses, "--port (PORT)");
+  if (other !== undefined && addresses.gatewayPort !== undefined) {
+    const gatewayAddress = { host: addresses.host, port: addresses.gatewayPort };
+    await bind(other.server, gatewayAddress, "PIERHEAD_GATEWAY_PORT").catch(async (error) => {
+      // Closes the main port: an open port would keep the process of a failed start alive.
       await main.end();
       throw error;
     });
   }
   const { port } = main.server.address() as AddressInfo;
   return {
-    url: urlOf(wish.host, port),
+    url: urlOf(addresses.host, port),
     close: async () => void (await Promise.all(servers.map((server) => server.end()))),
   };
 }
 
 /**
- * Where a server answers that listens on an address. All addresses, 0.0.0.0 and ::, are none to ask; the loopback is among
- * both, and is the one that container engines pull from over plain HTTP.
+ * Returns the URL of a server that listens on `host`. The wildcard addresses 0.0.0.0 and :: cannot be called, so they become
+ * 127.0.0.1, which both include and from which container engines pull over plain HTTP.
  */
 export function urlOf(host: string, port: number): string {
   const asked = /^[0.:]+$/.test(host) ? "127.0.0.1" : host;
@@ -88,7 +88,7 @@ function bind(server: Server, { host, port }: { host: string; port: number }, se
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       const isTaken = error.code === "EADDRINUSE";
-      const advice = `port ${port} on ${host} is taken: stop what listens there, or choose another one with ${setting}`;
+      const advice = `port ${port} on ${host} is taken: stop the program that listens there, or choose another port with ${setting}`;
       reject(isTaken ? new Error(advice, { cause: error }) : error);
     });
     server.listen(port, host, resolve);

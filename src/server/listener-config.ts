@@ -17,45 +17,45 @@ import {
   whole,
 } from "./setting.ts";
 
-/** Every variable that `pierhead listener` reads. */
+/** All variables that `pierhead listener` reads. */
 export const listenerSettings = {
-  url: optional("PIERHEAD_URL", "needed", "Address of the control plane."),
-  key: optionalKey("PIERHEAD_LISTENER_KEY", "needed, or the file", "Key of this listener."),
+  url: optional("PIERHEAD_URL", "required", "Address of the control plane."),
+  key: optionalKey("PIERHEAD_LISTENER_KEY", "required, unless the file is set", "Key of this listener."),
   keyFile: optional(
     "PIERHEAD_LISTENER_KEY_FILE",
     "none",
-    "File with the key, read anew for each call: a replaced key needs no restart.",
+    "File with the key. It is read for each call, so a replaced key needs no restart.",
   ),
   compute: oneOf(
     "PIERHEAD_COMPUTE",
     ["kubernetes", "process", "docker", "simulated"] as const,
-    "Where this listener runs agents.",
+    "Compute on which this listener runs agents.",
   ),
-  port: whole("PORT", 8125, 0, 65_535, "Port of `/ok`, `/ready` and, but for Kubernetes, of the agents."),
+  port: whole("PORT", 8125, 0, 65_535, "Port of `/ok`, `/ready` and, except with Kubernetes, of the agents."),
   host: text("HOST", "127.0.0.1", "Address to listen on."),
   agentsUrl: optional(
     "PIERHEAD_AGENTS_URL",
     "this listener's own port",
-    "Where callers reach the agents; `{slug}` stands for that of a deployment: `https://{slug}.agents.example.com`.",
+    "URL at which callers reach the agents. `{slug}` stands for the deployment's slug: `https://{slug}.agents.example.com`.",
   ),
   dataDir: directory(
     "PIERHEAD_DATA_DIR",
     path.join(homedir(), ".pierhead-listener"),
     "~/.pierhead-listener",
-    "Replica state, logs and how far logs were sent.",
+    "Replica state, logs and log positions.",
   ),
   dockerHost: text("DOCKER_HOST", "unix:///var/run/docker.sock", "Container engine of the docker compute."),
   dockerReadOnlyRoot: flag(
     "PIERHEAD_DOCKER_READ_ONLY_ROOT",
     false,
-    "Containers may write to /tmp and their state only.",
+    "Containers can write only to /tmp and to their state directory.",
   ),
   dockerImagesMaxGib: whole(
     "PIERHEAD_DOCKER_IMAGES_MAX_GIB",
     20,
     1,
     100_000,
-    "Disk that images may take before pulled ones that nothing uses are removed.",
+    "Disk space for images in GiB. Above it, unused pulled images are removed.",
   ),
   registryAuthFile,
   scaleDownAfterMs: whole(
@@ -63,58 +63,78 @@ export const listenerSettings = {
     scaleDownAfterMs,
     1_000,
     86_400_000,
-    "A deployment gives up replicas after fewer would have done for this long; it gets more at once.",
+    "Time for which fewer replicas must have been enough before a deployment scales down. It scales up at once.",
   ),
-  simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Seed of the simulated compute."),
+  simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Random seed of the simulated compute."),
   kubernetesHost: optional("KUBERNETES_SERVICE_HOST", "set in every pod", "API server of the cluster this runs in."),
-  kubernetesPort: optional("KUBERNETES_SERVICE_PORT", "set in every pod", "Its port."),
-  kubernetesUrl: optional("PIERHEAD_KUBERNETES_URL", "that of the pod", "API server of another cluster."),
-  kubernetesTokenFile: optional("PIERHEAD_KUBERNETES_TOKEN_FILE", "that of the pod", "File with the token for it."),
+  kubernetesPort: optional("KUBERNETES_SERVICE_PORT", "set in every pod", "Port of that API server."),
+  kubernetesUrl: optional("PIERHEAD_KUBERNETES_URL", "from the pod", "API server of another cluster."),
+  kubernetesTokenFile: optional(
+    "PIERHEAD_KUBERNETES_TOKEN_FILE",
+    "from the pod",
+    "File with the token for the API server.",
+  ),
   kubernetesCaFile: optional(
     "PIERHEAD_KUBERNETES_CA_FILE",
-    "that of the pod",
-    "File with the certificate of its authority.",
+    "from the pod",
+    "File with the CA certificate of the API server.",
   ),
   kubernetesNamespaces: text(
     "PIERHEAD_KUBERNETES_NAMESPACES",
     "default",
-    "Namespaces of agents, separated by commas; the first one is for deployments that name none.",
+    "Comma-separated namespaces of agents. Deployments without a namespace use the first one.",
   ),
   kubernetesLease: text(
     "PIERHEAD_KUBERNETES_LEASE",
     "pierhead-listener",
-    "Lease in the first namespace that says which replica of this listener acts.",
+    "Lease in the first namespace that elects the acting replica of this listener.",
   ),
   kubernetesGateway: optional(
     "PIERHEAD_KUBERNETES_GATEWAY",
     "none",
-    "Gateway (`namespace/name`) that the routes of deployments hang on, where the Gateway API is installed.",
+    "Gateway (`namespace/name`) to which the routes of deployments attach, where the Gateway API is installed.",
   ),
-  kubernetesIngressClass: optional("PIERHEAD_KUBERNETES_INGRESS_CLASS", "none", "Class of Ingress objects, otherwise."),
-  kubernetesPullSecrets: text("PIERHEAD_KUBERNETES_PULL_SECRETS", "", "Secrets that open registries, for every agent."),
-  allowPrivileged: flag("PIERHEAD_KUBERNETES_ALLOW_PRIVILEGED", false, "Containers may ask for rights on the node."),
-  allowNetworkVolumes: flag("PIERHEAD_KUBERNETES_ALLOW_NETWORK_VOLUMES", false, "Volumes may be of kind nfs and csi."),
+  kubernetesIngressClass: optional(
+    "PIERHEAD_KUBERNETES_INGRESS_CLASS",
+    "none",
+    "Class of Ingress objects, for clusters without the Gateway API.",
+  ),
+  kubernetesPullSecrets: text(
+    "PIERHEAD_KUBERNETES_PULL_SECRETS",
+    "",
+    "Image pull secrets of every agent, comma-separated.",
+  ),
+  allowPrivileged: flag(
+    "PIERHEAD_KUBERNETES_ALLOW_PRIVILEGED",
+    false,
+    "Containers may request privileges on the node.",
+  ),
+  allowNetworkVolumes: flag("PIERHEAD_KUBERNETES_ALLOW_NETWORK_VOLUMES", false, "Allows volumes of type nfs and csi."),
   postgresImage: text(
     "PIERHEAD_KUBERNETES_POSTGRES_IMAGE",
     "pgvector/pgvector:pg16",
-    "Database of an agent without its own.",
+    "PostgreSQL image for agents without a database of their own.",
   ),
-  redisImage: text("PIERHEAD_KUBERNETES_REDIS_IMAGE", "redis:7.4-alpine", "Redis of an agent without its own."),
+  redisImage: text(
+    "PIERHEAD_KUBERNETES_REDIS_IMAGE",
+    "redis:7.4-alpine",
+    "Redis image for agents without a Redis of their own.",
+  ),
   dataPolicy: oneOf(
     "PIERHEAD_KUBERNETES_DATA_POLICY",
     ["delete", "retain", "snapshot"] as const,
-    "What becomes of an agent's own database in the cluster when its deployment is deleted.",
+    "What happens to an agent's database in the cluster when its deployment is deleted.",
   ),
   snapshotClass: optional(
     "PIERHEAD_KUBERNETES_SNAPSHOT_CLASS",
     "the cluster's default",
-    "VolumeSnapshotClass of the snapshots that are kept.",
+    "VolumeSnapshotClass of retained snapshots.",
   ),
   ...tracesSettings,
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",
     ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],
-    "Least level of the program's own log lines.",
+    "Minimum level of Pierhead's own log lines.",
   ),
 };
 
@@ -122,7 +142,7 @@ export interface ListenerConfig extends Omit<Read<typeof listenerSettings>, "url
   url: string;
 }
 
-/** @throws Error naming the variable, what it must be and what it is. */
+/** Reads the configuration of `pierhead listener`. @throws Error naming the variable, its expected format and its value. */
 export function readListenerConfig(environment: Environment): ListenerConfig {
   const read = readSettings(listenerSettings, environment);
   const { url, key, keyFile, agentsUrl } = read;
@@ -131,7 +151,7 @@ export function readListenerConfig(environment: Environment): ListenerConfig {
   }
   if (key === undefined && keyFile === undefined) {
     throw new Error(
-      "PIERHEAD_LISTENER_KEY or PIERHEAD_LISTENER_KEY_FILE must be given: POST /v2/listeners answers one",
+      "PIERHEAD_LISTENER_KEY or PIERHEAD_LISTENER_KEY_FILE must be set: POST /v2/listeners returns a key",
     );
   }
   if (agentsUrl !== undefined && !/^https?:\/\/[^\s]+$/.test(agentsUrl)) {

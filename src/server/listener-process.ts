@@ -19,19 +19,19 @@ import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 import { httpIdentify, tracedSend } from "./listener-transport.ts";
 import { openTraces } from "./otel.ts";
-import { SpareMemory } from "./tuning/spare-memory.ts";
+import { MemoryReleaser } from "./tuning/release-memory.ts";
 import { version } from "./version.ts";
 
 export interface ListenerProcess {
-  /** Where `/ok` and `/ready` answer, and the agents under `/d/<slug>/`. */
+  /** Base of `/ok`, `/ready`, and the agents under `/d/<slug>/`. */
   url: string;
-  /** Agents go on running. */
+  /** Stops the listener. Agents keep running. */
   close(): Promise<void>;
 }
 
 /**
- * A data plane by itself: the listener, its compute and a gateway of its own, following a control plane over HTTP.
- * @throws Error naming the part and the reason: directory in use, port taken, engine not reachable.
+ * Starts a data plane of its own process: a listener, its compute and its own gateway, connected to a control plane over HTTP.
+ * @throws Error naming the part and the reason: directory in use, port taken, engine unreachable.
  */
 export async function startListenerProcess(
   config: ListenerConfig,
@@ -40,7 +40,7 @@ export async function startListenerProcess(
   const closing = new Closing(logger);
   try {
     await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-    // A server's and a listener's, too: each would take the replicas there for its own.
+    // Takes the server's lock too: a server and a listener on one directory would each claim the replicas there.
     for (const name of ["server.lock", "listener.lock"]) {
       const lock = await lockDirectory(path.join(config.dataDir, name), logger);
       closing.add("data directory", () => lock.release());
@@ -81,7 +81,7 @@ export async function startListenerProcess(
       isReady = () => listener.health().isListed || listener.health().isDrained;
     }
     closing.add("waiting requests", async () => gateway.stopAccepting());
-    const memory = new SpareMemory();
+    const memory = new MemoryReleaser();
     closing.add("memory", async () => memory.stop());
     logger.info({ url, control_plane: config.url, compute: config.compute, version }, "listener started");
     return { url, close: () => closing.run() };
@@ -91,12 +91,12 @@ export async function startListenerProcess(
   }
 }
 
-/** Read at each call, so that a key that is replaced in the file is used at once. */
+/** Reads the key file on each call, so that a replaced key takes effect at once. */
 function keyOf({ key, keyFile }: ListenerConfig): string | (() => Promise<string>) {
   return keyFile === undefined ? (key as string) : async () => (await readFile(keyFile, "utf8")).trim();
 }
 
-/** `/ok`: the process is there. `/ready`: it has been told everything it should run. */
+/** Answers `/ok` while the process runs, and `/ready` once the listener has received all assignments. */
 function serve(gateway: Gateway, isReady: () => boolean): HttpServer {
   return createHttpServer(gateway, {
     answer(request, response) {

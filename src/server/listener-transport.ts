@@ -4,12 +4,12 @@ import type { Identified, Identify } from "../gateway/caller-authorizer.ts";
 import { activeSpan, type Traces } from "../telemetry/traces.ts";
 import { callInProcess } from "./tuning/in-process-call.ts";
 
-/** Of the built-in listener, as the API notes it. */
+/** Address of the built-in listener in logs and audit events. */
 const ownAddress = "127.0.0.1";
 
 /**
- * Carries the listener protocol inside the process: the same routes, checks and answers as over HTTP, without a socket.
- * The listener cannot tell the difference, which is what makes a laptop and a cluster one code path.
+ * Carries the listener protocol inside the process: the same routes, checks and responses as over HTTP, without a socket.
+ * The listener cannot tell the difference, so a laptop and a cluster share one code path.
  */
 export function inProcessSend(api: FastifyInstance, apiKey: string): Send {
   return async ({ method, path, body, headers, signal }) => {
@@ -25,7 +25,7 @@ export function inProcessSend(api: FastifyInstance, apiKey: string): Send {
   };
 }
 
-/** What is sent within a span says so: the control plane goes on in the same trace. */
+/** Adds the active span to requests, so that the control plane continues the same trace. */
 export function tracedSend(send: Send, traces: Traces | null): Send {
   if (traces === null) return send;
   return (request) => {
@@ -35,7 +35,7 @@ export function tracedSend(send: Send, traces: Traces | null): Send {
   };
 }
 
-/** Asks the API of this process who calls an agent (contract 7.4). */
+/** Asks the API of this process for the identity of an agent's caller (contract 7.4). */
 export function inProcessIdentify(api: FastifyInstance): Identify {
   return async (headers, { address, signal }) => {
     const answer = await callInProcess(api, { method: "GET", path: "/auth/public", headers, address, signal });
@@ -43,7 +43,7 @@ export function inProcessIdentify(api: FastifyInstance): Identify {
   };
 }
 
-/** Asks a control plane at an address. The caller's key is all that is sent: our own would speak for everybody. */
+/** Asks a control plane over HTTP. Sends only the caller's key: with the listener's own key every caller would be admitted. */
 export function httpIdentify(baseUrl: string): Identify {
   const url = `${baseUrl.replace(/\/+$/, "")}/auth/public`;
   return async (headers, { signal }) => {

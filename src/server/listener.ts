@@ -12,24 +12,24 @@ import { inProcessSend, tracedSend } from "./listener-transport.ts";
 import { version } from "./version.ts";
 
 export interface RunningListener {
-  /** Resolves once every deployment has its route again, at the latest after `routedTimeoutMs`. */
+  /** Resolves once every deployment has a route again, or after `routedTimeoutMs`. */
   routed(): Promise<void>;
-  /** Agents go on running. */
+  /** Stops the listener. Agents keep running. */
   stop(): Promise<void>;
-  /** Stops every agent of this installation; the next start brings them up again. */
+  /** Stops every agent of this installation. The next start runs them again. */
   stopReplicas(): Promise<void>;
 }
 
-/** Long enough for an idle agent server to write its state down. */
+/** An idle agent server needs less than this to save its state. */
 const stopGraceMs = 10_000;
 
-/** Simulated replicas cost this machine nothing while they start. */
+/** Simulated replicas use no resources of this machine while they start. */
 export const simulatedLimits = { startsMax: 256 };
 
-/** Reading assignments and looking at all replicas takes 0.1 s; a database that is slow must not keep the API away. */
+/** Reading assignments and observing all replicas takes 0.1 s. A slow database must not keep the API from starting. */
 const routedTimeoutMs = 3_000;
 
-/** The listener inside this server: the same as a remote one, with a transport that needs no socket. */
+/** Starts the listener inside this server. It is the same code as a remote listener, with a transport without a socket. */
 export async function startListener(parts: {
   compute: Compute;
   api: FastifyInstance;
@@ -39,7 +39,7 @@ export async function startListener(parts: {
   listenerKey: string;
   dataDir: string;
   scaleDownAfterMs: number;
-  /** The session is taken over at once after a crash of the same installation (decision 0007). */
+  /** Lets the listener take over its session right after a crash of the same installation (decision 0007). */
   installationId: string;
 }): Promise<RunningListener> {
   const { compute, api, gateway, logger, traces, listenerKey, dataDir } = parts;

@@ -1,23 +1,23 @@
 import path from "node:path";
 import { parseMasterKey, readOrCreateMasterKey } from "../store/secrets/master-key.ts";
 import type { Config } from "./config.ts";
-import { isThere } from "./files.ts";
+import { pathExists } from "./files.ts";
 
 /**
- * The master key, and the one of before while it is being replaced. The file of the first is made at the first start; before
- * a restore it has to be there, as one that is made now could not be the right one.
- * @throws Error when one is none, or not there.
+ * Returns the master key, and the previous one during a rotation. The first start creates the key file. A restore requires an
+ * existing one, because a new key could not open the backup.
+ * @throws Error when a key is malformed or missing.
  */
 export async function readMasterKeys(
   { masterKey, masterKeyFile, previousMasterKey, dataDir }: Config,
-  { mayMake }: { mayMake: boolean },
+  { mayCreate }: { mayCreate: boolean },
 ): Promise<[Buffer, Buffer | null]> {
   const previous =
     previousMasterKey === undefined ? null : parseMasterKey(previousMasterKey, "PIERHEAD_PREVIOUS_MASTER_KEY");
   if (masterKey !== undefined) return [parseMasterKey(masterKey, "PIERHEAD_MASTER_KEY"), previous];
   const file = masterKeyFile ?? path.join(dataDir, "master.key");
-  if (mayMake || (await isThere(file))) return [await readOrCreateMasterKey(file), previous];
+  if (mayCreate || (await pathExists(file))) return [await readOrCreateMasterKey(file), previous];
   throw new Error(
-    `the master key is not there: copy the file of the server that was backed up to ${file}, or set PIERHEAD_MASTER_KEY`,
+    `the master key is missing: copy the key file of the server that made the backup to ${file}, or set PIERHEAD_MASTER_KEY`,
   );
 }

@@ -1,17 +1,17 @@
 import { createMetrics } from "../telemetry/metrics.ts";
 import { deploymentMetrics } from "./deployment-metrics.ts";
 
-/** docs/reference/metrics.md, from what `GET /metrics` answers. */
+/** Returns docs/reference/metrics.md, from the output of `GET /metrics`. */
 export async function metricsReference(): Promise<string> {
   const { registry } = createMetrics();
   const own = (await registry.metrics()).split("\n");
-  // prom-client keeps the labels there, and its types do not say so.
+  // prom-client has the label names here, but its types omit them.
   const metrics = registry.getMetricsAsArray() as unknown as { name: string; labelNames: string[] }[];
   const labels = new Map(metrics.map(({ name, labelNames }) => [name, labelNames]));
   return `# Metrics
 
-What \`GET /metrics\` answers, for Prometheus. Written by \`npm run generate\` from the code; counters begin at 0 with each start of
-a server. [deploy/grafana/pierhead.json](../../deploy/grafana/pierhead.json) is a dashboard of them.
+The response of \`GET /metrics\`, for Prometheus. \`npm run generate\` writes this page from the code. Counters start at 0 when a
+server starts. [deploy/grafana/pierhead.json](../../deploy/grafana/pierhead.json) is a dashboard of these metrics.
 
 ## The server
 
@@ -19,19 +19,20 @@ ${tableOf(own, (name) => labels.get(name) ?? [])}
 
 ## Its deployments
 
-Labels of each: \`deployment_id\` and \`deployment\`, the slug; answers also have \`status\`, failures \`cause\`. Shown on a
-loopback address, elsewhere to those who send \`Authorization: Bearer\` with \`PIERHEAD_METRICS_TOKEN\`.
+All have the labels \`deployment_id\` and \`deployment\` (the slug). Answers also have \`status\`, failures \`cause\`. With
+\`PIERHEAD_METRICS_TOKEN\` set, the response includes them for requests with \`Authorization: Bearer\` and that token. Without
+it, only a server that listens on loopback includes them.
 
 ${tableOf(deploymentMetrics([], []).split("\n"), () => [])}
 
 ## The process
 
-What every Node.js process tells: \`process_*\` (processor time, memory, open files) and \`nodejs_*\` (event loop delay, heap,
-garbage collection). The delay of the event loop is looked at every 0.1 s and is told with those 0.1 s.
+The standard metrics of a Node.js process: \`process_*\` (CPU time, memory, open files) and \`nodejs_*\` (event loop delay, heap,
+garbage collection). The event loop delay is sampled every 0.1 s and includes these 0.1 s.
 `;
 }
 
-/** From the lines `# HELP name words` and `# TYPE name type`. */
+/** Builds the table from the lines `# HELP name words` and `# TYPE name type`. */
 function tableOf(lines: string[], labelsOf: (name: string) => readonly string[]): string {
   const types = new Map(
     lines.flatMap((line) => {

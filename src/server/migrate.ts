@@ -4,7 +4,7 @@ import { migrate } from "../store/engine/migrate.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 
-/** @returns names of the migrations that were applied now. @throws Error when the database cannot be reached or used. */
+/** Applies pending migrations. @returns their names. @throws Error when the database is unreachable or unusable. */
 export async function migrateDatabase(config: Config, { logger }: { logger: Logger }): Promise<string[]> {
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
   const { databaseUrl, dataDir, databaseTemplateDir: templateDirectory } = config;

@@ -3,30 +3,31 @@ import type { Traces } from "../telemetry/traces.ts";
 import { optional, type Read, whole } from "./setting.ts";
 import { version } from "./version.ts";
 
-/** Traces of Pierhead itself; where agents send theirs is `PIERHEAD_TRACING`. Read by the server and by a listener alone. */
+/** Settings for traces of Pierhead itself, read by server and listener. Agents use `PIERHEAD_TRACING`. */
 export const tracesSettings = {
   tracesUrl: optional(
     "PIERHEAD_TRACES_URL",
     "none",
-    "OpenTelemetry collector, by OTLP over HTTP, for the traces of Pierhead itself: `http://127.0.0.1:4318`. Those of agents are `PIERHEAD_TRACING`.",
+    "OpenTelemetry collector (OTLP over HTTP) for traces of Pierhead itself: `http://127.0.0.1:4318`. For traces of agents, see `PIERHEAD_TRACING`.",
   ),
   tracesHeaders: optional(
     "PIERHEAD_TRACES_HEADERS",
     "none",
-    "Headers for that collector, such as its key, as `name=value` pairs separated by commas.",
+    "Headers for that collector, such as an API key: comma-separated `name=value` pairs.",
   ),
   tracesPercent: whole(
     "PIERHEAD_TRACES_PERCENT",
     100,
     0,
     100,
-    "Of a hundred traces that begin here, so many are kept; of one that a caller began, the caller says.",
+    "Percentage of traces started by Pierhead that are recorded. For a trace started by a caller, the caller decides.",
   ),
 };
 
 /**
- * @param program what is running, and which of them.
- * @returns null when no collector is given: then nothing of OpenTelemetry is loaded.
+ * Opens the exporter for Pierhead's own traces.
+ * @param program name and instance of the running program.
+ * @returns null when no collector is configured. OpenTelemetry is then not loaded.
  * @throws Error naming the variable that is wrong.
  */
 export async function openTraces(
@@ -45,7 +46,7 @@ export async function openTraces(
   return openOtlpTraces(given, logger);
 }
 
-/** A collector is named by its base address (OTLP specification, endpoint URLs), or by the path that takes traces. */
+/** Accepts the collector's base URL (OTLP specification, endpoint URLs) or its full traces URL. */
 function addressOf(text: string): string {
   const url = URL.parse(text);
   if (url === null || !/^https?:$/.test(url.protocol)) {
@@ -71,7 +72,7 @@ function headersOf(text: string | undefined): Record<string, string> {
     );
     return Object.fromEntries(new Headers(entries as [string, string][]));
   } catch {
-    // What is wrong may be a key: it is not repeated.
+    // The value may contain a key, so the message does not repeat it.
     throw new Error("PIERHEAD_TRACES_HEADERS must be `name=value` pairs separated by commas");
   }
 }

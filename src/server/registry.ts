@@ -15,7 +15,7 @@ import { findKnownDeployments, findTenantOf } from "../store/tenants/tenants.ts"
 import type { Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
 
-/** @returns the registry of this server, or why it has none, in words that continue "This server has no image registry:". */
+/** Returns the registry of this server, or the reason why it has none, as a continuation of "This server has no image registry:". */
 export function openRegistry(
   config: Config,
   { sealer, logger }: { sealer: Sealer; logger: Logger },
@@ -31,8 +31,8 @@ export function openRegistry(
 }
 
 /**
- * The operator's registry; its credential is read each time, as for other registries.
- * @throws Error naming the variable, when it is no address.
+ * Returns the operator's registry. Its credential is read each time, as for other registries.
+ * @throws Error naming the variable when the address is invalid.
  */
 function upstreamOf(address: string, { registryAuthFile, allowPrivateNetwork }: Config): () => Promise<Upstream> {
   const url = URL.parse(address);
@@ -50,12 +50,12 @@ function upstreamOf(address: string, { registryAuthFile, allowPrivateNetwork }: 
 
 export type ImageFound = ({ ok: true } & PinnedImage) | { ok: false; message: string };
 
-/** Where images that were given come from: this server's registry, others, the engine itself. */
+/** Resolves image names to their source: this server's registry, other registries, or the engine. */
 export class ImageNames {
   readonly #config: Config;
   readonly #db: Db;
   readonly #registry: Registry | string;
-  /** Where this server listens, which is known once it does. */
+  /** URL of this server; known once it listens. */
   readonly #ownUrl: () => string;
 
   constructor(config: Config, parts: { db: Db; registry: Registry | string; ownUrl: () => string }) {
@@ -66,8 +66,8 @@ export class ImageNames {
   }
 
   /**
-   * Finds the exact image behind a name, for one tenant: images in the registry of this server belong to the workspace
-   * of their deployment, and those of others answer as if they were not there.
+   * Resolves an image name to a digest for one tenant. Images in this server's registry belong to the workspace of their
+   * deployment. Images of other workspaces get the same answer as missing ones.
    */
   async resolve(uri: string, tenantId: string): Promise<ImageFound> {
     const missing = {
@@ -82,20 +82,20 @@ export class ImageNames {
     if (owner !== tenantId || typeof registry === "string") return missing;
     const digest = await registry.findDigest(own.deploymentId, own.name, own.reference);
     if (digest === null) return missing;
-    // The engine is on this machine, and plain HTTP needs no settings there on the loopback only.
+    // Loopback, because the engine runs on this machine and accepts plain HTTP without settings only there.
     const name = `${repositoryPrefix(own.deploymentId)}${own.name}`;
     const labels = await registry.readLabels(own.deploymentId, own.name, digest);
     return { ok: true, uri: `${this.#ownHost()}/${name}@${digest}`, digest, keepsState: keepsState(labels) };
   }
 
-  /** Where an image that was resolved before is to be had: this server may have listened elsewhere then. */
+  /** Returns the current name of an image that was resolved earlier, when this server may have listened on another port. */
   currentUriOf(uri: string): string {
     const own = uri.includes("@") && this.#mayBeOwnHost(uri) ? parseOwnImage(uri) : null;
     if (own === null || typeof this.#registry === "string") return uri;
     return `${this.#ownHost()}/${repositoryPrefix(own.deploymentId)}${own.name}@${own.reference}`;
   }
 
-  /** What the engine pulls an image with. A name that is ours was resolved before: its tenant may have it. */
+  /** Returns the credential with which the engine pulls an image. Own images need no check: `resolve` has checked their tenant. */
   async credentialOf(uri: string): Promise<RegistryCredential | null> {
     const own = this.#isOwnHost(uri) ? parseOwnImage(uri) : null;
     if (own !== null && typeof this.#registry !== "string") return this.#registry.pullCredential(own.deploymentId);
@@ -103,7 +103,7 @@ export class ImageNames {
     return file === undefined ? null : readRegistryCredential(file, uri);
   }
 
-  /** Pushed images that no kept revision needs. @returns how many went. */
+  /** Deletes pushed images that no retained revision uses. @returns the number of deleted images. */
   async removeUnneeded(signal: AbortSignal): Promise<number> {
     if (typeof this.#registry === "string") return 0;
     const needed = {
@@ -121,7 +121,7 @@ export class ImageNames {
     return uri.startsWith(`${this.#ownHost()}/`);
   }
 
-  /** The engine keeps images under the names they were pushed and pulled by, of earlier ports and deleted deployments too. */
+  /** The engine keeps images under the names of their push or pull, including those of earlier ports and deleted deployments. */
   #mayBeOwnHost(uri: string): boolean {
     const [host = ""] = uri.split("/");
     const isHere = /^(localhost|127\.[\d.]+|\[::1\])(:\d+)?$/.test(host);

@@ -15,10 +15,10 @@ import { openSealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";
-import { isThere } from "./files.ts";
+import { pathExists } from "./files.ts";
 import { readMasterKeys } from "./master-keys.ts";
 
-/** An operator's own file: only nonsense is refused. */
+/** Limits for unpacking. The archive is the operator's own file, so they only stop absurd sizes. */
 const limits = { bytesMax: Number.MAX_SAFE_INTEGER, entriesMax: 10_000_000 };
 
 export interface Restored {
@@ -28,9 +28,9 @@ export interface Restored {
 }
 
 /**
- * Fills an empty database with what `GET /v2/admin/backup` gave, all of it or nothing, and puts the uploads into the data
- * directory. The server is started afterwards.
- * @throws Error when the database was used before, the master key is another one, or the file is none of ours.
+ * Fills an empty database from a file of `GET /v2/admin/backup`, completely or not at all, and moves the uploads into the data
+ * directory. The operator starts the server afterwards.
+ * @throws Error when the database was used before, the master key does not match, or the file is not a Pierhead backup.
  */
 export async function restoreBackup(
   config: Config,
@@ -47,14 +47,14 @@ export async function restoreBackup(
     closing.add("unpacked backup", () => rm(directory, { recursive: true, force: true }));
     await unpackArchive(file, directory, { limits, signal });
     const manifest = await readManifest(directory);
-    const masterKeys = await readMasterKeys(config, { mayMake: false });
+    const masterKeys = await readMasterKeys(config, { mayCreate: false });
     const template = databaseTemplateDir === undefined ? {} : { templateDirectory: databaseTemplateDir };
     const db = await openDatabase({ databaseUrl, dataDir, logger, ...template });
     closing.add("database", () => db.close());
     if (!(await isFresh(db)))
-      throw new Error(`a server has used this database before: restore into ${anotherOne(config)}`);
-    // Before the database is filled: with one that is, nobody could try again.
-    const putBack = await placeUploads(directory, dataDir);
+      throw new Error(`a server has used this database before: restore into ${emptyTarget(config)}`);
+    // Before the database is filled: if this failed afterwards, the filled database would block another try.
+    const putBack = await moveUploads(directory, dataDir);
     const redeployed = await load(db, directory, { manifest, masterKeys, logger }).catch(async (error: unknown) => {
       await putBack();
       throw error;
@@ -65,10 +65,10 @@ export async function restoreBackup(
   }
 }
 
-const anotherOne = ({ databaseUrl }: Config) =>
+const emptyTarget = ({ databaseUrl }: Config) =>
   databaseUrl === undefined ? "another --data-dir" : "an empty one (DATABASE_URL)";
 
-/** Tables as they were when the backup was made, then as this program has them. */
+/** Creates the tables as the backup has them, loads the rows, then applies the migrations that this version adds. */
 function load(
   db: Db,
   directory: string,
@@ -83,28 +83,28 @@ function load(
         `the backup was made by version ${manifest.version}, which has ${needed}: restore it with that version`,
       );
     }
-    if (missing.length > 0) logger.warn({ migrations: missing }, "what a newer version had added is left out");
+    if (missing.length > 0) logger.warn({ migrations: missing }, "data of a newer version was not restored");
     await loadBackup(db, directory, manifest, { leavesOutUnknown: missing.length > 0 });
     await migrate(db);
-    // With another master key nobody could read what is sealed: better said now.
+    // Fails now with a wrong master key, instead of later on the first sealed secret.
     (await openSealer(db, ...masterKeys)).close();
     return activateRestored(db, manifest);
   };
-  // Keys between tables are checked in one statement each, as large as the tables are.
+  // Foreign keys are checked in one statement per table, which takes longer for large tables.
   return db.atomically(fill, { timeoutMs: migrationTimeoutMs });
 }
 
-/** @returns what undoes it. */
-async function placeUploads(directory: string, dataDir: string): Promise<() => Promise<void>> {
+/** Moves the unpacked uploads into the data directory. @returns a function that undoes the move. */
+async function moveUploads(directory: string, dataDir: string): Promise<() => Promise<void>> {
   const [from, to, before] = [
     path.join(directory, "uploads"),
     path.join(dataDir, "uploads"),
     path.join(directory, "before"),
   ];
-  if (!(await isThere(from))) return async () => {};
-  // As the server makes it, wherever the data directory lies: sources may hold what is nobody else's business.
+  if (!(await pathExists(from))) return async () => {};
+  // The server's own mode: uploaded sources may be confidential, and the data directory may be in a shared location.
   await chmod(from, 0o700);
-  const wasThere = await isThere(to);
+  const wasThere = await pathExists(to);
   if (wasThere) await rename(to, before);
   await rename(from, to);
   return async () => {

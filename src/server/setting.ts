@@ -1,6 +1,6 @@
 import path from "node:path";
 
-/** One line of docs/reference/configuration.md, and the rule that reads it. */
+/** Environment variable with its default and meaning (a row of docs/reference/configuration.md) and its parser. */
 export interface Setting<T> {
   name: string;
   fallback: string;
@@ -10,10 +10,10 @@ export interface Setting<T> {
 
 export type Environment = Record<string, string | undefined>;
 
-/** What a table of settings reads. */
+/** Values that a table of settings reads. */
 export type Read<S> = { [K in keyof S]: S[K] extends Setting<infer T> ? T : never };
 
-/** @throws Error naming the variable, what it must be and what it is. */
+/** Reads all settings of a table. @throws Error naming the variable, its expected format and its value. */
 export function readSettings<S extends Record<string, Setting<unknown>>>(table: S, environment: Environment): Read<S> {
   const entries = Object.entries(table);
   return Object.fromEntries(
@@ -34,8 +34,8 @@ export function optional(name: string, shown: string, meaning: string): Setting<
 }
 
 /**
- * An address whose scheme is one of these, or `other` says that it is good.
- * @throws Error naming the variable; not the address, which may hold a password.
+ * Checks that an address has one of the schemes, or matches `other`.
+ * @throws Error naming the variable. It does not repeat the address, which may hold a password.
  */
 export function requireScheme(
   name: string,
@@ -45,10 +45,10 @@ export function requireScheme(
 ): void {
   if (value === undefined || other?.test(value) || schemes.includes(URL.parse(value)?.protocol.slice(0, -1) ?? ""))
     return;
-  throw new Error(`${name} must be such as ${schemes[0]}://user:password@host/name`);
+  throw new Error(`${name} must be a URL such as ${schemes[0]}://user:password@host/name`);
 }
 
-/** For what clients send in a header, which has no blanks at its ends: a key from a file that ends with a newline fitted nobody's. */
+/** A key that clients send in a header. Trimmed, because headers have no surrounding blanks and key files often end with a newline. */
 export function optionalKey(name: string, shown: string, meaning: string): Setting<string | undefined> {
   return { name, fallback: shown, meaning, read: (value) => value?.trim() || undefined };
 }

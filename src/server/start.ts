@@ -39,8 +39,8 @@ import { type Config, isLoopback } from "./config.ts";
 import { consoleDirectory } from "./console.ts";
 import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, maySeeDeployments, readLevels } from "./deployment-metrics.ts";
-import { dieAt } from "./fault-point.ts";
-import { freeBytes, removeDoomed, removeInside } from "./files.ts";
+import { crashAt } from "./fault-point.ts";
+import { finishRemovals, freeBytes, removeInside } from "./files.ts";
 import { openGithubApps } from "./github.ts";
 import { installationIdOf } from "./installation.ts";
 import { openTracing, type Tracing } from "./langsmith-projects.ts";
@@ -50,29 +50,29 @@ import { inProcessIdentify } from "./listener-transport.ts";
 import { readMasterKeys } from "./master-keys.ts";
 import { openTraces } from "./otel.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
-import { SpareMemory } from "./tuning/spare-memory.ts";
+import { MemoryReleaser } from "./tuning/release-memory.ts";
 import { version } from "./version.ts";
 
 export interface Server {
-  /** Where API, console and gateway paths answer. */
+  /** Base URL of API, console and gateway paths. */
   url: string;
   credentials: { adminKey: string; workspaceId: string; isNewKey: boolean };
   db: Db;
   gateway: Gateway;
-  /** Ends cleanly: requests under way finish, builds are handed over, agents go on running unless asked otherwise. */
+  /** Shuts down cleanly: requests in flight finish, builds are handed over. Agents keep running unless `stopReplicas` is set. */
   close(options?: { stopReplicas: boolean }): Promise<void>;
 }
 
 /**
- * Puts the rooms together and starts them, ground floor first. What was started is ended again when a later part fails.
- * @throws Error naming the part and the reason: directory in use, port taken, database not reachable.
+ * Creates and connects all parts of the server and starts them, lowest layer first. If a part fails, it stops those already started.
+ * @throws Error naming the part and the reason: directory in use, port taken, database unreachable.
  */
 export async function startServer(config: Config, { logger }: { logger: Logger }): Promise<Server> {
   const closing = new Closing(logger);
   try {
-    const ground = await openGround(config, logger, closing);
-    const { db, installed } = ground;
-    const api = await openApi(ground, closing);
+    const context = await openContext(config, logger, closing);
+    const { db, installed } = context;
+    const api = await openApi(context, closing);
     const gateway = createGateway({
       rootDomain: config.rootDomain,
       pathPrefix: "/d/",
@@ -81,23 +81,23 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       identify: inProcessIdentify(api),
     });
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
-    // Agents may run since before this start: their routes come first, so that nobody is told that they are not there.
-    const listener = await startBuiltinListener(ground, api, gateway);
+    // Agents may still run from an earlier start. Restore their routes before listening, so that callers do not get a 404.
+    const listener = await startBuiltinListener(context, api, gateway);
     if (listener !== null) closing.add("listener", () => listener.stop());
     await listener?.routed();
-    ground.waitingFor.delete("listener");
-    const registryProxy = typeof ground.registry === "string" ? null : ground.registry.proxy;
-    const metrics = (request: IncomingMessage) => readMetrics(ground, gateway, request);
+    context.waitingFor.delete("listener");
+    const registryProxy = typeof context.registry === "string" ? null : context.registry.proxy;
+    const metrics = (request: IncomingMessage) => readMetrics(context, gateway, request);
     const listening = await listen({ api, gateway, registryProxy, metrics }, config);
     closing.add("sockets", () => listening.close());
-    // Sooner than their connections are cut: nobody comes any more for whom they could wait.
+    // Closes before the sockets: requests that wait for an agent get their answer while their connection is open.
     closing.add("waiting requests", async () => gateway.stopAccepting());
-    closing.add("event streams", () => ground.events.close());
-    ground.address.own = listening.url;
+    closing.add("event streams", () => context.events.close());
+    context.address.own = listening.url;
 
-    await startReconciler(ground, closing);
-    ground.waitingFor.delete("reconciler");
-    const memory = new SpareMemory();
+    await startReconciler(context, closing);
+    context.waitingFor.delete("reconciler");
+    const memory = new MemoryReleaser();
     closing.add("memory", async () => memory.stop());
 
     await writeCredentials(config, {
@@ -125,17 +125,17 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
   }
 }
 
-/** What every room above the store stands on. */
-interface Ground {
+/** Shared dependencies of all parts above the store. */
+interface ServerContext {
   config: Config;
   logger: Logger;
   db: Db;
   sealer: Sealer;
   databases: DatabaseServers | null;
   tracing: Tracing;
-  /** Of this server itself. */
+  /** Traces of this server itself. */
   traces: Traces | null;
-  /** A text says why there is none. */
+  /** The registry, or the reason why there is none. */
   registry: Registry | string;
   imageNames: ImageNames;
   github: GithubApps;
@@ -143,15 +143,15 @@ interface Ground {
   metrics: Metrics;
   installed: Bootstrapped;
   installationId: string;
-  /** Names this start of this server, beginning with the installation. */
+  /** Id of this run of the server. It starts with the installation id. */
   owner: string;
-  /** Parts that do not run yet; `GET /ready` names them. */
+  /** Parts that have not started yet. `GET /ready` lists them. */
   waitingFor: Set<string>;
-  /** Base of the addresses that are given out when there is no request to take it from. */
+  /** Base of generated URLs when no request determines it. */
   address: { own: string; readonly public: string };
 }
 
-/** A wrong directory is told at the start, not to whoever deploys a template first. */
+/** Reports a wrong templates directory at start, instead of when the first user deploys a template. */
 async function checkTemplates({ templatesDir }: Config): Promise<void> {
   if (templatesDir === undefined) return;
   await listTemplates(templatesDir).catch((error: unknown) => {
@@ -159,28 +159,28 @@ async function checkTemplates({ templatesDir }: Config): Promise<void> {
   });
 }
 
-async function openGround(config: Config, logger: Logger, closing: Closing): Promise<Ground> {
+async function openContext(config: Config, logger: Logger, closing: Closing): Promise<ServerContext> {
   await checkTemplates(config);
   await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
-  // Replicas, artifacts and state lie there: one server at a time, whichever database it uses.
+  // Replicas, artifacts and state are in this directory, so one server at a time may use it, whichever database it uses.
   const lock = await lockDirectory(path.join(config.dataDir, "server.lock"), logger);
   closing.add("data directory", () => lock.release());
-  // Within the lock: of two servers that start at once, one alone names the installation.
+  // Inside the lock: when two servers start at once, only one creates the id.
   const installationId = await installationIdOf(config.dataDir);
   const traces = await openTraces(config, { name: "pierhead", instanceId: installationId, logger });
-  // Ends after all that follows: it takes what the others still say.
+  // Closes last, because the other parts still send traces while they stop.
   closing.add("traces", async () => traces?.close());
   const db = await openDatabase({
     databaseUrl: config.databaseUrl,
     dataDir: config.dataDir,
     logger,
     ...(config.databaseTemplateDir === undefined ? {} : { templateDirectory: config.databaseTemplateDir }),
-    ...(config.faultPoint === undefined ? {} : { onReached: dieAt(config.faultPoint) }),
+    ...(config.faultPoint === undefined ? {} : { onReached: crashAt(config.faultPoint) }),
   });
   closing.add("database", () => db.close());
   await migrate(db);
   await db.watchClock();
-  const sealer = await openSealer(db, ...(await readMasterKeys(config, { mayMake: true })));
+  const sealer = await openSealer(db, ...(await readMasterKeys(config, { mayCreate: true })));
   closing.add("sealer", async () => sealer.close());
   const address = {
     own: "",
@@ -188,7 +188,7 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
       return config.publicUrl ?? this.own;
     },
   };
-  // Before anything is begun: what bears our name now was begun by a start that is gone.
+  // Before any work starts: leases with this installation's id belong to a run that has ended.
   await takeOverLeases(db, installationId);
   const registry = openRegistry(config, { sealer, logger });
   if (typeof registry !== "string") closing.add("registry", () => registry.close());
@@ -214,9 +214,9 @@ async function openGround(config: Config, logger: Logger, closing: Closing): Pro
   };
 }
 
-/** For Prometheus: this server for everybody, its deployments for those who may know of them. */
+/** Returns the metrics of this server, and those of its deployments when the caller may see them. */
 async function readMetrics(
-  { config, db, metrics }: Ground,
+  { config, db, metrics }: ServerContext,
   gateway: Gateway,
   request: IncomingMessage,
 ): Promise<{ contentType: string; text: string }> {
@@ -228,9 +228,9 @@ async function readMetrics(
   return { contentType, text: own + deploymentMetrics(gateway.counts(), await readLevels(db)) };
 }
 
-async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstance> {
-  const { config, db, sealer, registry, databases, tracing, traces, github, logger, metrics, events } = ground;
-  const { installed, waitingFor } = ground;
+async function openApi(context: ServerContext, closing: Closing): Promise<FastifyInstance> {
+  const { config, db, sealer, registry, databases, tracing, traces, github, logger, metrics, events } = context;
+  const { installed, waitingFor } = context;
   const store = createReconcilerStore(db, sealer);
   const api = await createApi({
     db,
@@ -240,7 +240,7 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
     traces,
     events,
     listenerId: installed.listenerId,
-    settings: apiSettings(ground),
+    settings: apiSettings(context),
     readiness: () => [...waitingFor],
     tracing: tracing.projects,
     github,
@@ -253,9 +253,9 @@ async function openApi(ground: Ground, closing: Closing): Promise<FastifyInstanc
   return api;
 }
 
-async function startReconciler(ground: Ground, closing: Closing): Promise<void> {
-  const { config, logger, db, sealer, events, databases, imageNames, tracing, traces, github, metrics } = ground;
-  const { address, installationId, owner } = ground;
+async function startReconciler(context: ServerContext, closing: Closing): Promise<void> {
+  const { config, logger, db, sealer, events, databases, imageNames, tracing, traces, github, metrics } = context;
+  const { address, installationId, owner } = context;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), () => findLiveBuilds(db));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
   const buildDeps = { store: createBuildStore(db), workers: processWorkers, logger, ended: metrics.builds };
@@ -291,7 +291,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
     removeArtifact: files.removeArtifact,
     removePushedImages: (signal) => imageNames.removeUnneeded(signal),
-    removeDoomedUploads: () => removeDoomed(uploads),
+    removeDoomedUploads: () => finishRemovals(uploads),
     removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
   });
   await housekeeping.sweepLeft();
@@ -311,7 +311,7 @@ async function startReconciler(ground: Ground, closing: Closing): Promise<void> 
 }
 
 async function startBuiltinListener(
-  { config, logger, traces, imageNames, installed, installationId }: Ground,
+  { config, logger, traces, imageNames, installed, installationId }: ServerContext,
   api: FastifyInstance,
   gateway: Gateway,
 ): Promise<RunningListener | null> {
@@ -334,7 +334,7 @@ async function startBuiltinListener(
 
 function reconcilerSettings(
   config: Config,
-  address: Ground["address"],
+  address: ServerContext["address"],
 ): Omit<ReconcilerSettings, "hasTracing" | "buildTarget"> {
   return {
     mode: config.mode,
@@ -359,7 +359,7 @@ function reconcilerSettings(
   };
 }
 
-function apiSettings({ config, address, tracing, owner }: Ground) {
+function apiSettings({ config, address, tracing, owner }: ServerContext) {
   return {
     owner,
     serviceSecret: config.serviceSecret ?? null,

@@ -1,4 +1,4 @@
 import { readFileSync } from "node:fs";
 
-/** Version of this program, from the package it is part of; src/ and dist/ lie equally deep. */
+/** Version of this program, read from its package.json. The path fits both src/ and dist/, which are equally deep. */
 export const version: string = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")).version;

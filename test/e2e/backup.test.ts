@@ -169,7 +169,7 @@ test("a restore does all or nothing: another master key, a cut file and a foreig
     const config = await configOf(dataDir, undefined);
     const restore = (from = file) => restoreBackup(config, from, { logger, signal });
 
-    await assert.rejects(restore(), /the master key is not there: copy/);
+    await assert.rejects(restore(), /the master key is missing: copy/);
     await writeFile(path.join(dataDir, "master.key"), Buffer.alloc(32, 7).toString("base64"));
     await assert.rejects(restore(), /under master key/);
     await cp(masterKey, path.join(dataDir, "master.key"));

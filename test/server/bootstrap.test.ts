@@ -85,15 +85,15 @@ eachDatabase(
 );
 
 eachDatabase(
-  "a chosen key that was revoked, or is no admin's, stops the start with words; a lost one is replaced",
+  "rejects a configured admin key that was revoked or is not an admin key, and replaces a lost one",
   async (db) => {
     const config = await configOf({ PIERHEAD_ADMIN_KEY: "chosen" });
     const { organizationId, workspaceId } = await bootstrap(db, config);
     await db.query(sql`update api_keys set revoked_at = now() where is_operator`);
-    await assert.rejects(bootstrap(db, config), /PIERHEAD_ADMIN_KEY was revoked, has expired, or is no admin's/);
+    await assert.rejects(bootstrap(db, config), /PIERHEAD_ADMIN_KEY was revoked, has expired, or is not an admin key/);
     const key = { organizationId, workspaceId, listenerId: null, name: "reader", role: "reader" as const };
     await insertApiKey(db, { ...key, ...mintApiKey("a-reader") });
-    await assert.rejects(bootstrap(db, await configOf({ PIERHEAD_ADMIN_KEY: "a-reader" })), /is no admin's/);
+    await assert.rejects(bootstrap(db, await configOf({ PIERHEAD_ADMIN_KEY: "a-reader" })), /is not an admin key/);
 
     const forgetful = await configOf();
     const made = await bootstrap(db, forgetful);

@@ -5,7 +5,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
-import { removeDoomed, writeDurably } from "../../src/server/files.ts";
+import { finishRemovals, writeDurably } from "../../src/server/files.ts";
 
 /** Dies as soon as what it removes is not where it was; thousands of files are still there then. */
 const dyingProgram = `
@@ -35,9 +35,9 @@ test("what a server was deleting when it was killed goes at the next start; what
     await killIn("gone");
     await killIn(path.join("kept", "one"));
     assert.ok((await readdir(base, { recursive: true })).length > 4, "both died before they had come to their end");
-    assert.equal(await removeDoomed(base), 2);
+    assert.equal(await finishRemovals(base), 2);
     assert.deepEqual((await readdir(base, { recursive: true })).sort(), ["kept", path.join("kept", "source.tar.gz")]);
-    assert.equal(await removeDoomed(base), 0);
+    assert.equal(await finishRemovals(base), 0);
   } finally {
     await rm(base, { recursive: true });
   }

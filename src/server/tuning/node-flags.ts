@@ -1,6 +1,7 @@
 /**
- * What Node is started with to run a server. Objects of the moment get 2 times 8 MiB; left alone, V8 lets them have up to 64 MB,
- * took 15 MB more of that in the burst of a start, and gave none of it back. The same option among the arguments of Node counts
- * more than this one, in NODE_OPTIONS less.
+ * V8 flags of a server process. The young generation is limited to two semi-spaces of 8 MiB. Without the limit V8 grew it by
+ * up to 64 MB, used 15 MB more during the burst at start-up, and returned none of it. The same flag on Node's command line
+ * overrides this one. NODE_OPTIONS does not.
+ * Bench line: "memory of a control plane without deployments" in bench/results.md.
  */
 export const serverNodeFlags = ["--max-semi-space-size=8"];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { SpareMemory } from "../../src/server/tuning/spare-memory.ts";
+import { MemoryReleaser } from "../../src/server/tuning/release-memory.ts";
 import { eventually } from "../support/eventually.ts";
 
 const rssMb = () => process.memoryUsage.rss() / 1e6;
@@ -15,7 +15,7 @@ function burst(): { grownMb: number; kept: object[] } {
 test("memory that a burst left goes back to the machine once nothing happens", async () => {
   const { grownMb, kept } = burst();
   assert.ok(grownMb > 100, `${grownMb} MB`);
-  const memory = new SpareMemory(1_000);
+  const memory = new MemoryReleaser(1_000);
   try {
     const fullMb = rssMb();
     // Some 15 s. By itself V8 did it after 105 s, as waiting makes garbage too.
