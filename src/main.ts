@@ -18,7 +18,7 @@ async function start() {
     restartWithMemoryLimits();
   }
   const { cacheCompiledCode } = await import("./server/tuning/compile-cache.ts");
-  cacheCompiledCode();
+  cacheCompiledCode(process.env);
   const { createCli } = await import("./cli/cli.ts");
   const cancelled = new AbortController();
   let firstAt = 0;

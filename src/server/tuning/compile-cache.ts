@@ -3,8 +3,7 @@
  * because its content is executed. Does nothing when the user has no home directory or cannot write to it.
  * Bench lines: "pierhead --help" and "pierhead list" in bench/results.md.
  */
-export function cacheCompiledCode(): void {
-  const { HOME, XDG_CACHE_HOME } = process.env;
+export function cacheCompiledCode({ HOME, XDG_CACHE_HOME }: NodeJS.ProcessEnv): void {
   const caches = XDG_CACHE_HOME || (HOME && `${HOME}/.cache`);
   if (!caches) return;
   // An import statement would load everything that these modules export.
