@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { saveArtifact } from "../../src/store/builds/artifacts.ts";
+import { claimBuild } from "../../src/store/builds/builds.ts";
+import { compareInventory, writeAssignment } from "../../src/store/data-plane/assignments.ts";
+import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
+import { deploymentPage } from "../../src/store/deployments/deployment-list.ts";
+import { readDeploymentState } from "../../src/store/deployments/deployment-state.ts";
+import { lockDeployment, moveDeployment } from "../../src/store/deployments/deployments.ts";
+import type { Db } from "../../src/store/engine/database.ts";
+import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
+import { claim, enqueue, failPass, nextRunAt, settlePass } from "../../src/store/queue/reconcile-queue.ts";
+import { listRevisions, moveRevision } from "../../src/store/revisions/revisions.ts";
+import { claimDeliveries, createDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
+
+const id = "00000000-0000-4000-8000-000000000000";
+const at = new Date(0);
+const pass = { deploymentId: id, owner: "server", generation: 1 };
+const move = { because: "test", message: null, deadlineAt: null };
+
+/** The hand-written statements, by family: how each store function sends them. */
+const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
+  queue: {
+    enqueue: (db) => enqueue(db, id),
+    claim: (db) => claim(db, { owner: "server", limit: 16, leaseMs: 30_000 }),
+    settlePass: (db) =>
+      settlePass(db, { ...pass, outcome: { kind: "done", because: "", durationMs: 1 }, retryAt: null }),
+    failPass: (db) => failPass(db, { ...pass, because: "", durationMs: 1 }),
+    nextRunAt: (db) => nextRunAt(db),
+  },
+  deployments: {
+    lockDeployment: (db) => db.transaction((trx) => lockDeployment(trx, id, id)),
+    readDeploymentState: (db) => readDeploymentState(db, id),
+    moveDeployment: (db) => moveDeployment(db, id, { from: "AWAITING_DATABASE", to: "READY" }),
+    deploymentPage: (db) => db.query(deploymentPage(id, {}, { limit: 20, offset: 0 })),
+    "deploymentPage with a part of the name": (db) =>
+      db.query(deploymentPage(id, { nameContains: "agent" }, { limit: 20, offset: 0 })),
+  },
+  revisions: {
+    listRevisions: (db) => listRevisions(db, id, id, { statuses: null, limit: 20, offset: 0 }),
+    moveRevision: (db) => moveRevision(db, { id, deploymentId: id }, { ...move, from: "CREATING", to: "QUEUED" }),
+  },
+  builds: {
+    saveArtifact: (db) => saveArtifact(db, id, "key", {} as never),
+    claimBuild: (db) => claimBuild(db, { id, deploymentId: id }, { owner: "server", leaseMs: 30_000, deadlineAt: at }),
+  },
+  "data-plane": {
+    writeAssignment: (db) => {
+      const made = { deployment_id: id, tenant_id: id, listener_id: id, slug: "a", op: "apply", seen: 0 } as const;
+      return writeAssignment(db, { ...made, target: null, serving: null, idle_after_ms: null });
+    },
+    compareInventory: (db) => compareInventory(db, id, []),
+    addMetricSamples: (db) => addMetricSamples(db, { listenerId: id, epoch: 1 }, []),
+  },
+  logs: {
+    appendLogEntries: (db) => {
+      const line = { deployment_id: id, revision_id: id, kind: "build", replica_id: null, stream: "stdout" } as const;
+      return appendLogEntries(db, [{ ...line, level: "INFO", logged_at: at, message: "", line_key: null }]);
+    },
+  },
+  webhooks: {
+    createDeliveries: (db) => createDeliveries(db, 10),
+    claimDeliveries: (db) => claimDeliveries(db, { owner: "server", limit: 16, leaseMs: 30_000 }),
+  },
+};
+
+// After a change: `node --test-update-snapshots test/store/statements.test.ts`, and read what changed.
+for (const [family, statements] of Object.entries(families)) {
+  test(`sends the ${family} statements of the snapshot`, async (context) => {
+    const texts: string[] = [];
+    for (const [name, act] of Object.entries(statements)) {
+      const sent = await statementsOf(act);
+      assert.ok(sent.length > 0, `${name} sent nothing`);
+      for (const text of sent) texts.push(`-- ${name}\n${text.trim()};\n`);
+    }
+    const file = `test/store/snapshots/${family}.sql`;
+    context.assert.fileSnapshot(texts.join("\n"), file, { serializers: [(text) => text] });
+  });
+}
+
+/** Runs a store function over a database that answers nothing, and returns the texts it sent. */
+async function statementsOf(act: (db: Db) => Promise<unknown>): Promise<string[]> {
+  const sent: string[] = [];
+  const trx = {
+    isTransaction: true,
+    async query({ text }: { text: string }) {
+      sent.push(text);
+      // As if all events up to 10 were settled and none delivered.
+      return { rows: text.includes("events_id_seq") ? [{ from: 0, upTo: 10, given: 10 }] : [], rowCount: 0 };
+    },
+  };
+  const db = {
+    ...trx,
+    now: () => at,
+    transaction: (run: (inside: typeof trx) => Promise<unknown>) => run(trx),
+    reached: () => {},
+    logSignal: { notify: () => {} },
+  };
+  // What a function makes of no rows is not tested here.
+  await act(db as unknown as Db).catch(() => undefined);
+  return sent;
+}
