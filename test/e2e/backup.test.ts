@@ -25,7 +25,7 @@ import { sharedCacheDir, startTestServer, type TestServer } from "../support/ser
 
 const canary = "canary-4f1c-value-of-a-secret";
 
-/** One deployment that is built from git, with a secret and two revisions, and one of an image. */
+/** Creates a deployment that is built from git, with a secret and two revisions, and a second one without a build. */
 async function fill({ client }: TestServer, repoUrl: string): Promise<{ built: Deployment; image: Deployment }> {
   const built = await client.createDeployment({
     body: {
@@ -58,7 +58,7 @@ async function settled(client: TestServer["client"], { id, latest_revision_id }:
   assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
 }
 
-/** A directory that cannot be linked into from the temporary one. */
+/** A directory on another file system than the temporary directory, or null. Files cannot be hard-linked between the two. */
 const otherDisk = await stat("/dev/shm").then(
   async ({ dev }) => (dev === (await stat(tmpdir())).dev ? null : "/dev/shm"),
   () => null,
@@ -77,7 +77,7 @@ async function configOf(dataDir: string, databaseUrl: string | undefined) {
   });
 }
 
-/** A backup, made by the command line, and the master key of the server that made it. */
+/** Makes a backup with the CLI. Returns its path and the path of the server's master key. */
 async function backUp(pierhead: TestServer, directory: string): Promise<{ file: string; masterKey: string }> {
   const file = path.join(directory, "backup.tar.gz");
   const env = { PIERHEAD_URL: pierhead.url, PIERHEAD_API_KEY: pierhead.apiKey };
@@ -89,7 +89,7 @@ async function backUp(pierhead: TestServer, directory: string): Promise<{ file: 
   return { file, masterKey: path.join(pierhead.dataDir, "master.key") };
 }
 
-/** What lies in a data directory without a row in the table of docs/guides/operations.md. */
+/** Returns the entries of a data directory that the table in docs/guides/operations.md does not list. */
 async function undocumented(dataDir: string): Promise<string[]> {
   const page = await readFile(new URL("../../docs/guides/operations.md", import.meta.url), "utf8");
   const table = page.split("## The data directory")[1]?.split("\n## ")[0] ?? "";
@@ -98,7 +98,7 @@ async function undocumented(dataDir: string): Promise<string[]> {
 }
 
 for (const kind of ["embedded", "postgres"] as const) {
-  test(`a backup of a running server comes to life on an empty machine, with all it had (${kind})`, async (context) => {
+  test(`restores the backup of a running server on an empty machine, and its deployments run again (${kind})`, async (context) => {
     const made = kind === "postgres" ? await openTestDatabase("postgres") : undefined;
     if (kind === "postgres" && made === undefined) return context.skip("PostgreSQL is not installed");
     if (made !== undefined) await made.db.query(sql`drop schema public cascade; create schema public`);
@@ -113,18 +113,21 @@ for (const kind of ["embedded", "postgres"] as const) {
         await cp(masterKey, path.join(dataDir, "master.key"));
         const { items: noted } = await pierhead.client.listAuditLog({ action: "installation.backup" });
         assert.deepEqual([noted.length, noted[0]?.actor.startsWith("key:")], [1, true]);
-        // What an agent keeps is copied by hand, as docs/guides/operations.md says.
+        // Operators copy the state of agents by hand, see docs/guides/operations.md.
         await writeFile(path.join(pierhead.dataDir, "state", filled.built.id, "kept.txt"), "kept");
         await cp(path.join(pierhead.dataDir, "state"), path.join(dataDir, "state"), { recursive: true });
         assert.deepEqual(await undocumented(pierhead.dataDir), []);
         const left = async () => readdir(path.join(pierhead.dataDir, "backup-drafts"));
-        await eventually(left, ({ length }) => length === 0, { what: "what it was made of is gone" });
+        await eventually(left, ({ length }) => length === 0, { what: "an empty drafts directory" });
         await mkdir(path.join(pierhead.dataDir, "backup-drafts", "draft-of-a-dead-server"));
         await pierhead.restart();
         await assert.rejects(left(), { code: "ENOENT" });
         return { ...filled, apiKey: pierhead.apiKey, file };
       })();
-      assert.ok(!gunzipSync(await readFile(file)).includes(canary), "what is sealed stays so");
+      assert.ok(
+        !gunzipSync(await readFile(file)).includes(canary),
+        "the backup must not contain secrets in plain text",
+      );
 
       const config = await configOf(dataDir, made?.databaseUrl);
       const restored = await restoreBackup(config, file, { logger, signal });
@@ -161,7 +164,7 @@ for (const kind of ["embedded", "postgres"] as const) {
   });
 }
 
-test("a restore does all or nothing: another master key, a cut file and a foreign one are told, and a later try succeeds", async () => {
+test("rejects a restore with a missing or wrong master key or a damaged file, and a retry succeeds", async () => {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
   try {
     await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
@@ -189,7 +192,7 @@ test("a restore does all or nothing: another master key, a cut file and a foreig
   }
 });
 
-test("uploads on a disk of their own are in the backup", { skip: otherDisk === null && "one disk" }, async () => {
+test("backs up uploads that are on a separate disk", { skip: otherDisk === null && "one disk" }, async () => {
   const elsewhere = await mkdtemp(path.join(otherDisk as string, "pierhead-uploads-"));
   try {
     await using pierhead = await startTestServer();
@@ -203,7 +206,7 @@ test("uploads on a disk of their own are in the backup", { skip: otherDisk === n
   }
 });
 
-test("uploads that could not be placed leave a database that a later try fills; a try that fails leaves those that were there", async () => {
+test("a failed restore leaves existing uploads alone, and a retry succeeds after uploads could not be moved", async () => {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
   try {
     await using pierhead = await startTestServer();
@@ -225,13 +228,13 @@ test("uploads that could not be placed leave a database that a later try fills; 
     syncBuiltinESMExports();
     assert.equal((await restore()).deployments, 1);
     assert.deepEqual(await readdir(uploads), [id]);
-    assert.equal((await stat(uploads)).mode & 0o777, 0o700, "sources are for nobody else on this machine");
+    assert.equal((await stat(uploads)).mode & 0o777, 0o700, "only the owner may read uploaded sources");
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
 });
 
-test("a version that was put back after an upgrade restores the backups that it makes then", async () => {
+test("a version that was rolled back after an additive upgrade restores its own backups", async () => {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
   try {
     await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
@@ -264,7 +267,7 @@ test("a version that was put back after an upgrade restores the backups that it 
   }
 });
 
-test("a backup that takes long answers meanwhile, so that neither a proxy nor the client gives it up", async (context) => {
+test("sends keep-alive bytes during a slow backup, so that proxies and clients do not time out", async (context) => {
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-restored-"));
@@ -276,9 +279,9 @@ test("a backup that takes long answers meanwhile, so that neither a proxy nor th
     const leaving = new AbortController();
     const [{ body }] = await Promise.all([ask(), ask(leaving.signal)]);
     leaving.abort();
-    // At once: Node cancels a body that nobody reads when its answer is collected as garbage.
+    // Get the reader now: Node cancels an unread body when the response is garbage collected.
     const reader = (body as ReadableStream<Uint8Array>).getReader();
-    // As long as it takes for the next sign of life, which nobody waits for.
+    // Long enough for the next keep-alive byte (10 s). The client that has left must not break that write.
     await sleep(11_000);
     const parts = [(await reader.read()).value as Uint8Array];
     await slow.query("rollback");
@@ -292,7 +295,7 @@ test("a backup that takes long answers meanwhile, so that neither a proxy nor th
     await slow.query(locked);
     const broken = await ask();
     await slow.query("select pg_terminate_backend(pid) from pg_stat_activity where query like 'declare backup_rows%'");
-    await assert.rejects(broken.arrayBuffer(), "half of a backup is none");
+    await assert.rejects(broken.arrayBuffer(), "an incomplete backup must fail the download");
   } finally {
     await postgres.stop();
     await rm(dataDir, { recursive: true, force: true });
@@ -301,7 +304,7 @@ test("a backup that takes long answers meanwhile, so that neither a proxy nor th
 
 const locked = "begin; lock table log_entries in access exclusive mode";
 
-/** As if so much was to be read there. */
+/** Locks a table that the backup reads, as if reading it took very long. */
 async function slowTable(connectionString: string): Promise<AsyncDisposable & Pick<pg.Client, "query">> {
   const client = new pg.Client({ connectionString });
   await client.connect();
@@ -309,7 +312,7 @@ async function slowTable(connectionString: string): Promise<AsyncDisposable & Pi
   return Object.assign(client, { [Symbol.asyncDispose]: () => client.end() });
 }
 
-/** A deployment with an archive that nothing was made of; `objectPath`: where that lies below the data directory. */
+/** Creates a deployment and uploads an archive that no revision uses. `objectPath` is relative to the data directory. */
 async function uploadTo({ client }: TestServer): Promise<{ id: string; objectPath: string }> {
   const { id } = await client.createDeployment({
     body: {

@@ -26,11 +26,11 @@ import {
   type Made,
 } from "./canary-flows.ts";
 
-/** As many as the flows must have used, or they were not gone through. */
+/** The minimum number of canaries that the flows create. Fewer means that some flows did not run. */
 const canariesMin = 50;
 
 for (const kind of ["embedded", "postgres"] as const) {
-  test(`no secret of any flow stands where it does not belong (${kind})`, async (context) => {
+  test(`leaks no secret into responses, logs, traces, arguments, backups or files (${kind})`, async (context) => {
     const postgres = kind === "postgres" ? await startPostgresServer() : undefined;
     if (kind === "postgres" && postgres === undefined) return context.skip("PostgreSQL is not installed");
     const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-canaries-"));
@@ -57,7 +57,7 @@ for (const kind of ["embedded", "postgres"] as const) {
       watched.abort();
 
       assert.ok(canaries.count >= canariesMin, `${canaries.count}`);
-      assert.ok(environment.includes(own), "an agent has its own");
+      assert.ok(environment.includes(own), "an agent gets its own secret");
       const found = {
         told: canaries.foundIn(told.join("\n")),
         logged: canaries.foundIn(Buffer.concat(logged)),
@@ -81,7 +81,7 @@ for (const kind of ["embedded", "postgres"] as const) {
   });
 }
 
-/** Agents outlive their server: they go before it. */
+/** Deletes all deployments before the server stops, because agents outlive their server. */
 async function deleteAll({ url, apiKey }: ServerProcess): Promise<void> {
   const client = createClient({ baseUrl: url, apiKey });
   const { resources } = await client.listDeployments({ limit: 100 });
@@ -89,7 +89,7 @@ async function deleteAll({ url, apiKey }: ServerProcess): Promise<void> {
   for (const { id } of resources) await client.waitForDeletion({ deployment_id: id }, { timeoutMs: 120_000 });
 }
 
-/** Of a server that is told a secret by every setting that can hold one. */
+/** Returns the settings of a server that has a canary in every setting that can hold a secret. */
 function settingsOf(
   canaries: Canaries,
   { databaseUrl, collectorUrl }: { databaseUrl: string | undefined; collectorUrl: string },
@@ -142,13 +142,13 @@ function askOf({ url, apiKey }: ServerProcess, canaries: Canaries, told: string[
   };
 }
 
-/** Whoever may change a deployment is shown its secrets, where they are expected. */
+/** Removes the `secrets` fields, because callers who may change a deployment may see its secrets there. */
 function withoutSecrets(body: unknown, text: string): string {
   if (body === null) return text;
   return JSON.stringify(body, (name, value) => (name === "secrets" && Array.isArray(value) ? [] : value));
 }
 
-/** Everything that can be read, by somebody who may only read: with all that the answers of deployments show. */
+/** Calls every read operation with a reader's key and records the full responses: a reader must not see any secret. */
 async function sweep({ url, told }: FlowContext, made: Made, readerKey: string): Promise<void> {
   for (const operation of Object.values(operations)) {
     const names = [...operation.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name as string);
@@ -181,7 +181,7 @@ async function backupOf({ url, apiKey }: ServerProcess, directory: string): Prom
   return bytes;
 }
 
-/** The command lines of all programs of this machine, looked at again and again. */
+/** Polls the command lines of all processes on this machine until the signal aborts. Returns all that it has seen. */
 async function watchArguments(signal: AbortSignal): Promise<string> {
   const seen = new Set<string>();
   while (!signal.aborted) {
@@ -193,7 +193,7 @@ async function watchArguments(signal: AbortSignal): Promise<string> {
   return [...seen].join("\n");
 }
 
-/** All files but the one that tells its owner the key; that one nobody else may read. */
+/** Returns the canaries in all files except `credentials.json`, which holds the admin key and is readable only by its owner. */
 async function foundBelow(directory: string, canaries: Canaries): Promise<string[]> {
   assert.equal((await stat(path.join(directory, "credentials.json"))).mode & 0o777, 0o600);
   const entries = await readdir(directory, { recursive: true, withFileTypes: true });

@@ -5,10 +5,10 @@ import { userHeaders } from "../support/call-api.ts";
 import type { Canaries } from "../support/canary.ts";
 import { eventually } from "../support/eventually.ts";
 
-/** An answer as it came, for those who look what it tells. */
+/** A response with its unparsed text, so that a flow can search it for secrets. */
 export interface Answer {
   status: number;
-  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+  // biome-ignore lint/suspicious/noExplicitAny: responses of every shape.
   body: any;
   text: string;
 }
@@ -16,27 +16,27 @@ export interface Answer {
 export interface AskOptions {
   key?: string;
   headers?: Record<string, string>;
-  /** Secrets that this answer is to give, once and to nobody else. */
+  /** Returns the secrets that this response must contain. No other response may contain them. */
   gives?: (body: Answer["body"]) => Record<string, string>;
 }
 
 export interface FlowContext {
   canaries: Canaries;
   repository: AgentRepository;
-  /** Asks the API and remembers the answer, without what it was to give. */
+  /** Calls the API and records the response in `told`, without the secrets that it must contain. */
   ask(verb: string, path: string, body?: unknown, options?: AskOptions): Promise<Answer>;
-  /** Remembers what else was told to somebody. */
+  /** Everything that the server sent to any client, except expected secrets. */
   told: string[];
   url: string;
 }
 
-/** Ids of what the flows made, by the names of the parameters of operations. */
+/** Ids of the resources that the flows created, keyed by the path parameter of the operations. */
 export type Made = Record<string, string>;
 
-/** What comes after the public part of a key. */
+/** Returns the part of a key after its public prefix. */
 const secretPart = (key: string) => key.split("_").slice(2).join("_");
 
-/** Keys of people, listeners and services; and those that nobody has. */
+/** Creates and uses keys of users and listeners, and sends invalid and revoked keys. */
 export async function keyFlows({ ask, canaries, url, told }: FlowContext): Promise<Made & { readerKey: string }> {
   const mint = async (role: string) => {
     const gives = ({ key }: { key: string }) => ({ [`key of a ${role}`]: secretPart(key) });
@@ -70,7 +70,7 @@ export async function keyFlows({ ask, canaries, url, told }: FlowContext): Promi
   return { listener_id: listener.body.id, api_key_id: reader.id, readerKey: reader.key };
 }
 
-/** Deployments that come to serve, that fail in every way, and that are refused. */
+/** Creates deployments that succeed, deployments that fail in every way, and requests that the API rejects. */
 export async function deploymentFlows(context: FlowContext): Promise<Made & { agentUrl: string; own: string }> {
   const { ask, canaries, repository } = context;
   const body = (name: string, repoUrl: string, ref = "main") => ({
@@ -108,7 +108,7 @@ export async function deploymentFlows(context: FlowContext): Promise<Made & { ag
   for (const refused of [
     { ...bad, secrets: [odd] },
     { ...bad, secrets: [{ name: "not a name!", value: canaries.make("secret of a bad name") }] },
-    { ...bad, secrets: canaries.make("a word in place of secrets") },
+    { ...bad, secrets: canaries.make("a string instead of secrets") },
     { ...bad, source: "nothing" },
     `{"secrets": "${canaries.make("broken JSON")}`,
   ]) {
@@ -140,7 +140,7 @@ async function uploadFlow({ ask, canaries }: FlowContext): Promise<void> {
   await ask("PUT", `${pathname}${search}0`, "no archive", { key: "" });
 }
 
-/** Waits until the latest revision goes no further. */
+/** Waits until the latest revision has a final status. */
 async function ended({ ask }: FlowContext, deploymentId: string) {
   return eventually(
     async () => (await ask("GET", `/v2/deployments/${deploymentId}/revisions?limit=1`)).body.resources[0],
@@ -149,7 +149,7 @@ async function ended({ ask }: FlowContext, deploymentId: string) {
   );
 }
 
-/** What is kept for others: code hosts, webhooks, OAuth providers and the tokens of their users. */
+/** Stores credentials of other systems: code hosts, webhooks, OAuth providers and the tokens of their users. */
 export async function credentialFlows({ ask, canaries, url, told }: FlowContext): Promise<Made> {
   const integration = {
     ...{ host: "gitlab", name: "host", url: "https://git.invalid/acme" },
@@ -162,7 +162,7 @@ export async function credentialFlows({ ask, canaries, url, told }: FlowContext)
   const atHost = `/v2/integrations/${host.body.id}`;
   await ask("PATCH", atHost, { token: canaries.make("later token of a code host") });
   await ask("PATCH", atHost, { token: [canaries.make("token of the wrong type")] });
-  await ask("PATCH", atHost, { ssh_key: canaries.make("SSH key that is none") });
+  await ask("PATCH", atHost, { ssh_key: canaries.make("invalid SSH key") });
   const chosen = { webhook_secret: canaries.make("webhook secret of our choice") };
   await ask("POST", `${atHost}/webhook-secret`, chosen, { gives: (body) => ({ "chosen secret": secretOf(body) }) });
   const forged = { "x-gitlab-token": canaries.make("forged webhook token"), "x-gitlab-event": "Push Hook" };
@@ -170,7 +170,7 @@ export async function credentialFlows({ ask, canaries, url, told }: FlowContext)
 
   const hook = { url: `https://hooks.invalid/${canaries.make("path of a webhook")}` };
   const secret = (body: { secret: string }) => ({ "secret of a webhook": body.secret.replace("whsec_", "") });
-  // Admins are shown the address whole.
+  // Admins see the full address.
   const gives = (body: { secret: string; url: string }) => ({ ...secret(body), "address of a webhook": body.url });
   const webhook = await ask("POST", "/v2/webhooks", hook, { gives });
   await ask("POST", `/v2/webhooks/${webhook.body.id}/secret`, undefined, { gives: secret });
@@ -207,7 +207,7 @@ export async function credentialFlows({ ask, canaries, url, told }: FlowContext)
   return { ...ids, provider_id, token_id, agent_id: "bot", auth_id: begun.body.auth_id };
 }
 
-/** What callers of agents send is theirs and the agent's alone; also when there is no agent. */
+/** Sends requests to an agent and to a missing one. Pierhead must not record what they contain. */
 export async function gatewayFlows({ canaries, told, url }: FlowContext, agentUrl: string): Promise<void> {
   for (const address of [agentUrl, `${url}/d/nobody-there`]) {
     const query = `?token=${canaries.make("query of a call")}`;

@@ -25,7 +25,7 @@ after(async () => {
   await redis?.stop();
 });
 
-test("every deployment gets a database of its own, for as long as it is there", async (context) => {
+test("gives every deployment its own database and drops it with the deployment", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   if (!redis) return context.skip(redisSkipped as string);
   await using pierhead = await startTestServer({
@@ -61,7 +61,7 @@ test("every deployment gets a database of its own, for as long as it is there", 
   assert.equal(JSON.parse(backup.stdout).file, file);
   const restore = await runCli(["database", "restore", "second", file, "--yes", ...as], cli);
   assert.equal(restore.code, 0, restore.stderr);
-  assert.ok(await hasTable(postgres.url, second.id, "kept"), "another deployment can take it over");
+  assert.ok(await hasTable(postgres.url, second.id, "kept"), "another deployment can restore the backup");
 
   await pierhead.client.deleteDeployment({ deployment_id: first.id });
   await gone(pierhead.client, first.id);
@@ -69,7 +69,7 @@ test("every deployment gets a database of its own, for as long as it is there", 
   assert.ok(await hasDatabase(postgres.url, second.id));
 });
 
-test("a deployment that brings its own database gets no other, now or later, and nothing of it is deleted", async (context) => {
+test("a deployment with its own database never gets another one, even when a revision removes the setting", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   await using pierhead = await startTestServer({
     PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
@@ -92,7 +92,7 @@ test("a deployment that brings its own database gets no other, now or later, and
   assert.equal(((await askAgent(pierhead.client, made)) as Record<string, string>)["DATABASE_URI"], own);
 });
 
-test("a deployment waits for a database server that is away, says so, and goes on when it is back", async (context) => {
+test("a deployment waits while the database server is down, shows the reason, and continues when it is up", async (context) => {
   if (!postgres) return context.skip(postgresSkipped);
   const laterPort = await freePort();
   await using pierhead = await startTestServer({

@@ -15,7 +15,7 @@ const newKey = async (body: object): Promise<string> =>
 const ask = (url: string, key: string | null, headers: Record<string, string> = {}) =>
   fetch(url, { headers: { ...(key !== null && { "x-api-key": key }), ...headers } });
 
-/** An agent that asks the control plane itself who calls, as servers with an auth back end do (contract 7.4). */
+/** An agent that asks the control plane who the caller is, as servers with an auth back end do (contract 7.4). */
 const asking = {
   "pierhead.json": JSON.stringify({ start: ["node", "server.js"], health: "/ok" }),
   "server.js": `
@@ -48,7 +48,7 @@ async function deploy(files: Record<string, string>, body: object = {}): Promise
   return (await pierhead.client.getDeployment({ deployment_id: id })).url ?? "";
 }
 
-test("an agent with endpoint auth takes requests of its workspace alone, and can ask who they are from", async () => {
+test("an agent with endpoint auth accepts only keys of its workspace and can look up the caller", async () => {
   const url = await deploy(asking);
   const reader = await newKey({ role: "reader" });
   const agent = await newKey({ role: "agent" });
@@ -73,7 +73,7 @@ test("an agent with endpoint auth takes requests of its workspace alone, and can
   }
 });
 
-test("an agent that is shared takes requests of every workspace, and of nobody without a key", async () => {
+test("a shared agent accepts keys of every workspace and rejects requests without a key", async () => {
   const url = await deploy(asking, { shareable: true });
   const { id } = (await pierhead.client.request("POST", `${admin}/workspaces`, { name: "third" })) as { id: string };
   const answer = await ask(url, await newKey({ role: "reader", workspace_id: id }));
@@ -82,7 +82,7 @@ test("an agent that is shared takes requests of every workspace, and of nobody w
   assert.equal((await ask(url, null)).status, 401);
 });
 
-test("what agent servers ask at their start and report is answered as they expect", async () => {
+test("answers the authentication check and the usage reports of agent servers", async () => {
   const headers = { "x-api-key": pierhead.apiKey };
   for (const method of ["GET", "POST"]) {
     const answer = await fetch(`${pierhead.url}/auth?langgraph-api=true`, { method, headers });
@@ -97,7 +97,7 @@ test("what agent servers ask at their start and report is answered as they expec
   }
 });
 
-test("who may get the tokens of users may name one; a key that may only read is nobody but itself", async () => {
+test("an agent key can name the user it acts for, and a reader key cannot", async () => {
   const userOf = async (key: string) => {
     const answer = await ask(`${pierhead.url}/auth/public`, key, { "x-user-id": "alice" });
     return ((await answer.json()) as { user_id: string }).user_id;

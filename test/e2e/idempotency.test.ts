@@ -19,7 +19,7 @@ interface Sent {
 const image = (tag: string) => ({ source_revision_config: { image_uri: `registry.example/team/agent:${tag}` } });
 const creation = { name: "once", source: "external_docker", source_config: { resource_spec: {} }, ...image("1") };
 
-test("a request whose server is killed after its effect and before its answer is answered by the next server, once done", async () => {
+test("replays the response of a request whose server was killed before it answered, without a second effect", async () => {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-once-"));
   try {
     const first = await killedAt(dataDir, "deployment created", {
@@ -43,7 +43,7 @@ test("a request whose server is killed after its effect and before its answer is
   }
 });
 
-/** Sends a request to a server that dies on it, then the same one twice to its successor. */
+/** Sends a request to a server that dies at the fault point, then sends it twice to the next server. */
 async function killedAt(dataDir: string, faultPoint: FaultPoint, sent: Sent) {
   const key = randomUUID();
   const dying = (await start(dataDir, { PIERHEAD_FAULT_POINT: faultPoint })) as ServerProcess;

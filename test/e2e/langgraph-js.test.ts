@@ -8,14 +8,14 @@ import type { Revision } from "../../src/contract/revisions/revision.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { startTestServer } from "../support/server.ts";
 
-/** Above the slowest step here, a cold `npm install` of the agent server on a loaded machine; it measures nothing. */
+/** Longer than the slowest step, a cold `npm install` of the agent server on a loaded machine. Not a measurement. */
 const timeoutMs = 400_000;
 
 const canary = "canary-7d1f";
 
 const example = path.resolve("examples/hello-agent");
 
-test("the real agent server, from git: deploy, replace under load, fail, roll back, delete", async (context) => {
+test("deploys, replaces, rolls back and deletes the real agent server from git", async (context) => {
   await using pierhead = await startTestServer();
   const config = { node_version: "24", graphs: { agent: "./src/agent.ts:graph", slow: "./src/slow.ts:graph" } };
   await using repository = await createAgentRepository({
@@ -48,7 +48,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
   const before = await agent.get(`/threads/${thread.thread_id}/state`);
   assert.ok(before.values.messages.length >= 2, JSON.stringify(before.values));
 
-  await context.test("the stream of a run passes through unbuffered, and names the revision", async () => {
+  await context.test("passes the stream of a run through without buffering and names the revision", async () => {
     const other = await agent.post("/threads", {});
     const response = await fetch(`${url}/threads/${other.thread_id}/runs/stream`, {
       method: "POST",
@@ -61,39 +61,36 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
     for await (const chunk of response.body as ReadableStream<Uint8Array>) {
       seen.push({ text: Buffer.from(chunk).toString(), atMs: performance.now() });
     }
-    // The second node sleeps 4 s after the first one's update was sent: buffered, both would arrive together.
+    // The second node sleeps for 4 s after the update of the first one. If the gateway buffered, both would arrive together.
     const at = (node: string) => seen.find(({ text }) => text.includes(`"${node}"`))?.atMs ?? Number.NaN;
     assert.ok(at("second") - at("first") > 500, JSON.stringify(seen));
   });
 
-  await context.test(
-    "a PATCH replaces the server while clients send requests and stream runs: none fails",
-    async () => {
-      const threads = (await agent.post("/threads", {})).thread_id as string;
-      const load = startLoad(url, threads);
-      await load.atLeast(20);
-      await repository.commit({ "CHANGE.md": "a second version" });
-      const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
-      assert.notEqual(patched.latest_revision_id, first.id);
-      const second = await settled(client, ids, patched.latest_revision_id);
-      assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
-      await load.atLeast(20);
-      const { requests, streams, failures } = await load.stop();
-      context.diagnostic(`${requests} requests and ${streams} streamed runs during the rollout`);
-      assert.deepEqual(failures, []);
-      assert.ok(requests > 40 && streams > 1);
-      const after = await agent.get(`/threads/${thread.thread_id}/state`);
-      assert.deepEqual(
-        after.values.messages.slice(0, 2),
-        before.values.messages.slice(0, 2),
-        "the thread is still there",
-      );
-      assert.equal((await client.getDeployment(ids)).active_revision_id, second.id);
-    },
-  );
+  await context.test("replaces the server on a PATCH without failing a request or a stream", async () => {
+    const threads = (await agent.post("/threads", {})).thread_id as string;
+    const load = startLoad(url, threads);
+    await load.atLeast(20);
+    await repository.commit({ "CHANGE.md": "a second version" });
+    const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
+    assert.notEqual(patched.latest_revision_id, first.id);
+    const second = await settled(client, ids, patched.latest_revision_id);
+    assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
+    await load.atLeast(20);
+    const { requests, streams, failures } = await load.stop();
+    context.diagnostic(`${requests} requests and ${streams} streamed runs during the rollout`);
+    assert.deepEqual(failures, []);
+    assert.ok(requests > 40 && streams > 1);
+    const after = await agent.get(`/threads/${thread.thread_id}/state`);
+    assert.deepEqual(
+      after.values.messages.slice(0, 2),
+      before.values.messages.slice(0, 2),
+      "the thread must survive the update",
+    );
+    assert.equal((await client.getDeployment(ids)).active_revision_id, second.id);
+  });
 
   await context.test(
-    "a broken commit is BUILD_FAILED with the reason, and the old revision keeps serving",
+    "fails the build of a broken commit with the reason while the old revision keeps serving",
     async () => {
       const serving = (await client.getDeployment(ids)).active_revision_id;
       await repository.commit({ "langgraph.json": JSON.stringify({ graphs: { agent: "./src/missing.ts:graph" } }) });
@@ -108,7 +105,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
     },
   );
 
-  await context.test("a rollback starts the first revision's artifact again without a build", async () => {
+  await context.test("rolls back to the artifact of the first revision without a build", async () => {
     const redeployed = await client.redeployRevision({ ...ids, revision_id: first.id });
     const again = await settled(client, ids, redeployed.latest_revision_id);
     assert.equal(again.status, "DEPLOYED", again.status_message ?? "");
@@ -121,13 +118,13 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
     assert.ok(after.values.messages.length >= 2);
   });
 
-  await context.test("the agent's own log lines can be read, and nothing secret stands in them", async () => {
+  await context.test("returns the agent's log lines without secrets", async () => {
     const { logs } = await client.getDeploymentLogs({ ...ids, type: "deploy", limit: 1000 });
     assert.ok(logs.length > 0);
     assert.ok(!JSON.stringify(logs).includes(canary));
   });
 
-  await context.test("a delete ends in 404 and leaves no process and no file", async () => {
+  await context.test("answers 404 after a delete and leaves no files behind", async () => {
     await client.deleteDeployment(ids);
     await client.waitForDeletion(ids, { timeoutMs });
     assert.equal((await fetch(`${url}/ok`)).status, 404);
@@ -138,7 +135,7 @@ test("the real agent server, from git: deploy, replace under load, fail, roll ba
   });
 });
 
-/** Two nodes; the second one takes its time. */
+/** A graph with two nodes, of which the second takes 4 s. */
 const slowGraph = `
 import { END, MessagesValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
 const State = new StateSchema({ messages: MessagesValue });
@@ -160,7 +157,7 @@ function settled(client: Client, ids: { deployment_id: string }, revisionId: str
   return client.waitForRevision({ ...ids, revision_id: revisionId }, { timeoutMs });
 }
 
-/** The files of the example, as a commit has them. */
+/** Returns the files of the example by relative path, for a commit. */
 async function filesOf(directory: string): Promise<Record<string, string>> {
   const names = await readdir(directory, { recursive: true, withFileTypes: true });
   const files = names.filter((entry) => entry.isFile() && !entry.parentPath.includes("node_modules"));
@@ -188,7 +185,7 @@ function langgraph(url: string) {
   };
 }
 
-/** Clients that never stop: short requests, and runs whose stream must end with its last event. */
+/** Starts clients that send short requests and stream runs in a loop. A stream must deliver the values of its run. */
 function startLoad(url: string, thread: string) {
   const stopping = new AbortController();
   const failures: string[] = [];
@@ -217,7 +214,7 @@ function startLoad(url: string, thread: string) {
   };
   const clients = [repeat(request), repeat(request), repeat(request), repeat(stream)];
   return {
-    /** So many requests more, and a stream. */
+    /** Waits for this many more requests and one more stream, or for a failure. */
     async atLeast(more: number) {
       const [requests, streams] = [counts.requests + more, counts.streams + 1];
       while ((counts.requests < requests || counts.streams < streams) && failures.length === 0) await sleep(20);

@@ -7,12 +7,12 @@ import type { Revision } from "../../src/contract/revisions/revision.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { startTestServer } from "../support/server.ts";
 
-/** Above the slowest step here, a cold install of 77 packages on a loaded machine; it measures nothing. */
+/** Longer than the slowest step, a cold install of 77 packages on a loaded machine. Not a measurement. */
 const timeoutMs = 550_000;
 
 const directory = path.join(import.meta.dirname, "../../templates/langgraph-python-hello");
 
-test("a Python agent from git answers, streams, is updated without forgetting, and fails with its reason", async (context) => {
+test("deploys, updates and deletes a Python agent from git", async (context) => {
   await using pierhead = await startTestServer();
   await using repository = await createAgentRepository(await filesOf(directory));
   const { client } = pierhead;
@@ -41,7 +41,7 @@ test("a Python agent from git answers, streams, is updated without forgetting, a
     return settled(client, ids, patched.latest_revision_id);
   };
 
-  await context.test("a run is answered through the gateway, and its steps are streamed", async () => {
+  await context.test("answers a run through the gateway and streams its steps", async () => {
     assert.match(await agent.ask(thread, "Hello"), /^Hello! I am a LangGraph agent in Python/);
     const response = await agent.open(`/threads/${thread}/runs/stream`, {
       ...run("why?"),
@@ -53,7 +53,7 @@ test("a Python agent from git answers, streams, is updated without forgetting, a
     assert.match(events, /event: updates\s+data: \{"reply"/);
   });
 
-  await context.test("a stream that runs while the agent is updated is told to its end", async () => {
+  await context.test("completes a stream that is open while the agent is updated", async () => {
     const code = await readFile(path.join(directory, "src/hello_agent/agent.py"), "utf8");
     const slow = code
       .replace("from langchain_core", "import asyncio\nimport os\n\nfrom langchain_core")
@@ -72,23 +72,20 @@ test("a Python agent from git answers, streams, is updated without forgetting, a
     assert.ok(logs.some(({ message }) => /reusing the environment of an earlier build/.test(message)));
   });
 
-  await context.test("the new code answers, with the deployment's secrets, and remembers the thread", async () => {
+  await context.test("the new code gets the deployment's secrets and keeps the thread", async () => {
     assert.match(await agent.ask(thread, "hello"), /^Good day! I am a LangGraph agent in Python/);
     assert.match(await agent.ask(thread, "one more"), /your message number 5 in this thread/);
   });
 
-  await context.test(
-    "a graph that cannot be imported fails the deploy with its error; the old one keeps serving",
-    async () => {
-      const revision = await deploy({ "src/hello_agent/understand.py": "import no_such_module_at_all\n" });
-      assert.equal(revision.status, "DEPLOY_FAILED");
-      assert.match(revision.status_message ?? "", /No module named 'no_such_module_at_all'/);
-      assert.match(await agent.ask(thread, "hello"), /^Good day!/);
-    },
-  );
+  await context.test("reports the import error of a graph while the old revision keeps serving", async () => {
+    const revision = await deploy({ "src/hello_agent/understand.py": "import no_such_module_at_all\n" });
+    assert.equal(revision.status, "DEPLOY_FAILED");
+    assert.match(revision.status_message ?? "", /No module named 'no_such_module_at_all'/);
+    assert.match(await agent.ask(thread, "hello"), /^Good day!/);
+  });
 
   await context.test(
-    "a Python that is not there, and graphs in two languages, fail the build with what to do",
+    "fails the build with advice for a missing Python version and for graphs in two languages",
     async () => {
       const config = { dependencies: ["."], graphs: { agent: "./src/hello_agent/agent.py:graph" } };
       const old = await deploy({ "langgraph.json": JSON.stringify({ ...config, python_version: "3.99" }) });
@@ -102,7 +99,7 @@ test("a Python agent from git answers, streams, is updated without forgetting, a
     },
   );
 
-  await context.test("a delete leaves no process and no file", async () => {
+  await context.test("leaves no files behind after a delete", async () => {
     await client.deleteDeployment(ids);
     await client.waitForDeletion(ids, { timeoutMs });
     for (const place of ["replicas", "state", "artifacts", "builds"]) {
@@ -136,7 +133,7 @@ function langgraph(url: string) {
   };
 }
 
-/** The files of the template, as a commit has them. */
+/** Returns the files of the template by relative path, for a commit. */
 async function filesOf(root: string): Promise<Record<string, string>> {
   const entries = await readdir(root, { recursive: true, withFileTypes: true });
   const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));

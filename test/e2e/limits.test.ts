@@ -10,7 +10,7 @@ import { startTestServer } from "../support/server.ts";
 
 interface Limit {
   what: string;
-  /** In bytes, seconds, or as it is. */
+  /** In bytes, in seconds, or a plain count. */
   max: number;
   status: number;
   code: string | null;
@@ -18,7 +18,7 @@ interface Limit {
 
 const units: Record<string, number> = { KiB: 2 ** 10, MiB: 2 ** 20 };
 
-/** The table of docs/reference/limits.md. */
+/** Returns the rows of the table in docs/reference/limits.md. */
 async function readTable(): Promise<Limit[]> {
   const rows = (await readFile("docs/reference/limits.md", "utf8")).matchAll(
     /^\| (.+?) \| (\d+) ?(\S*) \| (\d+) ?(?:`(\w+)`)? \|$/gm,
@@ -34,7 +34,7 @@ interface Told {
   code: string | null;
 }
 
-/** Goes up to a limit, or one step beyond it. */
+/** Sends a request of a given size: the limit, or one more. */
 type Probe = (size: number) => Promise<Told>;
 
 const pierhead = await startTestServer({ PIERHEAD_RATE_LIMIT: "1000000" });
@@ -47,7 +47,7 @@ async function ask(verb: string, path: string, body?: unknown, headers: Record<s
     ...(body !== undefined && { body: body instanceof Blob || typeof body === "string" ? body : JSON.stringify(body) }),
   });
   const text = await answer.text();
-  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+  // biome-ignore lint/suspicious/noExplicitAny: responses of every shape.
   const read = (): any => JSON.parse(text);
   return { status: answer.status, code: answer.headers.get(errorHeader), text, read };
 }
@@ -55,13 +55,13 @@ async function ask(verb: string, path: string, body?: unknown, headers: Record<s
 const create = (changed: object) =>
   ask("POST", "/v2/deployments", { ...deploymentNowhere, name: randomUUID(), ...changed });
 
-/** The last of so many calls. */
+/** Makes `count` calls and returns the result of the last one. The earlier ones must succeed. */
 async function repeated(count: number, act: (index: number) => Promise<Told>): Promise<Told> {
   for (let index = 1; index < count; index += 1) assert.ok((await act(index)).status < 300, `${index} of ${count}`);
   return act(count);
 }
 
-/** What is made for a probe goes again, so that each starts from none. */
+/** Deletes all resources of a list, so that each probe starts with none. */
 async function emptied(path: string, field = "id"): Promise<void> {
   for (;;) {
     const { resources } = (await ask("GET", `${path}?limit=100`)).read();
@@ -76,7 +76,7 @@ const tagValue = async (id: string) => {
   return { ...made, id: made.status < 300 ? (made.read().id as string) : "" };
 };
 
-/** A text of exactly so many bytes that is a create but for its size. */
+/** Returns a valid create request, padded with spaces to exactly `size` bytes. */
 function paddedBody(size: number): string {
   const text = JSON.stringify({ ...deploymentNowhere, name: randomUUID() });
   return text.padEnd(size, " ");
@@ -91,13 +91,13 @@ const createImage = (resource_spec: object) =>
 const probes: Record<string, Probe> = {
   "body of a request to the API": (size) => ask("POST", "/v2/deployments", paddedBody(size)),
   "an uploaded archive": async (size) => {
-    // Before anything is asked: making it takes seconds on a busy machine, in which the server ends a connection that waits.
+    // Allocate before the first request: it takes seconds on a busy machine, and the server closes idle connections meanwhile.
     const archive = new Blob([new Uint8Array(size)]);
     const body = { name: randomUUID(), source: "internal_source", source_config: {}, source_revision_config: {} };
     const { id } = (await ask("POST", "/v2/deployments", body)).read();
     const { upload_url } = (await ask("POST", `/v2/deployments/${id}/upload-url`)).read();
     const told = await ask("PUT", upload_url, archive, { "content-type": "application/gzip" });
-    // Read to its end, and found to be no archive.
+    // The server read the whole upload before it found that it is not an archive, so the size is accepted.
     return told.code === "uploadBroken" ? { status: 200, code: null } : told;
   },
   "body of a request to an agent": async (size) => ask("POST", await agentUrl(), new Blob([new Uint8Array(size)])),
@@ -111,7 +111,7 @@ const probes: Record<string, Probe> = {
   "deployments deleted by one call": async (count) => {
     const ids = Array.from({ length: count }, () => randomUUID());
     const told = await ask("DELETE", `/v2/deployments?deployment_ids=${ids.join()}`);
-    // That none of them is there is told of each.
+    // The response reports for each id that the deployment does not exist, so the count is accepted.
     return told.status === 422 ? told : { status: 200, code: null };
   },
   "name of a deployment": (length) => create({ name: randomUUID().padEnd(length, "x") }),
@@ -157,7 +157,7 @@ const probes: Record<string, Probe> = {
   },
 };
 
-/** What is written to a socket at once, and after a while. @returns the status of the answer. */
+/** Writes text to a socket, and optionally more text later. Returns the status of the response; 0 if there is none. */
 async function exchange(text: string, later?: { afterMs: number; text: string }): Promise<Told> {
   const { hostname, port } = new URL(pierhead.url);
   const socket = connect(Number(port), hostname, () => socket.write(text));
@@ -174,13 +174,13 @@ async function exchange(text: string, later?: { afterMs: number; text: string })
   }
 }
 
-/** With path, names and values of exactly so many bytes. */
+/** Sends a request whose path, header names and header values have exactly `size` bytes in total. */
 function rawRequest(size: number): Promise<Told> {
   const others = "/ok" + "host" + "x" + "x-padding";
   return exchange(`GET /ok HTTP/1.1\r\nhost: x\r\nx-padding: ${"x".repeat(size - others.length)}\r\n\r\n`);
 }
 
-/** Of an agent that answers whatever it is asked. */
+/** Deploys an agent that answers every request. Returns its URL. */
 async function deployAgent(): Promise<string> {
   const repository = await createAgentRepository();
   const { id, latest_revision_id } = await pierhead.client.createDeployment({
@@ -203,18 +203,18 @@ const agentUrl = (): Promise<string> => {
 
 const table = await readTable();
 
-/** Begun before the others, as they take that long: one arrives in time, one never does. */
+/** Start these two requests before the other probes, because they take this long: one completes in time, one never does. */
 const slowS = table.find(({ what }) => what.startsWith("time for the headers"))?.max ?? 0;
 const late = "GET /ok HTTP/1.1\r\nhost: x\r\n";
 const inTime = exchange(late, { afterMs: (slowS * 1_000) / 2, text: "\r\n" });
 const tooLate = exchange(late);
 
-test("every documented limit is known here, and the other way round", () => {
+test("has exactly one probe for each documented limit", () => {
   assert.deepEqual(table.map(({ what }) => what).sort(), Object.keys(probes).sort());
 });
 
 for (const { what, max, status, code } of table) {
-  test(`what is documented of "${what}" holds: ${max} pass, one more is answered ${status}`, async () => {
+  test(`documented limit "${what}": accepts ${max} and answers ${status} above`, async () => {
     const probe = probes[what] as Probe;
     const within = await probe(max);
     assert.ok(within.status >= 200 && within.status < 300, `${max}: ${within.status}`);

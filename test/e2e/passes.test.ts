@@ -6,7 +6,7 @@ import { startTestServer } from "../support/server.ts";
 
 const deployments = 40;
 
-test("a rollout is two passes: what a pass writes itself makes no work, nor does news that nobody waits for", async () => {
+test("a rollout takes two passes, because neither its own writes nor irrelevant reports enqueue another", async () => {
   await using made = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
   const { db } = made.server;
   const create = (number: number) =>
@@ -28,6 +28,6 @@ test("a rollout is two passes: what a pass writes itself makes no work, nor does
     return rows.map(({ passes }) => passes);
   };
   const passes = await eventually(settled, (all) => all.length === deployments);
-  // The first takes it to DEPLOYING, the second finishes it.
+  // The first pass moves the revision to DEPLOYING, the second finishes the rollout.
   assert.deepEqual(new Set(passes), new Set([2]));
 });

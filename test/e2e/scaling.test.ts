@@ -5,10 +5,10 @@ import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
 
-/** Two looks of the listener, and the starts or ends after them, on a machine that is busy. */
+/** Enough for two polls of the listener, and for the starts or stops that follow, on a busy machine. */
 const timeoutMs = 120_000;
 
-test("plain processes: 25 requests under way bring three replicas, which share what comes; later one is left", async () => {
+test("scales plain processes to three replicas under 25 requests, and back to one after them", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_SCALE_DOWN_AFTER_MS: "1000" });
   await using repository = await createAgentRepository(nodeAgent("one"));
   const { client } = pierhead;
@@ -31,7 +31,7 @@ test("plain processes: 25 requests under way bring three replicas, which share w
   const leave = new AbortController();
   const asking = Array.from({ length: 25 }, () =>
     fetch(`${url}/?ms=${timeoutMs}`, { signal: leave.signal }).then(
-      () => assert.fail("it answers too early"),
+      () => assert.fail("the agent answered too early"),
       () => {},
     ),
   );

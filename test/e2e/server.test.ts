@@ -15,7 +15,7 @@ const fromGit = (repository: AgentRepository, type: "dev" | "dev_zero") => ({
   },
 });
 
-test("agents go on answering while Pierhead restarts, and are found again by the next one", async () => {
+test("agents keep running while Pierhead restarts, and the next server finds them", async () => {
   await using pierhead = await startTestServer();
   await using repository = await createAgentRepository();
   const made = await pierhead.client.createDeployment(fromGit(repository, "dev"));
@@ -29,10 +29,10 @@ test("agents go on answering while Pierhead restarts, and are found again by the
   const before = await ask();
   await pierhead.restart();
   const after = await eventually(ask, (answer) => answer.pid !== undefined, { what: "the route of the agent" });
-  assert.deepEqual(after, before, "the same process answers");
+  assert.deepEqual(after, before, "the same process must answer");
 });
 
-test("a build under way when Pierhead stops begins again with the next one, and its log says so", async () => {
+test("restarts a build that was running when Pierhead stopped, and notes it in the build log", async () => {
   await using pierhead = await startTestServer();
   const gate = path.join(pierhead.dataDir, "may-go-on");
   const waits = `const gate = ${JSON.stringify(gate)}; console.log("waiting"); setInterval(() => require("fs").existsSync(gate) && process.exit(), 50)`;
@@ -60,7 +60,7 @@ test("a build under way when Pierhead stops begins again with the next one, and 
   );
 });
 
-test("a deployment of a scale-to-zero type sleeps, and the next request wakes it", async () => {
+test("puts an idle scale-to-zero deployment to sleep, and the next request wakes it", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_IDLE_AFTER_MS: "1000" });
   const made = await pierhead.client.createDeployment({
     body: {
@@ -81,7 +81,7 @@ test("a deployment of a scale-to-zero type sleeps, and the next request wakes it
   assert.equal((await observed()).replicas !== undefined, true);
 });
 
-test("a request that waits for an agent to wake when Pierhead stops is told to come again", async () => {
+test("answers 503 with Retry-After to a request that waits for an agent to wake when Pierhead stops", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_IDLE_AFTER_MS: "1000" });
   const isSlow = path.join(pierhead.dataDir, "starts-slowly");
   const starts = `const slow = require("node:fs").existsSync(${JSON.stringify(isSlow)});
@@ -102,7 +102,7 @@ test("a request that waits for an agent to wake when Pierhead stops is told to c
   assert.deepEqual([answer.status, answer.headers.get("retry-after")], [503, "5"]);
 });
 
-test("the counter of lost changes is shown, and is 0", async () => {
+test("reports no resync corrections in the metrics after a deploy", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_RESYNC_INTERVAL_MS: "200" });
   const made = await pierhead.client.createDeployment({
     body: {
@@ -119,7 +119,7 @@ test("the counter of lost changes is shown, and is 0", async () => {
   assert.match(text, /^pierhead_reconcile_passes_total\{outcome="converged"\} [1-9]/m);
 });
 
-test("a redeploy builds nothing, and its build log says why it is so short", async () => {
+test("a redeploy reuses the artifact and explains this in its build log", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
   const { client } = pierhead;
   const made = await client.createDeployment({

@@ -4,7 +4,7 @@ import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { startTestServer } from "../support/server.ts";
 
-test("a resized deployment runs the same artifact with the limits of its new size, without another build", async () => {
+test("applies the limits of a new size to the same artifact without another build", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
   const { client, server } = pierhead;
   const made = await client.createDeployment({

@@ -17,7 +17,7 @@ const canary = `canary-${randomBytes(12).toString("hex")}`;
 
 const hex = (bytes: number) => randomBytes(bytes).toString("hex");
 
-/** What a caller sends that has a trace of its own. */
+/** The trace context that a traced caller sends. */
 type Caller = ReturnType<typeof newCaller>;
 
 function newCaller() {
@@ -33,7 +33,7 @@ const bodyOf = (name: string, repoUrl: string) => ({
   secrets: [{ name: "TOKEN", value: canary }],
 });
 
-/** Creates a deployment as a caller with a trace, and waits until its revision has ended. */
+/** Creates a deployment, in the caller's trace if there is one, and waits until its revision has a final status. */
 async function create({ url, apiKey, client }: TestServer, name: string, repoUrl: string, caller: Caller | null) {
   const answer = await fetch(`${url}/v2/deployments`, {
     method: "POST",
@@ -50,7 +50,7 @@ async function create({ url, apiKey, client }: TestServer, name: string, repoUrl
   return { id, revisionId, revision };
 }
 
-/** The first span of a name, with the attributes given. */
+/** Returns the first span with this name and these attributes. */
 function find(spans: CollectedSpan[], name: string, attributes: Record<string, unknown> = {}): CollectedSpan {
   const found = spans.find(
     (span) => span.name === name && Object.entries(attributes).every(([key, value]) => span.attributes[key] === value),
@@ -62,13 +62,13 @@ function find(spans: CollectedSpan[], name: string, attributes: Record<string, u
 const hasStep = (spans: CollectedSpan[], step: string) =>
   spans.some(({ name, attributes }) => name === "reconcile.step" && attributes["step"] === step);
 
-/** Spans that hang on none of those that have arrived. */
+/** Returns the spans whose parent is not among those that have arrived. */
 function rootsOf(spans: CollectedSpan[]): CollectedSpan[] {
   const ids = new Set(spans.map(({ spanId }) => spanId));
   return spans.filter(({ parentId }) => !ids.has(parentId));
 }
 
-/** The trace of a caller, once it is as wanted and every span but the request hangs on another one. */
+/** Waits until `isThere` holds and every span except the request has its parent in the trace. Returns the spans. */
 async function traceOf(caller: Caller, isThere: (spans: CollectedSpan[]) => boolean): Promise<CollectedSpan[]> {
   const spans = await collector.trace(caller.traceId, (all) => isThere(all) && rootsOf(all).length === 1);
   assert.deepEqual(
@@ -78,7 +78,7 @@ async function traceOf(caller: Caller, isThere: (spans: CollectedSpan[]) => bool
   const byId = new Map(spans.map((span) => [span.spanId, span]));
   for (const span of spans) {
     const parent = byId.get(span.parentId);
-    if (parent) assert.ok(parent.beganAtMs <= span.beganAtMs + 1, `${parent.name} begins before ${span.name}`);
+    if (parent) assert.ok(parent.beganAtMs <= span.beganAtMs + 1, `${parent.name} must begin before ${span.name}`);
   }
   return spans;
 }
@@ -93,7 +93,7 @@ const isFinished = (spans: CollectedSpan[]) =>
 const parentOf = (spans: CollectedSpan[], { parentId }: CollectedSpan) =>
   spans.find(({ spanId }) => spanId === parentId)?.name;
 
-/** A rollout as it is drawn, wherever its listener runs. */
+/** Asserts the spans of a rollout and their parents, which are the same wherever the listener runs. */
 function assertRollout(spans: CollectedSpan[], listener: string): void {
   const rollout = find(spans, "listener.rollout", { outcome: "ready" });
   assert.equal(rollout.service, listener);
@@ -116,7 +116,7 @@ const tracesTo = (collector: Pick<Collector, "url">) => ({
   PIERHEAD_TRACES_HEADERS: "x-key=collector key, x-team = platform",
 });
 
-/** A logger and what it wrote. */
+/** Returns a logger and the lines that it writes. */
 function noted() {
   const lines: string[] = [];
   return { lines, logger: createLogger("info", { write: (line) => void lines.push(line) }) };
@@ -136,7 +136,7 @@ after(async () => {
   await collector?.[Symbol.asyncDispose]();
 });
 
-test("one create is one trace: request, passes, build, rollout and report, under the caller's span, and no secret is in it", async () => {
+test("records a create, from request to report, as one trace under the caller's span and without secrets", async () => {
   await using repository = await createAgentRepository();
   const caller = newCaller();
   const made = await create(pierhead, "traced", repository.url, caller);
@@ -178,7 +178,7 @@ test("one create is one trace: request, passes, build, rollout and report, under
   assert.equal(lines.join("").includes("collector key"), false);
 });
 
-test("a build that fails and an agent that ends are marked with their cause, in the build, the rollout and the pass", async () => {
+test("marks the spans of a failed build and of an agent that exits with the cause", async () => {
   await using failing = await createAgentRepository({
     ...nodeAgent("one"),
     "fail.js": `console.log("${canary}"); process.exit(3)`,
@@ -211,10 +211,10 @@ test("a build that fails and an agent that ends are marked with their cause, in 
   );
   assert.equal(find(again, "listener.rollout", { outcome: "failed" }).cause, "Exited");
   assert.equal(find(again, "reconcile.step", { to: "DEPLOY_FAILED" }).cause, "the rollout failed");
-  assert.equal(collector.bodies.join("\n").includes(canary), false, "what a build prints is in no span");
+  assert.equal(collector.bodies.join("\n").includes(canary), false, "spans must not contain build output");
 });
 
-test("a request without a trace begins one, a caller's is kept as it says, and who only asks is traced the same way", async () => {
+test("starts a trace for a request without a valid one, and exports no spans for an unsampled caller", async () => {
   const ask = (route: string, headers: Record<string, string> = {}) =>
     fetch(`${pierhead.url}${route}`, { headers: { "x-api-key": pierhead.apiKey, ...headers } });
   const [unwanted, broken] = [hex(16), hex(16)];
@@ -226,9 +226,9 @@ test("a request without a trace begins one, a caller's is kept as it says, and w
   const [refused] = await eventually(refusals, ({ length }) => length > 0);
   assert.deepEqual([refused?.name, refused?.parentId], ["api.request", ""]);
   assert.equal(refused?.attributes["error_code"], "deploymentNotFound");
-  assert.equal(refused?.cause, null, "a refusal is no failure of ours");
+  assert.equal(refused?.cause, null, "a client error must not mark the span as failed");
   const of = (operation: string) => collector.spans.filter(({ attributes }) => attributes["operation"] === operation);
-  assert.equal(of("listDeployments").length, 1, "the one that was to be kept");
+  assert.equal(of("listDeployments").length, 1, "only the sampled request must be exported");
   assert.equal(
     collector.spans.some(({ traceId }) => traceId === unwanted || traceId === broken),
     false,
@@ -236,7 +236,7 @@ test("a request without a trace begins one, a caller's is kept as it says, and w
   assert.equal(of("getOk").length, 0);
 });
 
-test("a listener of its own, over HTTPS, goes on in the trace and reports in it", async () => {
+test("a separate listener continues the trace over HTTPS", async () => {
   await using repository = await createAgentRepository();
   const key = `ph_${randomBytes(6).toString("hex")}_${randomBytes(32).toString("base64url")}`;
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-listener-"));
@@ -274,7 +274,7 @@ test("a listener of its own, over HTTPS, goes on in the trace and reports in it"
   }
 });
 
-test("a collector that is not there changes nothing, and is spoken of once", async () => {
+test("deploys without a reachable collector and logs the failure once per start", async () => {
   await using repository = await createAgentRepository();
   const { lines, logger } = noted();
   const environment = { PIERHEAD_TRACES_URL: "http://127.0.0.1:1", PIERHEAD_COMPUTE: "simulated" };
@@ -287,5 +287,5 @@ test("a collector that is not there changes nothing, and is spoken of once", asy
   await pierhead.restart();
   assert.equal((await pierhead.client.listDeployments()).resources.length, 1);
   assert.match(said()[0] ?? "", /ECONNREFUSED/);
-  assert.ok(said().length <= 2, "once for each start of the server");
+  assert.ok(said().length <= 2, "at most one log line for each start of the server");
 });

@@ -41,14 +41,14 @@ const eventsOf = async ({ server }: TestServer, id: string) => {
 };
 const refusal = async (work: Promise<unknown>) => {
   const error = await work.then(
-    () => assert.fail("it should have been refused"),
+    () => assert.fail("the server accepted the request"),
     (reason: unknown) => reason,
   );
   assert.ok(error instanceof ApiFailure, String(error));
   return [error.status, error.message];
 };
 
-test("a deployment gets a tracing project of its name in the back end, and its agent the way there", async () => {
+test("creates a tracing project with the deployment's name and gives the agent its endpoint and key", async () => {
   await using tracing = await startTracingServer();
   await using pierhead = await startTestServer(config(tracing.url));
   await using repository = await createAgentRepository();
@@ -75,10 +75,10 @@ test("a deployment gets a tracing project of its name in the back end, and its a
     ["support bot", "true", tracing.url, "ls-key"],
   );
   const { rows } = await pierhead.server.db.query<{ row: string }>(sql`select t::text as row from assignments t`);
-  assert.ok(!rows.some(({ row }) => row.includes("ls-key")), "the key stands in no table");
+  assert.ok(!rows.some(({ row }) => row.includes("ls-key")), "assignments must not contain the key");
 });
 
-test("a name whose traces are somebody else's is refused, and a taken deployment name as such", async () => {
+test("rejects the name of a foreign tracing project, and the name of an existing deployment", async () => {
   await using tracing = await startTracingServer();
   await using pierhead = await startTestServer({ ...config(tracing.url), ...simulated });
   tracing.projects.set(crypto.randomUUID(), "by-hand");
@@ -96,7 +96,7 @@ test("a name whose traces are somebody else's is refused, and a taken deployment
   assert.deepEqual(await refusal(createNamed(pierhead, "mine")), [409, "A deployment named 'mine' already exists."]);
 });
 
-test("a back end that is away fails no deploy: an event says so, and the project is made when it is back", async () => {
+test("deploys while the back end is down, records an event, and creates the project when it is up", async () => {
   await using tracing = await startTracingServer();
   tracing.state = "away";
   await using pierhead = await startTestServer({ ...config(tracing.url), ...simulated });
@@ -113,7 +113,7 @@ test("a back end that is away fails no deploy: an event says so, and the project
     async () => tracing.projects.get(session as string),
     (name) => name === "patient",
     {
-      what: "the project, late",
+      what: "the delayed project",
     },
   );
   const kinds = await eventually(
@@ -121,10 +121,10 @@ test("a back end that is away fails no deploy: an event says so, and the project
     (rows) => rows.includes("tracing.project_ready"),
     { what: "the event of success" },
   );
-  assert.deepEqual(kinds, ["tracing.failed", "tracing.project_ready"], "each reason is told once");
+  assert.deepEqual(kinds, ["tracing.failed", "tracing.project_ready"], "each reason must be recorded once");
 });
 
-test("the project stays when its deployment goes, unless the delete says otherwise; the name is free only then", async () => {
+test("keeps the project and its name when a deployment is deleted, unless the request deletes the project", async () => {
   await using tracing = await startTracingServer();
   await using pierhead = await startTestServer({ ...config(tracing.url), ...simulated });
   const { client } = pierhead;
@@ -138,14 +138,14 @@ test("the project stays when its deployment goes, unless the delete says otherwi
   await client.deleteDeployment({ deployment_id: kept.id });
   await client.deleteDeployment({ deployment_id: dropped.id, delete_tracing_project: true });
   await Promise.all([kept, dropped].map(({ id }) => client.waitForDeletion({ deployment_id: id })));
-  assert.deepEqual([...tracing.projects.values()], ["kept"], "gone before the deployment is");
+  assert.deepEqual([...tracing.projects.values()], ["kept"], "the project must be deleted before the deployment");
   const [status, text] = await refusal(createNamed(pierhead, "kept"));
   assert.deepEqual([status, String(text).includes("tracing project")], [409, true]);
   const again = await createNamed(pierhead, "dropped");
   assert.equal(again.tracer_session_id, dropped.tracer_session_id);
 });
 
-test("without a back end the project is a record that outlives its deployment and is no reason to refuse a name", async () => {
+test("without a back end, the project record outlives its deployment and does not block the name", async () => {
   await using pierhead = await startTestServer(simulated);
   const first = await createNamed(pierhead, "again");
   await pierhead.client.deleteDeployment({ deployment_id: first.id });
@@ -157,7 +157,7 @@ test("without a back end the project is a record that outlives its deployment an
   assert.deepEqual(rows, [{ deployment_id: second.id, status: "ready" }]);
 });
 
-test("tracing that is only half configured stops the start and names the variable", () => {
+test("refuses to start with an incomplete tracing configuration and names the variable", () => {
   for (const url of ["", "collector:4318", "/v1"]) {
     const half = readConfig({ PIERHEAD_TRACING: "otlp", PIERHEAD_TRACING_URL: url });
     assert.throws(() => openTracing(half), /PIERHEAD_TRACING_URL must be an http or https URL/);

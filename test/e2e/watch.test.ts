@@ -8,7 +8,7 @@ import { moveRevision } from "../../src/store/revisions/revisions.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 
-/** Nothing runs here: what happens is written by the tests. */
+/** Starts a server without compute, so that only the tests make changes. */
 const start = () => startTestServer({ PIERHEAD_COMPUTE: "none" });
 
 function create({ client }: TestServer, name = `watched-${randomUUID()}`): Promise<Deployment> {
@@ -25,7 +25,7 @@ function create({ client }: TestServer, name = `watched-${randomUUID()}`): Promi
 const rename = ({ client }: TestServer, { id }: Deployment) =>
   client.patchDeployment({ deployment_id: id, body: { display_name: randomUUID() } });
 
-test("a watcher is told every event once and in order, also while the server is restarted on another port or the same", async () => {
+test("delivers every event to a watcher once and in order across server restarts", async () => {
   await using pierhead = await start();
   const made = await create(pierhead);
   const abort = new AbortController();
@@ -66,7 +66,7 @@ test("a watcher is told every event once and in order, also while the server is 
   );
 });
 
-test("waiting for a revision asks when something happened, not all the time", async () => {
+test("waiting for a revision reads it after events instead of polling it", async () => {
   await using pierhead = await start();
   const made = await create(pierhead);
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
@@ -92,7 +92,7 @@ test("waiting for a revision asks when something happened, not all the time", as
   assert.ok(reads <= most, `${reads} reads of ${events.length} events: ${calls.join()}`);
 });
 
-test("waiting for a deletion ends with it, and followed logs come as they are written", async () => {
+test("delivers followed log lines as they are written, and ends a wait for a deletion", async () => {
   await using pierhead = await start();
   const made = await create(pierhead);
   const write = (message: string) =>
@@ -136,7 +136,7 @@ test("waiting for a deletion ends with it, and followed logs come as they are wr
   await gone;
 });
 
-test("a followed log that is filtered is not sent as a whole to find that nothing in it fits", async () => {
+test("following a filtered log does not transfer the stored lines that do not match", async () => {
   await using pierhead = await start();
   const made = await create(pierhead);
   const write = (messages: string[]) =>

@@ -9,7 +9,7 @@ import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startOAuthServer } from "../support/oauth-server.ts";
 
-/** A whole server that is killed or stopped while a provider holds its answer back, and started again. */
+/** The tests kill or stop this server while the provider withholds its response, and then start it again. */
 const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-auth-restart-"));
 const environment = { PORT: String(await freePort()), PIERHEAD_COMPUTE: "none" };
 const as = await startOAuthServer();
@@ -46,7 +46,7 @@ async function begin(user: string) {
   return { authId: authId ?? "", comeBack: () => fetch(back) };
 }
 
-/** The provider has what was asked and says nothing until `answer` is called. */
+/** Makes the provider accept requests without a response until `answer` is called. */
 function hold() {
   let release = () => {};
   const released = new Promise<void>((resolve) => {
@@ -61,7 +61,7 @@ function hold() {
     eventually(
       () => as.calls.length,
       (count) => count > 0,
-      { what: "the call of the provider" },
+      { what: "a call to the provider" },
     );
   return { asked, answer: release };
 }
@@ -74,7 +74,7 @@ await clientOf("admin").createOAuthProvider({
   },
 });
 
-test("a server that dies while it takes a code to the provider says so, and the user starts again", async () => {
+test("reports a sign-in that was interrupted by a crash, and the user can sign in again", async () => {
   const { authId, comeBack } = await begin("alice");
   const provider = hold();
   const page = comeBack().catch(() => undefined);
@@ -85,7 +85,7 @@ test("a server that dies while it takes a code to the provider says so, and the 
   const beganAtMs = Date.now();
   const { status } = await clientOf("alice").waitForAuth({ auth_id: authId, timeout: 60 }, { deadlineMs: 90_000 });
   assert.equal(status, "not_found");
-  assert.ok(Date.now() - beganAtMs < 45_000, "nobody waits for what cannot come");
+  assert.ok(Date.now() - beganAtMs < 45_000, "the wait must end early, because this sign-in cannot complete");
   assert.deepEqual(await events("alice"), [["flow_failed", "interrupted"]]);
   as.answer = honest;
   const again = await begin("alice");
@@ -94,11 +94,11 @@ test("a server that dies while it takes a code to the provider says so, and the 
   assert.equal((await ask("alice")).status, "completed");
 });
 
-test("a server that dies while it refreshes a token keeps the token, and refreshes it at once when it is back", async () => {
+test("keeps the token when the server dies during a refresh, and refreshes it after the restart", async () => {
   as.answer = () => ({ json: { access_token: "old", refresh_token: "kept", token_type: "bearer", expires_in: 1 } });
   assert.equal((await (await begin("bob")).comeBack()).status, 200);
   const provider = hold();
-  // Not by the client, which would ask the next server again.
+  // Plain fetch, because the client would retry the request on the next server.
   const asking = fetch(`${server.url}/v2/auth/authenticate`, {
     method: "POST",
     headers: { "x-api-key": server.apiKey, "x-user-id": "bob" },
@@ -119,13 +119,13 @@ test("a server that dies while it refreshes a token keeps the token, and refresh
   assert.deepEqual((await events("bob"))[0], ["refreshed", null]);
 });
 
-test("a server that is stopped in the middle of a sign-in finishes it first", async () => {
+test("finishes a sign-in that is in progress before the server stops", async () => {
   const { authId, comeBack } = await begin("carol");
   const provider = hold();
   const page = comeBack();
   await provider.asked();
   server.child.kill("SIGTERM");
-  // It takes nobody in any more, and has not ended.
+  // The server accepts no new connections, but it still runs.
   await eventually(
     () =>
       fetch(`${server.url}/ok`).then(

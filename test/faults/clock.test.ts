@@ -16,10 +16,10 @@ import { sharedCacheDir } from "../support/server.ts";
 const timeoutMs = 180_000;
 const hourS = 3_600;
 
-/** Seconds from the machine's clock, one after the other: an hour forward, two back, a day and an hour forward, right again. */
+/** Offsets from the real time in seconds, set in this order: jumps of 1 h forward, 2 h back, 25 h forward and 24 h back. */
 const jumps = [hourS, -hourS, 24 * hourS, 0];
 
-/** A build long enough that the clock is set while it runs. */
+/** An agent whose build takes 3 s, so that the clock changes while the build runs. */
 const slowly = {
   ...nodeAgent("x"),
   "pierhead.json": JSON.stringify({
@@ -39,7 +39,7 @@ async function withClockwork(
   act: (world: Clockwork) => Promise<void>,
 ): Promise<void> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-clock-"));
-  // PostgreSQL runs as a user of its own.
+  // PostgreSQL runs as another user, which must be able to reach the offset file.
   await chmod(directory, 0o711);
   const file = path.join(directory, "offset");
   const set = (offsetS: number) => writeFile(file, `${offsetS < 0 ? "" : "+"}${offsetS}`);
@@ -60,7 +60,7 @@ async function withClockwork(
   await act({ server, api, set });
 }
 
-/** Agents outlive their server. Lists leave out what is being deleted; it is found until its agent is gone. */
+/** Deletes all deployments, because agents outlive their server. Polls each one until 404: lists omit deletions in progress. */
 async function deleteAll(api: Client): Promise<void> {
   for (const { id } of (await api.listDeployments()).resources) {
     await api.deleteDeployment({ deployment_id: id });
@@ -69,7 +69,7 @@ async function deleteAll(api: Client): Promise<void> {
         () => false,
         (error: unknown) => error instanceof ApiFailure && error.status === 404,
       );
-    await eventually(isGone, (gone) => gone, { timeoutMs, what: "the end of a deployment" });
+    await eventually(isGone, (gone) => gone, { timeoutMs, what: "the deletion of a deployment" });
   }
 }
 
@@ -90,7 +90,7 @@ async function jumpUnderDeploys({ server, api, set }: Clockwork): Promise<void> 
   const session = await startSession(server);
   const made = [serving];
   for (const [index, offsetS] of jumps.entries()) {
-    // A commit each: of one, one build would be used again.
+    // Each deployment gets its own commit, because deployments of the same commit would share one build.
     const ref = await repository.commit({ ...slowly, "turn.txt": String(index) });
     const deployment = await create(api, `agent-${index}`, repository.url, ref);
     made.push(deployment);
@@ -98,19 +98,19 @@ async function jumpUnderDeploys({ server, api, set }: Clockwork): Promise<void> 
     await eventually(
       () => api.getRevision(ids),
       ({ status }) => status !== "CREATING" && status !== "QUEUED" && status !== "AWAITING_BUILD",
-      { timeoutMs, what: "a build under way" },
+      { timeoutMs, what: "a build in progress" },
     );
     await set(offsetS);
     const { status, status_message: message } = await api.waitForRevision(ids, { timeoutMs });
     assert.equal(status, "DEPLOYED", `after ${offsetS} s: ${message}`);
     await onceEach(api, deployment.id);
     assert.equal((await fetch(`${server.url}${new URL(serving.url ?? "").pathname}/version`)).status, 200);
-    assert.equal(await session(), 200, "who signed in still is");
+    assert.equal(await session(), 200, "the session must stay valid");
   }
   await pagesHold(api, made);
 }
 
-/** Each step of the only revision was taken once: no lease ran out and no deadline fired under it. */
+/** Asserts that the only revision took each step once, so no lease expired and no deadline passed during the rollout. */
 async function onceEach(api: Client, id: string): Promise<void> {
   const { events } = await api.listEvents({ deployment_ids: [id], order: "asc", limit: 1_000 });
   const moves = events.flatMap(({ type, data }) => (type === "revision.status" ? [String(data["to"])] : []));
@@ -119,7 +119,7 @@ async function onceEach(api: Client, id: string): Promise<void> {
   assert.equal(resources.length, 1);
 }
 
-/** Whatever times they bear, one page after the other names each of them once. */
+/** Asserts that paging through the list returns each deployment once, whatever its timestamps are. */
 async function pagesHold(api: Client, made: Deployment[]): Promise<void> {
   for (const sort_by of ["created_at", "updated_at", "name"] as const) {
     const seen: string[] = [];
@@ -132,7 +132,7 @@ async function pagesHold(api: Client, made: Deployment[]): Promise<void> {
   }
 }
 
-/** @returns what asks with the cookie of a browser. */
+/** Signs in as a browser does. Returns a function that sends a request with the cookie and returns its status. */
 async function startSession({ url, apiKey }: ServerProcess): Promise<() => Promise<number>> {
   const fromConsole = { "x-pierhead-console": "1" };
   const headers = { ...fromConsole, "content-type": "application/json" };
@@ -143,20 +143,20 @@ async function startSession({ url, apiKey }: ServerProcess): Promise<() => Promi
   return async () => (await fetch(`${url}/v2/deployments`, { headers: { ...fromConsole, cookie } })).status;
 }
 
-test("the clock of the machine is set under deploys: nothing is overdue, done twice, signed out or left out of a list", async (context) => {
+test("deploys, sessions and lists survive clock jumps of the machine", async (context) => {
   const library = findFakeTime();
   if (library === undefined) return context.skip(fakeTimeSkipped);
   await withClockwork({ library }, jumpUnderDeploys);
 });
 
-test("the clock of a server is set that shares its PostgreSQL with others: the same", async (context) => {
+test("deploys, sessions and lists survive clock jumps of a server with an external PostgreSQL", async (context) => {
   const library = findFakeTime();
   if (library === undefined) return context.skip(fakeTimeSkipped);
   if (findBinaries() === undefined) return context.skip(postgresSkipped);
   await withClockwork({ library, postgres: "right" }, jumpUnderDeploys);
 });
 
-test("the clock of PostgreSQL's own machine is set: the same", async (context) => {
+test("deploys, sessions and lists survive clock jumps of the PostgreSQL machine", async (context) => {
   const library = findFakeTime();
   if (library === undefined) return context.skip(fakeTimeSkipped);
   if (findBinaries() === undefined) return context.skip(postgresSkipped);

@@ -22,7 +22,7 @@ const create = ({ client }: TestServer): Promise<Deployment> =>
     },
   });
 
-/** Creates one after the other until told to stop, and remembers those that were accepted. */
+/** Creates deployments in three loops until `stop` is called, and records which ones were accepted and refused. */
 function createAlways(pierhead: TestServer) {
   const stopping = new AbortController();
   const accepted: Deployment[] = [];
@@ -46,7 +46,7 @@ function createAlways(pierhead: TestServer) {
   };
 }
 
-/** Every accepted one is there once, and serves. */
+/** Asserts that every accepted deployment exists once and is deployed. */
 async function settledAll({ client }: TestServer, accepted: Deployment[]): Promise<void> {
   for (const { id, name } of accepted) {
     const { resources } = await eventually(
@@ -61,10 +61,10 @@ async function settledAll({ client }: TestServer, accepted: Deployment[]): Promi
     assert.ok(!names.has(name));
     names.add(name);
   }
-  for (const { name } of accepted) assert.ok(names.has(name), `${name} was accepted and is lost`);
+  for (const { name } of accepted) assert.ok(names.has(name), `${name} was accepted but is lost`);
 }
 
-test("PostgreSQL dies again and again under creates: what was accepted is there once, and comes to serve", async (context) => {
+test("neither loses nor duplicates accepted deployments when PostgreSQL crashes repeatedly", async (context) => {
   const postgres = await startPostgresServer({ durable: true });
   if (postgres === undefined) return context.skip(postgresSkipped);
   try {
@@ -82,7 +82,7 @@ test("PostgreSQL dies again and again under creates: what was accepted is there 
     await eventually(
       () => creating.accepted.length,
       (count) => count >= before + 5,
-      { timeoutMs: 120_000, what: "creates are accepted after the last death" },
+      { timeoutMs: 120_000, what: "creates are accepted after the last crash" },
     );
     await creating.stop();
     await settledAll(pierhead, creating.accepted);
@@ -91,7 +91,7 @@ test("PostgreSQL dies again and again under creates: what was accepted is there 
   }
 });
 
-test("a database that stands still for ten seconds delays what it is asked, and nothing is lost or done twice", async (context) => {
+test("delays requests while the database is frozen for ten seconds, and neither loses nor repeats work", async (context) => {
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);
   try {
@@ -103,7 +103,11 @@ test("a database that stands still for ten seconds delays what it is asked, and 
       { timeoutMs: 120_000, what: "creates are accepted" },
     );
     const frozen = postgres.freeze(10_000);
-    assert.equal((await fetch(`${pierhead.url}/ok`)).status, 200, "who does not need the database is answered");
+    assert.equal(
+      (await fetch(`${pierhead.url}/ok`)).status,
+      200,
+      "requests that do not need the database must succeed",
+    );
     await frozen;
     const before = creating.accepted.length;
     await eventually(
@@ -119,7 +123,7 @@ test("a database that stands still for ten seconds delays what it is asked, and 
   }
 });
 
-test("metrics are told in time while the database stands still, or is away", async (context) => {
+test("answers metrics within 8 seconds while the database is frozen or down", async (context) => {
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);
   let isThere = true;
@@ -141,7 +145,7 @@ test("metrics are told in time while the database stands still, or is away", asy
   }
 });
 
-test("a server that is told to stop while its database stands still ends within half a minute", async (context) => {
+test("stops within 30 seconds while the database is frozen", async (context) => {
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-server-"));
@@ -151,7 +155,7 @@ test("a server that is told to stop while its database stands still ends within 
     assert.ok(server !== undefined);
     context.after(() => server.child.kill("SIGKILL"));
     const frozen = postgres.freeze(35_000);
-    // By then all that looks each second waits for an answer.
+    // After 3 s, every task that polls each second waits for the database.
     await sleep(3_000);
     server.child.kill("SIGTERM");
     const end = await Promise.race([server.ended, sleep(30_000, "it goes on", { ref: false })]);
@@ -163,7 +167,7 @@ test("a server that is told to stop while its database stands still ends within 
   }
 });
 
-test("a build whose end nobody can write down, as PostgreSQL dies at that moment, is not done again and keeps its log", async (context) => {
+test("does not repeat a build that ends while PostgreSQL crashes, and keeps its log", async (context) => {
   const postgres = await startPostgresServer();
   if (postgres === undefined) return context.skip(postgresSkipped);
   try {

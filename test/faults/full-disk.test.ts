@@ -20,13 +20,13 @@ import { templateDirectory } from "../support/database-template.ts";
 import { eventually } from "../support/eventually.ts";
 import { findBinaries, postgresSkipped } from "../support/postgres-server.ts";
 
-/** A server whose disk is a small one of its own. */
+/** A server with a small disk of its own. */
 interface SmallServer extends AsyncDisposable {
   api: Client;
   url: string;
-  /** The data directory as seen from here. */
+  /** The path of the data directory for this process. */
   dataDir: string;
-  /** Leaves no byte; to be called again, as the server frees a few when it fails. */
+  /** Fills the disk completely. Call it before each attempt, because the server frees some space when it fails. */
   fill(): void;
   makeSpace(): void;
 }
@@ -81,7 +81,7 @@ function readJson(file: string): unknown {
   try {
     return JSON.parse(readFileSync(file, "utf8"));
   } catch {
-    return undefined; // half written
+    return undefined; // The server has not written the whole file yet.
   }
 }
 
@@ -121,7 +121,7 @@ async function check(args: string[]): Promise<void> {
   const { upload_url: uploadUrl } = await api.createUploadUrl({ deployment_id: id });
   const archive = new Blob([new Uint8Array(gzipSync(randomBytes(4 * 1024 * 1024)))]);
 
-  // Deploys are under way when the last byte goes.
+  // Deploys are in progress when the disk becomes full.
   await repository.commit(nodeAgent("two"));
   const accepted = await Promise.all([1, 2].map(() => create(server, repository)));
   await assert.rejects(async () => {
@@ -130,11 +130,11 @@ async function check(args: string[]): Promise<void> {
       accepted.push(await create(server, repository));
     }
   }, isRefusedForSpace);
-  assert.equal(await versionOf(server, id), "one", "what runs goes on, what can be read is read");
-  // What fails for lack of space gives some back: an upload may fit into it, and then the next one does not.
+  assert.equal(await versionOf(server, id), "one", "agents and reads must keep working");
+  // A failed write frees some space. One upload may fit into it, but then the next one does not.
   const upload = () => {
     server.fill();
-    // Less than Retry-After: the client would wait for space.
+    // Shorter than Retry-After, because the client would otherwise wait for space.
     return api.uploadArchive(uploadUrl, archive, { deadlineMs: 20_000 }).catch((error: unknown) => error);
   };
   await eventually(upload, isRefusedForSpace, { timeoutMs });
@@ -155,10 +155,10 @@ async function check(args: string[]): Promise<void> {
     if (status === "DEPLOYED") assert.equal(await versionOf(server, made.id), "two");
     else assert.match(message ?? "", /disk|space/, `${status}: ${message}`);
   }
-  assert.equal(await deploy(server, id, "main"), "DEPLOYED", "without a restart");
+  assert.equal(await deploy(server, id, "main"), "DEPLOYED", "deploys must succeed again without a restart");
   assert.equal(await versionOf(server, id), "two");
   await api.uploadArchive(uploadUrl, archive);
-  // Reads every row of every table that is kept.
+  // A backup reads every row of every table that it contains, so it finds damaged ones.
   const backup = await api.downloadBackup();
   assert.ok((await new Response(backup).arrayBuffer()).byteLength > 1_000);
 }
@@ -173,12 +173,12 @@ async function doctorOn({ dataDir }: SmallServer): Promise<string> {
   );
 }
 
-test("a full disk refuses what it cannot store and harms nothing: agents answer, and with space all goes on", async (context) => {
+test("rejects writes on a full disk while agents keep answering, and recovers when there is space", async (context) => {
   if (!canContain()) return context.skip(containedSkipped);
   await check(["256m", "up"]);
 });
 
-test("the same when it is the disk of PostgreSQL as well", async (context) => {
+test("rejects writes and recovers when PostgreSQL is on the full disk as well", async (context) => {
   if (!canContain()) return context.skip(containedSkipped);
   if (findBinaries() === undefined) return context.skip(postgresSkipped);
   await check(["384m", "--postgres", "up"]);

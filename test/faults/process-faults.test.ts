@@ -10,14 +10,14 @@ import { type AgentRepository, createAgentRepository, nodeAgent } from "../suppo
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 
-/** Deadlines short enough for a test, of what would hang for ever. All else has the time that a busy machine may need. */
+/** Short deadlines for the revisions that hang. All others get the time that a busy machine may need. */
 const hastyBuild = { PIERHEAD_BUILD_TIMEOUT_MS: "4000" };
 const hastyDeploy = { PIERHEAD_DEPLOY_TIMEOUT_MS: "4000" };
 
 const start = (argv: string[]) => JSON.stringify({ start: argv });
 const build = (argv: string[]) => JSON.stringify({ build: argv, start: ["node", "server.js"] });
 
-/** Each ends in its status within its deadline, says what to do, leaks nothing, and the old revision keeps serving. */
+/** Broken revisions. Each fails with this status and message within its deadline, and the old revision keeps serving. */
 const broken: {
   name: string;
   files: Record<string, string>;
@@ -26,7 +26,7 @@ const broken: {
   deadlines?: Record<string, string>;
 }[] = [
   {
-    name: "a config file that is no JSON",
+    name: "a config file that is not JSON",
     files: { "pierhead.json": "{ start: " },
     status: "BUILD_FAILED",
     message: /pierhead\.json/,
@@ -44,13 +44,13 @@ const broken: {
     message: /7[\s\S]*no such module|no such module[\s\S]*7/,
   },
   {
-    name: "a program that is not there",
+    name: "a program that does not exist",
     files: { "pierhead.json": start(["no-such-program-at-all"]) },
     status: "DEPLOY_FAILED",
     message: /no-such-program-at-all/,
   },
   {
-    name: "a server that exits at once",
+    name: "a server that exits immediately",
     files: { "server.js": "console.error('cannot read settings'); process.exit(0)" },
     status: "DEPLOY_FAILED",
     message: /cannot read settings/,
@@ -63,7 +63,7 @@ const broken: {
     deadlines: hastyBuild,
   },
   {
-    name: "a server that never gets healthy",
+    name: "a server that never becomes healthy",
     files: {
       "server.js": "require('http').createServer((q, a) => { a.statusCode = 500; a.end() }).listen(process.env.PORT)",
     },
@@ -72,7 +72,7 @@ const broken: {
     deadlines: hastyDeploy,
   },
   {
-    name: "a server that listens elsewhere",
+    name: "a server that listens on another port",
     files: { "server.js": "require('http').createServer((q, a) => a.end()).listen(0)" },
     status: "DEPLOY_FAILED",
     message: /PORT|\/ok/,
@@ -80,7 +80,7 @@ const broken: {
   },
 ];
 
-test("whatever breaks in a new revision, it says why and the old one keeps serving", async (context) => {
+test("reports why a broken revision fails while the old one keeps serving", async (context) => {
   await using pierhead = await startTestServer();
   await using repository = await createAgentRepository();
   let { ids, url, client } = { ...(await deploy(pierhead, repository)), client: pierhead.client };
@@ -109,7 +109,7 @@ test("whatever breaks in a new revision, it says why and the old one keeps servi
     });
   }
 
-  await context.test("a config file that is missing: the message names those that are there", async () => {
+  await context.test("names the existing config files when the configured one is missing", async () => {
     await restart();
     const change = { source_revision_config: { langgraph_config_path: "agents/langgraph.json" } };
     const patched = await client.patchDeployment({ ...ids, body: change });
@@ -118,7 +118,7 @@ test("whatever breaks in a new revision, it says why and the old one keeps servi
     assert.match(revision.status_message ?? "", /agents\/langgraph\.json[\s\S]*pierhead\.json/);
   });
 
-  await context.test("an unknown ref is CREATE_FAILED before anything is built", async () => {
+  await context.test("fails an unknown ref with CREATE_FAILED before the build", async () => {
     const body = { source_revision_config: { repo_ref: "no-such-branch", langgraph_config_path: "pierhead.json" } };
     const patched = await client.patchDeployment({ ...ids, body });
     const revision = await settled(pierhead, ids, patched.latest_revision_id);
@@ -127,7 +127,7 @@ test("whatever breaks in a new revision, it says why and the old one keeps servi
     assert.equal(await versionOf(url), "one");
   });
 
-  await context.test("a repository that cannot be read is CREATE_FAILED", async () => {
+  await context.test("fails an unreadable repository with CREATE_FAILED", async () => {
     const gone = await createAgentRepository({ "pierhead.json": "{}" });
     await client.patchDeployment({ ...ids, body: { source_config: { repo_url: gone.url }, tracked_repo_ref: "main" } });
     await gone[Symbol.asyncDispose]();
@@ -137,7 +137,7 @@ test("whatever breaks in a new revision, it says why and the old one keeps servi
     assert.ok((ended.status_message ?? "").length > 20);
   });
 
-  await context.test("nothing is left of all that but the serving replica", async () => {
+  await context.test("leaves only the serving replica behind", async () => {
     assert.deepEqual(await readdir(path.join(pierhead.dataDir, "builds")), []);
     await eventually(
       () => readdir(path.join(pierhead.dataDir, "replicas")),
@@ -147,7 +147,7 @@ test("whatever breaks in a new revision, it says why and the old one keeps servi
   });
 });
 
-test("interrupting a build kills it with everything it started, at once", async () => {
+test("interrupting a build kills all processes that it started", async () => {
   await using pierhead = await startTestServer();
   await using repository = await createAgentRepository();
   const { ids, url } = await deploy(pierhead, repository);
@@ -164,10 +164,14 @@ test("interrupting a build kills it with everything it started, at once", async 
   await eventually(marked, (found) => found.length === 0, { what: "no process of the build" });
   assert.equal((await settled(pierhead, ids, revisionId)).status, "INTERRUPTED");
   assert.equal(await versionOf(url), "one");
-  assert.equal((await client.interruptRevision({ ...ids, revision_id: revisionId })) ?? null, null, "again: no error");
+  assert.equal(
+    (await client.interruptRevision({ ...ids, revision_id: revisionId })) ?? null,
+    null,
+    "a repeated interrupt must succeed",
+  );
 });
 
-test("10 MB of log in a second stops neither the agent nor its log, and the disk holds", async () => {
+test("10 MB of log in a second stops neither the agent nor its log and does not fill the disk", async () => {
   await using pierhead = await startTestServer();
   const noisy = nodeAgent("noisy")["server.js"]?.replace(
     'if (url.pathname === "/exit")',
@@ -179,8 +183,8 @@ test("10 MB of log in a second stops neither the agent nor its log, and the disk
   assert.equal(await versionOf(url), "noisy");
   const find = async (filter: { query?: string }) =>
     (await pierhead.client.getDeploymentLogs({ ...ids, type: "deploy", order: "desc", limit: 5, ...filter })).logs;
-  // What is written after the flood is seen, whatever was dropped of the flood itself: by the newest lines, as to search them
-  // all again and again would keep the database from taking more.
+  // Lines after the flood must appear, whatever was dropped of the flood itself. The test reads only the newest lines, because
+  // repeated searches of all lines would keep the database from storing more.
   let count = 0;
   const seen = async () => {
     count += 1;
@@ -189,7 +193,7 @@ test("10 MB of log in a second stops neither the agent nor its log, and the disk
   };
   const isMark = ({ message }: { message: string }) => message.startsWith("said mark-");
   await eventually(seen, (lines) => lines.some(isMark), { what: "a line after the flood", timeoutMs: 300_000 });
-  // Nothing is left out without a word; a machine that is slow enough to keep up leaves nothing out.
+  // A message must report dropped lines. If the machine is slow enough for the log to keep up, none are dropped.
   const { rows } = await pierhead.server.db.query<{ kept: number }>(sql`
     select count(*) as kept from log_entries where deployment_id = ${ids.deployment_id} and message like 'xxx%'`);
   assert.ok(
@@ -200,7 +204,7 @@ test("10 MB of log in a second stops neither the agent nor its log, and the disk
   assert.ok(files.length < 50);
 });
 
-test("an agent that crashes later is started again, and its clients wait instead of failing", async () => {
+test("restarts an agent that crashes, and its clients wait instead of failing", async () => {
   await using pierhead = await startTestServer();
   await using repository = await createAgentRepository();
   const { url, ids } = await deploy(pierhead, repository);
@@ -238,8 +242,7 @@ async function versionOf(url: string): Promise<string> {
   return JSON.parse(text).version;
 }
 
-/** Pids of processes whose environment has this entry; where there is no /proc, what `ps` shows of it. */
-/** Processes with a variable that begins like this, `NAME=val`. */
+/** Returns the processes with an environment entry that begins with `start`: pids, or lines of `ps` where there is no /proc. */
 async function processesWith(start: string): Promise<string[]> {
   const pids = await readdir("/proc").catch(() => null);
   if (pids === null) {
