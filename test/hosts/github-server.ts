@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { gitBackend } from "../support/git-backend.ts";
 
-/** The App's own key, made for this run. */
+/** Private key of the App, generated for this run. */
 export const appKey = generateKeyPairSync("rsa", { modulusLength: 2048 });
 export const privateKeyPem = appKey.privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 export const appId = "1337";
@@ -28,8 +28,8 @@ export interface Pull {
 }
 
 /**
- * GitHub as far as Pierhead asks it, in the shapes of its public REST reference (version 2022-11-28), with `/api/v3` as an
- * Enterprise Server has it, and the repositories themselves over git's smart HTTP protocol for whoever has a token of
+ * Starts a GitHub with the endpoints that Pierhead uses, in the shapes of its public REST reference (version 2022-11-28), below
+ * `/api/v3` like an Enterprise Server. It serves the repositories over git's smart HTTP protocol to callers with a token of
  * the App.
  */
 export async function startGithub(repositories: Record<string, string>) {
@@ -42,18 +42,18 @@ export async function startGithub(repositories: Record<string, string>) {
     statuses: [] as Record<string, unknown>[],
     installations: new Map([[41, { account: "acme", created_at: new Date().toISOString() }]]),
     userInstallations: [41],
-    /** Where the App sends people who have signed in. */
+    /** Where the App redirects users after their sign-in. */
     callbackUrl: "",
-    /** Manifests handed in, by the code that gives the App's secrets once. */
+    /** Submitted manifests, by the code that returns the App's secrets once. */
     manifests: new Map<string, { owner: string | null; manifest: Record<string, unknown> }>(),
-    /** How the API answers instead, while it is set. */
+    /** Status that the API answers during an outage; null: none. */
     outage: null as number | null,
-    /** What is away then. */
+    /** Paths that the outage affects. */
     outageOf: /./,
     gitFetches: 0,
-    /** Git does not answer before. */
+    /** Git answers after this promise has resolved. */
     gitHeld: null as Promise<void> | null,
-    /** Done before pull requests are listed. */
+    /** Called before pull requests are listed. */
     beforePulls: null as (() => Promise<void>) | null,
   };
   let nextId = 1;
@@ -104,7 +104,7 @@ export async function startGithub(repositories: Record<string, string>) {
     return repositoryApi(at, { url, body, permissions: token.permissions });
   }
 
-  /** The page of GitHub that takes a manifest from a form, as if the person there had pressed its button. */
+  /** GitHub's page that accepts a manifest from a form, as if the user had pressed its button. */
   async function registerApp(
     owner: string | null,
     url: URL,
@@ -255,7 +255,7 @@ export async function startGithub(repositories: Record<string, string>) {
 
   return {
     ...{ origin, calls, state, tokens },
-    /** What a Pierhead is started with to use it. */
+    /** Environment of a Pierhead server that uses this GitHub. */
     environment: {
       PIERHEAD_GITHUB_URL: origin,
       PIERHEAD_GITHUB_APP_ID: appId,
@@ -273,7 +273,7 @@ export type Github = Awaited<ReturnType<typeof startGithub>>;
 
 const authorizationOf = (request: IncomingMessage) => request.headers.authorization ?? "";
 
-/** A JSON web token of the App, as GitHub checks it: signed by its key, by this App, living at most ten minutes. */
+/** Checks a JSON Web Token of the App like GitHub: signed with its key, issued by this App, valid for at most ten minutes. */
 function isApp(request: IncomingMessage): boolean {
   const [head = "", claims = "", signature = ""] = authorizationOf(request)
     .replace(/^Bearer /, "")

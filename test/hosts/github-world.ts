@@ -3,7 +3,7 @@ import { createAgentRepository } from "../support/agent-repository.ts";
 import { startTestServer } from "../support/server.ts";
 import { startGithub } from "./github-server.ts";
 
-/** A repository `acme/bot`, a GitHub that has it, a server with its App installed there. Ends with the test file. */
+/** Opens a repository `acme/bot`, a GitHub that serves it, and a server whose App is installed there. All end with the test file. */
 export async function openGithubWorld(files?: Record<string, string>) {
   const repository = await createAgentRepository(files);
   const github = await startGithub({ "acme/bot": repository.directory });

@@ -18,7 +18,7 @@ const read = async (name: string): Promise<string[]> =>
   JSON.parse(await readFile(path.join(import.meta.dirname, name), "utf8"));
 const [addresses, payloads] = [await read("hostile-addresses.json"), await read("hostile-arguments.json")];
 
-/** Counts whoever connects, on every address of this machine's loopback. */
+/** Records connections to this machine's loopback addresses. */
 async function startTrap() {
   const connections: string[] = [];
   const listen = (host: string, port: number) =>
@@ -46,7 +46,7 @@ after(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** Several at a time: each is a process, or a look-up. */
+/** Runs four at a time, because each is a process or a lookup. */
 async function each<T>(all: readonly T[], act: (one: T, at: number) => Promise<void>): Promise<void> {
   const queue = [...all.entries()];
   const worker = async () => {
@@ -63,7 +63,7 @@ const deploymentOf = (repo_url: string) => ({
   source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
 });
 
-test(`${addresses.length} addresses of this machine and its networks, on every field that takes one: refused, and nobody connects`, async () => {
+test(`refuses ${addresses.length} addresses of this machine and its networks in every address field without connecting`, async () => {
   assert.ok(addresses.length >= 200);
   const urls = addresses.map((address) => address.replaceAll("{port}", String(trap.port)));
   await each(urls, async (repoUrl) => {
@@ -96,7 +96,7 @@ test(`${addresses.length} addresses of this machine and its networks, on every f
   assert.deepEqual(trap.connections, []);
 });
 
-test("no address of them is asked for the secrets of a GitHub App, whoever names it", async () => {
+test("requests no GitHub App secrets from these addresses, even for an operator", async () => {
   const key = await t.mintKey({ role: "admin", isOperator: true });
   let links = 0;
   await each(addresses, async (address) => {
@@ -115,7 +115,7 @@ test("no address of them is asked for the secrets of a GitHub App, whoever names
   assert.deepEqual(trap.connections, []);
 });
 
-test(`${payloads.length} arguments that would be options or commands, on every git field: no canary is made`, async () => {
+test(`runs none of ${payloads.length} arguments that look like options or commands, in any git field`, async () => {
   const canary = path.join(directory, "canary");
   const texts = payloads.map((payload) => payload.replaceAll("{canary}", canary));
   const local: Omit<GitRemote, "signal"> = {

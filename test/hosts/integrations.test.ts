@@ -42,7 +42,7 @@ const setUp = (state: string, more: Record<string, string> = {}) =>
     key: null,
   });
 
-test("without installations the lists are empty, and a link leads to the App's page", async () => {
+test("lists no installations at first and links to the App's page", async () => {
   for (const url of ["/v1/integrations/github/install", "/v1/integrations/forge/github/install"]) {
     assert.deepEqual((await t.ask({ url })).body, []);
   }
@@ -53,7 +53,7 @@ test("without installations the lists are empty, and a link leads to the App's p
   await linkState();
 });
 
-test("whoever comes back from GitHub with a link's state attaches a new installation to its workspace, once", async () => {
+test("attaches a new installation once when the user returns from GitHub with the link's state", async () => {
   const state = await linkState();
   const { status, text } = await setUp(state);
   assert.equal(status, 200, text);
@@ -66,7 +66,7 @@ test("whoever comes back from GitHub with a link's state attaches a new installa
   assert.match((await setUp(`install.${"A".repeat(43)}`)).text, /already used/);
 });
 
-test("a link ends with the key of whoever made it, and with his being an admin", async () => {
+test("rejects a link whose key was revoked or whose member is no longer an admin", async () => {
   const workspace_id = t.tenant.tenantId;
   const made = await post("/v2/admin/api-keys", { name: "short", role: "admin" });
   const stateBy = async (more: Parameters<typeof post>[2]) =>
@@ -93,7 +93,7 @@ test("a link ends with the key of whoever made it, and with his being an admin",
   assert.equal((await setUp(byMember, { installation_id: "44" })).status, 200);
 });
 
-test("an installation that others have, or that is older than the link, is not attached by naming it", async () => {
+test("does not attach an installation of another workspace or one that is older than the link", async () => {
   const state = async () => {
     const { body } = await post("/v2/integrations/github/installation-link", {}, { key: t.stranger.adminKey });
     return new URL(body.install_url).searchParams.get("state") ?? "";
@@ -104,7 +104,7 @@ test("an installation that others have, or that is older than the link, is not a
   assert.deepEqual((await t.ask({ url: "/v1/integrations/github/install", key: t.stranger.adminKey })).body, []);
 });
 
-test("with the App's own sign-in only who has access to an installation attaches it", async () => {
+test("attaches an installation only for a user with access to it when the App has a sign-in", async () => {
   const proving = createGithubApp({ ...settings, client: { id: "Iv1.x", secret: "s" } });
   const other = await startApi({}, { github: proving });
   const state = async () => {
@@ -126,7 +126,7 @@ test("with the App's own sign-in only who has access to an installation attaches
   assert.equal((await come({ code: "c0de" })).status, 200);
 });
 
-test("repositories come in pages of the host, by full name, and are asked for once a minute", async () => {
+test("lists repositories in pages by full name and requests them from the host at most once a minute", async () => {
   const { body: install } = await attach(t.tenant.tenantId);
   const before = github.calls.length;
   const lists = await Promise.all(
@@ -161,7 +161,7 @@ test("repositories come in pages of the host, by full name, and are asked for on
   assert.deepEqual([forge.repository_selection, forge.settings_url.startsWith(github.origin)], ["selected", true]);
 });
 
-test("an installation that was removed at GitHub is still listed, and hides none of the others", async () => {
+test("still lists an installation that was removed at GitHub, and all others", async () => {
   github.state.installations.set(45, { account: "leaver", created_at: new Date().toISOString() });
   const { body: gone } = await attach(t.tenant.tenantId, 45);
   github.state.installations.delete(45);
@@ -175,7 +175,7 @@ test("an installation that was removed at GitHub is still listed, and hides none
   assert.equal((await t.ask({ method: "DELETE", url: `/v2/integrations/${gone.id}` })).status, 204);
 });
 
-test("a host that does not answer, or an App that it does not know, is said as that", async () => {
+test("reports a failing host, an unknown installation and an integration of another workspace", async () => {
   const { body: install } = await attach(t.stranger.tenantId);
   github.state.outage = 503;
   const link = await post("/v2/integrations/github/installation-link");
@@ -187,13 +187,13 @@ test("a host that does not answer, or an App that it does not know, is said as t
   assert.deepEqual([foreign.status, foreign.body.detail], [404, `Integration ID ${install.id} not found.`]);
 });
 
-test("a link leads back to this server alone", async () => {
+test("rejects a link that returns to another server", async () => {
   for (const return_to of ["https://evil.example/", "//evil.example/x", "/\\evil.example", "javascript:alert(1)"]) {
     assert.equal((await post("/v2/integrations/github/installation-link", { return_to })).status, 400, return_to);
   }
 });
 
-test("a stored credential is shown to nobody and lies sealed", async () => {
+test("encrypts stored credentials and never returns a token", async () => {
   const token = "glpat-canary-token";
   const made = await post("/v2/integrations", {
     ...{ host: "gitlab", name: "Ours", url: "https://gitlab.example.org/acme/", token },
@@ -231,7 +231,7 @@ test("a stored credential is shown to nobody and lies sealed", async () => {
   assert.equal((await t.ask({ method: "DELETE", url: at })).status, 204);
 });
 
-test("addresses and credentials that cannot be meant are refused in words", async () => {
+test("rejects invalid addresses and credentials with an explanation", async () => {
   const key = "-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----\n";
   for (const [payload, words] of [
     [{ url: "https://gitlab.example.org" }, /'token' or 'ssh_key'/],

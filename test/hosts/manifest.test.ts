@@ -20,12 +20,12 @@ after(async () => {
   await github[Symbol.asyncDispose]();
 });
 
-/** An address of the server as it is given out, where it listens in this test. */
+/** Replaces the server's public address with the address on which it listens in this test. */
 const here = (url: string) => url.replace("https://pierhead.acme.dev", t.url);
 const makeLink = async (body: Parameters<typeof t.client.createGithubAppLink>[0] = {}) =>
   here((await t.client.createGithubAppLink(body)).create_url);
 
-/** What a browser reads out of the page's form. */
+/** Reads the page's form like a browser. */
 async function formOf(link: string) {
   const response = await fetch(link);
   const html = await response.text();
@@ -36,7 +36,7 @@ async function formOf(link: string) {
   return { action, manifest, response };
 }
 
-/** Presses the button, as far as GitHub's answer that leads back here. */
+/** Submits the form. @returns the address to which GitHub redirects the user. */
 async function press({ action, manifest }: { action: string; manifest: string }): Promise<string> {
   const response = await fetch(action, {
     method: "POST",
@@ -49,7 +49,7 @@ async function press({ action, manifest }: { action: string; manifest: string })
 
 const refusedWith = (status: number) => (error: unknown) => error instanceof ApiFailure && error.status === status;
 
-test("one link, one button and the server has an App: sealed, without a restart or a variable, and after a restart too", async () => {
+test("creates an App with one link and one button, without a restart, and keeps it after a restart", async () => {
   await assert.rejects(t.client.createInstallationLink(), refusedWith(400));
   const link = await makeLink({ body: { organization: "acme", name: "Pierhead of Acme" } });
   const { action, manifest, response } = await formOf(link);
@@ -69,13 +69,13 @@ test("one link, one button and the server has an App: sealed, without a restart 
     ],
   );
   const back = await press({ action, manifest });
-  assert.equal((await fetch(back, { method: "HEAD" })).status, 200, "who only asks spends no code");
+  assert.equal((await fetch(back, { method: "HEAD" })).status, 200, "a HEAD request does not use up the code");
   const done = await fetch(back);
   const page = await done.text();
   assert.equal(done.status, 200, page);
   for (const hidden of [clientSecret, webhookSecret, "PRIVATE KEY"]) assert.ok(!page.includes(hidden));
   await worksWithIt();
-  assert.equal((await fetch(back)).status, 400, "the link is good once");
+  assert.equal((await fetch(back)).status, 400, "the link works once");
   await t.restart();
   await worksWithIt();
 });
@@ -103,7 +103,7 @@ async function worksWithIt(): Promise<void> {
   assert.deepEqual([await tell(webhookSecret), await tell("another")], [202, 403]);
 }
 
-test("from the command line: the App is shown, and an account that has installed it is chosen after a sign-in", async () => {
+test("shows the App on the command line and selects an installed account after a sign-in", async () => {
   const cli = async (...argv: string[]) => {
     const ran = await runCli(["integrations", ...argv, "--data-dir", t.dataDir]);
     assert.equal(ran.code, 0, ran.stderr);
@@ -124,7 +124,7 @@ test("from the command line: the App is shown, and an account that has installed
   assert.match((await runCli(["integrations", "pick", session, "41", "--data-dir", t.dataDir])).stderr, /one choice/);
 });
 
-test("nothing of it lies in clear text, and the audit log says who made it", async () => {
+test("stores no App secret in clear text and records the creator in the audit log", async () => {
   for (const table of ["github_app", "github_app_links", "audit_log", "events", "idempotency_keys"]) {
     const { rows } = await t.server.db.query<{ row: string }>(
       sql`select t::text as row from ${sql.identifier(table)} t`,
@@ -140,7 +140,7 @@ test("nothing of it lies in clear text, and the audit log says who made it", asy
   assert.match(rows[0]?.actor ?? "", /^key:/);
 });
 
-test("a second App is refused until the first one is forgotten, and two made at the same time are one", async () => {
+test("rejects a second App until the first one is deleted, and creates only one of two simultaneous ones", async () => {
   await assert.rejects(makeLink(), refusedWith(409));
   await t.client.deleteGithubApp();
   await assert.rejects(t.client.getGithubApp(), refusedWith(400));
@@ -152,7 +152,7 @@ test("a second App is refused until the first one is forgotten, and two made at 
   await t.client.deleteGithubApp();
 });
 
-test("a link is worth nothing once its maker's key is revoked, with a code that GitHub does not know, or made up", async () => {
+test("rejects a link whose key was revoked, a code that GitHub does not know, and an invented state", async () => {
   const { key, id } = await t.client.createApiKey({ body: { name: "gone", role: "admin", scope: "installation" } });
   const other = createClient({ baseUrl: t.url, apiKey: key });
   const link = here((await other.createGithubAppLink()).create_url);
@@ -171,7 +171,7 @@ test("a link is worth nothing once its maker's key is revoked, with a code that 
   await assert.rejects(t.client.getGithubApp(), refusedWith(400));
 });
 
-test("only who administers the installation makes, sees or forgets the App", async () => {
+test("lets only an administrator of the installation create, read or delete the App", async () => {
   const { key } = await t.client.createApiKey({ body: { name: "org", role: "admin", scope: "organization" } });
   const organization = createClient({ baseUrl: t.url, apiKey: key });
   for (const act of ["createGithubAppLink", "getGithubApp", "deleteGithubApp"] as const) {
@@ -179,7 +179,7 @@ test("only who administers the installation makes, sees or forgets the App", asy
   }
 });
 
-test("an App in the configuration comes before one that was made, and cannot be changed from outside", async () => {
+test("prefers the App in the configuration and does not let the API change it", async () => {
   const back = await press(await formOf(await makeLink()));
   assert.equal((await fetch(back)).status, 200);
   const { PIERHEAD_GITHUB_PRIVATE_KEY } = github.environment;
@@ -192,7 +192,7 @@ test("an App in the configuration comes before one that was made, and cannot be 
   assert.equal((await t.client.getGithubApp()).app_id, appId);
 });
 
-test("GitHub is asked for a webhook only where it can reach this server", () => {
+test("requests a webhook only if GitHub can reach this server", () => {
   for (const address of [
     "http://127.0.0.1:8124",
     "http://localhost:8124",

@@ -15,7 +15,7 @@ const settings = { appId, privateKey: privateKeyPem, webhookSecret, webUrl: gith
 const t = await startApi({}, { github: createGithubApp({ ...settings, client }) });
 const sessions = "/v2/integrations/forge-github/picker-sessions";
 
-/** Signs in at GitHub by the link of a workspace. @returns the id of what it may choose from. */
+/** Signs in at GitHub through a workspace's link. @returns the id of the picker session. */
 async function signIn(key = t.tenant.adminKey, return_to?: string): Promise<string> {
   const link = await t.ask({
     ...{ method: "POST", url: "/v2/integrations/github/installation-link", key },
@@ -27,7 +27,7 @@ async function signIn(key = t.tenant.adminKey, return_to?: string): Promise<stri
   const query = new URLSearchParams({ code: "c0de", state: url.searchParams.get("state") ?? "" });
   const page = await t.ask({ url: `/v2/auth/setup/github?${query}`, key: null });
   assert.equal(page.status, 200, page.text);
-  assert.equal((await t.ask({ url: `/v2/auth/setup/github?${query}`, key: null })).status, 400, "a link is good once");
+  assert.equal((await t.ask({ url: `/v2/auth/setup/github?${query}`, key: null })).status, 400, "a link works once");
   const id = /picker_session=([\w-]{43})"/.exec(page.text)?.[1];
   assert.ok(id, page.text);
   return id;
@@ -39,7 +39,7 @@ const select = (id: string, payload: object, key = t.tenant.adminKey) =>
 const accounts = async (key = t.tenant.adminKey) =>
   (await t.ask({ url: "/v1/integrations/github/install", key })).body.map(({ name }: { name: string }) => name);
 
-test("who has signed in at GitHub chooses among the installations he can use, once, and goes back to where he came from", async () => {
+test("lets a signed-in user select one of their installations, once, and returns them to their page", async () => {
   const id = await signIn(undefined, "/host/new");
   const shown = (installation_id: number, account_login: string) => ({
     ...{ installation_id, account_login, account_type: "Organization", already_in_org: false },
@@ -56,7 +56,7 @@ test("who has signed in at GitHub chooses among the installations he can use, on
   assert.equal((await read(id)).status, 404);
 });
 
-test("what the organization uses already is marked, and without an address to go back to it is the console's", async () => {
+test("marks installations that the organization already uses and returns to the console by default", async () => {
   const id = await signIn();
   const { body } = await read(id);
   assert.deepEqual(
@@ -69,15 +69,15 @@ test("what the organization uses already is marked, and without an address to go
   assert.equal(body.return_to, null);
   const { body: again } = await select(id, { action: "ATTACH", installation_id: 42 });
   assert.deepEqual(again, { redirect_url: "http://127.0.0.1:8124/host/integrations" });
-  assert.deepEqual(await accounts(), ["old"], "it is attached once");
+  assert.deepEqual(await accounts(), ["old"], "attached once");
 });
 
-test("an account that is not among them is installed by a fresh link", async () => {
+test("installs the App on another account through a new link", async () => {
   const { body } = await select(await signIn(), { action: "INSTALL_NEW", installation_id: null });
   assert.match(body.redirect_url, /\/apps\/pierhead\/installations\/new\?state=install\./);
 });
 
-test("another workspace, a reader, and an hour later nobody sees a choice or makes it", async () => {
+test("hides a picker session from other workspaces and readers, and after it expires", async () => {
   const id = await signIn();
   const reader = await t.mintKey({ role: "reader" });
   const choice = { action: "ATTACH", installation_id: 41 };
@@ -90,7 +90,7 @@ test("another workspace, a reader, and an hour later nobody sees a choice or mak
   assert.deepEqual(await accounts(t.stranger.adminKey), []);
 });
 
-test("of an App without a client nobody can sign in", async () => {
+test("offers no sign-in for an App without a client", async () => {
   const plain = await startApi({}, { github: createGithubApp({ ...settings, client: null }) });
   const link = await plain.ask({ method: "POST", url: "/v2/integrations/github/installation-link" });
   assert.equal(link.body.oauth_reuse_url, null);

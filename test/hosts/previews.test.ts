@@ -91,7 +91,7 @@ async function makeParent(preview: Record<string, unknown>): Promise<string> {
   return id;
 }
 
-/** As if these hours had gone by for a preview and its parent. */
+/** Makes the previews of a deployment older by these hours and schedules a poll. */
 async function passHours(parent: string, hours: number): Promise<void> {
   const { db } = t.server;
   const back = sql`${hours} * interval '1 hour'`;
@@ -103,7 +103,7 @@ async function passHours(parent: string, hours: number): Promise<void> {
   await db.query(sql`update reconcile_queue set run_at = now() where deployment_id = ${parent}`);
 }
 
-test("a pull request lives as a deployment of its own from its opening to its end", async () => {
+test("deploys a pull request as a preview from its opening to its end", async () => {
   const parent = await makeParent({});
   const first = await commitOn("feature-7", "pull-one");
   openPull(7, first);
@@ -137,7 +137,7 @@ test("a pull request lives as a deployment of its own from its opening to its en
   assert.equal(revision?.triggered_by, "pull_request");
   assert.equal((await t.client.getDeployment({ deployment_id: child.id })).secrets[0]?.value, "of-the-parent");
   await commentIs(new RegExp(`is ready.*${second.slice(0, 12)}`));
-  assert.equal(github.state.comments.size, 1, "the one comment is changed");
+  assert.equal(github.state.comments.size, 1, "the existing comment is updated");
 
   closePull(7);
   await tell();
@@ -146,7 +146,7 @@ test("a pull request lives as a deployment of its own from its opening to its en
   await t.client.deleteDeployment({ deployment_id: parent });
 });
 
-test("the limit holds, an idle preview goes until the next commit, and all go with their parent", async () => {
+test("limits previews, deletes an idle one until the next commit, and deletes all with their parent", async () => {
   const parent = await makeParent({ max_previews: 1, idle_ttl_hours: 2, trigger: "label", label: "try" });
   const [one, two] = [await commitOn("feature-21", "one"), await commitOn("feature-22", "two")];
   openPull(20, one);
@@ -165,7 +165,7 @@ test("the limit holds, an idle preview goes until the next commit, and all go wi
     async () => (await t.client.getGitSettings({ deployment_id: parent })).followed?.looked_at ?? "",
     (lookedAt) => lookedAt > before,
   );
-  assert.equal((await previews(parent)).length, 0, "no commit, no preview");
+  assert.equal((await previews(parent)).length, 0, "no preview without a new commit");
   const next = await commitOn("feature-21", "three");
   closePull(21);
   openPull(21, next, { labels: ["try"] });
@@ -176,7 +176,7 @@ test("the limit holds, an idle preview goes until the next commit, and all go wi
   await previewsAre(parent, (found) => found.length === 0);
 });
 
-test("a delete that comes while the pull requests are listed leaves no preview behind", async () => {
+test("leaves no preview when the deployment is deleted while the pull requests are listed", async () => {
   const parent = await makeParent({});
   openPull(31, await commitOn("feature-31", "late"));
   const deleted = Promise.withResolvers<void>();

@@ -38,7 +38,7 @@ const ended = (id: string) =>
     { timeoutMs: 300_000 },
   );
 
-test("a private repository is built with a token of its own, which stands in no argument, variable, log, error or file", async () => {
+test("builds a private repository with its own tokens, which appear in no argument, variable, log, error or file", async () => {
   const watching = new AbortController();
   const seen = watchProcesses(watching.signal);
   const { id } = await create("private-bot", `${github.origin}/acme/bot`);
@@ -72,7 +72,7 @@ test("a private repository is built with a token of its own, which stands in no 
   }
 });
 
-test("a token is never made for a repository outside of its installation, and the refusal says why", async () => {
+test("requests no token for a repository outside of the installation and explains the rejection", async () => {
   for (const [name, url, words] of [
     ["other-account", `${github.origin}/other/bot`, /not below/],
     ["other-host", "http://127.0.0.1:1/acme/bot", /not below/],
@@ -90,7 +90,7 @@ test("a token is never made for a repository outside of its installation, and th
   assert.match((await ended(id))?.status_message ?? "", /not there any more/);
 });
 
-/** A `git` in front of the real one that notes how it was called: command line and environment, whole. */
+/** Puts a `git` in front of the real one that records its command line and environment. */
 async function watchGit(): Promise<AsyncDisposable & { file: string }> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-git-"));
   const file = path.join(directory, "seen");
@@ -101,7 +101,7 @@ async function watchGit(): Promise<AsyncDisposable & { file: string }> {
   return { file, [Symbol.asyncDispose]: () => rm(directory, { recursive: true, force: true }) };
 }
 
-/** What git starts is seen by looking at all processes of this machine again and again. */
+/** Polls all processes of this machine to see those that git starts. */
 async function watchProcesses(signal: AbortSignal): Promise<string> {
   const seen = new Set<string>();
   while (!signal.aborted) {

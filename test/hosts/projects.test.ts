@@ -17,7 +17,7 @@ const t = await startApi({ allowLocalSources: true, allowPrivateNetwork: true })
 const find = (query: Record<string, string>, key = t.tenant.adminKey) =>
   t.ask({ url: `/v2/integrations/projects?${new URLSearchParams(query)}`, key });
 
-test("the agent projects of a repository are found at any ref, those of others in it are not", async () => {
+test("finds the agent projects of a repository at any ref, except those in node_modules", async () => {
   const { status, body } = await find({ repo_url: repository.url });
   assert.equal(status, 200, JSON.stringify(body));
   assert.equal(body.ref, "main");
@@ -32,7 +32,7 @@ test("the agent projects of a repository are found at any ref, those of others i
   assert.deepEqual([later.commit_sha, later.projects.length], [commit, 4]);
 });
 
-test("what cannot be read is said as that: unknown refs, other people's integrations, addresses that are none", async () => {
+test("explains an unknown ref, an unknown integration and an invalid address", async () => {
   for (const [query, status, words] of [
     [{ repo_url: repository.url, ref: "nowhere" }, 502, /There is no branch 'nowhere'. The default branch is 'main'/],
     [{ repo_url: repository.url, ref: "--upload-pack=x" }, 400, /ref/],
@@ -46,7 +46,7 @@ test("what cannot be read is said as that: unknown refs, other people's integrat
   }
 });
 
-test("a repository with thousands of config files lists two hundred, nearest the root first", () => {
+test("lists at most 200 projects, nearest to the root first", () => {
   const files = Array.from({ length: 5_000 }, (_, at) => `${"deep/".repeat(at % 7)}a${at}/langgraph.json`);
   const found = agentProjectsIn(files);
   assert.equal(found.length, 200);

@@ -69,7 +69,7 @@ const watched = (id: string, holds: (watch: Watch | undefined) => boolean) =>
     { timeoutMs: 300_000 },
   );
 
-/** As if that much time had gone by for this deployment. */
+/** Makes the polls of this deployment due this much earlier. */
 async function passTime(id: string, seconds: number): Promise<void> {
   const { db } = t.server;
   await db.query(
@@ -83,13 +83,13 @@ async function passTime(id: string, seconds: number): Promise<void> {
 const remove = (id: string) => t.client.deleteDeployment({ deployment_id: id });
 const shaOf = ({ source_revision_config }: Revision) => source_revision_config.repo_commit_sha;
 
-test("a push of the followed branch becomes the revision that serves, and one of another branch does not", async () => {
+test("deploys a push to the followed branch and ignores pushes to other branches", async () => {
   const id = await create();
   const commit = await repository.commit(nodeAgent("two"));
   const held = Promise.withResolvers<void>();
   github.state.gitHeld = held.promise;
   await tell(commit);
-  // The message was answered although git answers nobody: what it leads to comes afterwards.
+  // The server answered the message while git was blocked, because the poll runs afterwards.
   github.state.gitHeld = null;
   held.resolve();
   const [newest] = await settled(id, ([one]) => one?.status === "DEPLOYED" && shaOf(one) === commit);
@@ -100,15 +100,11 @@ test("a push of the followed branch becomes the revision that serves, and one of
   await tell("f".repeat(40), "elsewhere");
   await tell("e".repeat(40));
   await watched(id, (watch) => watch !== undefined && watch.looked_at > (before?.looked_at as Date));
-  assert.equal(
-    (await revisionsOf(id)).length,
-    2,
-    "a message about a commit that the branch does not hold builds nothing",
-  );
+  assert.equal((await revisionsOf(id)).length, 2, "a message about a commit that is not on the branch builds nothing");
   await remove(id);
 });
 
-test("of a hundred pushes in a second the newest commit is deployed, and the others that were noticed are SKIPPED", async (context) => {
+test("deploys only the newest of 100 pushes in a second and marks the other revisions SKIPPED", async (context) => {
   const id = await create();
   const commits: string[] = [];
   for (let at = 0; at < 100; at += 1) commits.push(await repository.commit(nodeAgent(`push-${at}`)));
@@ -121,12 +117,12 @@ test("of a hundred pushes in a second the newest commit is deployed, and the oth
   const revisions = await settled(id, (all) => all.every(({ status }) => /DEPLOYED|SKIPPED/.test(status)));
   const pushed = revisions.filter(({ triggered_by }) => triggered_by === "push");
   const deployed = pushed.filter(({ status }) => status === "DEPLOYED").map(shaOf);
-  assert.deepEqual(deployed, [last], "all pushes had been made when the first was looked at");
-  assert.ok(new Set(pushed.map(shaOf)).size === pushed.length, "no commit twice");
+  assert.deepEqual(deployed, [last], "all commits existed before the first poll");
+  assert.ok(new Set(pushed.map(shaOf)).size === pushed.length, "a commit has two revisions");
   await remove(id);
 });
 
-test("a push that came while the server was down is found by the poll, which is due within five minutes", async () => {
+test("finds a push that it missed while it was down by polling within five minutes", async () => {
   const id = await create();
   await watched(id, (watch) => watch !== undefined && watch.due_in_s > 0 && watch.due_in_s <= 300);
   let commit = "";
@@ -135,13 +131,13 @@ test("a push that came while the server was down is found by the poll, which is 
   await t.restart();
   const watch = await watched(id, (one) => one !== undefined && one.due_in_s > 0);
   assert.ok((watch?.due_in_s ?? 0) <= 300);
-  assert.equal((await revisionsOf(id)).length, 1, "nobody told of it");
+  assert.equal((await revisionsOf(id)).length, 1, "no message announced the push");
   await passTime(id, 300);
   await settled(id, ([newest]) => newest?.status === "DEPLOYED" && shaOf(newest) === commit);
   await remove(id);
 });
 
-test("only pushes that change files which count build", async () => {
+test("builds only pushes that change included files", async () => {
   const id = await create();
   await t.client.patchGitSettings({
     deployment_id: id,
@@ -157,7 +153,7 @@ test("only pushes that change files which count build", async () => {
   await remove(id);
 });
 
-test("settings are no push: following another branch, or beginning to follow one, builds nothing until it moves", async () => {
+test("builds nothing when a deployment begins to follow a branch or another one, until the branch moves", async () => {
   const id = await create(false);
   await run("git", ["-C", repository.directory, "branch", "-f", "release"]);
   await repository.commit({ "note.txt": randomUUID() });
@@ -180,7 +176,7 @@ test("settings are no push: following another branch, or beginning to follow one
   await remove(id);
 });
 
-test("a rollback stays: the branch is compared with what was seen of it, not with what runs", async () => {
+test("keeps a rollback, because a poll compares the branch with its last seen commit", async () => {
   const id = await create();
   const commit = await repository.commit(nodeAgent("newer"));
   await tell(commit);

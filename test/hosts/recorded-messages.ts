@@ -1,4 +1,4 @@
-/** A push as GitHub's public webhook reference has it, as far as anybody reads it. */
+/** Returns a push message in the format of GitHub's public webhook reference, with the fields that clients read. */
 export function pushOf(repository: string, branch: string, after: string, host = "https://github.com") {
   return {
     ref: `refs/heads/${branch}`,
@@ -40,7 +40,7 @@ const serverRepository = {
   links: { clone: [{ href: "https://git.example.org/scm/acme/bot.git", name: "http" }] },
 };
 
-/** Messages in the shapes of the hosts' public references. */
+/** Messages in the formats of the hosts' public references. */
 export const recorded = [
   {
     ...{ name: "GitHub: a push as a form", host: "github" },

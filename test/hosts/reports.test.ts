@@ -21,7 +21,7 @@ const checkOf = (sha: string, holds: (check: Record<string, unknown> | undefined
     timeoutMs: 300_000,
   });
 
-test("a pushed commit shows at the host how it goes, with a link, and with the end of the log when it failed, without secrets", async () => {
+test("reports the result of a pushed commit to the host with a link, and the end of a failed log without secrets", async () => {
   const secret = "canary-of-the-log";
   const { id } = await t.client.createDeployment({
     body: {
@@ -54,7 +54,7 @@ test("a pushed commit shows at the host how it goes, with a link, and with the e
     { timeoutMs: 300_000 },
   );
   assert.match(failed?.status_message ?? "", /it broke/);
-  assert.equal(await checkOf(bad, () => true), undefined, "GitHub was away, and nothing waited for it");
+  assert.equal(await checkOf(bad, () => true), undefined, "no check exists while GitHub is unavailable");
   github.state.outage = null;
   await t.server.db.query(sql`update commit_reports set retry_at = now() where deployment_id = ${id}`);
   await lookNow(id);
@@ -65,7 +65,7 @@ test("a pushed commit shows at the host how it goes, with a link, and with the e
   await t.client.deleteDeployment({ deployment_id: id });
 });
 
-test("hosts with a stored token are told in their own words", async () => {
+test("sends commit statuses in the format of each host", async () => {
   const calls: { url: string; headers: Record<string, unknown>; body: Record<string, string> }[] = [];
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];

@@ -4,8 +4,8 @@ import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
 /**
- * npm run test:hosts: code hosts. A GitHub that others wrote, made of GitHub's published OpenAPI document; a local one in
- * the shapes of its public reference, with real git behind it; a real sshd; hostile addresses and arguments as data.
+ * npm run test:hosts: tests of code hosts. They use a third-party GitHub simulator made from GitHub's published OpenAPI document,
+ * a local GitHub in the shapes of its public reference with real git, a real sshd, and lists of hostile addresses and arguments.
  */
 const here = import.meta.dirname;
 const missing = installPackages();
@@ -21,7 +21,7 @@ else {
   process.exitCode = ended.status ?? 1;
 }
 
-/** Installs what package-lock.json names, unless it is there. @returns what is missing; undefined: nothing. */
+/** Installs the packages in package-lock.json, unless they are installed. @returns what is missing; undefined if nothing is. */
 function installPackages(): string | undefined {
   const stamp = path.join(here, "node_modules/.pierhead-installed");
   const wanted = createHash("sha256")

@@ -39,7 +39,7 @@ async function makeKey(name: string, passphrase = ""): Promise<{ privateKey: str
   return { privateKey: await readFile(file, "utf8"), publicKey: (await readFile(`${file}.pub`, "utf8")).trim() };
 }
 
-/** A real sshd on loopback that lets one key in. */
+/** Starts a real sshd on loopback that accepts one key. */
 async function startSshd() {
   const [hostKey, user] = [await makeKey("host"), await makeKey("user")];
   const port = await freePort();
@@ -72,7 +72,7 @@ const account = process.env["USER"] ?? (await run("id", ["-un"])).stdout.trim();
 const settings = { github: { isConfigured: true, current: async () => null }, allowPrivateNetwork: true };
 const asked = () => ({ allowLocal: false, signal: AbortSignal.timeout(30_000), timeoutMs: 30_000 });
 
-test("a repository is read with a stored SSH key, which lies in no file and stands in no argument or variable", {
+test("reads a repository with a stored SSH key that appears in no file, argument or variable", {
   skip,
 }, async () => {
   const server = await startSshd();
@@ -98,7 +98,7 @@ test("a repository is read with a stored SSH key, which lies in no file and stan
       if (usual === undefined) delete process.env["TMPDIR"];
       else process.env["TMPDIR"] = usual;
     });
-    assert.equal(again.commitSha, commitSha, "wherever temporary files lie");
+    assert.equal(again.commitSha, commitSha, "a long temporary directory works");
 
     const read = (credential: { privateKey: string; knownHosts: string }) =>
       resolveRef({ ...asked(), credential, allowPrivateNetwork: true, repoUrl, ref: "main" });
@@ -135,10 +135,10 @@ test("a repository is read with a stored SSH key, which lies in no file and stan
     server.stop();
   }
   const body = (await readFile(path.join(directory, "user"), "utf8")).split("\n")[1] ?? "";
-  assert.ok(!(await seen).includes(body), "the key was seen");
+  assert.ok(!(await seen).includes(body), "the key appeared in a process or file");
 });
 
-test("an agent of ssh that cannot start is a failure at once, with its words", async () => {
+test("fails immediately with the message of an ssh-agent that cannot start", async () => {
   const scratchDir = path.join(directory, "occupied");
   await mkdir(scratchDir);
   await writeFile(path.join(scratchDir, "agent"), "");
@@ -147,7 +147,7 @@ test("an agent of ssh that cannot start is a failure at once, with its words", a
   await assert.rejects(opening, { name: "GitFailure", message: /ssh-agent does not start here: .*in use/ });
 });
 
-test("a key is never used for another host than its integration's", async () => {
+test("uses a key only for repositories below its integration's address", async () => {
   const integration: OpenIntegration = {
     ...{ id: "i", host: "git", installationId: null, url: "https://git.example.org/acme", username: null, token: "t" },
     ...{ sshKey: "key", sshKnownHosts: "hosts" },
@@ -173,7 +173,7 @@ test("a key is never used for another host than its integration's", async () => 
   }
 });
 
-/** Command lines, environments and temporary files of git and ssh, looked at again and again. */
+/** Polls the command lines, environments and temporary files of git and ssh. */
 async function watch(signal: AbortSignal): Promise<string> {
   const seen = new Set<string>();
   while (!signal.aborted) {

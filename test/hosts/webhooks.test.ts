@@ -37,7 +37,7 @@ function send(payload: unknown, headers: Record<string, string> = {}) {
   });
 }
 
-/** A deployment whose branch was looked at just now. */
+/** Returns a deployment whose branch was just polled. */
 async function followed(
   repository: string,
   more: { tenant?: typeof t.tenant; integrationId?: string } = {},
@@ -66,20 +66,20 @@ async function watchOf(id: string) {
   return rows[0];
 }
 
-test("a signed push makes the branch it names due at all who follow it, and answers long before the host gives up", async () => {
+test("schedules a poll of the pushed branch and answers a signed push long before the host times out", async () => {
   const [mine, other] = [await followed("acme/one"), await followed("acme/two")];
   const began = performance.now();
   const { status, body } = await send(pushOf("acme/one", "main", "a".repeat(40)));
-  // GitHub gives up after 10 s; where nothing else runs it is some 20 ms.
+  // GitHub times out after 10 s. On an idle machine the answer takes about 20 ms.
   assert.ok(performance.now() - began < 9_000);
   assert.deepEqual([status, body], [202, { status: "accepted" }]);
   assert.deepEqual(await watchOf(mine), { told: 1, pushed: ["a".repeat(40)], is_due: true });
   assert.deepEqual(await watchOf(other), { told: 0, pushed: [], is_due: false });
   await send(pushOf("acme/one", "other", "b".repeat(40)));
-  assert.equal((await watchOf(mine))?.told, 1, "another branch is nothing to it");
+  assert.equal((await watchOf(mine))?.told, 1, "a push to another branch does not count");
 });
 
-test("forged, unsigned and altered messages are refused, and change nothing", async () => {
+test("rejects forged, unsigned and altered messages and changes nothing", async () => {
   const id = await followed("acme/forged");
   const payload = pushOf("acme/forged", "main", "a".repeat(40));
   const body = Buffer.from(JSON.stringify(payload));
@@ -104,7 +104,7 @@ test("forged, unsigned and altered messages are refused, and change nothing", as
   assert.equal((await watchOf(id))?.told, 0);
 });
 
-test("a replayed message counts once, under its own name and under another", async () => {
+test("counts a replayed message once, even with another delivery id", async () => {
   const id = await followed("acme/replay");
   const payload = pushOf("acme/replay", "main", "c".repeat(40));
   const first = randomUUID();
@@ -115,12 +115,12 @@ test("a replayed message counts once, under its own name and under another", asy
   assert.equal((await watchOf(id))?.told, 1);
 });
 
-test("a body of 25 MB is refused before it is read as anything", async () => {
+test("rejects a body of 25 MB before parsing it", async () => {
   const { status } = await send(Buffer.alloc(25 * 1024 * 1024, "x"));
   assert.equal(status, 413);
 });
 
-test("what is no push of a branch is nothing to look at: tags, new and deleted branches, other events, broken bodies", async () => {
+test("ignores tags, new and deleted branches, other events and malformed bodies", async () => {
   const id = await followed("acme/quiet");
   const zero = "0".repeat(40);
   const push = pushOf("acme/quiet", "main", "a".repeat(40));
@@ -142,7 +142,7 @@ test("what is no push of a branch is nothing to look at: tags, new and deleted b
   assert.equal((await watchOf(id))?.told, 0);
 });
 
-test("a hundred pushes in a second are one look that knows of all of them", async () => {
+test("combines 100 pushes into one poll that knows all their commits", async () => {
   const id = await followed("acme/busy");
   const shas = Array.from({ length: 100 }, (_, at) => at.toString(16).padStart(40, "d"));
   const answers = await Promise.all(shas.map((sha) => send(pushOf("acme/busy", "main", sha))));
@@ -151,7 +151,7 @@ test("a hundred pushes in a second are one look that knows of all of them", asyn
   assert.deepEqual([watch?.told, watch?.pushed.toSorted()], [100, shas.toSorted()]);
 });
 
-test("the secret of one workspace's integration speaks for that integration's deployments and no others", async () => {
+test("accepts an integration's secret only for the deployments of that integration", async () => {
   const make = async (tenant = t.tenant) => {
     const payload = { host: "github", name: "x", url: "https://github.com/acme", token: "t" };
     return (await t.ask({ method: "POST", url: "/v2/integrations", payload, key: tenant.adminKey })).body;
@@ -171,7 +171,7 @@ test("the secret of one workspace's integration speaks for that integration's de
 });
 
 for (const { name, host, headers, payload, expected } of recorded) {
-  test(`a message of ${name} is understood`, async () => {
+  test(`reads a recorded message (${name})`, async () => {
     const body = Buffer.from(typeof payload === "string" ? payload : JSON.stringify(payload));
     assert.deepEqual(readHostEvents(host as CodeHost, headers, body), expected);
     if (host === "github") return;
@@ -193,14 +193,14 @@ for (const { name, host, headers, payload, expected } of recorded) {
   });
 }
 
-/** A signature as the specification of Standard Webhooks 1.0 has it. */
+/** Returns headers with a signature according to Standard Webhooks 1.0. */
 const signed = (body: Buffer | string, secret: string, { id = "msg_1", atS = Math.floor(Date.now() / 1_000) } = {}) => {
   const key = Buffer.from(secret.replace("whsec_", ""), "base64");
   const signature = createHmac("sha256", key).update(`${id}.${atS}.${body}`).digest("base64");
   return { "webhook-id": id, "webhook-timestamp": String(atS), "webhook-signature": `v1,${signature}` };
 };
 
-test("the specification's own example of a signing token is taken, and nothing that differs from it", () => {
+test("accepts the specification's example of a signed message and rejects altered ones", () => {
   const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
   const body = Buffer.from('{"test": 2432232314}');
   const headers = {
@@ -216,7 +216,10 @@ test("the specification's own example of a signing token is taken, and nothing t
     return isSigned(host, { ...headers, ...more }, asked.body ?? body, key, asked.nowMs ?? nowMs);
   };
   assert.ok(holds());
-  assert.ok(holds({ "webhook-signature": `v1,AAAA v1a,BBBB ${headers["webhook-signature"]}` }), "one of several");
+  assert.ok(
+    holds({ "webhook-signature": `v1,AAAA v1a,BBBB ${headers["webhook-signature"]}` }),
+    "one of several signatures",
+  );
   assert.ok(holds({}, { nowMs: nowMs + 299_000 }) && holds({}, { nowMs: nowMs - 299_000 }));
   for (const [more, asked] of [
     [{}, { nowMs: nowMs + 301_000 }],
@@ -238,7 +241,7 @@ test("the specification's own example of a signing token is taken, and nothing t
   }
 });
 
-test("GitLab may sign with an integration's secret, with one that it made itself, or send it as before", async () => {
+test("accepts GitLab messages signed with a generated or a chosen secret, or with the secret in a header", async () => {
   const payload = { host: "gitlab", name: "gitlab", url: "https://git.example.org", token: "t" };
   const made = (await t.ask({ method: "POST", url: "/v2/integrations", payload })).body;
   const { payload: push } = recorded.find(({ name }) => name === "GitLab: a push") ?? {};
@@ -248,11 +251,11 @@ test("GitLab may sign with an integration's secret, with one that it made itself
   const [other = body, third = body, fourth = body] = [1, 2, 3].map((more) =>
     Buffer.from(JSON.stringify({ ...(push as object), more })),
   );
-  assert.equal((await tell(signed(other, made.webhook_secret))).status, 403, "of another body");
-  assert.equal((await tell(signed(body, made.webhook_secret, { atS: 1_614_265_330 }))).status, 403, "of years ago");
+  assert.equal((await tell(signed(other, made.webhook_secret))).status, 403, "signed for another body");
+  assert.equal((await tell(signed(body, made.webhook_secret, { atS: 1_614_265_330 }))).status, 403, "signed years ago");
   assert.equal((await tell(signed(body, made.webhook_secret))).body.status, "accepted");
   assert.equal((await tell(signed(body, made.webhook_secret))).body.status, "repeated");
-  assert.equal((await tell(signed(other, made.webhook_secret), other)).body.status, "repeated", "its name is known");
+  assert.equal((await tell(signed(other, made.webhook_secret), other)).body.status, "repeated", "a known message id");
   assert.equal((await tell({ "x-gitlab-token": made.webhook_secret }, third)).body.status, "accepted");
 
   const own = `whsec_${Buffer.alloc(32, 9).toString("base64")}`;
@@ -262,7 +265,7 @@ test("GitLab may sign with an integration's secret, with one that it made itself
   assert.equal(
     (await tell(signed(fourth, made.webhook_secret, { id: "msg_2" }), fourth)).status,
     403,
-    "the one before",
+    "signed with the previous secret",
   );
   assert.equal((await tell(signed(fourth, own, { id: "msg_2" }), fourth)).body.status, "accepted");
 });

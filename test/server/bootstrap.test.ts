@@ -28,7 +28,7 @@ async function counts(db: Db) {
 }
 
 eachDatabase(
-  "a first start makes an organization, a workspace and an operator's key; the next one finds them",
+  "creates an organization, a workspace and an operator key at the first start and finds them at the next",
   async (db) => {
     const config = await configOf();
     const first = await bootstrap(db, config);
@@ -50,7 +50,7 @@ eachDatabase(
 );
 
 eachDatabase(
-  "servers that start at the same time on an empty database make one organization and one workspace",
+  "creates one organization and one workspace when several servers start simultaneously on an empty database",
   async (db) => {
     const configs = await Promise.all([configOf(), configOf(), configOf()]);
     const made = await Promise.all(configs.map((config) => bootstrap(db, config)));
@@ -59,7 +59,7 @@ eachDatabase(
   },
 );
 
-eachDatabase("replicas with the same keys that start at the same time find each other's", async (db) => {
+eachDatabase("creates one key and one listener when servers with the same keys start simultaneously", async (db) => {
   const shared = { PIERHEAD_ADMIN_KEY: "of-all-replicas", PIERHEAD_LISTENER_KEY: "of-the-listener" };
   const configs = await Promise.all(Array.from({ length: 5 }, () => configOf(shared)));
   const made = await Promise.all(configs.map((config) => bootstrap(db, config)));
@@ -69,7 +69,7 @@ eachDatabase("replicas with the same keys that start at the same time find each 
 });
 
 eachDatabase(
-  "the admin key of an installation from before operators becomes one, and it is written down",
+  "turns the admin key of an older installation into an operator key and records the change in the audit log",
   async (db) => {
     const config = await configOf({ PIERHEAD_ADMIN_KEY: "chosen-by-the-operator" });
     const organizationId = await createOrganization(db, { name: "old", plan: "cloud" });
@@ -103,20 +103,17 @@ eachDatabase(
   },
 );
 
-eachDatabase(
-  "without its first workspace an installation uses another one, and makes one when there is none",
-  async (db) => {
-    const config = await configOf();
-    const first = await bootstrap(db, config);
-    await remember(config, first);
-    const { organizationId } = first;
-    const other = await createWorkspace(db, { organizationId, name: "other" });
-    await deleteWorkspace(db, everything, first.workspaceId, "test");
-    const second = await bootstrap(db, config);
-    assert.deepEqual([second.adminKey, second.workspaceId], [first.adminKey, other]);
-    await deleteWorkspace(db, everything, other, "test");
-    const third = await bootstrap(db, config);
-    assert.deepEqual([third.organizationId, third.adminKey], [organizationId, first.adminKey]);
-    assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
-  },
-);
+eachDatabase("uses another workspace when the first one was deleted, and creates one when none is left", async (db) => {
+  const config = await configOf();
+  const first = await bootstrap(db, config);
+  await remember(config, first);
+  const { organizationId } = first;
+  const other = await createWorkspace(db, { organizationId, name: "other" });
+  await deleteWorkspace(db, everything, first.workspaceId, "test");
+  const second = await bootstrap(db, config);
+  assert.deepEqual([second.adminKey, second.workspaceId], [first.adminKey, other]);
+  await deleteWorkspace(db, everything, other, "test");
+  const third = await bootstrap(db, config);
+  assert.deepEqual([third.organizationId, third.adminKey], [organizationId, first.adminKey]);
+  assert.deepEqual(await counts(db), { organizations: 1, workspaces: 1, operators: 1 });
+});

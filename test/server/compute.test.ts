@@ -16,7 +16,7 @@ import { anySpec } from "../compute/conformance.ts";
 import { startFakeEngine } from "../compute/docker/fake-engine.ts";
 import { eventually } from "../support/eventually.ts";
 
-test("a listener on a host of its own pulls images with the operator's credentials for their registry", async (context) => {
+test("pulls images with the operator's registry credentials on the host of a listener", async (context) => {
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-listener-"));
   const authFile = path.join(dataDir, "config.json");
   const auth = Buffer.from("operator:key").toString("base64");
@@ -59,7 +59,7 @@ const configOf = (compute: "process" | "docker", dataDir: string, host: string) 
     ...{ PIERHEAD_DATA_DIR: dataDir, DOCKER_HOST: host },
   });
 
-test("replicas of the compute that was chosen before are ended, as nobody would see them any more", async (context) => {
+test("stops replicas of the previous compute, because no listener would observe them", async (context) => {
   const dataDir = await realpath(await mkdtemp(path.join(tmpdir(), "pierhead-listener-")));
   context.after(() => rm(dataDir, { recursive: true }));
   const { host } = await startFakeEngine(context, ({ url = "" }, response) => {
@@ -81,7 +81,7 @@ test("replicas of the compute that was chosen before are ended, as nobody would 
   assert.deepEqual((await readdir(dataDir)).sort(), ["agent", "docker", "state"]);
 });
 
-test("so are containers, once their engine can be asked", async (context) => {
+test("stops containers of the previous compute as soon as their engine answers", async (context) => {
   const dataDir = await realpath(await mkdtemp(path.join(tmpdir(), "pierhead-listener-")));
   context.after(() => rm(dataDir, { recursive: true }));
   const notes = new ReplicaJournal(dataDir);

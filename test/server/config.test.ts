@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { readConfig } from "../../src/server/config.ts";
 import { readListenerConfig } from "../../src/server/listener-config.ts";
 
-test("the public address and the path before the API are taken with and without a slash at their end", () => {
+test("accepts the public address and the base path with and without trailing slashes", () => {
   for (const [given, taken] of [
     ["https://pierhead.example.org/", "https://pierhead.example.org"],
     ["https://example.org/pierhead//", "https://example.org/pierhead"],
@@ -21,7 +21,7 @@ test("the public address and the path before the API are taken with and without 
   }
 });
 
-test("what is no address, or no path, is named at the start", () => {
+test("rejects an invalid public address or base path with the name of the setting", () => {
   for (const given of ["pierhead.example.org", "pierhead:8124", "ftp://a", "https://a/?b=c", "https://a/#b"]) {
     assert.throws(
       () => readConfig({ PIERHEAD_PUBLIC_URL: given }),
@@ -34,7 +34,7 @@ test("what is no address, or no path, is named at the start", () => {
   }
 });
 
-test("keys that clients send in a header are read without the newline at the end of the file they came from", () => {
+test("trims whitespace and the final newline of keys", () => {
   const names = ["PIERHEAD_ADMIN_KEY", "PIERHEAD_LISTENER_KEY", "PIERHEAD_METRICS_TOKEN"];
   const { adminKey, listenerKey, metricsToken } = readConfig(Object.fromEntries(names.map((name) => [name, " k \n"])));
   assert.deepEqual([adminKey, listenerKey, metricsToken], ["k", "k", "k"]);
@@ -42,11 +42,11 @@ test("keys that clients send in a header are read without the newline at the end
   assert.equal(readListenerConfig({ PIERHEAD_URL: "http://a", PIERHEAD_LISTENER_KEY: "k\n" }).key, "k");
 });
 
-test("a number that is left blank is none, not 0", () => {
+test("rejects a blank number instead of reading it as 0", () => {
   assert.throws(() => readConfig({ PIERHEAD_RATE_LIMIT: " " }), /^Error: PIERHEAD_RATE_LIMIT must be a whole number/);
 });
 
-test("an address of a database that is none is named, and its password is not repeated", () => {
+test("names the setting of an invalid database address without repeating its password", () => {
   const nothing = /^Error: (\w+) must be /;
   for (const [name, given] of [
     ["DATABASE_URL", "mysql://root:canary@db/pierhead"],

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { TrafficCounter } from "../../src/gateway/counts.ts";
 import { deploymentMetrics, maySeeDeployments } from "../../src/server/deployment-metrics.ts";
 
-test("deployments are shown in the text format, with cumulative buckets", () => {
+test("reports deployments in the Prometheus text format with cumulative buckets", () => {
   const tally = new TrafficCounter();
   tally.requests = 2;
   tally.countAnswer(200);
@@ -30,7 +30,7 @@ test("deployments are shown in the text format, with cumulative buckets", () => 
   for (const line of text.trim().split("\n")) assert.match(line, /^(# (HELP|TYPE) \S+ .+|\w+\{[^{}]+\} [\d.]+)$/);
 });
 
-test("names of deployments are for loopback, or for those who have the token", () => {
+test("shows deployment names to callers with the configured token, or on loopback if none is configured", () => {
   const request = (authorization?: string) => ({ headers: { authorization } }) as IncomingMessage;
   assert.equal(maySeeDeployments(request(), { isLoopback: true, token: undefined }), true);
   assert.equal(maySeeDeployments(request(), { isLoopback: false, token: undefined }), false);

@@ -13,8 +13,8 @@ import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
 
 /**
- * Keeps all rows and numbers as they are now.
- * @returns what makes the database that again, as a copy of its files or a replica that had not got all would.
+ * Copies all rows and sequences.
+ * @returns a function that restores the copy, like an earlier copy of the database files or a replica that lags behind.
  */
 async function keepCopy(db: Db): Promise<() => Promise<void>> {
   const { rows: tables } = await db.query<{ name: string }>(sql`
@@ -27,7 +27,7 @@ async function keepCopy(db: Db): Promise<() => Promise<void>> {
   }
   return () =>
     db.transaction(async (trx) => {
-      // Keys between tables hold in the copy: they are not checked row by row.
+      // The foreign keys of the copy are valid, so they need no check per row.
       await trx.query(sql`set local session_replication_role = replica`);
       for (const { name } of tables) {
         await trx.query(sql`delete from ${sql.identifier(name)}`);
@@ -57,7 +57,7 @@ function startListener(url: string, key: string, world: SimulatedWorld) {
   };
 }
 
-test("a database that becomes an earlier copy of itself under running programs is what they go by: the listener runs what it says, and deploys go on", async () => {
+test("runs the revision of a database that reverted to an earlier copy, and continues to deploy", async () => {
   const key = `ph_${"0".repeat(12)}_${"k".repeat(43)}`;
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_LISTENER_KEY: key });
   const world = new SimulatedWorld({ seed: 3 });

@@ -7,7 +7,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { finishRemovals, writeDurably } from "../../src/server/files.ts";
 
-/** Dies as soon as what it removes is not where it was; thousands of files are still there then. */
+/** Kills itself as soon as the removed directory has left its path, while thousands of its files still exist. */
 const dyingProgram = `
   import { existsSync } from "node:fs";
   import { removeInside } from ${JSON.stringify(import.meta.resolve("../../src/server/files.ts"))};
@@ -16,7 +16,7 @@ const dyingProgram = `
   const look = () => (existsSync(target) ? setImmediate(look) : process.kill(process.pid, "SIGKILL"));
   look();`;
 
-test("what a server was deleting when it was killed goes at the next start; what lies beside it stays", async () => {
+test("finishes the deletions of a killed server at the next start and keeps other files", async () => {
   const base = await mkdtemp(path.join(tmpdir(), "pierhead-uploads-"));
   const directoryOf = async (id: string, files: string[]) => {
     await mkdir(path.join(base, id));
@@ -34,7 +34,7 @@ test("what a server was deleting when it was killed goes at the next start; what
     for (const file of many) await writeFile(path.join(base, "kept", "one", file), "");
     await killIn("gone");
     await killIn(path.join("kept", "one"));
-    assert.ok((await readdir(base, { recursive: true })).length > 4, "both died before they had come to their end");
+    assert.ok((await readdir(base, { recursive: true })).length > 4, "both programs died before they finished");
     assert.equal(await finishRemovals(base), 2);
     assert.deepEqual((await readdir(base, { recursive: true })).sort(), ["kept", path.join("kept", "source.tar.gz")]);
     assert.equal(await finishRemovals(base), 0);
@@ -43,7 +43,7 @@ test("what a server was deleting when it was killed goes at the next start; what
   }
 });
 
-test("what a crash left of a small file that was being replaced is no second copy of it for long", async () => {
+test("removes the temporary file of an interrupted write at the next write", async () => {
   const base = await mkdtemp(path.join(tmpdir(), "pierhead-small-files-"));
   const file = path.join(base, "credentials.json");
   const dyingInWrite = `
@@ -56,7 +56,7 @@ test("what a crash left of a small file that was being replaced is no second cop
   try {
     const dying = spawn(process.execPath, ["--input-type=module", "-e", dyingInWrite, file]);
     assert.deepEqual(await once(dying, "exit"), [null, "SIGKILL"]);
-    assert.equal((await readdir(base)).length, 1, "it died before the file had its name");
+    assert.equal((await readdir(base)).length, 1, "the program died before the rename");
     await writeDurably(file, "another", 0o600);
     assert.deepEqual(await readdir(base), ["credentials.json"]);
     assert.deepEqual([await readFile(file, "utf8"), (await stat(file)).mode & 0o777], ["another", 0o600]);

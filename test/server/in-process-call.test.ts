@@ -18,7 +18,7 @@ const call = (changes: Partial<InProcessCall>) =>
     ...changes,
   });
 
-test("a call in process is answered as one over a socket is", async () => {
+test("answers a call in the process like one over a socket", async () => {
   const broken = { name: "größer – 名前", source: "nowhere", source_config: {} };
   const calls: Partial<InProcessCall>[] = [
     {},
@@ -41,7 +41,7 @@ test("a call in process is answered as one over a socket is", async () => {
   }
 });
 
-test("a body arrives whole, whatever is in it, and a long answer comes back whole", async () => {
+test("transfers a body with any characters and a long response unchanged", async () => {
   const server = fastify({ bodyLimit: 4 * 1024 * 1024 });
   server.post("/echo", async (request) => request.body);
   await server.ready();
@@ -50,11 +50,11 @@ test("a body arrives whole, whatever is in it, and a long answer comes back whol
   const asked = { method: "POST", path: "/echo", headers: {}, body, address: "127.0.0.1", signal };
   const answer = await callInProcess(server, asked);
   assert.equal(answer.status, 200);
-  assert.ok(answer.text === body, "another text than was sent");
+  assert.ok(answer.text === body, "the response differs from the request");
   await server.close();
 });
 
-test("who leaves while the API waits is told so at once, and the API waits no longer", async () => {
+test("rejects at once when the caller aborts, and ends the wait in the API", async () => {
   const payload = JSON.stringify({ compute_type: "k8s", compute_id: randomUUID(), compute_config: {} });
   const made = JSON.parse((await call({ method: "POST", path: "/v2/listeners", body: payload })).text);
   const headers = { "x-api-key": made.listener_key };
@@ -70,7 +70,7 @@ test("who leaves while the API waits is told so at once, and the API waits no lo
   await assert.rejects(call({ signal: leaving.signal }), /^Error: enough$/);
 });
 
-test("an answer that is broken off is none", async () => {
+test("rejects a response that breaks off", async () => {
   const server = fastify();
   server.get("/broken", (_, reply) => {
     reply.hijack();

@@ -18,5 +18,5 @@ test("keeps the installation id, even after a start that could not read it", asy
     installationIdOf(dataDir),
     /cannot read the id of this installation .*: let this user read .*instance-id/,
   );
-  assert.ok((await lstat(file)).isSymbolicLink(), "it was not replaced");
+  assert.ok((await lstat(file)).isSymbolicLink(), "the file was replaced");
 });

@@ -17,7 +17,7 @@ import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { resetSocket } from "../support/reset-socket.ts";
 
-test("a call that asks for HTTP/2 besides, as Java's client does, is answered by the API as any other", async () => {
+test("answers a request that offers an upgrade to HTTP/2, as Java's client does, like any other", async () => {
   const logger = createLogger("silent");
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const api = fastify();
@@ -45,7 +45,7 @@ async function startListening() {
   return { gateway, listening, port: Number(new URL(listening.url).port) };
 }
 
-test("who asks the API for a WebSocket and leaves, or stays, neither ends the server nor keeps a connection", async () => {
+test("survives clients that request a WebSocket from the API, and keeps none of their connections", async () => {
   const { listening, port } = await startListening();
   for (let client = 0; client < 50; client += 1) {
     const socket = connect(port, "127.0.0.1").on("error", () => {});
@@ -54,7 +54,7 @@ test("who asks the API for a WebSocket and leaves, or stays, neither ends the se
     socket.write(askForWebSocket("/v2/deployments"), () => resetSocket(socket));
     await closed;
   }
-  // It never says that it has nothing more to say.
+  // This client never ends its half of the connection.
   const stayer = connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {});
   stayer.write(askForWebSocket("/v2/deployments"));
   const [answer] = await once(stayer, "data");
@@ -62,10 +62,10 @@ test("who asks the API for a WebSocket and leaves, or stays, neither ends the se
   const began = performance.now();
   await listening.close();
   stayer.destroy();
-  assert.ok(performance.now() - began < 1_500, "nothing was open any more");
+  assert.ok(performance.now() - began < 1_500, "the server waited for a connection");
 });
 
-test("a WebSocket that is open does not keep the server from ending", { timeout: 30_000 }, async () => {
+test("stops while a WebSocket is open", { timeout: 30_000 }, async () => {
   const { gateway, listening, port } = await startListening();
   const agent = createServer().on("upgrade", (_request, socket) => {
     socket.on("error", () => {}).on("end", () => socket.destroy());
@@ -82,7 +82,7 @@ test("a WebSocket that is open does not keep the server from ending", { timeout:
   await once(agent.close(), "close");
 });
 
-test("of a client that vanished without a word the kernel finds out", {
+test("enables TCP keep-alive, so that the kernel detects a client that vanished", {
   skip: process.platform !== "linux" && "needs /proc",
 }, async () => {
   const { listening, port } = await startListening();
@@ -93,7 +93,7 @@ test("of a client that vanished without a word the kernel finds out", {
     const row = `${hex(port)} ${hex((client.address() as AddressInfo).port)} 01 `;
     const found = () => readFileSync("/proc/net/tcp", "utf8").split(row)[1];
     const rest = await eventually(found, (text) => text !== undefined);
-    // proc(5): the queues and the timer follow, 02 being that of keep-alive.
+    // proc(5): the queues and the timer follow. 02 is the keep-alive timer.
     assert.equal(rest?.split(" ")[1]?.split(":")[0], "02");
   } finally {
     client.destroy();
@@ -101,7 +101,7 @@ test("of a client that vanished without a word the kernel finds out", {
   }
 });
 
-test("a layer of an image has longer to arrive than other requests, which are cut off as they were", async (context) => {
+test("gives an image layer more time to arrive than other requests, which time out with 408", async (context) => {
   const { headersTimeout, connectionsCheckingInterval, requestTimeout } = gatewayServerOptions;
   Object.assign(gatewayServerOptions, { headersTimeout: 300, connectionsCheckingInterval: 50, requestTimeout: 300 });
   context.after(() =>
@@ -152,7 +152,7 @@ test("a layer of an image has longer to arrive than other requests, which are cu
   assert.match(await send("POST", "/v2/deployments", "application/json"), /^HTTP\/1\.1 408 /);
 });
 
-test("a server that listens on all addresses names one that can be asked, and that an engine pulls images from", async () => {
+test("returns an address that clients and container engines can reach when it listens on all addresses", async () => {
   const logger = createLogger("silent");
   for (const [host, name] of [
     ["0.0.0.0", "127.0.0.1"],
@@ -169,7 +169,7 @@ test("a server that listens on all addresses names one that can be asked, and th
   }
 });
 
-test("a server whose gateway port is taken leaves its own port, and says which setting names the taken one", async () => {
+test("releases its own port when the gateway port is taken, and names the setting of the gateway port", async () => {
   const other = createServer().listen(0, "127.0.0.1");
   await once(other, "listening");
   const { port: gatewayPort } = other.address() as AddressInfo;
@@ -181,7 +181,7 @@ test("a server whose gateway port is taken leaves its own port, and says which s
     listen(parts, { host: "127.0.0.1", port, gatewayPort }),
     new RegExp(`port ${gatewayPort} .* is taken: .* PIERHEAD_GATEWAY_PORT$`),
   );
-  // Whoever can listen there is alone there.
+  // Listening succeeds only if the port is free.
   const next = createServer().listen(port, "127.0.0.1");
   await once(next, "listening");
   await Promise.all([other, next].map((server) => new Promise((resolve) => server.close(resolve))));

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import path from "node:path";
 import { createInterface } from "node:readline";
 
-/** `pierhead listener` in a process of its own. */
+/** A `pierhead listener` in a separate process. */
 export interface ListenerProgram {
   url: string;
   child: ChildProcess;
@@ -10,7 +10,7 @@ export interface ListenerProgram {
   stop(): Promise<void>;
 }
 
-/** @throws Error with what it logged when it ends before it runs. */
+/** Starts the program. @throws Error with its log if it ends before it is ready. */
 export async function startListenerProgram(environment: Record<string, string>): Promise<ListenerProgram> {
   const child = spawn(process.execPath, [path.resolve("src/main.ts"), "listener", "--port", "0"], {
     env: { PATH: process.env["PATH"], NO_COLOR: "1", PIERHEAD_LOG_LEVEL: "info", ...environment },

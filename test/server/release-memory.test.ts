@@ -5,22 +5,22 @@ import { eventually } from "../support/eventually.ts";
 
 const rssMb = () => process.memoryUsage.rss() / 1e6;
 
-/** So many live objects, of which a few stay. */
+/** Allocates many objects and keeps a few of them. */
 function burst(): { grownMb: number; kept: object[] } {
   const beforeMb = rssMb();
   const all = Array.from({ length: 2_000_000 }, (_, n) => ({ n, text: `text ${n}` }));
   return { grownMb: rssMb() - beforeMb, kept: all.slice(0, 1_000) };
 }
 
-test("memory that a burst left goes back to the machine once nothing happens", async () => {
+test("returns the memory of a burst to the system when the process is idle", async () => {
   const { grownMb, kept } = burst();
   assert.ok(grownMb > 100, `${grownMb} MB`);
   const memory = new MemoryReleaser(1_000);
   try {
     const fullMb = rssMb();
-    // Some 15 s. By itself V8 did it after 105 s, as waiting makes garbage too.
+    // Takes about 15 s. Without the releaser V8 did it after 105 s, because waiting also creates garbage.
     const isGivenBack = (mb: number) => mb < fullMb - 0.7 * grownMb;
-    await eventually(rssMb, isGivenBack, { timeoutMs: 60_000, what: "what is left" });
+    await eventually(rssMb, isGivenBack, { timeoutMs: 60_000, what: "the resident memory" });
     assert.equal(kept.length, 1_000);
   } finally {
     memory.stop();

@@ -50,7 +50,7 @@ const deploy = async ({ client }: TestServer, repoUrl: string) => {
   return made;
 };
 
-test("a listener in a process of its own runs a real agent, and goes on when the control plane is away", async () => {
+test("keeps a real agent of a separate listener process running while the control plane is unavailable", async () => {
   const key = newKey();
   await using place = await newDirectory();
   await using repository = await createAgentRepository();
@@ -81,12 +81,12 @@ test("a listener in a process of its own runs a real agent, and goes on when the
     const { pid } = await ask();
 
     await pierhead.server.close();
-    assert.equal((await ask()).pid, pid, "the agent answers while there is no control plane");
+    assert.equal((await ask()).pid, pid, "the agent answers without a control plane");
     await pierhead.restart();
     assert.equal((await ask()).pid, pid);
     await repository.commit(nodeAgent("two"));
     const { client } = pierhead;
-    assert.notEqual(pierhead.url, environment.PIERHEAD_URL, "the server came back under another port");
+    assert.notEqual(pierhead.url, environment.PIERHEAD_URL, "the server restarted on another port");
     await listener.stop();
     const again = await startListenerProgram({ ...environment, PIERHEAD_URL: pierhead.url });
     try {
@@ -109,7 +109,7 @@ test("a listener in a process of its own runs a real agent, and goes on when the
   }
 });
 
-test("a listener without a key, with a foreign one or without an address says so", async () => {
+test("reports a missing address, a missing key and a key that the control plane rejects", async () => {
   await using place = await newDirectory();
   const start = (environment: Record<string, string>) =>
     startListenerProgram({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_DATA_DIR: place.directory, ...environment });
@@ -126,7 +126,7 @@ test("a listener without a key, with a foreign one or without an address says so
   }
 });
 
-test("agents of a listener of its own ask the control plane who calls, and know their callers while it is away", async () => {
+test("asks the control plane about callers of an agent, and accepts known ones while it is unavailable", async () => {
   const key = newKey();
   await using place = await newDirectory();
   await using repository = await createAgentRepository();
@@ -156,7 +156,7 @@ test("agents of a listener of its own ask the control plane who calls, and know 
   }
 });
 
-test("a server and a listener share no data directory: the second one is refused, and says by whom it is used", async () => {
+test("refuses to start a listener on the data directory of a server and names the process that uses it", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
   const environment = {
     ...{ PIERHEAD_URL: pierhead.url, PIERHEAD_LISTENER_KEY: newKey(), PIERHEAD_COMPUTE: "process" },

@@ -10,7 +10,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 const parent = await mkdtemp(path.join(tmpdir(), "pierhead-start-"));
 after(() => rm(parent, { recursive: true, force: true }));
 
-test("a templates directory that is not there is named at the start, and nothing is left behind", async () => {
+test("names a missing templates directory at startup and leaves nothing behind", async () => {
   const [dataDir, templatesDir] = [path.join(parent, "data"), path.join(parent, "nowhere")];
   const config = readConfig({ PIERHEAD_DATA_DIR: dataDir, PIERHEAD_TEMPLATES_DIR: templatesDir, PORT: "0" });
   await assert.rejects(

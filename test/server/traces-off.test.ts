@@ -5,7 +5,7 @@ import { sql } from "../../src/store/engine/sql.ts";
 import { eventually } from "../support/eventually.ts";
 import { startCollector } from "../support/trace-collector.ts";
 
-/** Modules of OpenTelemetry that anything in this process asked for. */
+/** OpenTelemetry modules that this process has loaded. */
 const loaded = new Set<string>();
 registerHooks({
   load(url, context, next) {
@@ -14,10 +14,10 @@ registerHooks({
   },
 });
 
-/** The interfaces alone are loaded by the metrics library, too, which looks for a trace to name beside a sample. */
+/** The metrics library also loads the interfaces, because it looks for a trace to attach to a sample. */
 const isMore = (url: string) => !url.includes("@opentelemetry/api/");
 
-test("without a collector nothing of OpenTelemetry is loaded and no revision has a trace; with one it is", async () => {
+test("loads OpenTelemetry and traces revisions only with a collector", async () => {
   const { startTestServer } = await import("../support/server.ts");
   await using collector = await startCollector();
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });

@@ -13,11 +13,11 @@ export interface AgentRepository extends AsyncDisposable {
   directory: string;
   /** Writes files (null deletes one) and commits; returns the commit. */
   commit(files: Record<string, string>, message?: string): Promise<string>;
-  /** Makes a branch of what there is; commits go on where they were. */
+  /** Creates a branch at the current commit. Later commits still go to the current branch. */
   branch(name: string): Promise<void>;
 }
 
-/** The smallest agent server: answers `/ok`, says its version, and can be told to be slow or to stream. */
+/** Returns the files of the smallest agent server: it answers `/ok`, reports its version, and can delay or stream an answer. */
 export function nodeAgent(version: string): Record<string, string> {
   return {
     "pierhead.json": JSON.stringify({ start: ["node", "server.js"], health: "/ok" }),

@@ -2,25 +2,25 @@ import { randomUUID } from "node:crypto";
 import type { Verb } from "../../src/contract/routes.ts";
 import { newIntegration, newProvider } from "./call-api.ts";
 
-/** One call of the API as an operator, which must succeed; gives back the body of the answer. */
+/** Calls the API as an operator, fails unless the call succeeds, and returns the response body. */
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
 export type Ask = (verb: Verb, path: string, body?: object) => Promise<any>;
 
-/** A call that changes something, and the action that stands in the audit log afterwards. */
+/** A call that changes something, and the action that the audit log then contains. */
 export type Prepared = [path: string, action: string, body?: object];
 
-/** What writes no row, or is not called by the test of all; each with its reason. */
+/** Operations that write no row, or that the audit test does not call, each with the reason. */
 export const notCalled: Record<string, string> = {
-  deleteSlackWorkspaceToken: "needs a Slack that answers; each token it deletes has its row, as with deleteOAuthToken",
-  createInstallationLink: "hands out an address; the change is the installation, written as createIntegration is",
-  createForgeInstallationLink: "as createInstallationLink",
-  createGithubAppLink: "hands out an address; the change is the App, whose row is looked for in test/hosts",
-  deleteGithubApp: "needs a GitHub that made an App; its row is looked for in test/hosts",
-  selectInstallation: "needs a sign-in at GitHub; what it makes is written as createIntegration is",
-  attachInstallation: "needs a GitHub that answers; what it makes is written as createIntegration is",
-  createUploadUrl: "hands out an address; the change is the revision that is made of what is sent there",
-  createPushToken: "hands out a token; the change is the revision that is made of what is pushed with it",
-  discoverMcpProvider: "asks an MCP server; what it makes is written as createOAuthProvider is",
+  deleteSlackWorkspaceToken: "needs a running Slack; it writes a row per deleted token, as deleteOAuthToken does",
+  createInstallationLink: "returns an address; the change is the installation, audited like createIntegration",
+  createForgeInstallationLink: "same as createInstallationLink",
+  createGithubAppLink: "returns an address; the change is the App, whose row test/hosts checks",
+  deleteGithubApp: "needs a GitHub that created an App; test/hosts checks its row",
+  selectInstallation: "needs a sign-in at GitHub; it creates an integration, audited like createIntegration",
+  attachInstallation: "needs a running GitHub; it creates an integration, audited like createIntegration",
+  createUploadUrl: "returns an address; the change is the revision created from the upload",
+  createPushToken: "returns a token; the change is the revision created from the pushed image",
+  discoverMcpProvider: "calls an MCP server; it creates a provider, audited like createOAuthProvider",
 };
 
 const admin = "/v2/admin";
@@ -68,7 +68,7 @@ const integrations = "/v2/integrations";
 const integrationPath = async (ask: Ask) =>
   `${integrations}/${(await ask("POST", integrations, newIntegration(unique("git")))).id}`;
 
-/** How to call each operation that changes something, and what the audit log calls it. */
+/** How to call each operation that changes something, and its action in the audit log. */
 export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
   createDeployment: async () => ["/v2/deployments", "deployment.create", { name: unique("bot"), ...gitSource }],
   deleteDeployments: async (ask) => [

@@ -1,24 +1,24 @@
 import { randomUUID } from "node:crypto";
 import { createDeploymentExample } from "../../src/contract/examples.ts";
 
-/** One call of the API that must succeed; gives back the body of the answer. */
+/** Calls the API, fails unless the call succeeds, and returns the response body. */
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
 export type Call = (verb: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<any>;
 
 export type Ids = Record<string, string>;
 
 export interface MakerContext {
-  /** As an admin of the workspace that is to own it. */
+  /** Calls as an admin of the workspace that owns the new object. */
   call: Call;
-  /** Is in every text of it that an answer could show. */
+  /** Appears in every text of the object that a response could show. */
   mark: string;
-  /** What was made before for the same request, by the names of its parameters. */
+  /** Objects already created for the same request, by parameter name. */
   ids: Ids;
 }
 
 /**
- * How to make what a parameter of that name names. An operation with another parameter that holds ids fails the tests
- * made from the operations table until its name is here.
+ * How to create the object that a parameter refers to. If an operation has an id parameter that is missing here, the tests
+ * generated from the operations table fail.
  */
 export const thingMakers: Record<string, (context: MakerContext) => Promise<string>> = {
   deployment_id: async ({ call, mark }) => {
@@ -63,7 +63,7 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
     (await call("POST", `/v2/admin/tags/${ids["tag_id"]}/values`, { name: `${mark} ${randomUUID()}` })).id,
 };
 
-/** Things that are known by a name of their owner's choice instead of an id. */
+/** Parameters whose value is a name chosen by the owner, not an id. */
 export const namedThings: ReadonlySet<string> = new Set(["provider_id"]);
 
 async function importToken(call: Call, mark: string): Promise<{ token_id: string }> {
@@ -74,20 +74,20 @@ async function importToken(call: Call, mark: string): Promise<{ token_id: string
 /** Names the user whose OAuth tokens a request is about. */
 export const userHeaders = (mark: string) => ({ "x-user-id": mark });
 
-/** An OAuth provider that nobody calls. */
+/** Returns an OAuth provider that no test calls. */
 export function newProvider() {
-  // As long as an id, and none.
+  // As long as an id, but not a valid one.
   const provider_id = `${randomUUID().slice(0, -1)}z`;
   const endpoints = { auth_url: "https://id.example/authorize", token_url: "https://id.example/token" };
   return { provider_id, name: "Example", client_id: "c", client_secret: secretText, ...endpoints };
 }
 
-/** A credential for a host that is nowhere. */
+/** Returns a credential for a host that does not exist. */
 export function newIntegration(mark: string) {
   return { host: "gitlab", name: mark, url: `https://git.invalid/${mark}`, token: secretText };
 }
 
-/** A workspace has 50 of these at most: the oldest are deleted. */
+/** Deletes old objects, because a workspace can have at most 50 of each. */
 async function makeRoom(call: Call, collection: string): Promise<void> {
   const { resources } = await call("GET", `${collection}?limit=100`);
   const newestFirst = resources.toSorted((a: Dated, b: Dated) => (a.created_at < b.created_at ? 1 : -1));
@@ -100,10 +100,10 @@ interface Dated {
   created_at: string;
 }
 
-/** In the value of every secret: shown to nobody who may only read. */
+/** Part of every secret value. A caller with read access only must never see it. */
 export const secretText = "sk-never-shown";
 
-/** A deployment of a repository that is nowhere: its revision fails without a word to any host. */
+/** A deployment of an unreachable repository: its revision fails without any request to a code host. */
 export const deploymentNowhere = {
   ...createDeploymentExample,
   source_config: { ...createDeploymentExample.source_config, repo_url: "https://127.0.0.1:1/acme/bot" },

@@ -1,21 +1,21 @@
 import { randomBytes } from "node:crypto";
 
-/** In every text of one run, so that it is found whatever stands around it. */
+/** Part of every text of one run, so that a search finds it in any context. */
 const mark = `canary${randomBytes(10).toString("hex")}`;
 
-/** Secrets that nobody else can have written, and the search for them in every spelling in which they could leak. */
+/** Unique secrets, and a search for them in every encoding in which they could leak. */
 export class Canaries {
-  /** What each is, by its text. */
+  /** The description of each secret, by its text. */
   readonly #known = new Map<string, string>();
 
-  /** A new secret: letters and digits only, 40 characters, so that no format changes it. */
+  /** Returns a new secret of 40 letters and digits, which no format escapes. */
   make(what: string): string {
     const text = `${mark}${randomBytes(7).toString("hex")}`;
     this.#known.set(text, what);
     return text;
   }
 
-  /** A secret that the server made and gave away once. */
+  /** Registers a secret that the server generated and returned once. */
   keep(what: string, text: string): string {
     if (text.length < 16) throw new Error(`${what} is no secret: ${text}`);
     this.#known.set(text, what);
@@ -26,7 +26,7 @@ export class Canaries {
     return this.#known.size;
   }
 
-  /** @returns what the secrets are that stand in it, but for those that are meant to. */
+  /** @returns the descriptions of the secrets found in the text, except those in `but`. */
   foundIn(text: string | Buffer, { but = [] }: { but?: readonly string[] } = {}): string[] {
     const bytes = typeof text === "string" ? Buffer.from(text) : text;
     const hasMark = disguises(mark).some((one) => bytes.includes(one));
@@ -37,9 +37,9 @@ export class Canaries {
   }
 }
 
-/** The ways in which a text could stand there without being sealed. */
+/** Returns the encodings in which unencrypted text could appear. */
 export function disguises(text: string): string[] {
-  // Of base64, wherever it begins, the part that depends on nothing around it; eight letters are no accident.
+  // The part of the base64 text that is the same at every offset. Eight letters cannot match by accident.
   const shifted = [0, 1, 2].map((pad) => Buffer.from(`${"x".repeat(pad)}${text}`).toString("base64"));
   const inner = shifted.map((one, pad) => one.slice(pad === 0 ? 0 : 4, one.endsWith("=") ? -4 : undefined));
   const escaped = [encodeURIComponent(text), JSON.stringify(text).slice(1, -1)];

@@ -1,27 +1,27 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { closeSync, existsSync, openSync, readFileSync, writeSync } from "node:fs";
 
-/** Says that this process is the first one of a world that `runContained` made. */
+/** Set in the first process of the namespaces that `runContained` creates. */
 const insideVariable = "PIERHEAD_TEST_CONTAINED";
 
-/** Every system has this directory; inside, it is a file system of the world's own, in memory. */
+/** Exists on every system. For a contained program it is a separate file system in memory. */
 export const containedDirectory = "/mnt";
 
 export const containedSkipped =
   "SKIPPED worlds of their own: mount and process namespaces need Linux, root, unshare and setpriv";
 
 /**
- * A program in a world of its own: it sees its own processes only, and `containedDirectory` is a file system that it can
- * fill. However it ends, and however its parent ends, all that it started is killed by the kernel, and the file system
- * goes with the last of them: nothing has to be cleaned up.
+ * A program in its own namespaces: it sees only its own processes, and `containedDirectory` is a file system that it can
+ * fill. When it or its parent ends for any reason, the kernel kills all processes it started, and the file system disappears
+ * with the last of them. Nothing needs cleanup.
  */
 export interface Contained {
   child: ChildProcess;
-  /** How this process reaches a path of that file system; undefined before the world is made, or after its end. */
+  /** Returns a path of that file system as this process sees it; undefined before the mount and after the end. */
   pathOf(inside: string): string | undefined;
 }
 
-/** Whether this machine lets this process make such a world. */
+/** Returns whether this process may create such namespaces. */
 export function canContain(): boolean {
   const isRoot = process.platform === "linux" && process.getuid?.() === 0;
   return isRoot && spawnSync("setpriv", ["--", "unshare", ...namespaces, "true"]).status === 0;
@@ -29,7 +29,7 @@ export function canContain(): boolean {
 
 const namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--"];
 
-/** Runs a file of ours as the first process of a new world; it calls `enterContained` before anything else. */
+/** Runs a file of this project as the first process in new namespaces. The file must call `enterContained` first. */
 export function runContained(
   file: string,
   args: string[],
@@ -53,8 +53,8 @@ export function runContained(
 export const isContained = () => process.env[insideVariable] === "1";
 
 /**
- * First thing in a world of its own.
- * @param size of the file system, as tmpfs takes it: `64m`.
+ * Mounts the separate file system. A contained program calls it first.
+ * @param size size of the file system in the notation of tmpfs: `64m`.
  */
 export function enterContained(size: string): void {
   const mounted = spawnSync("mount", [
@@ -69,7 +69,7 @@ export function enterContained(size: string): void {
   process.env["TMPDIR"] = containedDirectory;
 }
 
-/** Writes a file until not one byte more goes onto the disk; again when something was freed since. */
+/** Appends to a file until the disk is full to the last byte. Call it again after space was freed. */
 export function fillDisk(file: string): void {
   const handle = openSync(file, "a");
   try {

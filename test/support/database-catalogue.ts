@@ -2,8 +2,8 @@ import type { Db } from "../../src/store/engine/database.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 
 /**
- * Returns everything that the schema of a database declares, one line per object, sorted, in a form that is the same on
- * every supported PostgreSQL, without the comments inside functions. Columns are listed by name: no statement depends on their position.
+ * Returns one line for each object that the schema of a database declares, sorted, in a form that is equal on every supported
+ * PostgreSQL. Comments inside functions are omitted. Columns are sorted by name, because no statement depends on their position.
  */
 export async function readCatalogue(db: Db): Promise<string[]> {
   const { rows } = await db.query<{ line: string }>(sql`
@@ -21,7 +21,7 @@ export async function readCatalogue(db: Db): Promise<string[]> {
       left join pg_attrdef d on d.adrelid = t.oid and d.adnum = a.attnum
      where t.relkind = 'r' and a.attnum > 0 and not a.attisdropped
     union all
-    -- Whether a column may be null is said with the column: PostgreSQL 18 lists it here as well.
+    -- PostgreSQL 18 also lists not-null constraints here. They are part of the column's line.
     select concat_ws(' ', 'constraint', t.relname || '.' || c.conname, pg_get_constraintdef(c.oid))
       from relations t join pg_constraint c on c.conrelid = t.oid where c.contype <> 'n'
     union all
@@ -45,7 +45,7 @@ export async function readCatalogue(db: Db): Promise<string[]> {
   return [...objects, ...(await readRows(db))].sort();
 }
 
-/** Returns how many rows each table has after the migrations, where it has any. */
+/** Returns the row counts of the tables that contain rows after the migrations. */
 async function readRows(db: Db): Promise<string[]> {
   const { rows: tables } = await db.query<{ name: string }>(sql`
     select relname as name from pg_class where relnamespace = current_schema()::regnamespace

@@ -10,7 +10,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 
 const cacheDir = path.resolve("node_modules/.cache/pierhead");
 
-/** Archive of an empty database, as the build makes it; made by the first test process that needs it. */
+/** Returns the directory with the archive of an empty database, as in the build. The first test process creates it. */
 export async function emptyTemplateDirectory(): Promise<string> {
   await mkdir(cacheDir, { recursive: true });
   await ensureTemplate(cacheDir);
@@ -18,15 +18,15 @@ export async function emptyTemplateDirectory(): Promise<string> {
 }
 
 /**
- * The same with all migrations applied, which spares each test process initdb and 1.4 s of processor. Tests of the
- * migrations themselves begin with the empty one.
+ * Returns the directory with the archive of a migrated database, which saves each test process initdb and 1.4 s of processor
+ * time. Tests of the migrations start from the empty one.
  */
 export async function templateDirectory(): Promise<string> {
   const archive = await ensureTemplate(await emptyTemplateDirectory());
   const directory = path.join(cacheDir, `migrated-${digestOfMigrations()}`);
   const file = path.join(directory, path.basename(archive));
   if (existsSync(file)) return directory;
-  // Several processes may do this at once; each ends with a whole file in its place.
+  // Several processes may do this at once. Each renames a complete file to the final path.
   const draft = await mkdtemp(path.join(cacheDir, "draft-"));
   try {
     const db = await openDatabase({
@@ -45,7 +45,7 @@ export async function templateDirectory(): Promise<string> {
   }
 }
 
-/** Named by what the migrations say, so that none gets an old database. */
+/** Returns a digest of the migrations, so that no process uses an outdated database. */
 export function digestOfMigrations(): string {
   const hash = createHash("sha256");
   const directory = path.resolve("src/store/engine/migrations");

@@ -14,22 +14,22 @@ export type DatabaseKind = Db["kind"];
 
 export interface TestDatabase {
   db: Db;
-  /** To open the same database again, as another server would. undefined: embedded, which only one can open. */
+  /** Opens the same database again, as another server would; undefined for the embedded engine, which allows one process. */
   databaseUrl: string | undefined;
   close(): Promise<void>;
 }
 
 const logger = createLogger("silent");
 
-/** What the tests of this file share; ended after the last one. */
+/** Closes what the tests of this file share, after the last test. */
 const closers: (() => Promise<void>)[] = [];
 after(async () => {
   for (const close of closers.reverse()) await close();
 });
 
 /**
- * Runs a test on an empty, migrated database: on the embedded one always, on PostgreSQL where it is installed (or where
- * PIERHEAD_TEST_DATABASE_URL leads). Without it, one line says so.
+ * Runs a test on an empty, migrated database: always on the embedded engine, and on PostgreSQL if it is installed or
+ * PIERHEAD_TEST_DATABASE_URL is set. Otherwise it prints one line about the skipped tests.
  */
 export function eachDatabase(
   name: string,
@@ -50,8 +50,8 @@ export function eachDatabase(
 }
 
 /**
- * An empty, migrated database. On PostgreSQL a database of its own; the embedded engine is shared by the tests of a file
- * and emptied, so one at a time. @returns undefined when PostgreSQL is not there.
+ * Opens an empty, migrated database. PostgreSQL creates a new database. The tests of a file share the embedded engine, which
+ * is emptied after each test, so only one can be open. @returns undefined without PostgreSQL.
  */
 export async function openTestDatabase(kind: DatabaseKind): Promise<TestDatabase | undefined> {
   return kind === "embedded" ? openEmbedded() : openPostgres();
@@ -76,10 +76,10 @@ async function startEmbedded(): Promise<Db> {
   return db;
 }
 
-/** Rows that the migrations make. */
+/** Tables whose rows come from the migrations. */
 const kept = ['"schema_migrations"', '"clock"'];
 
-/** Of some 80 tables a test fills a few, and each that is emptied costs the embedded engine new files: 150 ms for all. */
+/** Truncates only the filled tables: a test fills few of about 80, and the embedded engine needs 150 ms to truncate all. */
 async function empty(db: Db): Promise<void> {
   const { rows: tables } = await db.query<{ name: string }>(sql`
     select relname as name from pg_class where relnamespace = current_schema()::regnamespace and relkind = 'r'`);
@@ -115,7 +115,7 @@ async function openPostgres(): Promise<TestDatabase | undefined> {
 
 async function findServer(): Promise<Pick<PostgresServer, "url" | "stop"> | undefined> {
   const given = process.env["PIERHEAD_TEST_DATABASE_URL"];
-  if (given === "none") return undefined; // said already by the one who started us
+  if (given === "none") return undefined; // the parent process has already printed the line
   const found = given === undefined ? await startPostgresServer() : { url: given, stop: async () => {} };
   if (found === undefined) {
     console.log(postgresSkipped);
@@ -126,7 +126,7 @@ async function findServer(): Promise<Pick<PostgresServer, "url" | "stop"> | unde
   return found;
 }
 
-/** Named by what the migrations say, so that processes that share a server share it, and none gets an old one. */
+/** Contains a digest of the migrations: processes on one server share the template, and none uses an outdated one. */
 const templateName = `pierhead_template_${digestOfMigrations()}`;
 
 async function makeTemplate(url: string): Promise<void> {

@@ -10,20 +10,20 @@ export interface Message {
 export interface EventReader {
   status: number;
   headers: http.IncomingHttpHeaders;
-  /** Body of an answer that is no stream. */
+  /** Body of a response that is not a stream. */
   body: string;
   messages: Message[];
-  /** Place after the last line read, also of those without data. */
+  /** Id of the last line read, including lines without data. */
   lastId: string;
   comments: number;
   isEnded: boolean;
-  /** Stops reading from the socket, as a reader that is too slow. */
+  /** Stops reading from the socket, like a slow reader. */
   pause(): void;
   resume(): void;
   close(): void;
 }
 
-/** A reader of server-sent events that hides nothing; written from the standard, not from our code. */
+/** Reads server-sent events and exposes every detail. Written from the standard, independent of the code under test. */
 export async function readEventStream(url: string, headers: Record<string, string>): Promise<EventReader> {
   const request = http.get(url, { headers: { accept: "text/event-stream", ...headers }, agent: false });
   const response = await new Promise<http.IncomingMessage>((resolve, reject) => {

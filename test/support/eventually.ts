@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Waits for a level, not for an edge: reads until the state holds, and shows the last state when it never does. The bound
- * is for a machine that does much else; it measures nothing.
+ * Polls until the state holds, and throws an error with the last state on timeout. The timeout is generous because test
+ * machines are busy. It measures nothing.
  */
 export async function eventually<T>(
   read: () => T | Promise<T>,

@@ -3,7 +3,7 @@ import path from "node:path";
 
 export const fakeTimeSkipped = "SKIPPED clocks that jump: libfaketime is not installed (Debian: faketime)";
 
-/** The library through which a program sees another time; undefined where it is not installed. */
+/** Returns the path of the library that gives a program another time; undefined if it is not installed. */
 export function findFakeTime(): string | undefined {
   const libraries = "/usr/lib";
   const found = readdirSync(libraries, { withFileTypes: true })
@@ -14,8 +14,8 @@ export function findFakeTime(): string | undefined {
 }
 
 /**
- * For a program whose clock is as far from the machine's as a file says (`+3600`, seconds) at each moment. Time goes on
- * evenly for it otherwise, as when somebody sets the clock of a machine.
+ * Returns the environment of a program whose clock differs from the machine's by the offset in a file (`+3600`, in seconds).
+ * Time otherwise passes normally, as after an administrator sets the clock.
  */
 export function fakeTimeEnvironment(library: string, offsetFile: string): Record<string, string> {
   return {

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 
 /**
- * Below those that a system gives to who asks for any (Linux: from 32768 on) and those that agents get
- * (compute/process/ports.ts), so that nobody takes it before the one it is for listens there, or while that one is away.
+ * Below the ports that the system assigns automatically (Linux: from 32768) and those of agents (compute/process/ports.ts), so
+ * that no other process takes a port before its server listens or while that server restarts.
  */
 const ports = { from: 11_000, to: 20_000 };
 
 const given = new Set<number>();
 
-/** A port of 127.0.0.1 that nobody listens on. */
+/** Returns an unused port of 127.0.0.1. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(ports.from, ports.to);

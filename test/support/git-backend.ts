@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import type { IncomingMessage, ServerResponse } from "node:http";
 
-/** `git http-backend` as CGI: headers come first on standard output, then the body. */
+/** Runs `git http-backend` as CGI: standard output contains the headers first, then the body. */
 export function gitBackend(
   directory: string,
   pathInfo: string,

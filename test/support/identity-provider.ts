@@ -1,33 +1,33 @@
 import { createHash, generateKeyPairSync, type KeyObject, sign } from "node:crypto";
 import { type OAuthServer, startOAuthServer } from "./oauth-server.ts";
 
-/** What the provider says of who signs in. What is left out is as an honest provider has it. */
+/** Claims that the provider makes about the user. Omitted fields have the values of an honest provider. */
 export interface Told {
   email?: string | undefined;
   email_verified?: unknown;
-  /** Claims put over those of the token. */
+  /** Claims that override those of the token. */
   claims?: Record<string, unknown>;
-  /** Signs with a key of its own. */
+  /** Signs with a wrong key. */
   isForged?: boolean;
-  /** Signs nothing. */
+  /** Does not sign the token. */
   isUnsigned?: boolean;
-  /** Says the address to whoever asks with the access token, and not in the token. */
+  /** Returns the email address at the userinfo endpoint and not in the token. */
   isInUserinfo?: boolean;
 }
 
 export interface IdentityProvider extends AsyncDisposable {
   issuer: string;
   server: OAuthServer;
-  /** Says from now on. */
+  /** Claims for the next sign-ins. */
   told: Told;
   isDown: boolean;
-  /** Takes the browser's request as the sign-in page does. @returns what comes back to the redirect URI. */
+  /** Handles the browser's request like the sign-in page. @returns the parameters for the redirect URI. */
   signIn(location: string): { redirectUri: string; parameters: URLSearchParams };
 }
 
 const clientId = "pierhead";
 
-/** An OpenID provider, on loopback, that says what a test wants it to say; a certified one is in test/auth. */
+/** Starts an OpenID provider on loopback that makes the claims a test sets. test/auth uses a certified provider. */
 export async function startIdentityProvider(): Promise<IdentityProvider> {
   const server = await startOAuthServer();
   const own = generateKeyPairSync("rsa", { modulusLength: 2048 });

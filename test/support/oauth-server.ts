@@ -2,14 +2,14 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** One call of the provider, as it arrived. */
+/** One request to the provider. */
 export interface ProviderCall {
   path: string;
   form: Record<string, string>;
   headers: IncomingMessage["headers"];
 }
 
-/** What it answers; `raw` writes whatever it likes. */
+/** Response of the provider; `raw` writes to the response directly. */
 export type ProviderAnswer =
   | { status?: number; headers?: Record<string, string>; json?: unknown; text?: string }
   | { raw: (response: ServerResponse) => void };
@@ -17,14 +17,13 @@ export type ProviderAnswer =
 export interface OAuthServer extends AsyncDisposable {
   url: string;
   calls: ProviderCall[];
-  /** Answers from now on; the default gives tokens that are numbered. */
+  /** Answers the next requests; the default returns numbered tokens. */
   answer: (call: ProviderCall) => ProviderAnswer | Promise<ProviderAnswer>;
 }
 
 /**
- * A provider's machine at the other end of the wire, on loopback, which says what a test wants it to say: lies, faults
- * and dialects that no honest server can be brought to speak. What honest servers do is shown with a certified one
- * (test/auth).
+ * Starts a provider on loopback that answers as a test requires, including lies, faults and dialects that no honest server
+ * produces. The behavior of honest servers is tested with a certified one (test/auth).
  */
 export async function startOAuthServer(): Promise<OAuthServer> {
   let count = 0;

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { accessSync, constants, existsSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 
-/** What suites with a browser are driven with; undefined: there is none. */
+/** Returns the path of the browser for suites that need one; undefined if none is installed. */
 export function findChromium(): string | undefined {
   const directories = (process.env["PATH"] ?? "").split(path.delimiter);
   const names = ["chromium", "chromium-browser", "google-chrome"];
@@ -20,8 +20,8 @@ function isProgram(file: string): boolean {
 }
 
 /**
- * Installs the packages of a suite that has its own: what its package-lock.json names, unless it is there.
- * @returns what is missing; undefined: nothing.
+ * Installs the packages in a suite's own package-lock.json, unless they are installed.
+ * @returns what is missing; undefined if nothing is.
  */
 export function installPackages(directory: string): string | undefined {
   const stamp = path.join(directory, "node_modules/.pierhead-installed");

@@ -7,22 +7,22 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { eventually } from "./eventually.ts";
 
-/** The one line that stands for all tests on PostgreSQL where there is none. */
+/** Printed once for all tests on PostgreSQL when it is not installed. */
 export const postgresSkipped = "SKIPPED postgres: no PostgreSQL server is installed (initdb and postgres)";
 
 export interface PostgresServer {
-  /** Of its maintenance database, over a unix socket. */
+  /** Address of the maintenance database, over a unix socket. */
   url: string;
-  /** Ends all of its processes at once, as a machine that loses power does, and starts it again on what is on the disk. */
+  /** Kills all processes at once, like a power failure, and starts the server again with the data on disk. */
   crash(): Promise<void>;
-  /** All of its processes stand still for so long. */
+  /** Stops all processes for this long. */
   freeze(ms: number): Promise<void>;
   stop(): Promise<void>;
 }
 
 /**
- * A PostgreSQL server of our own in a temporary directory, or undefined where none is installed. Tests need not wait for
- * the disk; `durable` waits, as a server with real data does.
+ * Starts a PostgreSQL server in a temporary directory; returns undefined if PostgreSQL is not installed. By default it does
+ * not wait for the disk; with `durable` it does, like a server with real data.
  */
 export async function startPostgresServer({
   durable = false,
@@ -30,9 +30,9 @@ export async function startPostgresServer({
   environment = {},
 }: {
   durable?: boolean;
-  /** More than what this process has. */
+  /** Added to the environment of this process. */
   environment?: Record<string, string>;
-  /** Listens on 127.0.0.1 as well, where everybody needs a password. */
+  /** Also listens on this port of 127.0.0.1, with a password for every user. */
   port?: number;
 } = {}): Promise<PostgresServer | undefined> {
   const binaries = findBinaries();
@@ -75,7 +75,7 @@ export async function startPostgresServer({
       const ended = endOf(server);
       signalAll(server, "SIGKILL");
       await ended;
-      // A postmaster that finds processes of the last one refuses to start: they end on their own when it is gone.
+      // A postmaster that finds processes of the previous one does not start. They exit shortly after it is gone.
       server = spawnAgain();
       await eventually(
         () => {
@@ -102,14 +102,14 @@ export async function startPostgresServer({
 
 const endOf = (child: ChildProcess) => new Promise<void>((resolve) => child.once("exit", () => resolve()));
 
-/** The postmaster and each of its sessions and workers. */
+/** Signals the postmaster and each of its sessions and workers. */
 function signalAll({ pid }: ChildProcess, signal: NodeJS.Signals): void {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(/\s+/).filter(Boolean);
   for (const one of [pid as number, ...children.map(Number)]) {
     try {
       process.kill(one, signal);
     } catch {
-      // A session that ended in between.
+      // The session has already ended.
     }
   }
 }
@@ -131,7 +131,7 @@ function spawnServer(
   },
 ): ChildProcess {
   const args = ["-D", data, ...settings.flatMap((setting) => ["-c", setting])];
-  // When a test process is killed, its server must go too: the kernel sends the signal. Only Linux has this.
+  // A killed test process must take its server with it, so the kernel sends the signal. Only Linux supports this.
   const setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].find((file) => existsSync(file));
   const [program, programArgs] =
     setpriv === undefined ? [postgres, args] : [setpriv, ["--pdeathsig", "QUIT", "--", postgres, ...args]];
@@ -143,7 +143,7 @@ function spawnServer(
   });
 }
 
-/** PostgreSQL refuses to run as root: as the user its package made, or else as nobody. */
+/** Returns the user of the PostgreSQL package, otherwise `nobody`, because PostgreSQL refuses to run as root. */
 function unprivilegedUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const lines = readFileSync("/etc/passwd", "utf8").split("\n");
@@ -154,7 +154,7 @@ function unprivilegedUser(): { uid: number; gid: number } | undefined {
   return { uid: Number(uid), gid: Number(gid) };
 }
 
-/** Directory with initdb and postgres: of the highest version installed, or from the PATH. */
+/** Returns the directory with initdb and postgres of the highest installed version, otherwise from the PATH. */
 export function findBinaries(): string | undefined {
   const packaged = "/usr/lib/postgresql";
   const versions = existsSync(packaged) ? readdirSync(packaged).sort((a, b) => Number(b) - Number(a)) : [];

@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
 
 /**
- * Resets a connection. One whose end is under way cannot be reset: Node 24 then never closes it, and the process spins for
- * ever when it is to end.
+ * Resets a connection. Destroys it if its end has been sent: Node 24 never closes such a connection after a reset, and the
+ * process spins at exit.
  */
 export function resetSocket(socket: Socket): void {
   if (socket.writableEnded) socket.destroy();

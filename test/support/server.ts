@@ -13,14 +13,14 @@ export interface TestServer extends AsyncDisposable {
   url: string;
   apiKey: string;
   dataDir: string;
-  /** Stops the server and starts another one on the same data directory; agents go on running. */
+  /** Stops the server and starts another one on the same data directory. Agents keep running. */
   restart(environment?: Record<string, string>): Promise<void>;
 }
 
-/** Packages and toolchains that test runs share, so that only the first one downloads them. */
+/** Packages and toolchains that test runs share, so that they are downloaded once. */
 export const sharedCacheDir = path.resolve("node_modules/.cache/pierhead");
 
-/** A whole Pierhead in this process, on a directory of its own; at the end its agents are stopped and the directory goes. */
+/** Starts a whole server in this process with a temporary data directory. Disposal stops its agents and removes the directory. */
 export async function startTestServer(
   environment: Record<string, string> = {},
   { logger = createLogger("silent") } = {},

@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-/** A JSON Web Token as services sign it. */
+/** Returns a JSON Web Token signed like the key of a service. */
 export function signServiceKey(
   claims: object,
   { secret, header = { alg: "HS256", typ: "JWT" } }: { secret: string; header?: object },

@@ -2,17 +2,17 @@ import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { resetSocket } from "./reset-socket.ts";
 
-/** How a partition looks to both sides: bytes vanish, or connections are refused. */
+/** How a partition looks to both sides: bytes are lost, or connections are reset. */
 export type Partition = "none" | "blackhole" | "reset";
 
 export interface TcpProxy extends AsyncDisposable {
   /** As `http://host:port`. */
   url: string;
-  /** From this moment on; connections that are open when it heals after a blackhole stay dead, as behind a NAT. */
+  /** Takes effect immediately. Connections that were open during a blackhole stay dead afterwards, as behind a NAT. */
   become(partition: Partition): void;
 }
 
-/** A wire between two parties that a test can cut. */
+/** Starts a TCP proxy that a test can interrupt. */
 export async function startTcpProxy(target: string): Promise<TcpProxy> {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();

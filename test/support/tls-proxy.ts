@@ -6,11 +6,11 @@ import tls from "node:tls";
 export interface TlsDoor extends AsyncDisposable {
   /** As `https://127.0.0.1:port`. */
   url: string;
-  /** PEM, for a program that is to trust it, too. */
+  /** PEM, for other programs that must trust it. */
   certificate: string;
 }
 
-/** HTTPS before a server of a test, under a certificate that this process trusts from now on. */
+/** Starts an HTTPS proxy for a test server. This process trusts its certificate from then on. */
 export async function startTlsDoor(target: string): Promise<TlsDoor> {
   const { key, cert } = newCertificate();
   tls.setDefaultCACertificates([...tls.getCACertificates("default"), cert]);
@@ -47,7 +47,7 @@ export async function startTlsDoor(target: string): Promise<TlsDoor> {
 
 const dayMs = 86_400_000;
 
-/** Of nobody, for 127.0.0.1, signed by itself (RFC 5280 4.1). */
+/** Returns a new self-signed certificate for 127.0.0.1 (RFC 5280 4.1). */
 function newCertificate(): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const ecdsaWithSha256 = sequence(Buffer.from("06082a8648ce3d040302", "hex"));
@@ -77,7 +77,7 @@ function newCertificate(): { key: string; cert: string } {
 
 const sequence = (...parts: Buffer[]) => der(0x30, ...parts);
 
-/** Tag, length, content. */
+/** Encodes tag, length and content. */
 function der(tag: number, ...parts: Buffer[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;

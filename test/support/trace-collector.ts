@@ -4,32 +4,32 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { eventually } from "./eventually.ts";
 
-/** A span as it arrived, with its attributes as one object. */
+/** A received span, with its attributes as one object. */
 export interface CollectedSpan {
   name: string;
   traceId: string;
   spanId: string;
-  /** "" for the first of a trace. */
+  /** Empty for the root span of a trace. */
   parentId: string;
-  /** `service.name` of who sent it. */
+  /** `service.name` of the sender. */
   service: string;
-  /** Without `pierhead.` before the name. */
+  /** Names without the prefix `pierhead.`. */
   attributes: Record<string, unknown>;
-  /** Why it failed; null: it did not. */
+  /** Error message of the span; null if it did not fail. */
   cause: string | null;
   beganAtMs: number;
   endedAtMs: number;
 }
 
-/** A collector that takes OTLP over HTTP as JSON, as the protocol's specification says. */
+/** A collector for OTLP over HTTP in JSON, following the specification. */
 export interface Collector extends AsyncDisposable {
-  /** Base address, as operators give it. */
+  /** Base address, as in the configuration. */
   url: string;
   spans: CollectedSpan[];
-  /** Everything that was sent, as it was. */
+  /** All request bodies, unchanged. */
   bodies: string[];
   headers: NodeJS.Dict<string | string[]>[];
-  /** Waits until a trace looks as wanted. @returns its spans. */
+  /** Waits until the spans of a trace satisfy the condition. @returns the spans. */
   trace(traceId: string, isThere: (spans: CollectedSpan[]) => boolean): Promise<CollectedSpan[]>;
 }
 
@@ -41,7 +41,7 @@ export async function startCollector(): Promise<Collector> {
     if (isTaken) {
       made.bodies.push(body);
       made.headers.push(request.headers);
-      // What is sent again because our answer was late is the same span.
+      // A batch sent again after a late response contains the same spans.
       const known = new Set(made.spans.map(({ spanId }) => spanId));
       made.spans.push(...spansOf(JSON.parse(body)).filter(({ spanId }) => !known.has(spanId)));
     }
@@ -70,7 +70,7 @@ interface Value {
 
 type Attributes = { key: string; value: Value }[];
 
-/** Of ExportTraceServiceRequest what we look at. */
+/** The fields of ExportTraceServiceRequest that tests read. */
 interface Exported {
   resourceSpans: {
     resource: { attributes: Attributes };

@@ -11,15 +11,15 @@ export interface TracingCall {
   body: Record<string, unknown> | null;
 }
 
-/** A tracing back end as LangSmith speaks: real HTTP, projects in memory, every call written down. */
+/** A tracing back end with the API of LangSmith over real HTTP. It stores projects in memory and records every call. */
 export interface TracingServer extends AsyncDisposable {
   url: string;
   calls: TracingCall[];
   /** Name by id. */
   projects: Map<string, string>;
-  /** `away`: answers 503. `silent`: takes requests and never answers. */
+  /** `away`: answers 503. `silent`: accepts requests and never answers. */
   state: "up" | "away" | "silent";
-  /** Ids that are refused although no project has them. */
+  /** Ids that the server rejects although no project has them. */
   spentIds: Set<string>;
 }
 

@@ -1,4 +1,4 @@
-// A GitHub that others wrote: answers from GitHub's published OpenAPI document, and refuses what does not fit it.
+// A third-party GitHub simulator: answers from GitHub's published OpenAPI document and rejects requests that do not match it.
 import { simulation } from "@simulacrum/github-api-simulator";
 
 const initialState = {

@@ -30,7 +30,7 @@ const github = createGithubApp({
 });
 const signal = () => AbortSignal.timeout(30_000);
 
-test("through the API: an installation is attached and its repositories listed, as existing clients ask for them", async () => {
+test("attaches an installation and lists its repositories with the calls of existing clients", async () => {
   const t = await startApi({}, { github });
   const operator = await t.mintKey({ role: "admin", isOperator: true });
   const made = await t.ask({
@@ -51,7 +51,7 @@ test("through the API: an installation is attached and its repositories listed, 
   );
 });
 
-test("open pull requests are read as GitHub's own examples have them", async () => {
+test("reads open pull requests in the format of GitHub's examples", async () => {
   const token = await github.mintToken(41, { permissions: { pull_requests: "read" } }, signal());
   const [pull] = await listOpenPulls(github.apiWith(token), "acme/support-bot", "main", signal());
   assert.equal(pull?.number, 1347);
@@ -59,7 +59,7 @@ test("open pull requests are read as GitHub's own examples have them", async () 
   assert.equal(typeof pull?.headRef, "string");
 });
 
-test("check runs, commit statuses and comments are such as GitHub's published document takes", async () => {
+test("sends check runs, commit statuses and comments that match GitHub's OpenAPI document", async () => {
   const token = await github.mintToken(41, { permissions: { checks: "write" } }, signal());
   const api = github.apiWith(token);
   const status: Omit<CommitStatus, "state"> = {
@@ -77,14 +77,14 @@ test("check runs, commit statuses and comments are such as GitHub's published do
   assert.equal(typeof (await putComment(api, { ...at, id: 4 }, "It is ready.", signal())), "number");
 });
 
-test("an App that was made from a manifest is read as GitHub's own example has it", async () => {
+test("reads an App created from a manifest in the format of GitHub's example", async () => {
   const made = await convertManifest({ webUrl, allowPrivateNetwork: true }, "c0de", signal());
   assert.deepEqual([made.appId, made.name, made.clientId.startsWith("Iv1.")], ["1", "Octocat App", true]);
   assert.match(made.privateKey, /^-----BEGIN RSA PRIVATE KEY-----/);
   assert.ok(made.webhookSecret);
 });
 
-test("it does refuse what does not fit, so that what it takes means something", async () => {
+test("fails when the simulator rejects a request that does not match the document", async () => {
   const token = await github.mintToken(41, { permissions: { checks: "write" } }, signal());
   const bad = { method: "POST", path: "/repos/acme/support-bot/check-runs", body: { head_sha: 5 }, signal: signal() };
   await assert.rejects(callHost(github.apiWith(token), bad), HostFailure);
