@@ -96,7 +96,7 @@ const hostile: Record<string, () => Buffer> = {
   "an archive without entries": () => gzippedTar([]),
 };
 
-/** Every byte of a gzip file after its ten-byte header matters. */
+/** A gzip file in which every byte after the ten-byte header matters. */
 const whole = gzippedTar([file("a", randomBytes(2_000).toString("hex"))]);
 for (let at = 0; at < 50; at += 1) {
   const place = 10 + Math.floor((at * (whole.length - 10)) / 50);

@@ -38,7 +38,7 @@ test("names an image that cannot be pulled, for both ways in which the engine re
   await assert.rejects(refused.make(), failure("pull access denied"));
 });
 
-/** An engine that has all base images, and `nodeImage` after it was pulled. */
+/** Starts an engine that has all base images, and has `nodeImage` only after a pull. */
 async function place(
   context: TestContext,
   pull: (response: { end(text: string): unknown; writeHead(status: number): { end(text: string): unknown } }) => void,

@@ -13,8 +13,8 @@ import { begin, filesSource, processesWith, scratch } from "./fixtures.ts";
 const isLinux = process.platform === "linux" || "needs /proc";
 
 /**
- * A build that hangs and hides: children in sessions and process groups of their own, an orphan of an orphan, one that
- * ignores SIGTERM. All carry `mark` in their command line.
+ * A build that hangs and hides its processes: children in other sessions and process groups, an orphan of an orphan, and one
+ * that ignores SIGTERM. The command lines of all contain `mark`.
  */
 const hanging = (mark: string) => ({
   "pierhead.json": JSON.stringify({ build: ["node", "hang.js", mark], start: ["node"] }),
@@ -46,7 +46,7 @@ async function beginHanging(dir: string, changes: object = {}) {
   return { ...running, mark };
 }
 
-test("cancel ends a build as Cancelled and leaves no process and no file", {
+test("ends a cancelled build as Cancelled and leaves no process and no file", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -59,7 +59,7 @@ test("cancel ends a build as Cancelled and leaves no process and no file", {
   await build.cancel();
 });
 
-test("a build that hangs ends as Timeout, quotes its last lines and leaves nothing behind", {
+test("ends a build that hangs as Timeout, quotes its last lines and leaves nothing behind", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -74,7 +74,7 @@ test("a build that hangs ends as Timeout, quotes its last lines and leaves nothi
   assert.deepEqual(await processesWith(mark), []);
 });
 
-test("a build and its descendants die with the process that started it", {
+test("kills a build and its descendants when the process that started it dies", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -116,7 +116,7 @@ test("kills the build of an earlier server, but not another process with its pid
   assert.equal(!result.ok && result.reason, "BuilderFailed");
 });
 
-test("a server that lost a build to another server on the same machine kills only its own processes", {
+test("kills only its own processes when another server on the same machine takes over the build", {
   skip: isLinux !== true && isLinux,
 }, async () => {
   await using place = await scratch();
@@ -160,7 +160,7 @@ test("kills processes that a successful build leaves running", { skip: isLinux !
   assert.deepEqual(await processesWith(mark), []);
 });
 
-test("cancel ends a fetch from a host that does not answer", { skip: isLinux !== true && isLinux }, async () => {
+test("cancels a fetch from a host that does not answer", { skip: isLinux !== true && isLinux }, async () => {
   await using place = await scratch();
   const silent = createServer(() => {}).listen(0, "127.0.0.1");
   await once(silent, "listening");
@@ -190,7 +190,7 @@ const remote = {
   allowPrivateNetwork: true,
 };
 
-test("an abort before the first step cancels, and an abort after the end has no effect", async () => {
+test("cancels when aborted before the first step and ignores an abort after the end", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), {
     "pierhead.json": JSON.stringify({ start: ["node"] }),

@@ -140,7 +140,7 @@ test("builds an uploaded archive and rejects a hostile one with ArchiveRefused",
   assert.match(large.ok ? "" : large.message, /unpacks to more than 1 MB/);
 });
 
-test("install and build commands run without a shell, with their own environment and in the right directories", async () => {
+test("runs install and build commands without a shell, with their own environment and in the right directories", async () => {
   await using place = await scratch();
   const inApp = Object.fromEntries(Object.entries(npmProject).map(([name, content]) => [`app/${name}`, content]));
   const source = await filesSource(path.join(place.dir, "in"), {

@@ -44,7 +44,7 @@ test("builds the example agent from git, runs it in the real server and reuses i
   assert.equal(await ask("What is my name?"), "Your name is Ada.");
 });
 
-test("the chat template streams the tokens of an OpenAI-compatible endpoint", async (t) => {
+test("streams the tokens of an OpenAI-compatible endpoint from the chat template", async (t) => {
   await using place = await scratch();
   const template = await findTemplate(templatesDirectory, "langgraph-js-chat");
   assert.ok(template);

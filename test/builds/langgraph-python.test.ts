@@ -55,7 +55,7 @@ test("builds a Python agent with its own environment and reuses the environment 
   assert.ok((await stat(path.join(start.environment_dir, "bin/pip"))).isFile());
 });
 
-test("conflicting dependencies fail the build with the message of pip or uv", async (t) => {
+test("fails the build of conflicting dependencies with the message of pip or uv", async (t) => {
   await using place = await scratch();
   const config = { graphs: { agent: "./agent.py:graph" }, dependencies: ["idna==3.10", "idna==3.11"] };
   for (const installer of ["pip", "uv"] as const) {

@@ -3,7 +3,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { begin, gitRepository, gitSource, scratch } from "./fixtures.ts";
 
-test("logs exactly the submodules and Git LFS files that are not fetched with a commit", async () => {
+test("logs exactly the submodules and Git LFS files that a fetch of a commit omits", async () => {
   await using place = await scratch();
   const inner = await gitRepository(path.join(place.dir, "inner"));
   await inner.commit({ "a.txt": "1" });

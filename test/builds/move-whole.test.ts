@@ -7,7 +7,7 @@ import { begin, filesSource, scratch, writeFiles } from "./fixtures.ts";
 
 const isLinux = process.platform === "linux" || "needs sync(1) of Linux";
 
-/** A `sync` that comes first on PATH: records its arguments and the content of `watched`, then exits as configured. */
+/** Puts a `sync` first on PATH that records its arguments and the content of `watched`, then exits as configured. */
 async function syncThatNotes(directory: string, watched: string, then: string): Promise<string> {
   const notes = path.join(directory, "notes");
   await writeFiles(directory, {

@@ -79,7 +79,7 @@ test("removes old unfinished copies of killed builds, but not recent ones", asyn
     found.filter((name) => name.includes(".")),
     [current],
   );
-  assert.equal(found.length, 2, "and the copy that this build saved");
+  assert.equal(found.length, 2, "the recent copy and the one that this build saved remain");
 });
 
 test("copies npm-shrinkwrap.json into an image before npm installs", async () => {

@@ -8,7 +8,7 @@ import { begin, scratch, writeFiles } from "./fixtures.ts";
 
 const root = path.join(import.meta.dirname, "../..");
 
-test("every template is a project that can be built", async () => {
+test("ships only templates that can be built", async () => {
   const templates = await listTemplates();
   assert.deepEqual(
     templates.map(({ id }) => id),
@@ -60,7 +60,7 @@ test("copies the targets of a template's links", async () => {
   assert.notEqual((await findTemplate(path.join(place.dir, "templates"), "linked"))?.digest, found.digest);
 });
 
-test("no lock file contains download URLs", async () => {
+test("ships lock files without download URLs", async () => {
   const locks = [
     "templates/langgraph-js-chat",
     "templates/langgraph-js-hello",

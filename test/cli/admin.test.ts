@@ -7,7 +7,7 @@ import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts
 import { startTestServer, type TestServer } from "../support/server.ts";
 import { type RunOptions, runCli } from "./run-cli.ts";
 
-/** `pierhead admin` as the operator of a whole server, whose replicas are simulated. */
+/** The server that `pierhead admin` manages as its operator, with simulated replicas. */
 let server: TestServer;
 before(async () => {
   server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
@@ -133,7 +133,7 @@ test("shows a quota with its usage, rejects a deployment above it, and removes i
   await done(["admin", "quotas", "set", "--deployments", "none"]);
 
   const nothingToBuild = await cli(["deploy", "node-server", "--name", "prepared"]);
-  assert.equal(nothingToBuild.code, 0, "an artifact that is there costs no minutes");
+  assert.equal(nothingToBuild.code, 0, "an existing artifact costs no build minutes");
   await using repository = await createAgentRepository(nodeAgent("one"));
   const deploy = ["deploy", repository.url, "--name", "unbuilt", "--config", "pierhead.json"];
   const failed = await cli(deploy);

@@ -34,7 +34,7 @@ const done = async (argv: string[], options: RunOptions = {}) => {
 };
 const json = async <T>(argv: string[]) => JSON.parse((await done([...argv, "--json"])).stdout) as T;
 
-/** What the user's browser does with the address that is shown: comes back to the redirect URI with this. */
+/** Calls the redirect URI like the user's browser after a sign-in, with this answer. */
 async function comeBack(address: string, answer: Record<string, string>): Promise<string> {
   const sent = new URL(address).searchParams;
   const back = new URL(sent.get("redirect_uri") ?? "");
@@ -42,7 +42,7 @@ async function comeBack(address: string, answer: Record<string, string>): Promis
   return (await fetch(back)).text();
 }
 
-/** Runs `auth connect`; as soon as it shows an address, a user comes back from there with this answer. */
+/** Runs `auth connect` and calls the redirect URI with this answer as soon as the command shows the sign-in address. */
 async function connect(argv: string[], answer: Record<string, string>, options: RunOptions = {}) {
   let page: Promise<string> | undefined;
   const ran = await cli(["auth", "connect", ...argv], {

@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 
 const program = fileURLToPath(new URL("../../src/main.ts", import.meta.url));
 
-/** One API call that writes to a closed stderr. */
+/** Runs one API call that writes to a closed stderr. */
 async function callWithNobodyReading(url: string, where: string) {
   const args = [program, "api", "GET", where, "--verbose", "--url", url];
   const child = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "pipe"] });

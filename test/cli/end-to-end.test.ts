@@ -13,7 +13,7 @@ import { createDirectory, type RunOptions, runCli } from "./run-cli.ts";
 
 const run = promisify(execFile);
 
-/** The command line against a whole server whose replicas are simulated: everything but the agents is real. */
+/** A whole server for the command line. Only the replicas are simulated. */
 let server: TestServer;
 before(async () => {
   server = await startTestServer({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_BUILD_CONCURRENCY: "4" });
@@ -205,7 +205,7 @@ test("reads and follows replica logs until Ctrl-C and rejects an unknown level",
   await followed(["deploy", "node-server", "--name", "logging"]);
   assert.equal((await cli(["logs", "logging", "--json"])).code, 0);
   const interrupt = new AbortController();
-  // Its first call for lines was answered: now it follows them.
+  // The server has answered the first request for lines, so the command now follows them.
   const stopAtLines = (text: string) => {
     if (/\/logs\b/.test(text)) interrupt.abort();
   };
@@ -271,8 +271,8 @@ test("runs the program itself: up is ready, serves other commands and stops on C
     assert.match(workspaceId, /^[0-9a-f-]{36}$/);
     if (process.platform === "linux") {
       const environment = await readFile(`/proc/${up.child.pid}/environ`, "latin1");
-      assert.match(environment, /(^|\0)MALLOC_TRIM_THRESHOLD_=\d+\0/, "freed memory is given back");
-      assert.match(environment, /(^|\0)MALLOC_ARENA_MAX=1\0/, "of one arena for all threads");
+      assert.match(environment, /(^|\0)MALLOC_TRIM_THRESHOLD_=\d+\0/, "the allocator returns freed memory");
+      assert.match(environment, /(^|\0)MALLOC_ARENA_MAX=1\0/, "all threads share one arena");
       assert.match(await readFile(`/proc/${up.child.pid}/cmdline`, "latin1"), /\0--max-semi-space-size=\d+\0/);
     }
     const list = start("list", "--json");
@@ -296,7 +296,7 @@ test("caches compiled code below the cache directory of the user and runs withou
   assert.equal((await readdir(path.join(home.directory, ".cache/pierhead/compiled"))).length, 1);
   assert.match((await help({ TMPDIR: home.directory })).stdout, /Usage: pierhead/);
   assert.deepEqual(await readdir(home.directory), [".cache"]);
-  // No directory can be created below /proc.
+  // A process cannot create a directory below /proc.
   const killed = AbortSignal.timeout(60_000);
   const nowhere = run(process.execPath, ["src/main.ts", "--help"], { env: { HOME: "/proc" }, signal: killed });
   assert.match((await nowhere).stdout, /Usage: pierhead/);

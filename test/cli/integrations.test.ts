@@ -24,7 +24,7 @@ const json = async <T>(argv: string[], more: Parameters<typeof runCli>[1] = {}) 
 
 test("stores a credential from stdin, never lists it, replaces the webhook secret, and deletes it", async () => {
   const create = ["integrations", "create", "https://gitlab.example.org/acme", "--host", "gitlab", "--name", "ours"];
-  assert.equal((await cli(create)).code, 2, "a credential is missing");
+  assert.equal((await cli(create)).code, 2, "no credential was given");
   const made = await json<NewIntegration>([...create, "--token-stdin"], { stdin: "glpat-canary\n" });
   assert.match(made.webhook_secret, /^whsec_/);
   const listed = await cli(["integrations", "list"]);
@@ -33,7 +33,7 @@ test("stores a credential from stdin, never lists it, replaces the webhook secre
   const verbose = await cli([...create.slice(0, -1), "other", "--token-stdin", "--verbose"], {
     stdin: "glpat-canary\n",
   });
-  assert.ok(!verbose.stderr.includes("canary"), "calls are shown without it");
+  assert.ok(!verbose.stderr.includes("canary"), "--verbose does not show the credential");
   const secret = await json<{ webhook_secret: string }>(["integrations", "secret", "ours"]);
   assert.notEqual(secret.webhook_secret, made.webhook_secret);
   const own = "whsec_made-by-the-host";

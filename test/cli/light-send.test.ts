@@ -94,7 +94,7 @@ test("requires a trusted certificate for HTTPS", async () => {
   await using server = await startAnswering(() => ({ status: 200, body: { ok: 1 } }));
   await using door = await startTlsDoor(server.url);
   assert.deepEqual(await light(door.url).getInfo(), { ok: 1 });
-  // The certificate is of 127.0.0.1 alone.
+  // The certificate is valid only for 127.0.0.1.
   const other = await failureOf(light(door.url.replace("127.0.0.1", "localhost")).getInfo({}, { deadlineMs: 5_000 }));
   assert.ok(other instanceof ServerUnreachable);
 });

@@ -20,7 +20,7 @@ test("migrates the database of the given data directory and no other", async () 
     const { stdout } = await promisify(execFile)(process.execPath, args, { env });
     assert.ok(JSON.parse(stdout).applied.includes("0001_initial.sql"));
     assert.ok((await readdir(dataDir)).includes("database"));
-    assert.ok(!(await readdir(home)).includes(".pierhead"), "another installation was made, or changed");
+    assert.ok(!(await readdir(home)).includes(".pierhead"), "no other installation was created");
   } finally {
     await rm(home, { recursive: true, force: true });
   }

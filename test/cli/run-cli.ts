@@ -14,19 +14,19 @@ export interface Ran {
 export interface RunOptions {
   env?: Environment;
   cwd?: string;
-  /** A stream: what never ends. */
+  /** Text that ends, or a stream that may stay open. */
   stdin?: string | Readable;
-  /** As if all three streams were a terminal. */
+  /** Pretends that all three streams are a terminal. */
   isTTY?: boolean;
   signal?: AbortSignal;
   startServer?: StartServer;
-  /** Sees stderr while it is written. */
+  /** Called with each write to stderr. */
   onStderr?: (text: string) => void;
-  /** Sees stdout while it is written. */
+  /** Called with each write to stdout. */
   onStdout?: (text: string) => void;
 }
 
-/** One run of the command line in this process, with streams that remember. */
+/** Runs a command line in this process and records its streams. */
 export async function runCli(argv: string[], options: RunOptions = {}): Promise<Ran> {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written) => {
@@ -63,7 +63,7 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
   return { code: await cli.run(), ...written };
 }
 
-/** A directory with these files, removed afterwards. */
+/** Creates a directory with these files, removed at disposal. */
 export async function createDirectory(files: Record<string, string> = {}) {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-cli-"));
   for (const [name, text] of Object.entries(files)) {

@@ -133,7 +133,7 @@ test("excludes ignored files of the repository when a git hook deploys a directo
     delete process.env["GIT_DIR"];
     delete process.env["GIT_INDEX_FILE"];
   });
-  // As git sets them where a repository has several working directories.
+  // As git sets these variables in a repository with several working trees.
   process.env["GIT_DIR"] = path.join(directory, ".git");
   process.env["GIT_INDEX_FILE"] = path.join(directory, ".git/index");
   const { files, fromGit } = await listFiles(path.join(directory, "agent"), never, { environment: process.env });
@@ -330,7 +330,7 @@ test("refuses to pack the home directory for a path that leads too far up", asyn
   await assert.rejects(findProject(inside("agents/one"), undefined), /All of .* would be packed/);
   await assert.rejects(findProject(inside("agents/one"), "/proc/nowhere/langgraph.json"), /There is no/);
   assert.equal((await findProject(inside("agents/two"), undefined)).root, inside("agents"));
-  assert.equal((await findProject(inside(), undefined)).root, inside(), "who names it means it");
+  assert.equal((await findProject(inside(), undefined)).root, inside(), "an explicit directory is packed");
   const beside = { dependencies: ["../../shared"] };
   await writeFile(inside("agents/two/langgraph.json"), JSON.stringify(beside));
   await assert.rejects(findProject(inside("agents/two"), undefined), /All of .* would be packed/);

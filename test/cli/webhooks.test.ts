@@ -133,7 +133,7 @@ test("lists events oldest first, for one deployment or all, and follows them unt
       await server.client.patchDeployment({ deployment_id: id, body: { display_name: String(Math.random()) } });
       return shown;
     },
-    // One of them may have been there before.
+    // One of the lines may have been printed before.
     (lines) => lines > 2,
   );
   assert.equal(isEnded, false);

@@ -3,14 +3,14 @@ import { resolveRef } from "../../src/integrations/git.ts";
 import { openSsh } from "../../src/integrations/ssh.ts";
 import { begin, scratch } from "../builds/fixtures.ts";
 
-/** Starts programs while this process has hardly a file descriptor left, and prints when it has lived through that. */
+/** Starts programs while this process has almost no file descriptors left, and prints a line if the process survives. */
 const [repoUrl = ""] = process.argv.slice(2);
 const signal = AbortSignal.timeout(60_000);
 await using place = await scratch();
 
 type Act = () => Promise<() => Promise<unknown>>;
 
-/** Each gives back what tidies up after it. */
+/** Each returns its cleanup function. */
 const acts: Act[] = [
   async () => {
     await resolveRef({

@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { gitBackend } from "../support/git-backend.ts";
 
 /**
- * Real git over HTTP: `git http-backend` behind node:http, with basic authentication when a credential is given.
- * `/redirect.git` answers with a redirect to `/redirected`.
+ * Serves real git over HTTP: `git http-backend` behind node:http, with basic authentication if a credential is given.
+ * `/redirect.git` redirects to `/redirected`.
  */
 export async function gitHttpServer(
   root: string,

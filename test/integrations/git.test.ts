@@ -10,7 +10,7 @@ import { explainGit, GitFailure, type GitRemote } from "../../src/integrations/g
 import { gitRepository, scratch } from "../builds/fixtures.ts";
 import { gitHttpServer } from "./git-http-server.ts";
 
-/** What git leaves is looked for here: that of other test processes, which run beside this one, is not ours. */
+/** Separate temporary directory, so that the search for leftovers of git ignores test processes that run at the same time. */
 const temporary = await mkdtemp(path.join(tmpdir(), "pierhead-git-test-"));
 process.env["TMPDIR"] = temporary;
 after(() => rm(temporary, { recursive: true, force: true }));
@@ -316,7 +316,7 @@ test("opens a private repository over HTTP only with its credential, which no pr
     assert.match(broken.message, /line break/);
   }
   assert.deepEqual(leaks, []);
-  // A public repository does not ask; the credential that was ready for it is no failure.
+  // A public repository requests no credential. An unused credential is not a failure.
   assert.equal((await resolveRef({ ...local(repository.dir, { credential }), ref: "main" })).commitSha, commitSha);
 });
 
@@ -365,7 +365,7 @@ test("keeps a checked-out link a link and overwrites nothing outside", async () 
   assert.ok(entries.find((entry) => entry.name === "link")?.isSymbolicLink());
 });
 
-/** Arguments and environments of all processes but this one, as the kernel shows them. */
+/** Returns the arguments and environments of other processes that contain the secret, read from /proc. */
 function processesThatShow(secret: string): string[] {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
   return pids.flatMap((pid) =>

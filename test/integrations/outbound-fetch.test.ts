@@ -10,7 +10,7 @@ import { fetchOutward, OutboundFailure, type OutboundPolicy } from "../../src/in
 const open: OutboundPolicy = { allowPrivateNetwork: true, plainHttp: "loopback", timeoutMs: 20_000, bytesMax: 1_000 };
 const closed: OutboundPolicy = { ...open, allowPrivateNetwork: false };
 
-/** Loopback server that counts its connections. */
+/** Starts a loopback server that counts its connections. */
 async function listen(context: TestContext, answer: RequestListener) {
   let connections = 0;
   const server = createServer(answer);
@@ -112,7 +112,7 @@ test("names an unknown host without path and query", async () => {
   }
 });
 
-/** A server that answers whatever it is asked with this text. @returns its address. */
+/** Starts a server that answers everything with this text. @returns its address. */
 async function say(context: TestContext, words: string): Promise<string> {
   const server = createRawServer((socket) => {
     context.after(() => socket.destroy());
