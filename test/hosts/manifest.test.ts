@@ -114,7 +114,7 @@ test("shows the App on the command line and selects an installed account after a
   const { resources } = await t.client.listIntegrations();
   for (const { id } of resources) await t.client.deleteIntegration({ integration_id: id });
   const { stderr } = await cli("install");
-  const signIn = /Installed there already: (\S+)/.exec(stderr)?.[1] ?? "";
+  const signIn = /If the App is already installed: (\S+)/.exec(stderr)?.[1] ?? "";
   const atGithub = await fetch(signIn, { redirect: "manual" });
   const page = await (await fetch(here(atGithub.headers.get("location") ?? ""))).text();
   const session = /pierhead integrations pick ([\w-]{43})/.exec(page)?.[1] ?? page;
