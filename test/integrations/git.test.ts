@@ -365,7 +365,7 @@ test("keeps a checked-out link a link and overwrites nothing outside", async () 
   assert.ok(entries.find((entry) => entry.name === "link")?.isSymbolicLink());
 });
 
-/** Returns the arguments and environments of other processes that contain the secret, read from /proc. */
+/** Returns the files below /proc with the arguments or environment of another process that contain the secret. */
 function processesThatShow(secret: string): string[] {
   const pids = readdirSync("/proc").filter((name) => /^\d+$/.test(name) && Number(name) !== process.pid);
   return pids.flatMap((pid) =>

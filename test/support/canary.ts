@@ -17,7 +17,7 @@ export class Canaries {
 
   /** Registers a secret that the server generated and returned once. */
   keep(what: string, text: string): string {
-    if (text.length < 16) throw new Error(`${what} is no secret: ${text}`);
+    if (text.length < 16) throw new Error(`${what} is too short for a secret: ${text}`);
     this.#known.set(text, what);
     return text;
   }

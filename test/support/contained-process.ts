@@ -8,7 +8,7 @@ const insideVariable = "PIERHEAD_TEST_CONTAINED";
 export const containedDirectory = "/mnt";
 
 export const containedSkipped =
-  "SKIPPED worlds of their own: mount and process namespaces need Linux, root, unshare and setpriv";
+  "SKIPPED contained programs: mount and process namespaces need Linux, root, unshare and setpriv";
 
 /**
  * A program in its own namespaces: it sees only its own processes, and `containedDirectory` is a file system that it can
@@ -65,7 +65,7 @@ export function enterContained(size: string): void {
     "pierhead-test",
     containedDirectory,
   ]);
-  if (mounted.status !== 0) throw new Error(`no file system of its own: ${mounted.stderr}`);
+  if (mounted.status !== 0) throw new Error(`cannot mount a separate file system: ${mounted.stderr}`);
   process.env["TMPDIR"] = containedDirectory;
 }
 
