@@ -22,7 +22,7 @@ export interface Session {
   answer(data: unknown, render: () => string | undefined): void;
   hasAnswered(): boolean;
   connection(): Promise<Connection>;
-  /** @param userId User of the OAuth service; absent: the key itself. */
+  /** @param userId User for whom the OAuth service is called. Omit it to call for the key itself. */
   client(userId?: string): Promise<Client>;
 }
 

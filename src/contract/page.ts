@@ -8,7 +8,7 @@ export const pageSizeDefault = 20;
 export const SortOrder = literals(["asc", "desc"]);
 export type SortOrder = Static<typeof SortOrder>;
 
-/** Query fields of an offset list, to be spread into the query object. PostgreSQL accepts no offset such as 1e50. */
+/** Query fields of an offset list, to be spread into the query object. The maximum exists because PostgreSQL rejects offsets such as 1e50. */
 export const offsetQuery = {
   limit: Type.Integer({ minimum: 1, maximum: pageSizeMax, default: pageSizeDefault, description: "Items per page." }),
   offset: Type.Integer({

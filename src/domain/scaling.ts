@@ -2,17 +2,17 @@
 export interface Load {
   /** Measured replicas: ready, and serving the traffic. */
   replicas: number;
-  /** Average use as a share of their limits, 1 being all of it; null: unknown. */
+  /** Average use as a share of the limit, 0 to 1 and above; null when unknown. */
   cpu: number | null;
   memory: number | null;
   /** Open requests and streams, or runs that are queued or in progress: the larger number. */
   pending: number;
 }
 
-/** The number of replicas, and since when fewer would be enough. */
+/** The number of replicas, and since when fewer have been enough. */
 export interface Scale {
   replicas: number;
-  /** The most that were needed since then, always fewer than there are; null: all are needed. */
+  /** Highest need since `sinceMs`, always below `replicas`; null while all replicas are needed. */
   lower: { sinceMs: number; replicas: number } | null;
 }
 
@@ -27,7 +27,7 @@ export interface ScaleBounds {
 export const utilisationTarget = 0.75;
 
 /**
- * This close to the target nothing changes, as in the Kubernetes autoscaler. Otherwise a server that uses 76 % of its memory
+ * Within this tolerance of the target the scale does not change, as in the Kubernetes autoscaler. Otherwise a server that uses 76 % of its memory
  * with any number of replicas would be doubled up to the maximum.
  */
 export const utilisationTolerance = 0.1;

@@ -20,7 +20,7 @@ import { UpgradeSocket } from "./upgrade-socket.ts";
 export interface GatewayLimits {
   /** Request body: 25 MiB (contract 4.7). Above: 413. */
   bodyBytesMax: number;
-  /** From forwarding to the last byte of the answer: 1 h (contract 4.7). Above: 504, or the answer breaks off. */
+  /** From forwarding to the last byte of the response: 1 h (contract 4.7). Above: 504, or the response is aborted. */
   requestDurationMs: number;
   /** Time that a request waits for a held or sleeping deployment. Above: 503 with Retry-After. */
   waitMs: number;
@@ -52,7 +52,7 @@ export const gatewayServerOptions: ServerOptions = {
   insecureHTTPParser: false,
   requireHostHeader: true,
   headersTimeout: 20_000,
-  // Late headers are noticed this much later.
+  // Node checks for late headers at this interval.
   connectionsCheckingInterval: 5_000,
   requestTimeout: 300_000,
   noDelay: true,
@@ -87,13 +87,13 @@ export interface Gateway extends Traffic {
   /** Whether a request is for a deployment, by path or host name, and not for Pierhead itself. */
   matches(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
-  /** Handles the server's `upgrade` event. WebSockets pass, other protocols are not switched to. */
+  /** Handles the server's `upgrade` event. Tunnels WebSockets, and answers other upgrades with plain HTTP. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   counts(): TrafficCounts[];
   health(): GatewayHealth;
   /** First step of a shutdown: refuses new and waiting requests with Retry-After. Requests in flight continue. */
   stopAccepting(): void;
-  /** Stops accepting, gives requests in flight `graceMs` to end, then breaks them off. */
+  /** Stops accepting, gives requests in flight `graceMs` to end, then aborts them. */
   close(options?: { graceMs: number }): Promise<void>;
 }
 
@@ -101,10 +101,10 @@ export function createGateway(options: GatewayOptions): Gateway {
   return new HttpGateway(options);
 }
 
-/** Attempts per request: the first, and two more while a repetition is safe. */
+/** Attempts per request: the first, and up to two retries while a retry is safe. */
 const attemptsMax = 3;
 
-/** The listener notices the exit of a replica within a second. Half a second more is for the new route. */
+/** The listener notices the exit of a replica within a second. Half a second more allows the new route to arrive. */
 const routeUpdateMs = 1_500;
 
 /** Time at the end of a shutdown for refusals to reach their clients. */
@@ -176,7 +176,7 @@ class HttpGateway implements Gateway {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    // Node does not read pipelined data behind such a request, so closing the connection tells its client to repeat it.
+    // Node does not read pipelined data behind such a request, so closing the connection makes the client retry it.
     if (request.headers.upgrade !== undefined) response.shouldKeepAlive = false;
     this.#receive(request, response, null);
   }
@@ -288,7 +288,7 @@ class HttpGateway implements Gateway {
     return null;
   }
 
-  /** Sends a request if its route is open and no request waits before it. Otherwise it waits or is refused. */
+  /** Sends a request if its route is open and no earlier request is waiting. Otherwise it waits or is refused. */
   #admit(deployment: Deployment, exchange: Exchange): void {
     exchange.revisionId = deployment.route.revisionId;
     exchange.admit();

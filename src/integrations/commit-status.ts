@@ -7,10 +7,10 @@ import { callHost, type HostApi } from "./host-call.ts";
 export interface CommitStatus {
   repoUrl: string;
   commitSha: string;
-  /** Id of the deployment, because several deployments may use the same commit. */
+  /** Name of the deployment. It tells apart the statuses of several deployments of one commit. */
   name: string;
   state: "in_progress" | "success" | "failure" | "cancelled" | "skipped";
-  /** Display name of the deployment. */
+  /** URL that the host links to: the page of the deployment. */
   link: string;
   /** One line. */
   title: string;

@@ -16,7 +16,7 @@ const root = path.join(import.meta.dirname, "../..");
 /** Cache that test runs share, so that packages and the agent server are downloaded once. */
 const cacheDir = path.join(root, "node_modules/.cache/pierhead");
 
-test("builds the example agent from git, runs it in the real server and reuses its packages after a change of code", async (t) => {
+test("builds the example agent from git, runs it in the real server and reuses its packages when only code changes", async (t) => {
   await using place = await scratch();
   const repository = await gitRepository(path.join(place.dir, "repository"));
   const filter = (file: string) => !templateIgnored.has(path.basename(file));

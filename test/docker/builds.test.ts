@@ -72,7 +72,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
       query: { all: true, filters: { label: [`pierhead.dev/installation=${target.installationId}`] } },
     });
 
-  test("a project is built into an image that serves, by programs that run in containers", async () => {
+  test("builds a project in containers into an image that serves requests", async () => {
     await using workdir = await scratch();
     const { result, lines } = await build(workdir.dir, project());
     assert.ok(result.ok, JSON.stringify(result));
@@ -166,7 +166,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.match(missing.message, /COPY nothing \/.*(nothing|not found|no such file)/s);
   });
 
-  test("triggers of an image may not copy another workspace's image, and only the engine's own platform is built for", async () => {
+  test("rejects triggers that copy another workspace's image, and builds for another platform than the engine's", async () => {
     const { Id } = await engine.call<{ Id: string }>("POST", "/containers/create", {
       body: { Image: nodeImage, Cmd: ["true"] },
     });
@@ -188,7 +188,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     assert.ok(result.ok, JSON.stringify(result));
   });
 
-  test("a Dockerfile with the labels of a replica is built, and hides no replica from the driver", async () => {
+  test("builds a Dockerfile with the labels of a replica, and does not mistake it for one", async () => {
     await using workdir = await scratch();
     const forged = [labels.replica, labels.deployment, labels.revision, labels.tenant];
     const lines = [...forged.map((name) => `LABEL ${name}="x"`), `LABEL ${labels.facts}="{"`];
@@ -222,7 +222,7 @@ describe("docker: image builds", { skip: dockerSkipped }, () => {
     ]);
   });
 
-  test("images that users base on ours are not labelled as ours, and are not removed with ours", async () => {
+  test("does not label images that users base on Pierhead's images as its own", async () => {
     await using workdir = await scratch();
     assert.ok((await build(workdir.dir, project())).result.ok);
     const images = await engine.call<{ RepoTags: string[] | null }[]>("GET", "/images/json");

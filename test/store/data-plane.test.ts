@@ -57,7 +57,7 @@ eachDatabase(
     const { id } = await makeDeployment(db, world);
     const read = async () => (await readDesired(db, world.listenerId, { after: 0, limit: 10 })).items;
     assert.equal(await writeAssignment(db, assignment(world, id)), true);
-    assert.equal(await writeAssignment(db, assignment(world, id)), false, "an assignment exists by now");
+    assert.equal(await writeAssignment(db, assignment(world, id)), false, "an assignment already exists");
     assert.equal(await writeAssignment(db, { ...assignment(world, id), op: "delete", seen: 1 }), true);
     assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 1 }), false);
     assert.deepEqual(
@@ -65,7 +65,7 @@ eachDatabase(
       [{ generation: 2, op: "delete" }],
     );
     const two = [2, 2].map((seen) => writeAssignment(db, { ...assignment(world, id), op: "delete", seen }));
-    assert.equal((await Promise.all(two)).filter(Boolean).length, 1, "one of two at the same moment");
+    assert.equal((await Promise.all(two)).filter(Boolean).length, 1, "one of two concurrent writers wins");
     await db.query(sql`delete from assignments where deployment_id = ${id}`);
     assert.equal(await writeAssignment(db, { ...assignment(world, id), seen: 3 }), false);
     assert.deepEqual(await read(), []);
@@ -147,7 +147,7 @@ eachDatabase("a finished build does not restart when a late pass still sees it a
   );
 });
 
-eachDatabase("records a failed build whatever its command printed last", async (db) => {
+eachDatabase("records a failed build even when its last output is not valid Unicode", async (db) => {
   const world = await makeWorld(db);
   const { id, revisionId } = await awaitingBuild(db, world);
   const deadlineAt = new Date(Date.now() + 60_000);
@@ -223,7 +223,7 @@ eachDatabase(
       (await readLogEntries(db, { ...filter, limit: 100, ...changed })).map((entry) => entry.message);
     assert.equal((await messages({ levelMin: "WARNING" })).length, 20);
     assert.deepEqual(await messages({ query: "LINE 39" }), ["line 39 100%_"]);
-    assert.equal((await messages({ query: "%_%" })).length, 0, "the query is a text, not a pattern");
+    assert.equal((await messages({ query: "%_%" })).length, 0, "the query is literal text, not a pattern");
     assert.equal((await messages({ startAt: new Date(1_700_000_038_000) })).length, 2, "the start is inclusive");
     assert.equal((await messages({ order: "desc" }))[0], "line 39 100%_");
   },

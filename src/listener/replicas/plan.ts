@@ -23,7 +23,7 @@ import { handOver, rollingUpdate } from "./plan-rollout.ts";
 import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 
 export interface Plan {
-  /** To start in this order, after the route was set. */
+  /** Actions to start in this order, once the route is set. */
   actions: Action[];
   /** Null: no route. */
   route: Route | null;
@@ -43,10 +43,10 @@ export const restartBounds = { firstMs: 1_000, maxMs: 300_000 };
 /** Retry back-off for an engine that refuses to start a replica, until the start deadline of the target. */
 const refusedStartBounds = { firstMs: 1_000, maxMs: 10_000 };
 
-/** Maximum starts of a target that ended for a reason outside its code: another process took the port, or it disappeared. */
+/** Maximum failed starts of a target for causes outside its code: another process took the port, or the replica disappeared. */
 const externalFailuresMax = 2;
 
-/** Time beyond the start deadline, which the driver enforces. A driver that does not must not block a rollout forever. */
+/** Grace period after the start deadline, so that a driver that fails to enforce the deadline cannot block a rollout. */
 export const overdueGraceMs = 5_000;
 
 /** Maximum grace period of a deletion. A user who deletes a deployment does not wait for its requests. */
@@ -99,7 +99,7 @@ function planRemoval(pass: Pass): Plan {
 
 /**
  * Determines the revision that carries the traffic: from memory, or from the replicas after a restart of the listener. It
- * prefers the serving revision, then any other with a ready replica, because an outdated answer is better than none.
+ * prefers the serving revision, then any other with a ready replica, because a response of an old revision is better than none.
  */
 function findCurrent(pass: Pass): void {
   const { facts, memory } = pass;
@@ -212,7 +212,7 @@ function recordCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void
   };
 }
 
-/** Forgets failures that no longer matter, and takes over the failure of a preparation. */
+/** Forgets failures that no longer matter, and records a failed preparation as the failure of the target. */
 function settleFailures(pass: Pass): void {
   const { memory, nowMs, facts } = pass;
   const { target, serving } = pass.assignment as Assignment;

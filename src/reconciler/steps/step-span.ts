@@ -4,7 +4,7 @@ import type { DeploymentState } from "../plan/state.ts";
 import type { Step } from "../plan/step.ts";
 import type { Performed } from "./performed.ts";
 
-/** Runs one step in a span. A step for another revision than the one of the pass belongs to that revision's trace. */
+/** Runs one step in a span. A step for a revision other than the pass's own belongs to that revision's trace. */
 export function inStepSpan(
   traces: Traces | null,
   { id, tenantId, unsettled }: DeploymentState,
@@ -28,7 +28,7 @@ export function inStepSpan(
   });
 }
 
-/** Cuts a reason at its first colon: what follows may quote another program, and a span carries only our own words. */
+/** Cuts a reason at its first colon. The rest may quote another program, and spans must contain only Pierhead's own text. */
 export const withoutDetail = (because: string) => because.split(":", 1)[0];
 
 /** Records a move in the span of the step that made it. A move to a failed status marks the span as failed. */

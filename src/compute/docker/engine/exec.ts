@@ -7,9 +7,9 @@ import { FrameSplitter } from "./streams.ts";
 const errorCharsMax = 8_000;
 
 /**
- * Runs a program in a container, without a shell and without input, and waits for its end.
+ * Runs a program in a container, without a shell and without input, and waits until it exits.
  * @param options.env variables in addition to those of the container
- * @param options.output receives what the program prints, and is ended
+ * @param options.output receives the standard output of the program and is closed when the program exits
  * @returns its exit code and the end of its error output
  */
 export async function runInContainer(

@@ -48,7 +48,7 @@ interface HostFiles {
 }
 
 interface HostStream {
-  /** Only files have one; a directory is opened for the sync. */
+  /** File descriptor. Directories have none, so a sync opens them. */
   nfd?: number;
   node: unknown;
 }
