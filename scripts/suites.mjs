@@ -8,7 +8,7 @@ export const ownRunners = ["auth/live", "clients", "console", "docker", "hosts",
 const lists = {
   /** The HTTP API, operation by operation, on the embedded database. */
   api: ["test/api/*.test.ts"],
-  /** Whole servers with real agents, builds with real toolchains, real processes. */
+  /** Whole servers with real agents, builds with real toolchains, real processes, lists of many thousand rows. */
   e2e: [
     "test/e2e/*.test.ts",
     "test/builds/build.test.ts",
@@ -27,6 +27,8 @@ const lists = {
     "test/registry/*.test.ts",
     "test/server/agent-callers.test.ts",
     "test/server/remote-listener.test.ts",
+    "test/server/traces-off.test.ts",
+    "test/store/deployment-list.test.ts",
     "test/webhooks/worker.test.ts",
   ],
   /** Kills, partitions, full disks, clocks that jump, databases that stall. */
