@@ -23,11 +23,12 @@ export function nodeAgent(version: string): Record<string, string> {
     "pierhead.json": JSON.stringify({ start: ["node", "server.js"], health: "/ok" }),
     "server.js": `
 const http = require("node:http");
-http.createServer((request, response) => {
+const server = http.createServer((request, response) => {
   const url = new URL(request.url, "http://agent");
   if (url.pathname === "/ok") return response.end('{"ok":true}');
   if (url.pathname === "/env") return response.end(JSON.stringify(process.env));
-  if (url.pathname === "/exit") process.exit(3);
+  // The kernel may still accept connections while a process dies. Closing the socket first makes the order certain.
+  if (url.pathname === "/exit") { server.close(); process.exit(3); }
   if (url.pathname === "/events") {
     response.writeHead(200, { "content-type": "text/event-stream" });
     let count = 0;
@@ -38,7 +39,8 @@ http.createServer((request, response) => {
     return;
   }
   setTimeout(() => response.end(JSON.stringify({ version: ${JSON.stringify(version)}, pid: process.pid })), Number(url.searchParams.get("ms") ?? 0));
-}).listen(process.env.PORT, "127.0.0.1");
+});
+server.listen(process.env.PORT, "127.0.0.1");
 process.on("SIGTERM", () => process.exit(0));
 `,
   };
