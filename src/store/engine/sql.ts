@@ -1,8 +1,8 @@
 import pg from "pg";
 
-/** A piece of SQL with the values bound to it. Pieces nest: a value of a template that is itself a piece becomes part of the text. */
+/** A fragment of SQL with its bound values. Fragments nest: a value of a template that is a fragment becomes part of the text. */
 export class Sql {
-  /** The text between the values: always one more than there are values. */
+  /** The text around the values: one string more than there are values. */
   readonly strings: readonly string[];
   readonly values: readonly unknown[];
 
@@ -11,13 +11,13 @@ export class Sql {
     this.values = values;
   }
 
-  /** The text as PostgreSQL prepares it, with `$1`, `$2` and so on for the values. */
+  /** Text for PostgreSQL, with `$1`, `$2` and so on for the values. */
   get text(): string {
     const cached = textByTemplate.get(this.strings);
     if (cached !== undefined) return cached;
     let text = this.strings[0] ?? "";
     for (let index = 1; index < this.strings.length; index += 1) text += `$${index}${this.strings[index]}`;
-    // A template is the same array at each run of its line; the arrays of composed pieces are not worth a place here.
+    // A template literal yields the same array on every run. Composed fragments have new arrays, so caching them gains nothing.
     if ("raw" in this.strings) textByTemplate.set(this.strings, text);
     return text;
   }
@@ -26,7 +26,7 @@ export class Sql {
 const textByTemplate = new WeakMap<readonly string[], string>();
 
 /**
- * The tag of SQL templates. Values are bound, never inserted into the text, except the pieces made by the functions below.
+ * Tag of SQL templates. Binds every value, except fragments and what the functions below make.
  *
  * ```ts
  * await db.query<{ id: string }>(sql`select id from deployments where tenant_id = ${tenantId} and ${condition}`);
@@ -38,23 +38,23 @@ function template(strings: TemplateStringsArray, ...values: unknown[]): Sql {
   return values.some((value) => value instanceof Sql) ? compose(strings, values) : new Sql(strings, values);
 }
 
-/** A piece whose text is taken as it is. Never pass anything that a user wrote. */
+/** Returns a fragment with this text, unquoted. Never pass user input. */
 function raw(text: string): Sql {
   return new Sql([text], []);
 }
 
-/** The values or pieces with a separator between them: `sql.join(conditions, " and ")`. Of none, an empty piece. */
+/** Returns values or fragments with a separator between them: `sql.join(conditions, " and ")`. Empty for an empty list. */
 function join(values: readonly unknown[], separator = ", "): Sql {
   if (values.length === 0) return raw("");
   return compose(["", ...Array<string>(values.length - 1).fill(separator), ""], values);
 }
 
-/** The quoted name of a table or column; a dot separates schema or alias from it. */
+/** Returns the quoted name of a table or column. A dot separates schema or alias from the name. */
 function identifier(name: string): Sql {
   return raw(name.split(".").map(pg.escapeIdentifier).join("."));
 }
 
-/** A constant as part of the text, where PostgreSQL takes no bound value or its planner shall see the constant. */
+/** Returns a quoted constant, for places where PostgreSQL accepts no bound value or the planner needs to see the constant. */
 function literal(value: string | number | boolean): Sql {
   return raw(typeof value === "string" ? pg.escapeLiteral(value) : String(value));
 }

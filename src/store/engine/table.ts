@@ -2,16 +2,16 @@ import { type Sql, sql } from "./sql.ts";
 
 /** A column: its type in PostgreSQL, and `T` as the type of its values in rows. */
 export interface Column<T> {
-  /** As `format_type` names it. */
+  /** Name as `format_type` of PostgreSQL writes it. */
   readonly type: string;
   readonly isNullable: boolean;
-  /** Never there at run time: it carries `T`. */
+  /** Carries the type `T`. Never set at run time. */
   readonly value?: T;
 }
 
 export type Columns = Readonly<Record<string, Column<unknown>>>;
 
-/** The row that a table, or a set of columns, has. */
+/** Row type of a set of columns. */
 export type RowOf<C extends Columns> = { [Name in keyof C]: C[Name] extends Column<infer T> ? T : never };
 
 /** The one declaration of a SQL table: row types, select lists and record sets derive from it. */
@@ -20,6 +20,7 @@ export interface Table<C extends Columns> {
   readonly columns: C;
 }
 
+/** Declares a table. A test compares all declarations with the migrated database. */
 export function table<C extends Columns>(name: string, columns: C): Table<C> {
   return { name, columns };
 }
