@@ -258,14 +258,15 @@ test("a chosen or dropped folder is uploaded without ignored files and runs", as
     "node_modules/a.js": "",
   };
   for (const [name, text] of Object.entries(files)) await writeFile(path.join(folder, name), text);
+  const uploaded = /^3 files, \d+ KiB\.$/;
   const page = await open({ path: "/host/new" });
   await page.getByRole("button", { name: "Upload" }).click();
   await page.locator("input[type=file]").setInputFiles(folder);
-  await page.getByText("3 files, 1 KiB.").waitFor();
+  await page.getByText(uploaded).waitFor();
   await page.reload();
   await page.getByRole("button", { name: "Upload" }).click();
   await dropFolder(page, folder);
-  await page.getByText("3 files, 1 KiB.").waitFor();
+  await page.getByText(uploaded).waitFor();
   await page.getByLabel("Config file").fill("pierhead.json");
   await page.getByLabel("Name", { exact: true }).fill("uploaded");
   // The upload fails, and fails again under another name. The console continues or deletes the deployment it began.
