@@ -1,8 +1,8 @@
 // The suites of `test/**/*.test.ts` that need no packages of their own. Each file belongs to exactly one. A file that no list
 // names belongs to `fast`, which is `npm test`. Directories with packages or programs of their own have their own runners.
 
-/** Directories whose tests `npm run test:auth`, `test:clients`, `test:console`, `test:docker`, `test:hosts` and `test:kubernetes` run. */
-export const ownRunners = ["auth/live", "clients", "console", "docker", "hosts", "kubeplane"];
+/** Directories with runners of their own: `npm run test:auth`, `test:clients`, `test:console`, `test:docker` and so on. */
+export const ownRunners = ["auth/live", "clients", "console", "docker", "hosts", "kubeplane", "security"];
 
 /** The files of each suite, as globs from the root. */
 const lists = {
