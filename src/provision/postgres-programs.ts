@@ -1,9 +1,10 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { globSync } from "node:fs";
 import { access, constants } from "node:fs/promises";
 import path from "node:path";
 import type { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
-import { execa } from "execa";
 import { DatabaseServerError, displayAddress } from "./database-server.ts";
 
 /** PostgreSQL's own programs for one database, on this machine or in a container. */
@@ -18,6 +19,9 @@ export interface PostgresPrograms {
   /** True when extensions belong to the deployment and not to the operator. */
   areExtensionsOwn: boolean;
 }
+
+/** Characters of a program's error output to keep. An error quotes its last lines. */
+const errorOutputMax = 16_384;
 
 /** How long a restore waits for tables that the agent has locked. */
 const lockTimeoutMs = 30_000;
@@ -41,18 +45,23 @@ export function localPrograms(at: {
       const given = Object.fromEntries(
         Object.entries({ ...at.env, ...environmentOf(admin, at.name) }).filter(([, value]) => value),
       );
-      const child = execa(await findProgram(program, at.env), argv, {
+      const child = spawn(await findProgram(program, at.env), argv, {
         env: given as Record<string, string>,
-        extendEnv: false,
-        reject: false,
-        stdin: "ignore",
-        buffer: { stdout: false },
-        cancelSignal: at.signal,
+        stdio: ["ignore", "pipe", "pipe"],
+        signal: at.signal,
       });
-      const [{ failed, stderr, exitCode }] = await Promise.all([child, pipeline(child.stdout, output)]);
-      at.signal.throwIfAborted();
-      if (failed)
-        throw programError(program, `PostgreSQL at ${displayAddress(admin)}`, stderr || `exit code ${exitCode}`);
+      let errorOutput = "";
+      child.stderr.setEncoding("utf8").on("data", (text: string) => {
+        errorOutput = (errorOutput + text).slice(-errorOutputMax);
+      });
+      const ended = once(child, "close") as Promise<[number | null, NodeJS.Signals | null]>;
+      const [[exitCode, killedBy]] = await Promise.all([ended, pipeline(child.stdout, output)]).finally(() =>
+        at.signal.throwIfAborted(),
+      );
+      if (exitCode !== 0) {
+        const end = exitCode === null ? `killed by ${killedBy}` : `exit code ${exitCode}`;
+        throw programError(program, `PostgreSQL at ${displayAddress(admin)}`, errorOutput || end);
+      }
     },
   };
 }

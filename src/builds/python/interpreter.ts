@@ -1,4 +1,6 @@
+import { execFile } from "node:child_process";
 import { realpath } from "node:fs/promises";
+import { promisify } from "node:util";
 import { BuildFailure } from "../failure.ts";
 import { findProgram } from "../worker/environment.ts";
 import type { BuildContext } from "../worker/run-command.ts";
@@ -62,12 +64,13 @@ async function probe({ env, signal }: BuildContext, program: string) {
   const script =
     "import json,sys;from importlib.util import find_spec as f;" +
     "print(json.dumps([sys.version_info[:3],sys.executable,bool(f('venv') and f('ensurepip'))]))";
-  const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: probeTimeoutMs } as const;
-  // Loaded here, because most builds need no Python.
-  const { execa } = await import("execa");
-  const { failed, stdout } = await execa(program, ["-I", "-c", script], { ...options, cancelSignal: signal });
+  const options = { env, timeout: probeTimeoutMs, killSignal: "SIGKILL", signal } as const;
+  const stdout = await promisify(execFile)(program, ["-I", "-c", script], options).then(
+    (ended) => ended.stdout,
+    () => null,
+  );
   signal.throwIfAborted();
-  if (failed) return null;
+  if (stdout === null) return null;
   try {
     const [version, executable, hasVenv] = JSON.parse(stdout) as [number[], string, boolean];
     return { version: version.join("."), executable: await realpath(executable), hasVenv };

@@ -1,6 +1,8 @@
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { promisify } from "node:util";
 import { artifactManifestName } from "../cache/artifact.ts";
 import { installOnce } from "../cache/install-once.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
@@ -158,8 +160,7 @@ async function moveTo(context: BuildContext, draft: string, directory: string): 
     if ((error as NodeJS.ErrnoException).code !== "EXDEV") throw error;
     const near = `${directory}.unfinished`;
     await rm(near, { recursive: true, force: true });
-    const { execa } = await import("execa");
-    await execa("cp", ["-RP", "--", draft, near], { env: context.env, extendEnv: false, cancelSignal: context.signal });
+    await promisify(execFile)("cp", ["-RP", "--", draft, near], { env: context.env, signal: context.signal });
     await moveWhole(near, directory, context);
   }
 }
