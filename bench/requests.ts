@@ -94,6 +94,7 @@ export const apiSettings: ApiSettings = {
   streamHeartbeatMs: 15_000,
   // Counts requests but never limits them.
   rateLimit: { perS: 1_000_000, burst: 1_000_000 },
+  workspaceShare: 0.5,
 };
 
 /** Returns the text of one HTTP request. */

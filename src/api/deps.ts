@@ -75,6 +75,8 @@ export interface ApiSettings {
   /** Whether the built-in listener runs as a separate program beside this server. */
   isDataPlaneRemote: boolean;
   rateLimit: RateLimit;
+  /** Fraction of a limited resource of this server that one workspace may hold. */
+  workspaceShare: number;
   /** Where agents send their traces; null when the operator configured no backend. */
   tracing: TracingBackend | null;
   /** Interval of the heartbeat on an idle event stream. */

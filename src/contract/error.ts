@@ -57,6 +57,13 @@ export const errors = {
     new ApiError("tooManyRequests", 429, `Too many requests. Try again in ${retryAfterS} s.`, {
       headers: { "retry-after": String(retryAfterS) },
     }),
+  shareExceeded: (what: string, holder: "workspace" | "key", max: number) =>
+    new ApiError(
+      "shareExceeded",
+      429,
+      `This ${holder} holds its share of this server's ${what}, which is ${max} at the moment. Close some, or try again later.`,
+      { headers: { "retry-after": "5" } },
+    ),
 
   // Shape and transport
   invalidRequest: (items: readonly ValidationItem[]) =>

@@ -212,6 +212,13 @@ export const settings = {
     1_000_000,
     "Burst size of that limit: requests one API key may send at once.",
   ),
+  workspaceSharePercent: whole(
+    "PIERHEAD_WORKSPACE_SHARE",
+    50,
+    1,
+    100,
+    "Percentage of this server's event streams, agent calls and upload space that one workspace may hold, of what the others leave. One key may hold half of it.",
+  ),
   buildConcurrencyMax: whole(
     "PIERHEAD_BUILD_CONCURRENCY",
     buildConcurrencyMax,

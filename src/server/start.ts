@@ -386,5 +386,6 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     isDataPlaneRemote: config.listenerKey !== undefined,
     streamHeartbeatMs,
     rateLimit: { perS: config.rateLimitPerS, burst: config.rateLimitBurst },
+    workspaceShare: config.workspaceSharePercent / 100,
   };
 }

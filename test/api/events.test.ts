@@ -335,26 +335,33 @@ test("a client that disconnects before its stream starts is not retained", async
   await eventually(() => isEnded, Boolean, { timeoutMs: 10_000, what: "the end of the stream" });
 });
 
-test("a server limits its open streams, however many clients connect at once", async (context) => {
+test("a key and a workspace hold at most their share of open streams, however many clients connect at once", async (context) => {
   const released = Promise.withResolvers<void>();
   const subscribe = context.mock.method(t.deps.events, "subscribe", async () => {
     await released.promise;
     throw errors.unavailable("The feed is away.", 1);
   });
+  const headers = { accept: "text/event-stream" };
   const tooMany = 3;
-  let refused = 0;
-  const answers = Array.from({ length: eventStreamsMax + tooMany }, async () => {
-    const { status, body } = await t.ask({ url: "/v2/events", headers: { accept: "text/event-stream" } });
-    assert.equal(status, 503);
-    if (/limit of open event streams/.test(body.detail)) refused += 1;
+  const other = await t.mintKey({ role: "reader" });
+  const keys = [t.tenant.adminKey, other].flatMap((key) => Array<string>(eventStreamsMax / 4 + tooMany).fill(key));
+  const details: string[] = [];
+  const answers = keys.map(async (key) => {
+    const { status, body } = await t.ask({ url: "/v2/events", headers, key });
+    if (status === 429) details.push(body.detail);
+    else assert.equal(status, 503);
   });
   await eventually(
-    () => refused + subscribe.mock.callCount(),
+    () => details.length + subscribe.mock.callCount(),
     (asked) => asked === answers.length,
   );
+  const third = await t.ask({ url: "/v2/events", headers, key: await t.mintKey({ role: "reader" }) });
+  assert.equal(third.status, 429);
+  assert.match(third.body.detail, /^This workspace holds its share of this server's event streams, which is 2500/);
   released.resolve();
   await Promise.all(answers);
-  assert.equal(refused, tooMany);
+  assert.equal(details.length, 2 * tooMany);
+  for (const detail of details) assert.match(detail, /^This (key|workspace) holds its share/);
   subscribe.mock.restore();
   const stream = await watch("/v2/events");
   assert.equal(stream.status, 200, "streams that did not open do not count");

@@ -147,6 +147,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   tracing: null,
   streamHeartbeatMs: 15_000,
   rateLimit: { perS: 0, burst: 1 },
+  workspaceShare: 0.5,
 };
 
 async function makeTenant(db: Db, name: string): Promise<Tenant> {

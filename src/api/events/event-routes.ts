@@ -1,5 +1,6 @@
 import { Type } from "typebox";
 import { type Principal, recheckPrincipal } from "../../auth/principal.ts";
+import { type Held, Shares, shareRules } from "../../base/shares.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { type EventPage, lastEventIdHeader } from "../../contract/logs/event.ts";
 import type { LogType } from "../../contract/logs/log.ts";
@@ -20,7 +21,7 @@ type DeploymentCall = Call<typeof operations.listDeploymentEvents, Principal>;
 /** Adds the event routes: pages of stored events and live streams (docs/guides/events.md). */
 export function addEventRoutes(api: Api): void {
   const { db } = api.deps;
-  const streams = { open: 0 };
+  const streams = new Shares(shareRules(eventStreamsMax, api.deps.settings.workspaceShare));
 
   route(api, operations.listEvents, async (call) => {
     const { principal, query } = call;
@@ -71,17 +72,28 @@ async function readPage(
 }
 
 /**
+ * Counts a stream before it opens: when many clients connect at once, as after a restart, none may slip past the limit.
+ * @throws ApiError 429 when the workspace or the key holds its share of streams; 503 when no stream is left.
+ */
+function hold(streams: Shares, { tenantId, keyId }: Principal): Held {
+  const held = streams.take({ workspaceId: tenantId, keyId });
+  if ("release" in held) return held;
+  if (held.limit === "total")
+    throw errors.unavailable("This server has reached its limit of open event streams. Try again in a few seconds.", 5);
+  throw errors.shareExceeded("event streams", held.limit, held.max);
+}
+
+/**
  * Serves an event stream until it ends.
- * @throws ApiError 503 when this server has reached its limit of streams, or stops.
+ * @throws ApiError 429 and 503 when no more streams may open; 503 when the server stops.
  */
 async function stream(
   { deps, keyring }: Api,
-  streams: { open: number },
+  streams: Shares,
   { request, principal, takeOver }: ListCall | DeploymentCall,
   filter: StreamFilter,
 ): Promise<EventPage> {
-  if (streams.open >= eventStreamsMax)
-    throw errors.unavailable("This server has reached its limit of open event streams. Try again in a few seconds.", 5);
+  const held = hold(streams, principal);
   const credentials = credentialsOf(request.headers);
   const isAllowed = async () => {
     try {
@@ -95,15 +107,13 @@ async function stream(
   const { db, logger, events: feed } = deps;
   const { streamHeartbeatMs: heartbeatMs } = deps.settings;
   const opened = new EventStream({ db, logger, feed, isAllowed, heartbeatMs }, filter);
-  // Count before opening: when many clients connect at once, as after a restart, none may slip past the limit.
-  streams.open += 1;
-  deps.metrics.eventStreams.set(streams.open);
+  deps.metrics.eventStreams.set(streams.held);
   try {
     const first = await opened.open();
     await opened.run(takeOver(streamHeaders), first);
   } finally {
-    streams.open -= 1;
-    deps.metrics.eventStreams.set(streams.open);
+    held.release();
+    deps.metrics.eventStreams.set(streams.held);
   }
   return { events: [], position: "" };
 }
