@@ -108,12 +108,12 @@ async function commandLines({ size }: BenchRun, { url, key }: Up): Promise<Bench
   ]);
 }
 
-interface Ran {
+export interface Ran {
   firstMs: number;
   endMs: number;
 }
 
-async function runOnce(args: string[], environment: Record<string, string>): Promise<Ran> {
+export async function runOnce(args: string[], environment: Record<string, string>): Promise<Ran> {
   const startedAt = performance.now();
   const child = spawn(process.execPath, args, {
     env: { ...process.env, ...environment },

@@ -15,6 +15,7 @@ import { programBench } from "./program.ts";
 import { reconcileBench } from "./reconcile.ts";
 import { saveResults, tableOf } from "./report.ts";
 import { storeBench } from "./store.ts";
+import { tuningBench } from "./tuning.ts";
 import { watchBench } from "./watch.ts";
 
 /**
@@ -35,6 +36,7 @@ const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   program: programBench,
   reconcile: reconcileBench,
   store: storeBench,
+  tuning: tuningBench,
   watch: watchBench,
 };
 

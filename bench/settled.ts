@@ -41,7 +41,11 @@ export async function settledLines(run: BenchRun): Promise<BenchLine[]> {
 }
 
 /** Writes the deployments while no server runs, then starts the program, which rolls them out. */
-async function rssMbWith(run: BenchRun, { count, restMs }: { count: number; restMs: number }): Promise<number> {
+export async function rssMbWith(
+  run: BenchRun,
+  { count, restMs }: { count: number; restMs: number },
+  environment: Record<string, string> = {},
+): Promise<number> {
   await using installation = await run.install("postgres");
   await createManyWithoutHttp(installation, count);
   const databaseUrl = installation.databaseUrl as string;
@@ -49,6 +53,7 @@ async function rssMbWith(run: BenchRun, { count, restMs }: { count: number; rest
     DATABASE_URL: databaseUrl,
     PIERHEAD_DATA_DIR: installation.dataDir,
     PIERHEAD_COMPUTE: "simulated",
+    ...environment,
   });
   try {
     await allSettled(databaseUrl, count);

@@ -13,12 +13,16 @@ if (major < wanted.major || (major === wanted.major && minor < wanted.minor)) {
 }
 
 async function start() {
-  if (process.argv.includes("up", 2)) {
+  // `up` reports names that it does not know. Here they have no effect.
+  const tuningOff = process.env["PIERHEAD_TUNING_OFF"]?.split(",") ?? [];
+  if (process.argv.includes("up", 2) && !tuningOff.includes("memory-limits")) {
     const { restartWithMemoryLimits } = await import("./server/tuning/restart-with-memory-limits.ts");
     restartWithMemoryLimits();
   }
-  const { cacheCompiledCode } = await import("./server/tuning/compile-cache.ts");
-  cacheCompiledCode(process.env);
+  if (!tuningOff.includes("compile-cache")) {
+    const { cacheCompiledCode } = await import("./server/tuning/compile-cache.ts");
+    cacheCompiledCode(process.env);
+  }
   const { createCli } = await import("./cli/cli.ts");
   const cancelled = new AbortController();
   let firstAt = 0;

@@ -34,6 +34,7 @@ import {
   text,
   whole,
 } from "./setting.ts";
+import { tuningOff } from "./tuning/switches.ts";
 
 const computeTypes = ["process", "docker", "simulated", "none"] as const;
 
@@ -314,6 +315,7 @@ export const settings = {
     "none",
     "For tests: kills the process at the named step (`name` or `name#count`).",
   ),
+  tuningOff,
   simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Random seed of the simulated compute."),
 };
 

@@ -16,6 +16,7 @@ import {
   text,
   whole,
 } from "./setting.ts";
+import { tuningOff } from "./tuning/switches.ts";
 
 /** All variables that `pierhead listener` reads. */
 export const listenerSettings = {
@@ -65,6 +66,7 @@ export const listenerSettings = {
     86_400_000,
     "Time for which fewer replicas must have been enough before a deployment scales down. It scales up at once.",
   ),
+  tuningOff,
   simulatedSeed: whole("PIERHEAD_SIMULATED_SEED", 1, 0, 2_147_483_647, "Random seed of the simulated compute."),
   kubernetesHost: optional("KUBERNETES_SERVICE_HOST", "set in every pod", "API server of the cluster this runs in."),
   kubernetesPort: optional("KUBERNETES_SERVICE_PORT", "set in every pod", "Port of that API server."),

@@ -81,8 +81,10 @@ export async function startListenerProcess(
       isReady = () => listener.health().isListed || listener.health().isDrained;
     }
     closing.add("waiting requests", async () => gateway.stopAccepting());
-    const memory = new MemoryReleaser();
-    closing.add("memory", async () => memory.stop());
+    if (!config.tuningOff.has("memory-release")) {
+      const memory = new MemoryReleaser();
+      closing.add("memory", async () => memory.stop());
+    }
     logger.info({ url, control_plane: config.url, compute: config.compute, version }, "listener started");
     return { url, close: () => closing.run() };
   } catch (error) {

@@ -2,18 +2,39 @@ import type { FastifyInstance } from "fastify";
 import type { Send } from "../client/listener-client.ts";
 import type { Identified, Identify } from "../gateway/caller-authorizer.ts";
 import { activeSpan, type Traces } from "../telemetry/traces.ts";
-import { callInProcess } from "./tuning/in-process-call.ts";
+import { callInProcess, type InProcessCall } from "./tuning/in-process-call.ts";
+import type { TuningName } from "./tuning/switches.ts";
 
 /** Address of the built-in listener in logs and audit events. */
 const ownAddress = "127.0.0.1";
+
+/** Calls the API of this process. */
+export type CallApi = (call: InProcessCall) => Promise<{ status: number; text: string }>;
+
+/** Returns how this process calls its own API: without a copy of each response, or by Fastify's `inject` if that is turned off. */
+export function callerOf(api: FastifyInstance, tuningOff: ReadonlySet<TuningName>): CallApi {
+  if (!tuningOff.has("in-process-calls")) return (call) => callInProcess(api, call);
+  return async ({ method, path, headers, body, address, signal }) => {
+    signal.throwIfAborted();
+    const answer = await api.inject({
+      method: method as "GET",
+      url: path,
+      headers: { ...headers, ...(body !== undefined && { "content-type": "application/json" }) },
+      ...(body !== undefined && { payload: body }),
+      remoteAddress: address,
+      signal,
+    });
+    return { status: answer.statusCode, text: answer.payload };
+  };
+}
 
 /**
  * Carries the listener protocol inside the process: the same routes, checks and responses as over HTTP, without a socket.
  * The listener cannot tell the difference, so a laptop and a cluster share one code path.
  */
-export function inProcessSend(api: FastifyInstance, apiKey: string): Send {
+export function inProcessSend(callApi: CallApi, apiKey: string): Send {
   return async ({ method, path, body, headers, signal }) => {
-    const answer = await callInProcess(api, {
+    const answer = await callApi({
       method,
       path,
       headers: { ...headers, "x-api-key": apiKey },
@@ -36,9 +57,9 @@ export function tracedSend(send: Send, traces: Traces | null): Send {
 }
 
 /** Asks the API of this process for the identity of an agent's caller (contract 7.4). */
-export function inProcessIdentify(api: FastifyInstance): Identify {
+export function inProcessIdentify(callApi: CallApi): Identify {
   return async (headers, { address, signal }) => {
-    const answer = await callInProcess(api, { method: "GET", path: "/auth/public", headers, address, signal });
+    const answer = await callApi({ method: "GET", path: "/auth/public", headers, address, signal });
     return identified(answer.status, JSON.parse(answer.text));
   };
 }

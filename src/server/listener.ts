@@ -1,6 +1,5 @@
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { FastifyInstance } from "fastify";
 import { createListenerClient } from "../client/listener-client.ts";
 import type { Compute } from "../compute/compute.ts";
 import type { Gateway } from "../gateway/gateway.ts";
@@ -8,7 +7,7 @@ import { createListener } from "../listener/listener.ts";
 import { replicaFleet } from "../listener/replicas/replica-fleet.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
-import { inProcessSend, tracedSend } from "./listener-transport.ts";
+import { type CallApi, inProcessSend, tracedSend } from "./listener-transport.ts";
 import { version } from "./version.ts";
 
 export interface RunningListener {
@@ -32,7 +31,7 @@ const routedTimeoutMs = 3_000;
 /** Starts the listener inside this server. It is the same code as a remote listener, with a transport without a socket. */
 export async function startListener(parts: {
   compute: Compute;
-  api: FastifyInstance;
+  callApi: CallApi;
   gateway: Gateway;
   logger: Logger;
   traces: Traces | null;
@@ -42,7 +41,7 @@ export async function startListener(parts: {
   /** Lets the listener take over its session right after a crash of the same installation (decision 0007). */
   installationId: string;
 }): Promise<RunningListener> {
-  const { compute, api, gateway, logger, traces, listenerKey, dataDir } = parts;
+  const { compute, callApi, gateway, logger, traces, listenerKey, dataDir } = parts;
   const fleet = replicaFleet({
     compute,
     traffic: gateway,
@@ -50,7 +49,7 @@ export async function startListener(parts: {
     scaleDownAfterMs: parts.scaleDownAfterMs,
   });
   const options = {
-    client: createListenerClient(tracedSend(inProcessSend(api, listenerKey), traces)),
+    client: createListenerClient(tracedSend(inProcessSend(callApi, listenerKey), traces)),
     logger,
     traces,
     instanceId: parts.installationId,

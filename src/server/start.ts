@@ -46,7 +46,7 @@ import { installationIdOf } from "./installation.ts";
 import { openTracing, type Tracing } from "./langsmith-projects.ts";
 import { listen } from "./listen.ts";
 import { type RunningListener, startListener } from "./listener.ts";
-import { inProcessIdentify } from "./listener-transport.ts";
+import { callerOf, inProcessIdentify } from "./listener-transport.ts";
 import { readMasterKeys } from "./master-keys.ts";
 import { openTraces } from "./otel.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
@@ -78,7 +78,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       pathPrefix: "/d/",
       publicUrl: config.publicUrl ?? null,
       logger,
-      identify: inProcessIdentify(api),
+      identify: inProcessIdentify(callerOf(api, config.tuningOff)),
     });
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
     // Agents may still run from an earlier start. Restore their routes before listening, so that callers do not get a 404.
@@ -97,8 +97,10 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
 
     await startReconciler(context, closing);
     context.waitingFor.delete("reconciler");
-    const memory = new MemoryReleaser();
-    closing.add("memory", async () => memory.stop());
+    if (!config.tuningOff.has("memory-release")) {
+      const memory = new MemoryReleaser();
+      closing.add("memory", async () => memory.stop());
+    }
 
     await writeCredentials(config, {
       url: listening.url,
@@ -319,7 +321,7 @@ async function startBuiltinListener(
   if (compute === null) return null;
   return startListener({
     compute,
-    api,
+    callApi: callerOf(api, config.tuningOff),
     gateway,
     ...{ logger, traces },
     listenerKey: installed.listenerKey,

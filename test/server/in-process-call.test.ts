@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import fastify from "fastify";
 import { epochHeader } from "../../src/contract/listeners/assignment.ts";
+import { callerOf } from "../../src/server/listener-transport.ts";
 import { callInProcess, type InProcessCall } from "../../src/server/tuning/in-process-call.ts";
 import { startApi } from "../api/harness.ts";
 import { eventually } from "../support/eventually.ts";
@@ -18,28 +19,32 @@ const call = (changes: Partial<InProcessCall>) =>
     ...changes,
   });
 
-test("answers a call in the process like one over a socket", async () => {
-  const broken = { name: "größer – 名前", source: "nowhere", source_config: {} };
-  const calls: Partial<InProcessCall>[] = [
-    {},
-    { headers: {} },
-    { headers: { "X-Api-Key": t.tenant.adminKey } },
-    { path: "/v2/deployments?limit=one" },
-    { path: `/v2/deployments/${randomUUID()}` },
-    { path: "/nowhere" },
-    { method: "POST", body: JSON.stringify(broken) },
-    { method: "POST", body: "{" },
-    { method: "POST" },
-    { path: "/auth/public" },
-  ];
-  for (const one of calls) {
-    const { method = "GET", path = "/v2/deployments", headers = key, body } = one;
-    const sent = { ...(headers as Record<string, string>), ...(body && { "content-type": "application/json" }) };
-    const answer = await fetch(url + path, { method, headers: sent, body: body ?? null });
-    const ours = await call(one);
-    assert.deepEqual([ours.status, ours.text], [answer.status, await answer.text()], `${method} ${path} ${body}`);
-  }
-});
+for (const off of ["none", "in-process-calls"] as const) {
+  test(`answers a call in the process like one over a socket (off: ${off})`, async () => {
+    const callApi = callerOf(t.api, new Set(off === "none" ? [] : [off]));
+    const broken = { name: "größer – 名前", source: "nowhere", source_config: {} };
+    const calls: Partial<InProcessCall>[] = [
+      {},
+      { headers: {} },
+      { headers: { "X-Api-Key": t.tenant.adminKey } },
+      { path: "/v2/deployments?limit=one" },
+      { path: `/v2/deployments/${randomUUID()}` },
+      { path: "/nowhere" },
+      { method: "POST", body: JSON.stringify(broken) },
+      { method: "POST", body: "{" },
+      { method: "POST" },
+      { path: "/auth/public" },
+    ];
+    for (const one of calls) {
+      const { method = "GET", path = "/v2/deployments", headers = key, body } = one;
+      const sent = { ...(headers as Record<string, string>), ...(body && { "content-type": "application/json" }) };
+      const answer = await fetch(url + path, { method, headers: sent, body: body ?? null });
+      const signal = AbortSignal.timeout(30_000);
+      const ours = await callApi({ method, path, headers, body, address: "127.0.0.1", signal });
+      assert.deepEqual([ours.status, ours.text], [answer.status, await answer.text()], `${method} ${path} ${body}`);
+    }
+  });
+}
 
 test("transfers a body with any characters and a long response unchanged", async () => {
   const server = fastify({ bodyLimit: 4 * 1024 * 1024 });
