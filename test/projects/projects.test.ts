@@ -1,0 +1,4 @@
+import { testProjects } from "./deploy.ts";
+import { selectedProjects } from "./select.ts";
+
+testProjects(selectedProjects({ withUv: false }));

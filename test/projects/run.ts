@@ -1,0 +1,51 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { selectedProjects, selectionVariable, uvDirectory } from "./select.ts";
+import { type Project, projects } from "./table.ts";
+
+/**
+ * npm run test:projects [-- WORDS...]: deploys the projects of table.ts on a real server with process compute and asks each of
+ * them over the gateway. Words select the projects whose names contain one of them. Projects whose installer is missing are
+ * skipped.
+ */
+const words = process.argv.slice(2);
+const missing = new Map<Project["needs"][number], string | undefined>([
+  ["npm", run("npm", ["view", "@langchain/langgraph", "name"]) ? undefined : "the npm registry cannot be reached"],
+  ["pypi", missingPython()],
+]);
+if (projects.some(({ needs }) => needs.includes("uv"))) missing.set("uv", missing.get("pypi") ?? missingUv());
+
+const chosen = projects.filter(({ name, needs }) => {
+  if (words.length > 0 && !words.some((word) => name.includes(word))) return false;
+  const lack = needs.map((need) => missing.get(need)).find((one) => one !== undefined);
+  if (lack !== undefined) console.log(`SKIPPED projects: ${name}: ${lack}`);
+  return lack === undefined;
+});
+process.env[selectionVariable] = chosen.map(({ name }) => name).join("\n");
+const files = [
+  ...(selectedProjects({ withUv: false }).length > 0 ? ["projects.test.ts"] : []),
+  ...(selectedProjects({ withUv: true }).length > 0 ? ["projects-with-uv.test.ts"] : []),
+].map((file) => path.join(import.meta.dirname, file));
+if (files.length === 0) console.log("0 passed, 0 failed");
+else {
+  const env = { ...process.env, PIERHEAD_TEST_DATABASE_URL: "none" };
+  process.exitCode = spawnSync(process.execPath, ["test/run.ts", ...files], { stdio: "inherit", env }).status ?? 1;
+}
+
+function missingPython(): string | undefined {
+  if (!run("python3", ["-c", "import sys, venv; sys.exit(sys.version_info < (3, 11))"])) return "Python 3.11 with venv";
+  return run("python3", ["-m", "pip", "index", "versions", "langgraph"]) ? undefined : "PyPI cannot be reached";
+}
+
+function missingUv(): string | undefined {
+  if (existsSync(path.join(uvDirectory, "bin/uv"))) return undefined;
+  const isInstalled =
+    run("python3", ["-m", "venv", uvDirectory]) &&
+    run(path.join(uvDirectory, "bin/python"), ["-m", "pip", "install", "--quiet", "uv==0.13.9"]);
+  return isInstalled ? undefined : "uv could not be installed";
+}
+
+function run(program: string, argv: string[]): boolean {
+  return spawnSync(program, argv, { stdio: ["ignore", "ignore", 2] }).status === 0;
+}

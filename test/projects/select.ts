@@ -1,0 +1,15 @@
+import path from "node:path";
+import { type Project, projects } from "./table.ts";
+
+/** Environment with uv, which is not on the PATH of the other projects. */
+export const uvDirectory = path.resolve("node_modules/.cache/pierhead/test-uv");
+
+/** Names of the projects to deploy, one a line. Absent: all. */
+export const selectionVariable = "PIERHEAD_TEST_PROJECTS";
+
+export function selectedProjects({ withUv }: { withUv: boolean }): Project[] {
+  const names = process.env[selectionVariable]?.split("\n");
+  return projects.filter(
+    ({ name, needs }) => needs.includes("uv") === withUv && (names === undefined || names.includes(name)),
+  );
+}
