@@ -35,6 +35,7 @@ import { moveRevision, postponeDeadline, readRevision, skipRevisions } from "../
 import type { Sealer } from "../store/secrets/seal.ts";
 import { findSecretSet } from "../store/secrets/secrets.ts";
 import { buildQuotaProblem } from "../store/tenants/quotas.ts";
+import { hasOtherWorkspaces } from "../store/tenants/tenants.ts";
 import type { BuildStore, ReconcilerStore } from "./store.ts";
 
 /** Binds the functions of `src/store` to one database. It adds nothing but the names of the port. */
@@ -90,6 +91,8 @@ export function createReconcilerStore(db: Db, sealer: Sealer): ReconcilerStore {
 /** Binds what the build runner needs to one database. */
 export function createBuildStore(db: Db): BuildStore {
   return {
+    now: () => db.now(),
+    hasOtherWorkspaces: (tenantId) => hasOtherWorkspaces(db, tenantId),
     claimBuild: (revision, claim) => claimBuild(db, revision, claim),
     recordBuildProcess: (revisionId, worker) => recordBuildProcess(db, revisionId, worker),
     renewBuilds: (owner, revisionIds, leaseMs) => renewBuilds(db, owner, revisionIds, leaseMs),

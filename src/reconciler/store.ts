@@ -108,6 +108,10 @@ export interface DeploymentMove {
 
 /** Port: what the build runner needs from the store. Leases end builds of servers that died. */
 export interface BuildStore {
+  /** Returns the database's time. */
+  now(): Date;
+  /** Returns whether this installation has workspaces besides this one. */
+  hasOtherWorkspaces(tenantId: string): Promise<boolean>;
   /**
    * Claims the build of a revision and moves the revision to BUILDING.
    * @returns the process that an earlier owner may have left; undefined when another server has the build.

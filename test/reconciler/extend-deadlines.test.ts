@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { awaitingBuildTimeoutMs, resolveTimeoutMs } from "../../src/domain/limits.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
 import { reconcileDeployment } from "../../src/reconciler/loop/reconcile.ts";
-import { Slots, Stagger } from "../../src/reconciler/slots.ts";
+import { Slots } from "../../src/reconciler/slots.ts";
 import { writeAssignment } from "../../src/store/data-plane/assignments.ts";
 import { closeListenerSession, openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import type { Db } from "../../src/store/engine/database.ts";
@@ -33,7 +33,9 @@ async function waiting(db: Db, status: string, leftMs: number) {
   return { id, read };
 }
 
-const builds = (hasFreeSlot: boolean) => ({ stagger: new Stagger(), isRunning: () => false, hasFreeSlot }) as never;
+const wait = { retryInMs: 500, because: "all build slots are taken" };
+const builds = (hasFreeSlot: boolean) =>
+  ({ isRunning: () => false, findWait: async () => (hasFreeSlot ? null : wait) }) as never;
 
 eachDatabase("extends the deadline of a revision while all build slots are taken", async (db) => {
   const { id, read } = await waiting(db, "AWAITING_BUILD", 5_000);

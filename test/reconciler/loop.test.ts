@@ -3,7 +3,6 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DatabaseServer } from "../../src/provision/database-server.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
-import { Stagger } from "../../src/reconciler/slots.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
@@ -90,11 +89,10 @@ eachDatabase(
     const asked = new Set<string>();
     const loopOf = (owner: string) => {
       const builds = {
-        stagger: new Stagger(),
         isRunning: () => false,
-        get hasFreeSlot() {
+        async findWait() {
           asked.add(owner);
-          return false;
+          return { retryInMs: 500, because: "all build slots are taken" };
         },
       };
       const settings = { owner, resyncIntervalMs: 3_600_000 };

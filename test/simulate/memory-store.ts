@@ -349,6 +349,11 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     return null;
   }
 
+  /** All deployments of a history are in one workspace. */
+  async hasOtherWorkspaces(): Promise<boolean> {
+    return false;
+  }
+
   async claimBuild(
     { id, deploymentId }: { id: string; deploymentId: string },
     claim: { owner: string; leaseMs: number; deadlineAt: Date },

@@ -6,9 +6,9 @@ import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Metrics } from "../../telemetry/metrics.ts";
 import { traceOfError } from "../../telemetry/traces.ts";
 import { retryDatabase } from "../retry-database.ts";
-import { Stagger } from "../slots.ts";
 import type { BuildStore } from "../store.ts";
 import { createBuildLog } from "./build-log.ts";
+import { BuildSlots, type BuildWait } from "./build-slots.ts";
 import { inBuildSpan } from "./build-span.ts";
 import type { BuildWorkers } from "./build-workers.ts";
 
@@ -50,8 +50,7 @@ const closeTimeoutMs = 2_000;
  * store. A build outlives neither its server nor its revision.
  */
 export class BuildRunner {
-  /** Spreads the retries of revisions that find all slots taken. */
-  readonly stagger = new Stagger();
+  readonly #slots: BuildSlots;
   readonly #running = new Map<string, Entry>();
   readonly #stopHeartbeat: () => void;
   readonly #store: BuildStore;
@@ -59,6 +58,8 @@ export class BuildRunner {
   readonly #logger: Logger;
   readonly #ended: Metrics["builds"];
   readonly #settings: BuildRunnerSettings;
+  /** Whether the installation had several workspaces when a build last asked for a slot. */
+  #isShared = true;
   #isClosing = false;
 
   constructor({ store, workers, logger, ended }: BuildRunnerDeps, settings: BuildRunnerSettings) {
@@ -67,11 +68,16 @@ export class BuildRunner {
     this.#logger = logger;
     this.#ended = ended;
     this.#settings = settings;
+    this.#slots = new BuildSlots(settings.concurrencyMax, () => store.now().getTime());
     this.#stopHeartbeat = workers.every(settings.leaseMs / 3, () => void this.#renew());
   }
 
-  get hasFreeSlot(): boolean {
-    return !this.#isClosing && this.#running.size < this.#settings.concurrencyMax;
+  /** Returns why a revision has to wait for a build slot; null: one is free for it. */
+  async findWait(revision: Pick<BuildOwner, "id" | "tenantId">): Promise<BuildWait | null> {
+    if (this.#isClosing) return { retryInMs: 500, because: "this server is stopping" };
+    // Not while all slots are taken: there are many retries then.
+    if (!this.#slots.isFull) this.#isShared = await this.#store.hasOtherWorkspaces(revision.tenantId);
+    return this.#slots.findWait(revision, this.#isShared);
   }
 
   isRunning(revisionId: string): boolean {
@@ -80,17 +86,19 @@ export class BuildRunner {
 
   /**
    * Starts the build of a revision unless another server has it. Resolves once it runs; its end makes the deployment due.
-   * @returns false when there was no free slot, or another server was faster
+   * @returns false when no slot was free any more, or another server was faster
    */
   async begin(revision: BuildOwner, request: BuildRequest, deadlineAt: Date): Promise<boolean> {
-    if (!this.hasFreeSlot || this.#running.has(revision.id)) return false;
+    if (this.#isClosing || this.#running.has(revision.id)) return false;
+    // Another pass may have taken the slot since this one asked.
+    if (this.#slots.take(revision, this.#isShared) !== null) return false;
     const entry: Entry = { build: null, isCancelled: false, ended: Promise.resolve() };
     this.#running.set(revision.id, entry);
     try {
       const { owner, leaseMs } = this.#settings;
       const left = await this.#store.claimBuild(revision, { owner, leaseMs, deadlineAt });
       if (left === undefined) {
-        this.#running.delete(revision.id);
+        this.#leave(revision);
         return false;
       }
       await this.#killOrphan(left, revision.id);
@@ -98,7 +106,7 @@ export class BuildRunner {
       entry.ended = this.#run(revision, request, entry);
       return true;
     } catch (error) {
-      this.#running.delete(revision.id);
+      this.#leave(revision);
       throw error;
     }
   }
@@ -149,8 +157,13 @@ export class BuildRunner {
       const ids = { revision_id: revision.id, ...traceOfError(error) };
       this.#logger.error({ ...ids, error: describeError(error) }, "build could not be recorded");
     } finally {
-      this.#running.delete(revision.id);
+      this.#leave(revision);
     }
+  }
+
+  #leave(revision: BuildOwner): void {
+    this.#running.delete(revision.id);
+    this.#slots.release(revision);
   }
 
   async #build(

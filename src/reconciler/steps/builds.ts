@@ -18,10 +18,10 @@ export async function beginBuild(
 ): Promise<Performed> {
   const { builds, settings, store } = deps;
   if (builds.isRunning(revisionId)) return { kind: "later", retryInMs: 500, because: "the build is starting" };
-  if (!builds.hasFreeSlot) {
-    const retryInMs = builds.stagger.nextInMs();
-    await extendDeadlines(deps, state, retryInMs);
-    return { kind: "later", retryInMs, because: "all build slots are taken" };
+  const wait = await builds.findWait({ id: revisionId, tenantId: state.tenantId });
+  if (wait !== null) {
+    await extendDeadlines(deps, state, wait.retryInMs);
+    return { kind: "later", ...wait };
   }
   const revision = await store.readRevision(revisionId);
   if (revision === undefined) return done;
@@ -49,7 +49,9 @@ export async function beginBuild(
   const deadlineAt = new Date(store.now().getTime() + settings.buildTimeoutMs + deadlineMarginMs);
   const owner = { id: revisionId, deploymentId: state.id, tenantId: state.tenantId };
   const isStarted = await builds.begin(owner, request, deadlineAt);
-  return isStarted ? done : { kind: "later", retryInMs: 500, because: "another server runs the build" };
+  return isStarted
+    ? done
+    : { kind: "later", retryInMs: 500, because: "another build took the slot, or another server runs the build" };
 }
 
 /** Kills a build whose revision is no longer being built. The plan repeats the step until the build has ended. */

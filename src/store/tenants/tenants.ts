@@ -93,6 +93,11 @@ export async function findWorkspace(
   return rows[0];
 }
 
+export async function hasOtherWorkspaces(db: Db, id: string): Promise<boolean> {
+  const { rows } = await db.query(sql`select 1 from workspaces where id <> ${id} limit 1`);
+  return rows.length > 0;
+}
+
 /** Returns workspaces by name. */
 export async function listWorkspaces(
   db: Db,
