@@ -2,15 +2,30 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { claimBuild } from "../../src/store/builds/builds.ts";
+import { receiveHostMessage, recordBranchPoll } from "../../src/store/code-hosts/branch-watches.ts";
+import { listPreviews, recordPreview } from "../../src/store/code-hosts/previews.ts";
+import { hasCommitSince } from "../../src/store/code-hosts/pushes.ts";
 import { compareInventory, writeAssignment } from "../../src/store/data-plane/assignments.ts";
 import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
 import { deploymentPage } from "../../src/store/deployments/deployment-list.ts";
 import { readDeploymentState } from "../../src/store/deployments/deployment-state.ts";
 import { lockDeployment, moveDeployment } from "../../src/store/deployments/deployments.ts";
 import type { Db } from "../../src/store/engine/database.ts";
+import { findOpenTransactions, readNewEvents } from "../../src/store/events/events.ts";
 import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
+import {
+  dropLogEntries,
+  dropSupersededArtifacts,
+  trimAuditLog,
+  trimLogEntries,
+} from "../../src/store/maintenance/retention.ts";
+import { claimAuthRequest, failInterruptedSignIns } from "../../src/store/oauth/oauth-requests.ts";
+import { findUsableTokens } from "../../src/store/oauth/oauth-tokens.ts";
 import { claim, enqueue, failPass, nextRunAt, settlePass } from "../../src/store/queue/reconcile-queue.ts";
 import { listRevisions, moveRevision } from "../../src/store/revisions/revisions.ts";
+import { findQuotas, readUsage } from "../../src/store/tenants/quotas.ts";
+import { findMemberships } from "../../src/store/tenants/sessions.ts";
+import { consumeSignIn } from "../../src/store/tenants/sign-ins.ts";
 import { claimDeliveries, createDeliveries } from "../../src/store/webhooks/webhook-deliveries.ts";
 
 const id = "00000000-0000-4000-8000-000000000000";
@@ -57,6 +72,40 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
       const line = { deployment_id: id, revision_id: id, kind: "build", replica_id: null, stream: "stdout" } as const;
       return appendLogEntries(db, [{ ...line, level: "INFO", logged_at: at, message: "", line_key: null }]);
     },
+  },
+  oauth: {
+    findUsableTokens: (db) => findUsableTokens(db, { tenantId: id, userId: "ann", agentId: "agent" }, id),
+    claimAuthRequest: (db) => claimAuthRequest(db, id, "server"),
+    failInterruptedSignIns: (db) => failInterruptedSignIns(db, { owner: "server" }),
+  },
+  "code-hosts": {
+    recordBranchPoll: (db) => {
+      const branch = { deploymentId: id, tenantId: id, repoKey: "key", ref: "main", commitSha: null };
+      return recordBranchPoll(db, { ...branch, told: 0, handled: [], nextInMs: 60_000, error: null });
+    },
+    receiveHostMessage: (db) => {
+      const event = { repoKeys: ["key"], branch: "main", commitSha: null };
+      return receiveHostMessage(db, { names: ["1"], events: [event], integration: null });
+    },
+    listPreviews: (db) => listPreviews(db, id),
+    recordPreview: (db) => recordPreview(db, { parentId: id, number: 1, tenantId: id, deploymentId: id, headSha: "" }),
+    hasCommitSince: (db) => hasCommitSince(db, { deploymentId: id, commitSha: "", since: at }),
+  },
+  tenants: {
+    findQuotas: (db) => findQuotas(db, id),
+    readUsage: (db) => readUsage(db, id),
+    findMemberships: (db) => findMemberships(db, "ann@example.org"),
+    consumeSignIn: (db) => consumeSignIn(db, Buffer.alloc(32)),
+  },
+  events: {
+    readNewEvents: (db) => readNewEvents(db, { above: 0, numbers: [], limit: 100 }),
+    findOpenTransactions: (db) => findOpenTransactions(db),
+  },
+  maintenance: {
+    trimAuditLog: (db) => trimAuditLog(db, { days: 30 }, AbortSignal.timeout(60_000)),
+    trimLogEntries: (db) => trimLogEntries(db, { days: 30, linesMax: 1_000 }, AbortSignal.timeout(60_000)),
+    dropLogEntries: (db) => dropLogEntries(db, id, AbortSignal.timeout(60_000)),
+    dropSupersededArtifacts: (db) => dropSupersededArtifacts(db, 10),
   },
   webhooks: {
     createDeliveries: (db) => createDeliveries(db, 10),
