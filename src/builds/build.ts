@@ -37,6 +37,8 @@ export interface ImageTarget {
 
 export interface BuildRequest {
   buildId: string;
+  /** Workspace of the deployment. Builds of one workspace share the engine's cache. */
+  tenantId: string;
   source: BuildSource;
   target: BuildTarget;
   /** Path of langgraph.json or pierhead.json from the root of the source; null: look for one at the root. */

@@ -68,7 +68,7 @@ async function place(
   const target = {
     kind: "image" as const,
     ...{ host: engine.host, installationId: "00000000-0000-4000-8000-000000000000", nodeImage, pythonImage: "" },
-    ...{ memoryMib: 512, cpuCores: 1, registryAuthFile },
+    ...{ memoryMib: 512, cpuCores: 1, registryAuthFile, network: "none", canLimitProcesses: true },
   };
   const log = new BuildLog(() => {}, { secrets: [] });
   const { signal } = new AbortController();

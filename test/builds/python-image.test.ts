@@ -30,10 +30,10 @@ async function instructionsOf(context: TestContext, sourceDir: string) {
   const target = {
     kind: "image" as const,
     ...{ host: engine.host, installationId: "00000000-0000-4000-8000-000000000000", nodeImage: "", pythonImage: "" },
-    ...{ memoryMib: 512, cpuCores: 1, registryAuthFile: null },
+    ...{ memoryMib: 512, cpuCores: 1, registryAuthFile: null, network: "none", canLimitProcesses: true },
   };
   const env = { PATH: process.env["PATH"] ?? "" };
   const { signal } = new AbortController();
   const build = { sourceDir, cacheDir: sourceDir, env, log: new BuildLog(() => {}), signal };
-  return pythonInstructions(engine, target, { project, context: build });
+  return pythonInstructions(engine, target, { project, context: build, label: "LABEL a=b" });
 }

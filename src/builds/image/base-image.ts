@@ -6,6 +6,7 @@ import type { ImageTarget } from "../build.ts";
 import manifest from "../toolchains/langgraph-js.package.json" with { type: "json" };
 import lock from "../toolchains/langgraph-js.package-lock.json" with { type: "json" };
 import type { BuildContext } from "../worker/run-command.ts";
+import type { OpenTarget } from "./build-network.ts";
 import { agentUser, type Instruction, ownDir, plain, programExtension, tidyProgram } from "./dockerfile.ts";
 import { makeBase, readCertificates } from "./make-base.ts";
 
@@ -38,7 +39,7 @@ export const publicBaseName = "pierhead/langgraph-js";
  */
 export async function baseImage(
   engine: Engine,
-  target: ImageTarget,
+  target: OpenTarget,
   { kind, context }: { kind: BaseKind; context: BuildContext },
 ): Promise<string> {
   const certificates = await readCertificates(context.env);

@@ -69,7 +69,7 @@ const isPushedHere = (name: string) => /\/r\/[0-9a-f]{8}-[0-9a-f-]{27}\//.test(n
 function readingsOf(dockerfile: string): string[][] {
   const lines = dockerfile.replace(/^\uFEFF/, "").split(/\r*\n/);
   const isDoubled = lines.some((line) => /\\\\[ \t]*$|``[ \t]*$/.test(line));
-  return marksOf(lines).flatMap((mark) => {
+  return escapeMarks(lines).flatMap((mark) => {
     const one = mark === "`" ? "`" : "\\\\";
     // Newer engines read a doubled mark as the character itself; older ones treat it as a continuation too.
     const newer = new RegExp(`(^|[^${one}])${one}[ \\t]*$`);
@@ -78,10 +78,10 @@ function readingsOf(dockerfile: string): string[][] {
 }
 
 /**
- * Returns the possible escape marks. `escape` is a directive only at the top; after another directive only newer engines
+ * Returns the possible escape marks of a Dockerfile, most likely first. `escape` is a directive only at the top; after another directive only newer engines
  * accept it.
  */
-function marksOf(lines: string[]): string[] {
+export function escapeMarks(lines: string[]): string[] {
   const end = lines.findIndex((line) => !/^\s*(#|$)/.test(line));
   const above = lines.slice(0, end === -1 ? undefined : end);
   const marks = above.map((line) => /^\s*#\s*escape\s*=\s*([\\`])/i.exec(line)?.[1]);

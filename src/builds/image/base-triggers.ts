@@ -16,15 +16,19 @@ const pullTimeoutMs = 1_800_000;
  * Checks the instructions that a base image adds to builds (`ONBUILD`). They are in no Dockerfile, so the image is inspected
  * before the build and the images that its triggers copy from are checked as if the Dockerfile contained them. The engine
  * uses the inspected image as long as it does not pull again, so a different platform is rejected.
+ * @returns whether there are such instructions.
  * @throws BuildFailure `Unsupported`; `BuildFailed` when the image does not exist or cannot be pulled.
  */
-export async function checkTriggers(engine: Engine, bases: BaseName[], signal: AbortSignal): Promise<void> {
+export async function checkTriggers(engine: Engine, bases: BaseName[], signal: AbortSignal): Promise<boolean> {
+  let hasTriggers = false;
   for (const base of bases) {
     const image = (await find(engine, base.name)) ?? (await pull(engine, base, signal));
     checkPlatform(base, image);
     const triggers = image.Config?.OnBuild ?? [];
     for (const trigger of triggers) checkTrigger(base, trigger);
+    hasTriggers ||= triggers.length > 0;
   }
+  return hasTriggers;
 }
 
 const find = (engine: Engine, name: string) =>

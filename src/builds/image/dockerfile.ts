@@ -1,8 +1,9 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { stateMount } from "../../compute/docker/replicas/container.ts";
+import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import { showCommand } from "../detect/command-line.ts";
 import type { BuildFailureReason } from "../failure.ts";
+import { escapeMarks } from "./base-names.ts";
 import type { ImageCommand, InstallPlan } from "./commands.ts";
 
 /** One instruction of a generated Dockerfile. The engine counts instructions as steps. */
@@ -15,8 +16,8 @@ export interface Instruction {
 export interface ImageContent {
   /** Base image. */
   base: string;
-  /** Equal for all builds of this server, so that unfinished images can be found and builds share the engine's cache. */
-  label: [name: string, value: string];
+  /** From `stageLabel`. */
+  label: string;
   install: InstallPlan;
   build: ImageCommand[];
   /** Working directory of the server, relative to the root of the source. */
@@ -50,7 +51,7 @@ export function generateDockerfile(content: ImageContent): Instruction[] {
     install.manifests === null ? [copyAll, ...installs] : [copyManifests(install.manifests), ...installs, copyAll];
   return [
     plain(`FROM ${base}`),
-    plain(`LABEL ${label.map((part) => JSON.stringify(part)).join("=")}`),
+    plain(label),
     ...copyAndInstall,
     ...build.flatMap(runIn),
     workdir(directory),
@@ -78,20 +79,28 @@ function runIn({ argv, cwd, env, reason }: ImageCommand): Instruction[] {
 }
 
 /**
- * Adds Pierhead's label to every stage of a project's own Dockerfile. The engine keeps unfinished images and containers of
- * a build, and only this label shows whose they are. Continued lines (`\` at the end) belong to one instruction.
+ * Returns the instruction that follows every `FROM`. Its labels show whose unfinished images and containers are, and the
+ * engine's cache compares it: a workspace reuses its own steps, and never learns which steps another one has run.
  */
-export function labelStages(dockerfile: string, [name, value]: [string, string]): string {
-  const label = `LABEL ${JSON.stringify(name)}=${JSON.stringify(value)}`;
+export const stageLabel = (installationId: string, tenantId: string) =>
+  `LABEL ${JSON.stringify(labels.installation)}=${JSON.stringify(installationId)} ${JSON.stringify(labels.tenant)}=${JSON.stringify(tenantId)}`;
+
+/**
+ * Adds the label to every stage of a project's own Dockerfile. Continued lines (the escape mark at the end) belong to one
+ * instruction. Engines parse some files differently, so the build checks that the label has followed every `FROM`.
+ */
+export function labelStages(dockerfile: string, label: string): string {
+  const lines = dockerfile.split("\n");
+  const [mark = "\\"] = escapeMarks(lines);
+  const isContinued = mark === "`" ? /`[ \t]*\r*$/ : /\\[ \t]*\r*$/;
   let isFrom = false;
   let continues = false;
-  return dockerfile
-    .split("\n")
+  return lines
     .flatMap((line) => {
       // The engine ignores these lines, even within a continued instruction.
       const isNothing = /^\s*(#|$)/.test(line);
       if (!continues && !isNothing) isFrom = /^\s*FROM\s/i.test(line);
-      if (!isNothing) continues = /\\\s*$/.test(line);
+      if (!isNothing) continues = isContinued.test(line);
       return isFrom && !continues && !isNothing ? [line, label] : [line];
     })
     .join("\n");

@@ -1,8 +1,11 @@
 import type { Readable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
+import { processesMax } from "../../compute/docker/replicas/container.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { LineSplitter } from "../worker/build-log.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import type { OpenTarget } from "./build-network.ts";
 import type { Instruction } from "./dockerfile.ts";
 
 export interface EngineBuild {
@@ -15,8 +18,13 @@ export interface EngineBuild {
   labels: Record<string, string>;
   /** One per step of a generated Dockerfile; null: the Dockerfile is the project's own. */
   instructions: Instruction[] | null;
-  /** Limits of each program that runs in the build, including its child processes. */
-  limits: { memoryMib: number; cpuCores: number; diskBytesMax: number };
+  /** The engine's network of the build, and the limits of each program that runs in it, including its child processes. */
+  target: Pick<OpenTarget, "network" | "canLimitProcesses" | "memoryMib" | "cpuCores">;
+  diskBytesMax: number;
+  /** The instruction that must follow every `FROM`; null: the build runs nothing of a workspace. */
+  stageLabel: string | null;
+  /** False: no step of an earlier build may be used again. */
+  mayUseCache: boolean;
 }
 
 /** One progress message of the engine's build. */
@@ -39,12 +47,14 @@ const cpuPeriodUs = 100_000;
  * @throws BuildFailure with the reason of the instruction that failed and its last lines.
  */
 export async function buildInEngine(engine: Engine, build: EngineBuild, context: BuildContext): Promise<string> {
-  const { memoryMib, cpuCores, diskBytesMax } = build.limits;
+  const { memoryMib, cpuCores, network } = build.target;
   const query = {
     t: build.tag,
     dockerfile: build.dockerfile,
     labels: build.labels,
     buildargs: proxiesOf(context.env),
+    networkmode: network,
+    nocache: !build.mayUseCache,
     rm: true,
     forcerm: true,
     memory: memoryMib * mib,
@@ -54,8 +64,11 @@ export async function buildInEngine(engine: Engine, build: EngineBuild, context:
   };
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
-  const steps = new StepLog(build.instructions, context);
-  const watch = watchContainer(engine, steps, diskBytesMax, (failure) => stop.abort(failure));
+  const steps = new StepLog(build, context, (containerId) => {
+    if (!build.target.canLimitProcesses) return;
+    limitProcesses(engine, containerId, signal).catch((error: unknown) => stop.abort(error));
+  });
+  const watch = watchContainer(engine, steps, build.diskBytesMax, (failure) => stop.abort(failure));
   let imageId = "";
   try {
     const progress = engine.values<Progress>("POST", "/build", { query, body: build.context, signal });
@@ -105,18 +118,58 @@ function watchContainer(
   return setInterval(() => void look(), diskLookMs).unref();
 }
 
+/** The engine may not have finished creating or removing a container. */
+const limitAttempts = { max: 20, everyMs: 100 };
+
+/**
+ * Limits the number of processes in a container of the build. The engine's build API has no such limit. The engine names
+ * the container before it starts it, so the limit applies from the start or a few milliseconds later.
+ * @throws BuildFailure `BuilderFailed` when the container exists and cannot be limited
+ */
+async function limitProcesses(engine: Engine, containerId: string, signal: AbortSignal): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await engine.callUnless([404], "POST", `/containers/${containerId}/update`, {
+        body: { PidsLimit: processesMax },
+        signal,
+      });
+      return;
+    } catch (error) {
+      if (signal.aborted) return;
+      // The container of an instruction that runs nothing is gone within milliseconds.
+      const found = await engine.callUnless([404], "GET", `/containers/${containerId}/json`, { signal });
+      if (found === undefined) return;
+      if (attempt === limitAttempts.max) {
+        const why = error instanceof Error ? error.message : String(error);
+        throw new BuildFailure("BuilderFailed", `The container engine does not limit the processes of a build: ${why}`);
+      }
+      await sleep(limitAttempts.everyMs, undefined, { signal });
+    }
+  }
+}
+
 /** Converts the engine's progress to lines of the build log and tracks the current instruction. */
 class StepLog {
-  readonly #instructions: Instruction[] | null;
+  readonly #build: Pick<EngineBuild, "instructions" | "stageLabel">;
   readonly #context: BuildContext;
+  readonly #onContainer: (containerId: string) => void;
   readonly #splitter = new LineSplitter((line) => this.#read(line));
   #current: Instruction | null = null;
   #shown = "the first instruction";
+  /** The current instruction is the label of a stage, which is not in the project's Dockerfile. */
+  #isOwn = false;
+  /** The `FROM` of a stage that has no label yet. */
+  #unlabelled: string | null = null;
   runningIn: string | null = null;
 
-  constructor(instructions: Instruction[] | null, context: BuildContext) {
-    this.#instructions = instructions;
+  constructor(
+    build: Pick<EngineBuild, "instructions" | "stageLabel">,
+    context: BuildContext,
+    onContainer: (containerId: string) => void,
+  ) {
+    this.#build = build;
     this.#context = context;
+    this.#onContainer = onContainer;
   }
 
   write(text: string): void {
@@ -146,19 +199,42 @@ class StepLog {
     const [, number, text] = /^Step (\d+)\/\d+ : (.*)$/.exec(line) ?? [];
     const { log } = this.#context;
     if (number !== undefined) {
-      this.#current = this.#instructions?.[Number(number) - 1] ?? null;
+      this.#checkLabel(text ?? "");
+      this.#current = this.#build.instructions?.[Number(number) - 1] ?? null;
       this.#shown = text ?? "";
       this.runningIn = null;
       log.forgetLastLines();
+      this.#isOwn = text === this.#build.stageLabel;
+      if (this.#isOwn) return;
       log.say(this.#current?.runs == null ? `> ${text}` : `$ ${this.#current.runs.shown}`);
       return;
     }
     const [, container] = /^ ---> Running in ([0-9a-f]+)$/.exec(line) ?? [];
-    if (container !== undefined) this.runningIn = container;
-    else if (line === " ---> Using cache") log.say("  unchanged since an earlier build");
-    else if (!/^( ---> [0-9a-f]+|Removing intermediate container .*|Successfully (built|tagged) .*|)$/.test(line)) {
+    if (container !== undefined) {
+      this.runningIn = container;
+      this.#onContainer(container);
+    } else if (line === " ---> Using cache") {
+      if (!this.#isOwn) log.say("  unchanged since an earlier build");
+    } else if (!/^( ---> [0-9a-f]+|Removing intermediate container .*|Successfully (built|tagged) .*|)$/.test(line)) {
       log.output("stdout", line);
     }
+  }
+
+  /**
+   * Checks that the label follows a `FROM`, in the order in which this engine runs the instructions. Without it, the stage
+   * would use cached steps of other workspaces.
+   * @throws BuildFailure `Unsupported`
+   */
+  #checkLabel(instruction: string): void {
+    const { stageLabel } = this.#build;
+    if (stageLabel === null) return;
+    if (this.#unlabelled !== null && instruction !== stageLabel) {
+      throw new BuildFailure(
+        "Unsupported",
+        `'${this.#unlabelled}' cannot be separated from builds of other workspaces. Write FROM on a line of its own, and remove the escape directive.`,
+      );
+    }
+    this.#unlabelled = /^FROM\s/i.test(instruction) ? instruction : null;
   }
 }
 

@@ -2,7 +2,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { Engine } from "../../compute/docker/engine/engine.ts";
 import { builtRepository } from "../../compute/docker/images/images.ts";
-import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
+import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { LanggraphConfig } from "../../compute/process/langgraph/langgraph-config.ts";
 import { openHealthPath } from "../../compute/process/langgraph/langgraph-js-options.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
@@ -18,6 +18,7 @@ import type { BuildContext } from "../worker/run-command.ts";
 import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
+import { type OpenTarget, withBuildNetwork } from "./build-network.ts";
 import { planBuild, planInstall } from "./commands.ts";
 import { checkNames, packContext, packOwnContext } from "./context.ts";
 import {
@@ -28,6 +29,7 @@ import {
   labelStages,
   ownDir,
   programExtension,
+  stageLabel,
 } from "./dockerfile.ts";
 import { buildInEngine, type EngineBuild } from "./engine-build.ts";
 import { contextExtra, pythonInstructions } from "./python-image.ts";
@@ -47,16 +49,15 @@ export async function makeImage(
   const engine = await new Engine(target.host).open();
   try {
     const uri = `${builtRepository(target.installationId)}:${request.key}`;
-    const build = {
-      tag: uri,
-      labels: imageLabels(request),
-      limits: { memoryMib: target.memoryMib, cpuCores: target.cpuCores, diskBytesMax: request.diskBytesMax },
-    };
-    const prepared =
-      project.kind === "dockerfile"
-        ? await prepareOwn(engine, target, { dockerfile: project.dockerfile, context })
-        : await prepareGenerated(engine, request, target, { project, context });
-    const digest = await buildInEngine(engine, { ...build, ...prepared }, context);
+    const digest = await withBuildNetwork(engine, target, request.buildId, async (open) => {
+      const label = stageLabel(target.installationId, request.tenantId);
+      const prepared =
+        project.kind === "dockerfile"
+          ? await prepareOwn(engine, label, { dockerfile: project.dockerfile, context })
+          : await prepareGenerated(engine, request, open, { project, context, label });
+      const build = { tag: uri, labels: imageLabels(request), diskBytesMax: request.diskBytesMax, stageLabel: label };
+      return buildInEngine(engine, { ...build, ...prepared, target: open }, context);
+    });
     await checkSize(engine, digest, request.diskBytesMax);
     context.log.say(`Image ${digest}, built from ${describeSource(request)} by builder ${builderVersion}.`);
     const isServer = project.kind === "langgraph-js" || project.kind === "langgraph-python";
@@ -74,11 +75,11 @@ export async function makeImage(
   }
 }
 
-type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions">;
+type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions" | "mayUseCache">;
 
 async function prepareOwn(
   engine: Engine,
-  target: ImageTarget,
+  label: string,
   { dockerfile, context: { sourceDir, signal } }: { dockerfile: string; context: BuildContext },
 ): Promise<Prepared> {
   if (!(await isFileInside(sourceDir, dockerfile))) {
@@ -89,26 +90,29 @@ async function prepareOwn(
   }
   const file = path.join(sourceDir, dockerfile);
   const text = await readFile(file, "utf8");
-  await checkTriggers(engine, checkBaseNames(text), signal);
-  await writeFile(file, labelStages(text, [labels.installation, target.installationId]));
-  return { context: await packOwnContext(sourceDir, dockerfile), dockerfile, instructions: null };
+  // Triggers run before the label of their stage, so the cache would share them with other workspaces.
+  const hasTriggers = await checkTriggers(engine, checkBaseNames(text), signal);
+  await writeFile(file, labelStages(text, label));
+  const packed = await packOwnContext(sourceDir, dockerfile);
+  return { context: packed, dockerfile, instructions: null, mayUseCache: !hasTriggers };
 }
 
 async function prepareGenerated(
   engine: Engine,
   request: BuildRequest,
-  target: ImageTarget,
-  { project, context }: { project: Exclude<Project, { kind: "dockerfile" }>; context: BuildContext },
+  target: OpenTarget,
+  generated: { project: Exclude<Project, { kind: "dockerfile" }>; context: BuildContext; label: string },
 ): Promise<Prepared> {
+  const { project, context, label } = generated;
   const { sourceDir, log } = context;
   await checkNames(sourceDir);
   if (project.kind !== "command") await checkEntryFiles(request, sourceDir, project);
-  if (project.kind === "langgraph-python") return preparePython(engine, request, target, { project, context });
+  if (project.kind === "langgraph-python") return preparePython(engine, request, target, { project, context, label });
   const install = await planInstall(request, sourceDir, project);
   if (install.because !== "") log.say(install.because);
   const instructions = generateDockerfile({
     base: await baseImage(engine, target, { kind: project.kind, context }),
-    label: [labels.installation, target.installationId],
+    label,
     install,
     build: planBuild(request, project),
     directory: project.directory,
@@ -120,24 +124,25 @@ async function prepareGenerated(
     context: packContext(workDir, ["Dockerfile", contextSource]),
     dockerfile: "Dockerfile",
     instructions,
+    mayUseCache: true,
   };
 }
 
 async function preparePython(
   engine: Engine,
   request: BuildRequest,
-  target: ImageTarget,
-  { project, context }: { project: PythonProject; context: BuildContext },
+  target: OpenTarget,
+  { project, context, label }: { project: PythonProject; context: BuildContext; label: string },
 ): Promise<Prepared> {
   const given = request.installCommand !== null || request.buildCommand !== null;
   if (given)
     context.log.say("Note: install_command and build_command are for JavaScript projects and have no effect here.");
   const workDir = path.dirname(context.sourceDir);
   await mkdir(path.join(workDir, contextExtra), { recursive: true });
-  const instructions = await pythonInstructions(engine, target, { project, context });
+  const instructions = await pythonInstructions(engine, target, { project, context, label });
   await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
   const entries = ["Dockerfile", contextExtra, contextSource];
-  return { context: packContext(workDir, entries), dockerfile: "Dockerfile", instructions };
+  return { context: packContext(workDir, entries), dockerfile: "Dockerfile", instructions, mayUseCache: true };
 }
 
 const textOf = (instructions: Instruction[]) => instructions.map(({ text }) => text).join("\n");

@@ -9,6 +9,7 @@ import type { ImageTarget } from "../build.ts";
 import { inTurn } from "../cache/install-once.ts";
 import { BuildFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import type { OpenTarget } from "./build-network.ts";
 import { packContext } from "./context.ts";
 import { type Instruction, plain } from "./dockerfile.ts";
 import { buildInEngine } from "./engine-build.ts";
@@ -36,7 +37,7 @@ const baseBytesMax = 2 * 1024 * 1024 * 1024;
  */
 export async function makeBase(
   engine: Engine,
-  target: ImageTarget,
+  target: OpenTarget,
   context: BuildContext,
   { kind, people, from, files, ...recipe }: BaseRecipe,
 ): Promise<{ name: string; isNew: boolean }> {
@@ -61,7 +62,7 @@ export async function makeBase(
 
 async function build(
   engine: Engine,
-  target: ImageTarget,
+  target: OpenTarget,
   context: BuildContext,
   { name, instructions, files }: Pick<BaseRecipe, "instructions" | "files"> & { name: string },
 ): Promise<void> {
@@ -73,9 +74,12 @@ async function build(
     await mkdir(path.dirname(path.join(directory, file)), { recursive: true });
     await writeFile(path.join(directory, file), text);
   }
-  const limits = { memoryMib: target.memoryMib, cpuCores: target.cpuCores, diskBytesMax: baseBytesMax };
   const wanted = { context: packContext(directory, ["."]), dockerfile: "Dockerfile", tag: name, labels: {} };
-  await buildInEngine(engine, { ...wanted, instructions, limits }, context);
+  await buildInEngine(
+    engine,
+    { ...wanted, target, instructions, diskBytesMax: baseBytesMax, stageLabel: null, mayUseCache: true },
+    context,
+  );
   await rm(directory, { recursive: true, force: true });
 }
 

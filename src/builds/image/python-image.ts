@@ -5,7 +5,6 @@ import { isDeepStrictEqual } from "node:util";
 import type { Engine } from "../../compute/docker/engine/engine.ts";
 import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import { pythonLaunch } from "../../compute/process/langgraph/langgraph-python-launch.ts";
-import type { ImageTarget } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
@@ -13,6 +12,7 @@ import { collectRequirements } from "../python/requirements.ts";
 import { serverPackages, serverPins } from "../python/server.ts";
 import { isOutside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import type { OpenTarget } from "./build-network.ts";
 import { agentUser, appDir, contextSource, type Instruction, ownDir, plain, workdir } from "./dockerfile.ts";
 import { makeBase, readCertificates } from "./make-base.ts";
 
@@ -35,8 +35,8 @@ export const contextExtra = "pierhead";
  */
 export async function pythonInstructions(
   engine: Engine,
-  target: ImageTarget,
-  { project, context }: { project: PythonProject; context: BuildContext },
+  target: OpenTarget,
+  { project, context, label }: { project: PythonProject; context: BuildContext; label: string },
 ): Promise<Instruction[]> {
   const { directory, python } = project;
   // Unlike all other programs of an image build, uv runs on this host, with the permissions of this server.
@@ -58,7 +58,7 @@ export async function pythonInstructions(
   const start = ["python", inOwn("langgraph-python-start.py"), inOwn("launch.json"), inOwn("langgraph-python-shim.py")];
   return [
     plain(`FROM ${await pythonBase(engine, target, { version: python.version, context })}`),
-    plain(`LABEL ${JSON.stringify(labels.installation)}=${JSON.stringify(target.installationId)}`),
+    plain(label),
     plain(`COPY ${JSON.stringify([`${contextExtra}/`, `${ownDir}/`])}`),
     // Published packages come before files that change with every commit, so that the engine's cache can reuse them.
     ...(early?.length === 0 ? [] : manifests.map(copyManifest)),
@@ -131,7 +131,7 @@ const writeExtra = (sourceDir: string, name: string, text: string) =>
  */
 async function pythonBase(
   engine: Engine,
-  target: ImageTarget,
+  target: OpenTarget,
   { version, context }: { version: string | null; context: BuildContext },
 ): Promise<string> {
   const from = target.pythonImage.replaceAll("{version}", version ?? defaultVersion);

@@ -161,6 +161,14 @@ class WatchedBuild implements RunningBuild {
     return killBuildProcesses({ buildId: this.#request.buildId, leader: this.#leader, isSessionOurs: true });
   }
 
+  /** A worker that was killed has left the network of its build in the engine. */
+  async #closeNetwork(): Promise<void> {
+    if (this.#request.target.kind !== "image") return;
+    // The engine's client is loaded only when it is needed.
+    const { removeBuildNetwork } = await import("../image/build-network.ts");
+    await removeBuildNetwork(this.#request);
+  }
+
   /** Saves what the worker prints. It reports through its channel, so printed output explains a crash. */
   #keepLastWords(stream: Readable | null): void {
     const lines = new LineSplitter((line) => keepLast(this.#lastWords, line, 10));
@@ -177,6 +185,7 @@ class WatchedBuild implements RunningBuild {
     });
     try {
       await this.#kill();
+      if (this.#said === undefined) await this.#closeNetwork();
       await rm(this.#request.workDir, { recursive: true, force: true, maxRetries: 5 });
     } catch (error) {
       return died(`it could not be cleaned up: ${describeError(error)}`, []);

@@ -34,6 +34,7 @@ export async function beginBuild(
   if (!source.ok) return fail("the source is gone", source.message);
   const request: BuildRequest = {
     buildId: revisionId,
+    tenantId: state.tenantId,
     source: source.source,
     target: settings.buildTarget,
     configPath: revision.source_revision_config.langgraph_config_path,

@@ -43,7 +43,7 @@ export interface Collected {
 }
 
 /**
- * Removes what this installation has put into an engine and no longer needs: containers and layers of failed builds, and,
+ * Removes what this installation has put into an engine and no longer needs: containers, networks and layers of failed builds, and,
  * above `bytesMax`, images that no container uses and that can be restored: pulled images, and base images that no image
  * is based on any more, least recently used first. Images of agents built here stay as long as their revisions.
  */
@@ -54,6 +54,8 @@ export async function collectGarbage(
   const { installationId, bytesMax, signal } = options;
   const own = `${labels.installation}=${installationId}`;
   await removeLeftContainers(engine, own, signal);
+  const builds = { label: [own, labels.build], until: [`${unfinishedHours}h`] };
+  await engine.call("POST", "/networks/prune", { query: { filters: builds }, signal });
   const filters = { dangling: ["true"], label: [own], until: [`${unfinishedHours}h`] };
   await engine.call("POST", "/images/prune", { query: { filters }, signal, timeoutMs: diskUseTimeoutMs });
   const images = await listOwn(engine, installationId, signal);

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 
@@ -79,14 +80,39 @@ function inTurn<T>(name: string, act: () => Promise<T>): Promise<T> {
 /** Creates a workspace's network unless it exists. @returns its name */
 export function openNetwork(engine: Engine, installationId: string, tenantId: string): Promise<string> {
   const name = networkName(installationId, tenantId);
+  return open(engine, name, { [labels.installation]: installationId, [labels.tenant]: tenantId });
+}
+
+const buildNetworkName = (installationId: string, buildId: string) =>
+  `pierhead-${installationId.slice(0, 8)}-build-${buildId}`;
+
+/**
+ * Creates the network of one build unless it exists. On the engine's default network, programs of two builds would reach
+ * each other.
+ * @returns its name
+ */
+export function openBuildNetwork(engine: Engine, installationId: string, buildId: string): Promise<string> {
+  const name = buildNetworkName(installationId, buildId);
+  return open(engine, name, { [labels.installation]: installationId, [labels.build]: buildId });
+}
+
+/** Removes the network of a build as soon as it has no container. Gives up after `withinMs`: `Networks.sweep` removes it later. */
+export async function closeBuildNetwork(engine: Engine, installationId: string, buildId: string, withinMs: number) {
+  const name = buildNetworkName(installationId, buildId);
+  const end = performance.now() + withinMs;
+  for (;;) {
+    await closeNetwork(engine, name);
+    if ((await engine.callUnless([404], "GET", `/networks/${name}`)) === undefined) return;
+    if (performance.now() > end) return;
+    // The engine needs a moment to kill the running step of a build whose connection was closed.
+    await sleep(100);
+  }
+}
+
+function open(engine: Engine, name: string, given: Record<string, string>): Promise<string> {
   return inTurn(name, async () => {
     if ((await engine.callUnless([404], "GET", `/networks/${name}`)) !== undefined) return name;
-    await createNetwork(engine, {
-      Name: name,
-      CheckDuplicate: true,
-      Driver: "bridge",
-      Labels: { [labels.installation]: installationId, [labels.tenant]: tenantId },
-    });
+    await createNetwork(engine, { Name: name, CheckDuplicate: true, Driver: "bridge", Labels: given });
     return name;
   });
 }

@@ -7,6 +7,8 @@ export const labels = {
   deployment: "pierhead.dev/deployment",
   revision: "pierhead.dev/revision",
   tenant: "pierhead.dev/tenant",
+  /** On the network of a build: id of the build. */
+  build: "pierhead.dev/build",
   /** Name of a service container that runs beside replicas, such as a database. */
   service: "pierhead.dev/service",
   /** On an image: `exclusive` when its server keeps state at `stateMount` that only one server may use at a time. */
@@ -52,7 +54,7 @@ export const agentPort = 8_000;
 export const stateMount = "/var/lib/agent";
 
 /** A server with its worker threads has 30 processes, one that forks per request has hundreds, a fork bomb is unlimited. */
-const pidsMax = 1_024;
+export const processesMax = 1_024;
 
 /** Two files, as much as the process driver stores for a replica. */
 const logFiles = { "max-size": "16m", "max-file": "2" };
@@ -163,7 +165,7 @@ export function hostLimits(spec: Pick<ReplicaSpec, "memoryLimitMib" | "cpuLimitC
     ...(info.MemoryLimit ? { Memory: memory } : {}),
     ...(info.MemoryLimit && info.SwapLimit ? { MemorySwap: memory } : {}),
     ...(info.CpuCfsQuota ? { NanoCpus: Math.round(Math.min(spec.cpuLimitCores, info.NCPU) * 1e9) } : {}),
-    ...(info.PidsLimit ? { PidsLimit: pidsMax } : {}),
+    ...(info.PidsLimit ? { PidsLimit: processesMax } : {}),
     CapDrop: ["ALL"],
     SecurityOpt: ["no-new-privileges"],
     Privileged: false,
