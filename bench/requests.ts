@@ -66,7 +66,7 @@ export async function createManyWithoutHttp(installation: Installation, count: n
   await Promise.all(Array.from({ length: createsAtOnce }, createSome)).finally(close);
 }
 
-const { mode, region, regions, basePath, dataDir } = readConfig({});
+const { mode, region, regions, basePath, dataDir, posture, trustedProxies } = readConfig({});
 
 /** Default settings of an API without a server around it. */
 export const apiSettings: ApiSettings = {
@@ -74,6 +74,8 @@ export const apiSettings: ApiSettings = {
   region,
   regions,
   basePath,
+  posture,
+  trustedProxies,
   owner: "bench:1",
   serviceSecret: null,
   oidc: null,

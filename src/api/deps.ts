@@ -1,6 +1,8 @@
 import type { OidcSettings } from "../auth/oidc.ts";
+import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import type { DeploymentDebug } from "../contract/administration/debug.ts";
 import type { Mode, Region } from "../contract/administration/info.ts";
+import type { Posture } from "../contract/administration/posture.ts";
 import type { TracingBackend } from "../domain/tracing.ts";
 import type { GithubApps } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/langsmith-projects.ts";
@@ -48,6 +50,9 @@ export interface ApiSettings {
   region: string;
   regions: Region[];
   version: string;
+  /** From where the server can be reached, and what it allows therefore. */
+  posture: Posture;
+  trustedProxies: TrustedProxies;
   /** Path that a proxy adds before ours, such as `/pierhead`; "" for none. */
   basePath: string;
   /** Base of absolute URLs; null to use the scheme and host of the request. */

@@ -3,7 +3,7 @@ import { type ApiKeyRow, findApiKeyByPrefix, touchApiKey } from "../store/tenant
 import { findSession, type MembershipRow, type SessionRow } from "../store/tenants/sessions.ts";
 import { findWorkspace, type WorkspaceRow } from "../store/tenants/tenants.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
-import { isSameHash, readKey } from "./api-key.ts";
+import { digestOf, isSameHash, readKey } from "./api-key.ts";
 import { Memo } from "./memo.ts";
 import { readServiceKey, type ServiceClaims } from "./service-key.ts";
 
@@ -32,8 +32,6 @@ export interface Keyring {
   findSession(token: string): Promise<readonly Holder[]>;
   /** Returns the claims of a service key, or undefined if the signature is unknown or this server accepts none. */
   readServiceKey(token: string): ServiceClaims | undefined;
-  /** Reports whether this exact key or session token was valid when it was last used in this process. Sends no query. */
-  isFamiliar(key: string): boolean;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
   /**
    * Clears the cache. Call it after a change of keys, sessions, members or workspaces is committed (`Db.afterCommit`), not
@@ -49,14 +47,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
   const sessions = new Memo<SessionRow>({ memoryMs: cacheMs, rowsMax, read: readSession });
   const workspaces = new Memo<WorkspaceRow>({ memoryMs: cacheMs, rowsMax, read: (id) => findWorkspace(db, id) });
   const touched = new WeakSet<ApiKeyRow>();
-  const familiar = new Map<string, Buffer>();
   const hasExpired = (row: ApiKeyRow) => row.expires_at !== null && row.expires_at <= db.now();
-
-  function rememberFamiliar(prefix: string, hash: Buffer): void {
-    if (familiar.has(prefix)) return;
-    if (familiar.size >= rowsMax) familiar.delete(familiar.keys().next().value as string);
-    familiar.set(prefix, hash);
-  }
 
   function touch(row: ApiKeyRow): void {
     const isRecent = row.last_used_at !== null && db.now().getTime() - row.last_used_at.getTime() < touchIntervalMs;
@@ -71,36 +62,21 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
     async findKey(key) {
       const { prefix, hash } = readKey(key);
       const row = await keys.find(prefix);
-      if (row === undefined || row.revoked_at !== null || hasExpired(row)) {
-        familiar.delete(prefix);
-        return undefined;
-      }
+      if (row === undefined || row.revoked_at !== null || hasExpired(row)) return undefined;
       if (!isSameHash(hash, row.hash)) return undefined;
-      rememberFamiliar(prefix, row.hash);
       touch(row);
       return row;
     },
     async findSession(token) {
-      const { prefix, hash } = readKey(token);
-      const row = await sessions.find(hash.toString("hex"));
+      const row = await sessions.find(digestOf(token).toString("hex"));
       const isOver = row === undefined || row.expires_at <= db.now();
       const holders: readonly Holder[] = isOver ? [] : row.holders;
       const valid = holders.filter((one) => isMember(one) || (one.revoked_at === null && !hasExpired(one)));
-      if (valid.length === 0) {
-        familiar.delete(prefix);
-        return [];
-      }
-      rememberFamiliar(prefix, hash);
       for (const one of valid) if (!isMember(one)) touch(one);
       return valid;
     },
     readServiceKey: (token) =>
       serviceSecret === null ? undefined : readServiceKey(token, serviceSecret, db.now().getTime()),
-    isFamiliar(key) {
-      const { prefix, hash } = readKey(key);
-      const known = familiar.get(prefix);
-      return known !== undefined && isSameHash(hash, known);
-    },
     findWorkspace: (id) => workspaces.find(id),
     forget() {
       keys.forget();

@@ -112,6 +112,7 @@ export const clientRoutes = {
   patchMember: "PATCH /v2/admin/members/{member_id}",
   deleteMember: "DELETE /v2/admin/members/{member_id}",
   listAuditLog: "GET /v2/admin/audit-log",
+  getPosture: "GET /v2/admin/posture",
   // Tags
   listTags: "GET /v2/admin/tags",
   createTag: "POST /v2/admin/tags",

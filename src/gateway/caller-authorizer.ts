@@ -1,5 +1,6 @@
 import { hash } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Address } from "./address.ts";
 import { type Refusal, refusals } from "./refusal.ts";
 import type { Admission } from "./route.ts";
@@ -40,10 +41,12 @@ interface CallerRequest {
 /** Authorizes callers by the control plane's answer, and caches it for a minute. */
 export class CallerAuthorizer {
   readonly #identify: Identify | undefined;
+  readonly #proxies: TrustedProxies;
   readonly #cache = new Map<string, { workspaceId: string; atMs: number }>();
 
-  constructor(identify: Identify | undefined) {
+  constructor(identify: Identify | undefined, proxies: TrustedProxies = noTrustedProxies) {
     this.#identify = identify;
+    this.#proxies = proxies;
   }
 
   /** Returns the refusal of a request, or null if it may pass. */
@@ -53,7 +56,7 @@ export class CallerAuthorizer {
     if (!keyHeaders.some((name) => credentials[name] !== undefined)) {
       return refusals.notAdmitted(401, "Invalid token");
     }
-    const found = await this.#find(credentials, request.socket.remoteAddress ?? "");
+    const found = await this.#find(credentials, this.#proxies.clientOf(request));
     if ("status" in found) return refusals.notAdmitted(found.status, found.detail);
     const isAdmitted = admission.workspaceId === null || admission.workspaceId === found.workspaceId;
     return isAdmitted ? null : refusals.notAdmitted(403, "Forbidden");

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerOptions, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site } from "./address.ts";
 import { CallerAuthorizer, type Identify } from "./caller-authorizer.ts";
@@ -68,8 +69,8 @@ export interface GatewayOptions extends Pick<Site, "rootDomain" | "pathPrefix"> 
   publicUrl: string | null;
   logger: Logger;
   limits?: Partial<GatewayLimits>;
-  /** Whether the operator's proxy is in front of the gateway, so that its `x-forwarded-*` headers can be trusted. */
-  trustsForwarded?: boolean;
+  /** The operator's proxies in front of the gateway, whose `x-forwarded-*` headers can be trusted. Default: none. */
+  trustedProxies?: TrustedProxies;
   /** Identifies callers, for routes with an `admission`. Without it, such routes admit no caller. */
   identify?: Identify;
 }
@@ -127,13 +128,13 @@ class HttpGateway implements Gateway {
   #onIdle: () => void = () => {};
 
   constructor(options: GatewayOptions) {
-    const { rootDomain, pathPrefix, publicUrl, logger, limits, trustsForwarded = false } = options;
+    const { rootDomain, pathPrefix, publicUrl, logger, limits, trustedProxies = noTrustedProxies } = options;
     const own = publicUrl === null ? null : new URL(publicUrl);
     this.#site = { rootDomain: rootDomain.toLowerCase(), pathPrefix, ownHost: own?.hostname ?? null };
     this.#limits = { ...defaultLimits, ...limits };
     this.#logger = logger;
-    this.#authorizer = new CallerAuthorizer(options.identify);
-    this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustsForwarded };
+    this.#authorizer = new CallerAuthorizer(options.identify, trustedProxies);
+    this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustedProxies };
   }
 
   setRoute(route: Route): void {

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
+import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import { sessionCookie, signInCookie } from "../contract/administration/session.ts";
 import type { Address } from "./address.ts";
 
@@ -32,8 +33,8 @@ const rewritten = new Set(["host", "expect", "forwarded", "x-real-ip", requestId
 export interface ForwardedOptions {
   /** Scheme of the public URL. Null: the scheme of the connection. */
   publicScheme: string | null;
-  /** Whether the peer is the operator's proxy, whose `x-forwarded-*` headers are true. */
-  trustsForwarded: boolean;
+  /** The operator's proxies, whose `x-forwarded-*` headers are true. */
+  trustedProxies: TrustedProxies;
 }
 
 /**
@@ -53,8 +54,9 @@ export function requestHeaders(
     const forwarded = lower === "cookie" ? withoutConsoleCookies(value) : value;
     if (forwarded !== "") headers.push(name, forwarded);
   });
-  const earlier = (name: string) => (options.trustsForwarded ? request.headers[name]?.toString() : undefined);
   const peer = request.socket.remoteAddress ?? "unknown";
+  const isTrusted = options.trustedProxies.has(peer);
+  const earlier = (name: string) => (isTrusted ? request.headers[name]?.toString() : undefined);
   const chain = earlier("x-forwarded-for");
   headers.push("x-forwarded-for", chain === undefined ? peer : `${chain}, ${peer}`);
   headers.push("x-forwarded-proto", earlier("x-forwarded-proto") ?? options.publicScheme ?? schemeOf(request.socket));

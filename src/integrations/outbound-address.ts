@@ -1,11 +1,11 @@
 import { lookup } from "node:dns/promises";
 import { BlockList, isIP } from "node:net";
 
-/** Failure for a user's URL that leads to an address this server must not call. */
+/** Failure for a user's URL that leads to an address this server must not call. It does not name the address of an internal name. */
 export class PrivateAddressError extends Error {
-  constructor(host: string, address: string) {
+  constructor(host: string) {
     super(
-      `${host} resolves to ${address}, which is not a public address. An operator can allow private networks with PIERHEAD_ALLOW_PRIVATE_NETWORK=true.`,
+      `${host} is not a public address. An operator can allow private networks with PIERHEAD_ALLOW_PRIVATE_NETWORK=true.`,
     );
     this.name = "PrivateAddressError";
   }
@@ -21,8 +21,7 @@ export class PrivateAddressError extends Error {
  */
 export async function resolvePublicHost(host: string): Promise<string[]> {
   const addresses = await resolveHost(host);
-  const refused = addresses.find((address) => !isPublicAddress(address));
-  if (refused !== undefined) throw new PrivateAddressError(bareHost(host), refused);
+  if (!addresses.every(isPublicAddress)) throw new PrivateAddressError(bareHost(host));
   return addresses;
 }
 
@@ -42,27 +41,30 @@ export function isLoopbackAddress(address: string): boolean {
 export function isPublicAddress(address: string): boolean {
   switch (isIP(address)) {
     case 4:
-      return !notPublicIpv4.check(address);
+      return !specialIpv4.check(address);
     case 6:
-      return !notPublicIpv6.check(address, "ipv6");
+      return globalIpv6.check(address, "ipv6") && !specialIpv6.check(address, "ipv6");
     default:
       return false;
   }
 }
 
-/** Special-purpose addresses of RFC 6890 and its successors. */
-const notPublicIpv4 = rangesOf(
+/** The IANA IPv4 Special-Purpose Address Registry (RFC 6890), and multicast. */
+const specialIpv4 = rangesOf(
   "ipv4",
   "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24",
-  "192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4",
+  "192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24",
+  "203.0.113.0/24 224.0.0.0/4 240.0.0.0/4",
 );
 
-/** Special-purpose addresses of IPv6, with every form that can contain an IPv4 address. */
-const notPublicIpv6 = rangesOf(
-  "ipv6",
-  "::/96 ::ffff:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 2001::/32 2001:db8::/32 2002::/16",
-  "fc00::/7 fe80::/10 fec0::/10 ff00::/8",
-);
+/**
+ * The only range of IPv6 from which IANA has allocated global addresses (RFC 4291, section 2.4). Everything else is refused,
+ * because forms that contain an IPv4 address (`::ffff:0:127.0.0.1`, `64:ff9b::127.0.0.1`) keep being added outside of it.
+ */
+const globalIpv6 = rangesOf("ipv6", "2000::/3");
+
+/** The part of the IANA IPv6 Special-Purpose Address Registry inside the global range, and the retired 6bone. */
+const specialIpv6 = rangesOf("ipv6", "2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3ffe::/16 3fff::/20");
 
 /** One list per family, because in a common list `::ffff:0:0/96` would match every IPv4 address. */
 function rangesOf(family: "ipv4" | "ipv6", ...lines: string[]): BlockList {

@@ -1,7 +1,9 @@
 import { homedir } from "node:os";
 import path from "node:path";
 import type { OidcSettings } from "../auth/oidc.ts";
+import { readTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Region } from "../contract/administration/info.ts";
+import type { Posture } from "../contract/administration/posture.ts";
 import {
   branchPollMs,
   buildConcurrencyMax,
@@ -19,6 +21,7 @@ import type { LogLevel } from "../telemetry/log.ts";
 import { dockerSettings } from "./docker-settings.ts";
 import { oidcSettings, readOidc } from "./oidc-settings.ts";
 import { tracesSettings } from "./otel.ts";
+import { isOn, postureOf } from "./posture.ts";
 import {
   directory,
   type Environment,
@@ -73,7 +76,16 @@ export const settings = {
   region: text("PIERHEAD_REGION", "local", "Name of this installation among `PIERHEAD_REGIONS`."),
   regions: optional("PIERHEAD_REGIONS", "by mode", "Regions in cloud mode: comma-separated `name=url` pairs."),
   basePath: text("BASE_PATH", "", "Path prefix that a reverse proxy adds before the API."),
-  publicUrl: optional("PIERHEAD_PUBLIC_URL", "from the request", "Base of all absolute URLs in responses."),
+  publicUrl: optional(
+    "PIERHEAD_PUBLIC_URL",
+    "from the request",
+    "Base of all absolute URLs in responses. An address that is not loopback makes the server public.",
+  ),
+  trustedProxies: optional(
+    "PIERHEAD_TRUSTED_PROXIES",
+    "none",
+    "Addresses and networks of reverse proxies whose `X-Forwarded-*` headers are true: `127.0.0.1, 10.0.0.0/8`. Makes the server public.",
+  ),
   rootDomain: text("PIERHEAD_ROOT_DOMAIN", "localhost", "Deployments also answer at `<slug>.<this>`."),
   masterKey: optional(
     "PIERHEAD_MASTER_KEY",
@@ -181,7 +193,16 @@ export const settings = {
   allowLocalSources: optionalFlag("PIERHEAD_ALLOW_LOCAL_SOURCES", "Allows Git URLs into this host's file system."),
   allowPrivateNetwork: optionalFlag(
     "PIERHEAD_ALLOW_PRIVATE_NETWORK",
-    "Allows Git and outbound calls to private address ranges.",
+    "Allows Git, webhooks, OAuth and registries to call private address ranges.",
+  ),
+  anonymousMetrics: optionalFlag(
+    "PIERHEAD_ANONYMOUS_METRICS",
+    "Lets `/metrics` answer without a token, with the figures of deployments unless `PIERHEAD_METRICS_TOKEN` is set.",
+  ),
+  webhookAnswers: flag(
+    "PIERHEAD_WEBHOOK_ANSWERS",
+    false,
+    "Records the start of each answer to a webhook, which the webhook's owner can read. Off: only status and size.",
   ),
   endpointAuth: flag(
     "PIERHEAD_ENDPOINT_AUTH",
@@ -303,7 +324,7 @@ export const settings = {
   metricsToken: optionalKey(
     "PIERHEAD_METRICS_TOKEN",
     "none",
-    "Bearer token that lets `/metrics` include deployments. Unset: deployments are included only when the server listens on loopback.",
+    "Bearer token for `/metrics`, which then includes deployments.",
   ),
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",
@@ -321,9 +342,21 @@ export const settings = {
 
 type Settings = Read<typeof settings>;
 
-export interface Config extends Omit<Settings, "allowLocalSources" | "allowPrivateNetwork" | "cacheDir" | "regions"> {
+type Computed =
+  | "allowLocalSources"
+  | "allowPrivateNetwork"
+  | "anonymousMetrics"
+  | "cacheDir"
+  | "regions"
+  | "trustedProxies";
+
+export interface Config extends Omit<Settings, Computed> {
+  /** From where the server can be reached, and what it allows therefore. */
+  posture: Posture;
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
+  anonymousMetrics: boolean;
+  trustedProxies: TrustedProxies;
   cacheDir: string;
   regions: Region[];
   /** Identity provider for members; null when sign-in is not configured. */
@@ -350,21 +383,28 @@ export function readConfig(environment: Environment): Config {
     throw new Error("PIERHEAD_AGENT_DATABASES=containers needs PIERHEAD_COMPUTE=docker");
   }
   const publicUrl = read.publicUrl === undefined ? undefined : readPublicUrl(read.publicUrl);
-  const isLaptop = read.mode === "standalone" && isLoopback(read.host);
+  const posture = postureOf({ ...read, publicUrl });
   return {
     ...read,
     oidc: readOidc(read),
     publicUrl,
     basePath: readBasePath(read.basePath),
     cacheDir: path.resolve(read.cacheDir ?? path.join(read.dataDir, "cache")),
-    allowLocalSources: read.allowLocalSources ?? isLaptop,
-    allowPrivateNetwork: read.allowPrivateNetwork ?? isLaptop,
+    posture,
+    allowLocalSources: isOn(posture, "local sources"),
+    allowPrivateNetwork: isOn(posture, "private network"),
+    anonymousMetrics: isOn(posture, "anonymous metrics"),
+    trustedProxies: readProxies(read.trustedProxies),
     regions: readRegions(read.regions, read, publicUrl ?? `http://${read.host}:${read.port}`),
   };
 }
 
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127\.\d+\.\d+\.\d+$/.test(host);
+function readProxies(given = ""): TrustedProxies {
+  try {
+    return readTrustedProxies(given);
+  } catch (error) {
+    throw new Error(`PIERHEAD_TRUSTED_PROXIES ${(error as Error).message}`);
+  }
 }
 
 /** Removes trailing slashes, because paths are appended and `//` would break the links of agents and code hosts. */

@@ -114,12 +114,20 @@ const line = (name: string, labels: string, value: number) => `pierhead_deployme
 const identity = ({ deploymentId, slug }: { deploymentId: string; slug: string }) =>
   `deployment_id="${deploymentId}",deployment="${slug}"`;
 
-/** Returns whether the caller may see deployment names: with the operator's token, or on loopback when no token is set. */
-export function maySeeDeployments(
+/**
+ * Returns which metrics a caller may see: all of them with the operator's token; without it nothing, or, where anonymous callers
+ * are allowed, those of the server, and also those of deployments if the operator set no token.
+ */
+export function metricsRights(
   request: IncomingMessage,
-  { isLoopback, token }: { isLoopback: boolean; token: string | undefined },
-): boolean {
-  if (token === undefined) return isLoopback;
+  { isAnonymous, token }: { isAnonymous: boolean; token: string | undefined },
+): "none" | "own" | "all" {
+  if (token !== undefined && hasToken(request, token)) return "all";
+  if (!isAnonymous) return "none";
+  return token === undefined ? "all" : "own";
+}
+
+function hasToken(request: IncomingMessage, token: string): boolean {
   const given = Buffer.from(request.headers.authorization ?? "");
   const wanted = Buffer.from(`Bearer ${token}`);
   return given.length === wanted.length && timingSafeEqual(given, wanted);

@@ -12,7 +12,8 @@ export interface RequestHandlers {
   gateway: Gateway;
   /** null: this server has no image registry. */
   registryProxy: RegistryProxy | null;
-  metrics: (request: IncomingMessage) => Promise<{ contentType: string; text: string }>;
+  /** Returns null for a caller that may see no metrics. */
+  metrics: (request: IncomingMessage) => Promise<{ contentType: string; text: string } | null>;
 }
 
 export interface ListeningServer {
@@ -72,13 +73,17 @@ export function urlOf(host: string, port: number): string {
   return `http://${asked.includes(":") ? `[${asked}]` : asked}:${port}`;
 }
 
+const tokenNeeded =
+  "Metrics need the bearer token in PIERHEAD_METRICS_TOKEN. PIERHEAD_ANONYMOUS_METRICS=true lets them be read without one.\n";
+
 async function answerMetrics(
-  reading: Promise<{ contentType: string; text: string }>,
+  reading: Promise<{ contentType: string; text: string } | null>,
   response: ServerResponse,
 ): Promise<void> {
   try {
-    const { contentType, text } = await reading;
-    response.writeHead(200, { "content-type": contentType }).end(text);
+    const read = await reading;
+    if (read === null) response.writeHead(401, { "www-authenticate": "Bearer" }).end(tokenNeeded);
+    else response.writeHead(200, { "content-type": read.contentType }).end(read.text);
   } catch {
     response.writeHead(503).end();
   }

@@ -21,7 +21,7 @@ ${tableOf(own, (name) => labels.get(name) ?? [])}
 
 All have the labels \`deployment_id\` and \`deployment\` (the slug). Answers also have \`status\`, failures \`cause\`. With
 \`PIERHEAD_METRICS_TOKEN\` set, the response includes them for requests with \`Authorization: Bearer\` and that token. Without
-it, only a server that listens on loopback includes them.
+it, \`PIERHEAD_ANONYMOUS_METRICS\` decides, which is on while the server is local.
 
 ${tableOf(deploymentMetrics([], []).split("\n"), () => [])}
 

@@ -93,5 +93,5 @@ export function optionalFlag(name: string, meaning: string): Setting<boolean | u
     if (["0", "false", "no", "off"].includes(value.toLowerCase())) return false;
     throw new Error(`${name} must be true or false, got "${value}"`);
   };
-  return { name, fallback: "on in standalone mode on a loopback host", meaning, read };
+  return { name, fallback: "on while the server is local", meaning, read };
 }

@@ -35,10 +35,10 @@ import { WebhookWorker } from "../webhooks/worker.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
 import { buildTargetOf, openCompute } from "./compute.ts";
-import { type Config, isLoopback } from "./config.ts";
+import type { Config } from "./config.ts";
 import { consoleDirectory } from "./console.ts";
 import { databaseServers } from "./databases.ts";
-import { deploymentMetrics, maySeeDeployments, readLevels } from "./deployment-metrics.ts";
+import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
 import { crashAt } from "./fault-point.ts";
 import { finishRemovals, freeBytes, removeInside } from "./files.ts";
 import { openGithubApps } from "./github.ts";
@@ -77,6 +77,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       rootDomain: config.rootDomain,
       pathPrefix: "/d/",
       publicUrl: config.publicUrl ?? null,
+      trustedProxies: config.trustedProxies,
       logger,
       identify: inProcessIdentify(callerOf(api, config.tuningOff)),
     });
@@ -110,6 +111,9 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     });
     const { mode, compute } = config;
     logger.info({ url: listening.url, mode, compute, database: db.kind, version }, "server started");
+    const { kind, because, items } = config.posture;
+    const switches = items.map(({ name, is_on, because }) => `${name}: ${is_on ? "on" : "off"} (${because})`);
+    logger.info({ posture: kind, because, items: switches }, "posture determined");
     return {
       url: listening.url,
       credentials: installed,
@@ -221,12 +225,13 @@ async function readMetrics(
   { config, db, metrics }: ServerContext,
   gateway: Gateway,
   request: IncomingMessage,
-): Promise<{ contentType: string; text: string }> {
+): Promise<{ contentType: string; text: string } | null> {
+  const rights = metricsRights(request, { isAnonymous: config.anonymousMetrics, token: config.metricsToken });
+  if (rights === "none") return null;
   metrics.dataDirectoryFree.set(await freeBytes(config.dataDir));
   const own = await metrics.registry.metrics();
   const { contentType } = metrics.registry;
-  const rules = { isLoopback: isLoopback(config.host), token: config.metricsToken };
-  if (!maySeeDeployments(request, rules)) return { contentType, text: own };
+  if (rights === "own") return { contentType, text: own };
   return { contentType, text: own + deploymentMetrics(gateway.counts(), await readLevels(db)) };
 }
 
@@ -303,7 +308,7 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
   const { allowPrivateNetwork } = config;
   const webhooks = new WebhookWorker({
     ...{ db, feed: events, sealer, logger, metrics },
-    settings: { owner, allowPrivateNetwork, version },
+    settings: { owner, allowPrivateNetwork, recordsAnswers: config.webhookAnswers, version },
   });
   webhooks.start();
   closing.add("webhooks", () => webhooks.stop());
@@ -375,7 +380,8 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     /** null: absolute URLs are built from the request. */
     publicUrl: config.publicUrl ?? null,
     ownUrl: () => address.public,
-    isLoopback: isLoopback(config.host),
+    posture: config.posture,
+    trustedProxies: config.trustedProxies,
     dataDir: config.dataDir,
     templatesDir: config.templatesDir ?? templatesDirectory,
     consoleDir: consoleDirectory,

@@ -17,6 +17,8 @@ interface Sender {
   /** By the database's clock, because receivers refuse messages signed minutes away from their own time. */
   now: Date;
   allowPrivateNetwork: boolean;
+  /** Whether to record the start of each answer. It may come from a server that the webhook's owner cannot reach. */
+  recordsAnswers: boolean;
   version: string;
 }
 
@@ -25,13 +27,13 @@ interface Sender {
  * @throws the signal's reason when it is aborted: it is then unknown whether the receiver got the message.
  */
 export async function attempt(
-  { sealer, now, allowPrivateNetwork, version }: Sender,
+  { sealer, now, allowPrivateNetwork, recordsAnswers, version }: Sender,
   delivery: ClaimedDelivery,
   signal: AbortSignal,
 ): Promise<Attempt> {
   const began = performance.now();
   const ended = (known: Partial<Attempt>): Attempt => ({
-    ...{ responseStatus: null, responseText: null, error: null, retryAfterMs: 0 },
+    ...{ responseStatus: null, responseBytes: null, responseText: null, error: null, retryAfterMs: 0 },
     durationMs: performance.now() - began,
     ...known,
   });
@@ -58,10 +60,11 @@ export async function attempt(
         cuts: true,
       },
     );
-    const text = sanitizeText(await response.text());
+    const body = Buffer.from(await response.arrayBuffer());
     return ended({
       responseStatus: response.status,
-      responseText: text,
+      responseBytes: sizeOf(response, body),
+      responseText: recordsAnswers ? sanitizeText(body.toString()) : null,
       retryAfterMs: retryAfterMs(response.headers),
     });
   } catch (error) {
@@ -70,3 +73,12 @@ export async function attempt(
     throw error;
   }
 }
+
+/** Returns the size of an answer in bytes: the announced one, because only the start of a long answer is read. */
+function sizeOf({ headers }: Response, body: Buffer): number {
+  const announced = Number(headers.get("content-length") ?? body.length);
+  return Number.isInteger(announced) && announced >= body.length && announced <= sizeMax ? announced : body.length;
+}
+
+/** The largest size that the store takes. */
+const sizeMax = 2_147_483_647;

@@ -34,6 +34,7 @@ export interface WebhookWorkerDeps {
     /** Unique for each start of a server. */
     owner: string;
     allowPrivateNetwork: boolean;
+    recordsAnswers: boolean;
     version: string;
   };
 }

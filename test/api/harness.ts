@@ -7,6 +7,7 @@ import type { FastifyInstance, InjectOptions } from "fastify";
 import { createApi } from "../../src/api/app.ts";
 import type { ApiDeps, ApiSettings } from "../../src/api/deps.ts";
 import { mintApiKey } from "../../src/auth/api-key.ts";
+import { noTrustedProxies } from "../../src/base/trusted-proxies.ts";
 import type { GithubApp } from "../../src/integrations/github-app.ts";
 import { ensureBuiltinListener } from "../../src/store/data-plane/listener-sessions.ts";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
@@ -129,6 +130,8 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   region: "local",
   regions: [{ name: "local", url: "http://127.0.0.1:8124" }],
   version: "0.1.0",
+  posture: { kind: "local", because: "it is a test", items: [] },
+  trustedProxies: noTrustedProxies,
   basePath: "",
   owner: "test:1",
   serviceSecret: null,

@@ -37,24 +37,17 @@ test("does not limit the listener protocol and operations without a key", async 
   }
 });
 
-test("rejects an address with many wrong keys before lookup, but admits keys in use", async () => {
+test("limits the wrong keys of an address, but admits every valid key", async () => {
   const inUse = await t.mintKey();
   const from = (remoteAddress: string, key: string) => t.ask({ url: "/v2/deployments", key, remoteAddress });
   assert.equal((await from("192.0.2.1", inUse)).status, 200);
-  assert.equal((await from("192.0.2.1", mintApiKey().key)).status, 401);
-  let unknownHere: string;
-  let refused: Awaited<ReturnType<typeof from>>;
-  // A slow machine admits one more now and then.
-  for (let tries = 0; ; tries += 1) {
-    for (let i = 0; i < 2_000 && (await from("192.0.2.1", mintApiKey().key)).status !== 429; ) i += 1;
-    unknownHere = await t.mintKey();
-    refused = await from("192.0.2.1", unknownHere);
-    if (refused.status === 429 || tries === 20) break;
-  }
-  assert.deepEqual([refused.status, refused.headers["retry-after"]], [429, "1"]);
+  let wrong = await from("192.0.2.1", mintApiKey().key);
+  assert.equal(wrong.status, 401);
+  for (let i = 0; i < 2_000 && wrong.status !== 429; i += 1) wrong = await from("192.0.2.1", mintApiKey().key);
+  assert.deepEqual([wrong.status, wrong.headers["retry-after"]], [429, "1"]);
   assert.equal((await from("192.0.2.1", inUse)).status, 200);
-  assert.equal((await from("192.0.2.2", unknownHere)).status, 200);
-  assert.equal((await from("192.0.2.1", unknownHere)).status, 200);
+  assert.equal((await from("192.0.2.1", await t.mintKey())).status, 200);
+  assert.equal((await from("192.0.2.2", mintApiKey().key)).status, 401);
 });
 
 test("counts an IPv6 network as one address", async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { gunzipSync } from "node:zlib";
+import { readTrustedProxies } from "../../src/base/trusted-proxies.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
 import { eventually } from "../support/eventually.ts";
@@ -36,8 +37,21 @@ test("a key signs a browser in: the cookie is for the server only and then stand
 });
 
 test("over https the cookie is never sent in clear text", async () => {
-  const { cookie } = await signIn(t.tenant.adminKey, { ...fromConsole, "x-forwarded-proto": "https" });
-  assert.match(cookie, /; Secure$/);
+  const proxied = await startApi({ trustedProxies: readTrustedProxies("127.0.0.1") });
+  const over = (proto: string, api: typeof t) =>
+    api.ask({
+      method: "POST",
+      url: "/v2/session",
+      key: null,
+      payload: { api_key: api.tenant.adminKey },
+      headers: { ...fromConsole, "x-forwarded-proto": proto },
+    });
+  const cookieOf = async (answer: ReturnType<typeof over>) => String((await answer).headers["set-cookie"]);
+  assert.match(await cookieOf(over("https", proxied)), /; Secure$/);
+  assert.doesNotMatch(await cookieOf(over("http", proxied)), /; Secure/);
+  const behindUrl = await startApi({ publicUrl: "https://pierhead.example.org" });
+  assert.match(await cookieOf(over("http", behindUrl)), /; Secure$/);
+  assert.doesNotMatch(await cookieOf(over("https", t)), /; Secure/, "this peer is no proxy of the operator");
 });
 
 test("other pages cannot use the session: without the console's header, or by Fetch Metadata, it is ignored", async () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { readTrustedProxies } from "../../src/base/trusted-proxies.ts";
 import { exchangeRaw, route, startGateway, startTarget } from "./harness.ts";
 
 test("hides the console's session from agents, rejects their attempts to set it, and sandboxes their pages", async () => {
@@ -104,8 +105,11 @@ test("trusts a client's x-forwarded headers only behind the operator's proxy", a
     "x-real-ip": "10.0.0.9",
   };
   await using agent = await startTarget((request, response) => response.end(JSON.stringify(request.headers)));
-  const seenWith = async (trustsForwarded: boolean) => {
-    await using site = await startGateway({ trustsForwarded, publicUrl: "https://agents.example" });
+  const seenWith = async (proxies: string) => {
+    await using site = await startGateway({
+      trustedProxies: readTrustedProxies(proxies),
+      publicUrl: "https://agents.example",
+    });
     site.gateway.setRoute(route([agent.target("r1")]));
     const answer = await fetch(`${site.url}/d/demo/`, { headers: forged });
     const seen = (await answer.json()) as Record<string, string>;
@@ -113,7 +117,7 @@ test("trusts a client's x-forwarded headers only behind the operator's proxy", a
     return [...names, "forwarded", "x-real-ip"].map((name) => seen[name]?.replace(/127\.0\.0\.1:\d+/, "own host"));
   };
 
-  assert.deepEqual(await seenWith(false), [
+  assert.deepEqual(await seenWith("10.0.0.0/8"), [
     "127.0.0.1",
     "https",
     "own host",
@@ -122,7 +126,7 @@ test("trusts a client's x-forwarded headers only behind the operator's proxy", a
     undefined,
     undefined,
   ]);
-  assert.deepEqual(await seenWith(true), [
+  assert.deepEqual(await seenWith("127.0.0.0/8"), [
     "10.0.0.9, 127.0.0.1",
     "https",
     "bank.example",

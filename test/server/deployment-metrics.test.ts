@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { test } from "node:test";
 import { TrafficCounter } from "../../src/gateway/counts.ts";
-import { deploymentMetrics, maySeeDeployments } from "../../src/server/deployment-metrics.ts";
+import { deploymentMetrics, metricsRights } from "../../src/server/deployment-metrics.ts";
 
 test("reports deployments in the Prometheus text format with cumulative buckets", () => {
   const tally = new TrafficCounter();
@@ -30,13 +30,14 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
   for (const line of text.trim().split("\n")) assert.match(line, /^(# (HELP|TYPE) \S+ .+|\w+\{[^{}]+\} [\d.]+)$/);
 });
 
-test("shows deployment names to callers with the configured token, or on loopback if none is configured", () => {
+test("shows deployments to callers with the configured token, and to anonymous ones only if no token is configured", () => {
   const request = (authorization?: string) => ({ headers: { authorization } }) as IncomingMessage;
-  assert.equal(maySeeDeployments(request(), { isLoopback: true, token: undefined }), true);
-  assert.equal(maySeeDeployments(request(), { isLoopback: false, token: undefined }), false);
-  for (const isLoopback of [true, false]) {
-    assert.equal(maySeeDeployments(request(), { isLoopback, token: "t" }), false);
-    assert.equal(maySeeDeployments(request("Bearer x"), { isLoopback, token: "t" }), false);
-    assert.equal(maySeeDeployments(request("Bearer t"), { isLoopback, token: "t" }), true);
+  assert.equal(metricsRights(request(), { isAnonymous: true, token: undefined }), "all");
+  assert.equal(metricsRights(request("Bearer "), { isAnonymous: false, token: undefined }), "none");
+  for (const isAnonymous of [true, false]) {
+    const otherwise = isAnonymous ? "own" : "none";
+    assert.equal(metricsRights(request(), { isAnonymous, token: "t" }), otherwise);
+    assert.equal(metricsRights(request("Bearer x"), { isAnonymous, token: "t" }), otherwise);
+    assert.equal(metricsRights(request("Bearer t"), { isAnonymous, token: "t" }), "all");
   }
 });

@@ -32,7 +32,11 @@ interface World {
   owner: { organizationId: string; tenantId: string; actor: string };
   make(settings: Partial<WebhookSettings> & { url: string }): Promise<{ id: string; secret: string }>;
   /** Starts a server's worker. */
-  work(settings?: { db?: Db; allowPrivateNetwork?: boolean }): Promise<AsyncDisposable & { stop(): Promise<void> }>;
+  work(settings?: {
+    db?: Db;
+    allowPrivateNetwork?: boolean;
+    recordsAnswers?: boolean;
+  }): Promise<AsyncDisposable & { stop(): Promise<void> }>;
 }
 
 async function makeWorld(db: Db): Promise<World> {
@@ -49,9 +53,9 @@ async function makeWorld(db: Db): Promise<World> {
       const { row, secret } = await createWebhook(db, sealer, owner, { ...blank, ...settings });
       return { id: row.id, secret };
     },
-    async work({ db: own = db, allowPrivateNetwork = true } = {}) {
+    async work({ db: own = db, allowPrivateNetwork = true, recordsAnswers = false } = {}) {
       const feed = new EventFeed(own, logger);
-      const settings = { owner: `${randomUUID()}:1`, allowPrivateNetwork, version: "0" };
+      const settings = { owner: `${randomUUID()}:1`, allowPrivateNetwork, recordsAnswers, version: "0" };
       const worker = new WebhookWorker({ db: own, feed, sealer, logger, metrics: createMetrics(), settings });
       worker.start();
       const stop = async () => {
@@ -143,7 +147,7 @@ eachDatabase("retries a failed message with growing waits before later ones, and
     fails ? { status: 503, body: "busy".repeat(2_000) } : { status: 200, body: "ok" },
   );
   const webhook = await world.make({ url: receiver.url });
-  await using _worker = await world.work();
+  await using _worker = await world.work({ recordsAnswers: true });
   for (let i = 0; i < 3; i += 1) await write(world, { data: { i } });
   const waits: number[] = [];
   for (let attempts = 1; attempts <= 4; attempts += 1) {

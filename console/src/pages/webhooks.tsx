@@ -141,13 +141,15 @@ function Deliveries({ webhook, onClose }: { webhook: Webhook; onClose: () => voi
         <p className="soft">There are no deliveries yet. Send a test to check the URL.</p>
       )}
       <ul className="names" aria-label="Deliveries">
-        {log.data?.items.map(({ id, type, status, attempts, created_at, response_status, error, response_text }) => (
+        {log.data?.items.map(({ id, type, status, attempts, created_at, error, ...response }) => (
           <li key={id}>
             <div className="row">
               <Status of={status} /> {type} <Ago at={created_at} />
               <span className="soft">
                 {attempts} {attempts === 1 ? "attempt" : "attempts"}
-                {response_status === null ? "" : `, response ${response_status}`}
+                {response.response_status === null
+                  ? ""
+                  : `, response ${response.response_status}, ${response.response_bytes ?? 0} bytes`}
               </span>
               <ActionButton
                 text="Send again"
@@ -157,7 +159,7 @@ function Deliveries({ webhook, onClose }: { webhook: Webhook; onClose: () => voi
                 renews={queryKey}
               />
             </div>
-            {(error ?? response_text) !== null && <pre>{error ?? response_text}</pre>}
+            {(error ?? response.response_text) !== null && <pre>{error ?? response.response_text}</pre>}
           </li>
         ))}
       </ul>

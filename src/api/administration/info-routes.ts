@@ -2,7 +2,7 @@ import { listTemplates } from "../../builds/sources/templates.ts";
 import { ApiError } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { modes, shownRegions } from "../../domain/mode.ts";
-import { type Api, openRoute, route } from "../http/route.ts";
+import { type Api, adminRoute, openRoute, route } from "../http/route.ts";
 import { signInUrlOf } from "./sign-in-urls.ts";
 
 /** Adds the routes that describe the installation and its health. */
@@ -27,6 +27,7 @@ export function addInfoRoutes(api: Api): void {
     const found = await listTemplates(settings.templatesDir);
     return { templates: found.map(({ id, name, description }) => ({ id, name, description })) };
   });
+  adminRoute(api, operations.getPosture, async () => settings.posture);
   openRoute(api, operations.getReadiness, () => {
     const waitingFor = readiness();
     if (waitingFor.length === 0) return { ready: true, waiting_for: [] };

@@ -9,9 +9,10 @@ import type { Db } from "../../store/engine/database.ts";
 import { type ApiKeyRow, findApiKey, scopeOf } from "../../store/tenants/api-keys.ts";
 import { createSession, deleteSession, findSession, listMemberWorkspaces } from "../../store/tenants/sessions.ts";
 import { listWorkspaces } from "../../store/tenants/tenants.ts";
+import type { ApiSettings } from "../deps.ts";
 import { isFromConsole, sessionTokenOf } from "../http/authenticate.ts";
-import { originOf } from "../http/path-prefixes.ts";
 import { type Api, adminRoute, openRoute } from "../http/route.ts";
+import { apiUrlOf } from "../http/urls.ts";
 
 /** Adds the routes to sign in to the console with a key, and to sign out. */
 export function addSessionRoutes(api: Api): void {
@@ -38,7 +39,7 @@ export function addSessionRoutes(api: Api): void {
       Math.min(db.now().getTime() + sessionDays * dayMs, key.expires_at?.getTime() ?? Infinity),
     );
     await createSession(db, { tokenHash: digestOf(token), key, expiresAt }, actor);
-    setCookie(cookieOf(request, token, expiresAt));
+    setCookie(cookieOf(request, api.deps.settings, token, expiresAt));
     return sessionOf(db, key, expiresAt);
   });
 
@@ -56,7 +57,7 @@ export function addSessionRoutes(api: Api): void {
     if (token === undefined) return;
     await deleteSession(db, digestOf(token));
     api.keyring.forget();
-    setCookie(cookieOf(request, "", new Date(0)));
+    setCookie(cookieOf(request, api.deps.settings, "", new Date(0)));
   });
 }
 
@@ -103,5 +104,5 @@ export function sessionCookieText(token: string, expiresAt: Date, isSecure: bool
   return `${sessionCookie}=${token}; Path=/; HttpOnly; SameSite=Strict; Expires=${expiresAt.toUTCString()}${secure}`;
 }
 
-const cookieOf = (request: FastifyRequest, token: string, expiresAt: Date) =>
-  sessionCookieText(token, expiresAt, originOf(request.raw).startsWith("https:"));
+const cookieOf = (request: FastifyRequest, settings: ApiSettings, token: string, expiresAt: Date) =>
+  sessionCookieText(token, expiresAt, apiUrlOf(request.raw, settings).startsWith("https:"));

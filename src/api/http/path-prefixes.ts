@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { TrustedProxies } from "../../base/trusted-proxies.ts";
 
 /** Prefix that was removed from each request's path before routing; the absolute URLs we return include it again. */
 const prefixes = new WeakMap<IncomingMessage, string>();
@@ -45,8 +46,9 @@ export function mountOf(request: IncomingMessage): string {
 }
 
 /** Returns scheme and host as the client addressed this server, for absolute URLs when the operator configured none. */
-export function originOf(request: IncomingMessage): string {
-  const forwarded = String(request.headers["x-forwarded-proto"] ?? "")
+export function originOf(request: IncomingMessage, trusted: TrustedProxies): string {
+  const given = trusted.has(request.socket.remoteAddress) ? request.headers["x-forwarded-proto"] : undefined;
+  const forwarded = String(given ?? "")
     .split(",", 1)[0]
     ?.trim();
   const isTls = "encrypted" in request.socket && request.socket.encrypted === true;

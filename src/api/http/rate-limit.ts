@@ -1,6 +1,6 @@
 import type { FastifyRequest } from "fastify";
-import type { Keyring } from "../../auth/keyring.ts";
 import type { Credentials } from "../../auth/principal.ts";
+import type { TrustedProxies } from "../../base/trusted-proxies.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { credentialsOf } from "./authenticate.ts";
 
@@ -75,13 +75,13 @@ export class RequestLimits {
   readonly #byKey: RateLimiter | undefined;
   readonly #byAddress: RateLimiter | undefined;
   readonly #signIns: RateLimiter | undefined;
-  readonly #keyring: Pick<Keyring, "isFamiliar">;
+  readonly #proxies: TrustedProxies;
 
-  constructor(limit: RateLimit, keyring: Pick<Keyring, "isFamiliar">) {
+  constructor(limit: RateLimit, proxies: TrustedProxies) {
     this.#byKey = limit.perS === 0 ? undefined : new RateLimiter(limit);
     this.#byAddress = limit.perS === 0 ? undefined : new RateLimiter(wrongKeys);
     this.#signIns = limit.perS === 0 ? undefined : new RateLimiter(signIns);
-    this.#keyring = keyring;
+    this.#proxies = proxies;
   }
 
   /** Counts a request of this key. @throws ApiError 429 when the key exceeds its limit. */
@@ -92,14 +92,14 @@ export class RequestLimits {
 
   /** Counts a sign-in that is started. @throws ApiError 429 when too many were started from this address. */
   countSignIn(request: FastifyRequest): void {
-    const waitS = this.#signIns?.take(networkOf(request.socket.remoteAddress ?? "")) ?? 0;
+    const waitS = this.#signIns?.take(this.#addressOf(request)) ?? 0;
     if (waitS > 0) throw errors.tooManyRequests(waitS);
   }
 
   /**
-   * Authenticates a request, unless too many wrong keys came from its address. A key that was used here before is still
-   * accepted, because behind a proxy all clients share one address.
-   * @throws ApiError 429, and what `find` throws.
+   * Authenticates a request and counts a wrong key of its address. A valid key is always accepted, because behind a proxy or a
+   * gateway of a network many clients share one address. Guesses stay cheap: the store looks up waiting keys with one statement.
+   * @throws ApiError what `find` throws; 429 instead of 401 when too many wrong keys came from the address.
    */
   async admit<P>(
     request: FastifyRequest,
@@ -109,15 +109,17 @@ export class RequestLimits {
     const limiter = this.#byAddress;
     const secret = credentials.key ?? credentials.serviceKey ?? credentials.session;
     if (limiter === undefined || secret === undefined) return find(credentials);
-    const address = networkOf(request.socket.remoteAddress ?? "");
-    const waitS = limiter.waitS(address);
-    if (waitS > 0 && !this.#keyring.isFamiliar(secret)) throw errors.tooManyRequests(waitS);
     try {
       return await find(credentials);
     } catch (error) {
-      if (error instanceof ApiError && error.code === "invalidToken") limiter.take(address);
-      throw error;
+      if (!(error instanceof ApiError && error.code === "invalidToken")) throw error;
+      const waitS = limiter.take(this.#addressOf(request));
+      throw waitS > 0 ? errors.tooManyRequests(waitS) : error;
     }
+  }
+
+  #addressOf({ raw }: FastifyRequest): string {
+    return networkOf(this.#proxies.clientOf(raw));
   }
 }
 

@@ -45,7 +45,13 @@ export interface Api {
 export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
   server.decorateRequest("principal", null);
   const keyring = createKeyring(deps.db, deps.logger, deps.settings.serviceSecret);
-  return { server, deps, keyring, limits: new RequestLimits(deps.settings.rateLimit, keyring), registered: [] };
+  return {
+    server,
+    deps,
+    keyring,
+    limits: new RequestLimits(deps.settings.rateLimit, deps.settings.trustedProxies),
+    registered: [],
+  };
 }
 
 /** One request of one operation, validated and normalized. */

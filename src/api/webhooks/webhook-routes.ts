@@ -127,7 +127,8 @@ function webhookOf(row: WebhookRow, { role }: Principal): Webhook {
 }
 
 function deliveryOf(row: DeliveryRow): WebhookDelivery {
-  const { id, webhook_id, type, status, attempts, duration_ms, response_status, response_text, error } = row;
+  const { id, webhook_id, type, status, attempts, duration_ms, error } = row;
+  const { response_status, response_bytes, response_text } = row;
   return {
     id,
     webhook_id,
@@ -136,6 +137,7 @@ function deliveryOf(row: DeliveryRow): WebhookDelivery {
     attempts,
     duration_ms,
     response_status,
+    response_bytes,
     response_text,
     error,
     event_id: row.event_id === null ? null : String(row.event_id),

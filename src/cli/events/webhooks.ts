@@ -192,9 +192,10 @@ function stateOf({ enabled, failing_since, disabled_reason }: Webhook): string {
   return failing_since === null ? "on" : "failing";
 }
 
-function outcomeOf({ response_status: status, response_text: text, error, duration_ms: ms }: WebhookDelivery): string {
+function outcomeOf({ error, duration_ms: ms, ...response }: WebhookDelivery): string {
+  const { response_status: status, response_bytes: bytes, response_text: text } = response;
   if (error !== null) return error;
   if (status === null) return "-";
   const first = (text ?? "").trim().split("\n")[0]?.slice(0, 60) ?? "";
-  return `${status} in ${ms} ms${first === "" ? "" : `: ${first}`}`;
+  return `${status} in ${ms} ms, ${bytes ?? 0} bytes${first === "" ? "" : `: ${first}`}`;
 }

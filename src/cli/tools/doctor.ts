@@ -5,6 +5,7 @@ import { createServer } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
 import { ApiFailure, type Client } from "../../client/client.ts";
+import type { Posture } from "../../contract/administration/posture.ts";
 import type { Connection } from "../connection.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
@@ -37,6 +38,7 @@ export const doctorChecks = [
   "version",
   "clock",
   "key",
+  "posture",
   "compute of up",
 ] as const;
 
@@ -45,6 +47,7 @@ export async function doctor(session: Session): Promise<void> {
   const connection = await session.connection();
   const client = await session.client();
   const server = await askServer(client, connection.url, session.signal);
+  const posture = server.isThere ? await askPosture(client, session.signal) : "no server answers";
   const inspections: Record<(typeof doctorChecks)[number], () => Promise<Finding> | Finding> = {
     Node: checkNode,
     git: checkGit,
@@ -56,6 +59,7 @@ export async function doctor(session: Session): Promise<void> {
     version: () => checkVersion(server),
     clock: () => checkClock(server),
     key: () => checkKey(connection, client, server),
+    posture: () => checkPosture(posture),
     "compute of up": () => checkCompute(session),
   };
   const checks: Check[] = [];
@@ -65,7 +69,12 @@ export async function doctor(session: Session): Promise<void> {
       .catch((error: Error) => failed(error.message, "Run with --verbose and report this."));
     checks.push({ name, ...finding });
   }
-  session.answer({ checks }, () => render(session, checks));
+  const shown = typeof posture === "string" ? null : posture;
+  session.answer({ checks, posture: shown }, () =>
+    [render(session, checks), ...(shown === null ? [] : ["", `Posture: ${shown.kind}`, renderPosture(shown)])].join(
+      "\n",
+    ),
+  );
   const bad = checks.filter(({ status }) => status === "failed").length;
   if (bad > 0) throw new CliFailure(`${bad} of ${checks.length} checks failed.`);
 }
@@ -77,6 +86,12 @@ function render({ terminal }: Session, checks: Check[]): string {
   return checks
     .flatMap(({ status, fix }, index) => [`${marks[status]} ${lines[index]}`, ...(fix === null ? [] : [`    ${fix}`])])
     .join("\n");
+}
+
+function renderPosture({ items }: Posture): string {
+  return columns(
+    items.map(({ name, is_on, because, setting }) => [`  ${name}`, is_on ? "on" : "off", `${because} (${setting})`]),
+  );
 }
 
 interface ServerAnswer {
@@ -252,6 +267,29 @@ async function checkKey({ apiKey, apiKeyFrom }: Connection, client: Client, serv
     if (!(error instanceof ApiFailure)) throw error;
     return failed(`from ${apiKeyFrom}: ${error.detail}`, "Use a key for this server and workspace.");
   }
+}
+
+/** Returns what the server allows, or why it is unknown: only an operator's key may read it. */
+async function askPosture(client: Client, signal: AbortSignal): Promise<Posture | string> {
+  try {
+    return await client.getPosture({}, { signal, deadlineMs: askTimeoutMs });
+  } catch (error) {
+    signal.throwIfAborted();
+    return (error as Error).message;
+  }
+}
+
+/** Items that only programs of the same machine should be able to use. */
+const localItems: readonly string[] = ["local sources", "private network", "anonymous metrics", "webhook answers"];
+
+function checkPosture(posture: Posture | string): Finding {
+  if (typeof posture === "string") return ok(`unknown: ${posture}`);
+  const { kind, because, items } = posture;
+  const found = `${kind}: ${because}`;
+  const open = items.filter(({ name, is_on }) => is_on && localItems.includes(name));
+  if (kind === "local" || open.length === 0) return ok(found);
+  const names = open.map(({ name, setting }) => `${name} (${setting})`).join(", ");
+  return warning(found, `Turned on although others reach this server: ${names}. Turn off those that no user needs.`);
 }
 
 function checkCompute({ context, signal }: Session): Finding | Promise<Finding> {

@@ -18,6 +18,7 @@ import {
   WorkspacePage,
   WorkspacePath,
 } from "./organization.ts";
+import { Posture } from "./posture.ts";
 
 /**
  * Organizations, workspaces, quotas, keys, members and the audit log. All need the role `admin`, and can read and change
@@ -29,6 +30,14 @@ export const administrationOperations = {
     tag: "Administration",
     summary: "Download a backup of the installation as of now, without the master key",
     response: { status: 200, schema: null, file: "application/gzip" },
+    role: "admin",
+    administers: "installation",
+  }),
+  getPosture: operation("getPosture", {
+    operationId: "get_posture_v2_admin_posture_get",
+    tag: "Administration",
+    summary: "Read what the server allows because of where it can be reached from",
+    response: { status: 200, schema: Posture },
     role: "admin",
     administers: "installation",
   }),

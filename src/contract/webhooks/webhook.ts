@@ -97,7 +97,11 @@ export const WebhookDelivery = Type.Object(
     last_attempt_at: nullable(timestamp()),
     duration_ms: nullable(Type.Integer(), "Duration of the last attempt."),
     response_status: nullable(Type.Integer({ examples: [200] })),
-    response_text: nullable(Type.String({ examples: ["ok"] }), "Start of the response."),
+    response_bytes: nullable(Type.Integer({ examples: [2] }), "Size of the response in bytes."),
+    response_text: nullable(
+      Type.String({ examples: ["ok"] }),
+      "Start of the response, if the operator allows to record it (`PIERHEAD_WEBHOOK_ANSWERS`).",
+    ),
     error: nullable(
       Type.String({ examples: ["ci.example.org cannot be reached (ECONNREFUSED)."] }),
       "Why there was no response.",

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { KeyScope } from "../../contract/administration/organization.ts";
 import { errors } from "../../contract/error.ts";
+import { batched } from "../engine/batched.ts";
 import { type Db, isForeignKeyViolation, type Trx } from "../engine/database.ts";
 import { type Sql, sql } from "../engine/sql.ts";
 import { pick, type RowOf, selectList } from "../engine/table.ts";
@@ -89,13 +90,17 @@ function insertedKey(id: string, made: NewApiKey): Sql {
       ${made.isOperator ?? false}, ${made.prefix}, ${made.hash}, ${made.expiresAt ?? null})`;
 }
 
-/** Returns a key, also an expired or revoked one: the caller checks that. */
-export async function findApiKeyByPrefix(db: Db | Trx, prefix: string): Promise<ApiKeyRow | undefined> {
+/**
+ * Returns a key, also an expired or revoked one: the caller checks that. Concurrent lookups share one statement, so that guessed
+ * keys cannot keep the database busy.
+ */
+export const findApiKeyByPrefix = batched(async (db, prefixes: string[]): Promise<(ApiKeyRow | undefined)[]> => {
   const { rows } = await db.query<ApiKeyRow>(sql`
     select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
-     where k.prefix = ${prefix}`);
-  return rows[0];
-}
+     where k.prefix = any(${prefixes}::text[])`);
+  const byPrefix = new Map(rows.map((row) => [row.prefix, row]));
+  return prefixes.map((prefix) => byPrefix.get(prefix));
+});
 
 export async function findApiKey(db: Db | Trx, reach: Reach, id: string): Promise<ApiKeyRow | undefined> {
   const { rows } = await db.query<ApiKeyRow>(sql`

@@ -1,5 +1,6 @@
 import type { MemberRole } from "../../contract/administration/member.ts";
 import type { KeyScope } from "../../contract/administration/organization.ts";
+import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { type ApiKeyRow, findApiKey } from "./api-keys.ts";
@@ -54,16 +55,29 @@ export async function createMemberSession(
 
 /** Returns a session; undefined when it never existed or has expired. The caller checks whether a key is still valid. */
 export async function findSession(db: Db, tokenHash: Buffer): Promise<SessionRow | undefined> {
-  const { rows } = await db.query<{ api_key_id: string | null; member_email: string | null; expires_at: Date }>(sql`
-    select api_key_id, member_email, expires_at from sessions
-     where token_hash = ${tokenHash} and expires_at > now()`);
-  const [session] = rows;
+  const session = await findStored(db, tokenHash.toString("hex"));
   if (session === undefined) return undefined;
   const { api_key_id: keyId, member_email: email, expires_at } = session;
   if (email !== null) return { expires_at, holders: await findMemberships(db, email) };
   const key = await findApiKey(db, { organizationId: null, workspaceId: null }, keyId as string);
   return { expires_at, holders: key === undefined ? [] : [key] };
 }
+
+interface StoredSession {
+  digest: string;
+  api_key_id: string | null;
+  member_email: string | null;
+  expires_at: Date;
+}
+
+/** Concurrent lookups share one statement, so that guessed tokens cannot keep the database busy. */
+const findStored = batched(async (db, digests: string[]): Promise<(StoredSession | undefined)[]> => {
+  const { rows } = await db.query<StoredSession>(sql`
+    select encode(token_hash, 'hex') as digest, api_key_id, member_email, expires_at from sessions
+     where token_hash in (select decode(digest, 'hex') from unnest(${digests}::text[]) as digest) and expires_at > now()`);
+  const byDigest = new Map(rows.map((row) => [row.digest, row]));
+  return digests.map((digest) => byDigest.get(digest));
+});
 
 /** Of two memberships for a workspace, the one with more rights there counts. */
 const strength = sql`array_position(array['admin', 'deployer', 'reader'], m.role), m.workspace_id nulls first`;

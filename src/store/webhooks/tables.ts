@@ -51,6 +51,7 @@ export const webhookDeliveriesTable = table("webhook_deliveries", {
   last_attempt_at: nullable(timestamp),
   duration_ms: nullable(integer),
   response_status: nullable(integer),
+  response_bytes: nullable(integer),
   response_text: nullable(text),
   error: nullable(text),
   created_at: timestamp,

@@ -23,6 +23,7 @@ const deliveryFields = pick(
   "last_attempt_at",
   "duration_ms",
   "response_status",
+  "response_bytes",
   "response_text",
   "error",
   "created_at",
@@ -46,6 +47,8 @@ export interface ClaimedDelivery extends Sealed {
 export interface AttemptResult {
   durationMs: number;
   responseStatus: number | null;
+  responseBytes: number | null;
+  /** null: there was no answer, or the operator does not allow to record it. */
   responseText: string | null;
   error: string | null;
 }
@@ -159,10 +162,10 @@ type Claim = Pick<ClaimedDelivery, "id" | "attempts"> & { owner: string };
 const isHeldBy = ({ id, attempts, owner }: Claim) =>
   sql`id = ${id} and lease_owner = ${owner} and attempts = ${attempts} and status = 'pending'`;
 
-const attempted = ({ durationMs, responseStatus, responseText, error }: AttemptResult) => sql`
+const attempted = ({ durationMs, responseStatus, responseBytes, responseText, error }: AttemptResult) => sql`
   lease_owner = null, lease_until = null, last_attempt_at = now() - ${durationMs} * interval '1 millisecond',
   duration_ms = ${Math.round(durationMs)}, response_status = ${responseStatus},
-  response_text = ${responseText}, error = ${error}`;
+  response_bytes = ${responseBytes}, response_text = ${responseText}, error = ${error}`;
 
 /** Records a successful attempt. Writes nothing if the claim was lost meanwhile. */
 export async function settleDelivered(db: Db, claim: Claim, result: AttemptResult): Promise<void> {
@@ -284,7 +287,8 @@ export async function redeliver(db: Db, owner: Owner, path: { webhookId: string;
     await trx.query(sql`
       with delivery as (
         update webhook_deliveries set status = 'pending', attempts = 0, next_attempt_at = now(), lease_owner = null,
-               lease_until = null, error = null, response_status = null, response_text = null, duration_ms = null
+               lease_until = null, error = null, response_status = null, response_bytes = null,
+               response_text = null, duration_ms = null
          where id = ${path.id} and (lease_until is null or lease_until < now())
       ) ${auditedWebhook(owner, webhook, { action: "webhook.redeliver", details })}`);
     return readDelivery(trx, path.webhookId, path.id);

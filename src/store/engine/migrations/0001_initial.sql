@@ -577,6 +577,7 @@ create table webhook_deliveries (
   last_attempt_at timestamptz,
   duration_ms integer,
   response_status integer,
+  response_bytes integer,
   response_text text,
   error text,
   created_at timestamptz not null default now()
