@@ -4,6 +4,7 @@ import { findSession, type MembershipRow, type SessionRow } from "../store/tenan
 import { findWorkspace, type WorkspaceRow } from "../store/tenants/tenants.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
 import { digestOf, isSameHash, readKey } from "./api-key.ts";
+import type { CallerAssertions, CallerClaims } from "./caller-assertion.ts";
 import { Memo } from "./memo.ts";
 import { readServiceKey, type ServiceClaims } from "./service-key.ts";
 
@@ -32,6 +33,8 @@ export interface Keyring {
   findSession(token: string): Promise<readonly Holder[]>;
   /** Returns the claims of a service key, or undefined if the signature is unknown or this server accepts none. */
   readServiceKey(token: string): ServiceClaims | undefined;
+  /** Returns the claims of an assertion that this installation signed, or undefined for every other text. */
+  readAssertion(token: string): CallerClaims | undefined;
   findWorkspace(id: string): Promise<WorkspaceRow | undefined>;
   /**
    * Clears the cache. Call it after a change of keys, sessions, members or workspaces is committed (`Db.afterCommit`), not
@@ -40,8 +43,16 @@ export interface Keyring {
   forget(): void;
 }
 
-/** @param serviceSecret secret with which services sign their keys; null: service keys are not accepted. */
-export function createKeyring(db: Db, logger: Logger, serviceSecret: string | null = null): Keyring {
+/**
+ * @param serviceSecret secret with which services sign their keys; null: service keys are not accepted.
+ * @param assertions reads what this installation signed about callers of agents; null: assertions are not accepted.
+ */
+export function createKeyring(
+  db: Db,
+  logger: Logger,
+  serviceSecret: string | null = null,
+  assertions: CallerAssertions | null = null,
+): Keyring {
   const keys = new Memo<ApiKeyRow>({ memoryMs: cacheMs, rowsMax, read: (prefix) => findApiKeyByPrefix(db, prefix) });
   const readSession = (digest: string) => findSession(db, Buffer.from(digest, "hex"));
   const sessions = new Memo<SessionRow>({ memoryMs: cacheMs, rowsMax, read: readSession });
@@ -77,6 +88,7 @@ export function createKeyring(db: Db, logger: Logger, serviceSecret: string | nu
     },
     readServiceKey: (token) =>
       serviceSecret === null ? undefined : readServiceKey(token, serviceSecret, db.now().getTime()),
+    readAssertion: (token) => assertions?.read(token),
     findWorkspace: (id) => workspaces.find(id),
     forget() {
       keys.forget();

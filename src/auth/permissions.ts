@@ -4,9 +4,11 @@ import type { KeyRole } from "../store/tenants/api-keys.ts";
 
 /**
  * Operations that each role may call besides those that need no key. A listener's key can only use the listener protocol.
- * An agent's key can only get tokens for users, because it lives in a process that runs what models say.
+ * An agent's key can only get tokens for users, because it lives in a process that runs what models say. A caller's key can
+ * only call agents.
  */
 const allowed: Record<KeyRole, readonly Role[]> = {
+  caller: ["caller"],
   reader: ["caller", "reader"],
   agent: ["caller", "agent"],
   deployer: ["caller", "reader", "agent", "deployer"],

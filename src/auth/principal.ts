@@ -30,6 +30,8 @@ export interface Principal {
   actor: string;
   /** The only user that a service acts for. null: the user that the request names. */
   userId: string | null;
+  /** The deployment that shows an assertion about this caller. Absent: the caller showed its own credential. */
+  assertedFor?: string;
 }
 
 /** Caller of an operation that administers a workspace, an organization or the installation. */
@@ -61,6 +63,8 @@ export interface ListenerPrincipal {
  */
 export async function findPrincipal(keyring: Keyring, credentials: Credentials, needed: Role): Promise<Principal> {
   if (isOfService(credentials)) return findService(keyring, credentials, needed);
+  const asserted = needed === "caller" ? await findAsserted(keyring, credentials) : undefined;
+  if (asserted !== undefined) return asserted;
   const key = await findHolder(keyring, credentials);
   const workspace = await workspaceOf(keyring, key, credentials);
   if (workspace === undefined) throw errors.workspaceRequired();
@@ -108,6 +112,29 @@ async function findService(keyring: Keyring, credentials: Credentials, needed: R
     keyId: name,
     actor: name,
     userId: claims.userId,
+  };
+}
+
+/**
+ * Identifies the caller of an agent by the assertion that its gateway passed to it. An agent may ask who its caller is. No
+ * other operation accepts an assertion.
+ */
+async function findAsserted(keyring: Keyring, { key = "", tenantId }: Credentials): Promise<Principal | undefined> {
+  const claims = keyring.readAssertion(key);
+  if (claims === undefined) return undefined;
+  const workspace = await keyring.findWorkspace(claims.tenantId);
+  if (workspace === undefined) throw errors.invalidToken();
+  if (tenantId !== undefined && !isSame(tenantId, workspace.id)) throw errors.tenantMismatch();
+  if (!workspace.deployments_enabled) throw errors.deploymentsDisabled();
+  return {
+    organizationId: claims.organizationId,
+    tenantId: workspace.id,
+    role: claims.role,
+    scope: "workspace",
+    keyId: claims.caller,
+    actor: claims.caller,
+    userId: null,
+    assertedFor: claims.deploymentId,
   };
 }
 

@@ -151,6 +151,7 @@ export const clientRoutes = {
   deleteAgentConnection: "DELETE /v2/auth/agents/{agent_id}/connections/{connection_id}",
   putAgentToken: "POST /v2/auth/agents/{agent_id}/providers/{provider_id}/tokens",
   // Agent servers
+  getCallerKeys: "GET /.well-known/jwks.json",
   identifyAgentCaller: "GET /auth/public",
   verifyAgentCaller: "GET /auth/verify",
   getAgentEntitlement: "GET /auth",

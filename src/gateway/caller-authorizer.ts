@@ -2,11 +2,15 @@ import { hash } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Address } from "./address.ts";
+import { type AdmittedCaller, credentialIn, keyHeaders } from "./caller-headers.ts";
 import { type Refusal, refusals } from "./refusal.ts";
 import type { Admission } from "./route.ts";
 
-/** The control plane's answer about a caller: its workspace, or the refusal. */
-export type Identified = { workspaceId: string } | { status: number; detail: string };
+/**
+ * The control plane's answer about a caller: its workspace and a signed assertion for the deployment, or the refusal. The
+ * assertion is absent if the deployment does not admit callers of that workspace.
+ */
+export type Identified = { workspaceId: string; assertion?: string | undefined } | { status: number; detail: string };
 
 /**
  * Asks the control plane which workspace a caller with these headers belongs to. The control plane counts wrong keys per
@@ -15,22 +19,21 @@ export type Identified = { workspaceId: string } | { status: number; detail: str
  */
 export type Identify = (
   headers: Record<string, string>,
-  asked: { address: string; signal: AbortSignal },
+  asked: { deploymentId: string; address: string; signal: AbortSignal },
 ) => Promise<Identified>;
 
-/** A revoked key works at most this much longer (contract 7.4). */
+/** A revoked key works at most this much longer (contract 7.4). An assertion is valid for longer than it is cached. */
 const cacheMs = 60_000;
 
 /** While the control plane is away, known callers stay admitted for this long, so that agents keep serving. */
 const staleCacheMs = 15 * 60_000;
 
-/** An entry is a digest and an id, 200 bytes, so the cache takes at most 2 MiB. */
+/** An entry is a digest, an id and an assertion, 800 bytes, so the cache takes at most 8 MiB. */
 const callersMax = 10_000;
 
 const identifyTimeoutMs = 10_000;
 
 /** The headers that identify a caller: a key, and the scope that goes with it. */
-const keyHeaders = ["x-api-key", "authorization", "x-service-key"] as const;
 const credentialHeaders = [...keyHeaders, "x-tenant-id", "x-organization-id"] as const;
 
 interface CallerRequest {
@@ -38,37 +41,47 @@ interface CallerRequest {
   address: Address;
 }
 
-/** Authorizes callers by the control plane's answer, and caches it for a minute. */
+interface Known {
+  workspaceId: string;
+  assertion?: string | undefined;
+  atMs: number;
+}
+
+/** Authorizes callers by the control plane's answer, and caches it per caller and deployment for a minute. */
 export class CallerAuthorizer {
   readonly #identify: Identify | undefined;
   readonly #proxies: TrustedProxies;
-  readonly #cache = new Map<string, { workspaceId: string; atMs: number }>();
+  readonly #cache = new Map<string, Known>();
 
   constructor(identify: Identify | undefined, proxies: TrustedProxies = noTrustedProxies) {
     this.#identify = identify;
     this.#proxies = proxies;
   }
 
-  /** Returns the refusal of a request, or null if it may pass. */
-  async authorize({ request, address }: CallerRequest, admission: Admission): Promise<Refusal | null> {
-    if (isPublic(request, address.path)) return null;
+  /** Returns the admitted caller of a request, or the refusal. */
+  async authorize(
+    { request, address }: CallerRequest,
+    { deploymentId, admission }: { deploymentId: string; admission: Admission },
+  ): Promise<AdmittedCaller | Refusal> {
+    if (isPublic(request, address.path)) return { checked: null, assertion: null };
     const credentials = credentialsIn(request.headers);
     if (!keyHeaders.some((name) => credentials[name] !== undefined)) {
       return refusals.notAdmitted(401, "Invalid token");
     }
-    const found = await this.#find(credentials, this.#proxies.clientOf(request));
+    const found = await this.#find(credentials, { deploymentId, address: this.#proxies.clientOf(request) });
     if ("status" in found) return refusals.notAdmitted(found.status, found.detail);
     const isAdmitted = admission.workspaceId === null || admission.workspaceId === found.workspaceId;
-    return isAdmitted ? null : refusals.notAdmitted(403, "Forbidden");
+    if (!isAdmitted) return refusals.notAdmitted(403, "Forbidden");
+    return { checked: credentialIn(credentials), assertion: found.assertion ?? null };
   }
 
-  async #find(credentials: Record<string, string>, from: string): Promise<Identified> {
-    const name = hash("sha256", JSON.stringify(credentials), "base64url");
+  async #find(credentials: Record<string, string>, asked: { deploymentId: string; address: string }) {
+    const name = hash("sha256", JSON.stringify([asked.deploymentId, credentials]), "base64url");
     const known = this.#cache.get(name);
     const ageMs = known === undefined ? Number.POSITIVE_INFINITY : performance.now() - known.atMs;
     if (known !== undefined && ageMs < cacheMs) return known;
     try {
-      const found = await this.#callIdentify(credentials, from);
+      const found = await this.#callIdentify(credentials, asked);
       // The caller asked too often, which says nothing about its key.
       const isRateLimited = "status" in found && found.status === 429;
       if (isRateLimited && known !== undefined && ageMs < staleCacheMs) return known;
@@ -80,16 +93,17 @@ export class CallerAuthorizer {
     }
   }
 
-  async #callIdentify(credentials: Record<string, string>, address: string): Promise<Identified> {
+  async #callIdentify(credentials: Record<string, string>, asked: { deploymentId: string; address: string }) {
     if (this.#identify === undefined) throw new Error("this gateway has no control plane to ask");
-    return this.#identify(credentials, { address, signal: AbortSignal.timeout(identifyTimeoutMs) });
+    return this.#identify(credentials, { ...asked, signal: AbortSignal.timeout(identifyTimeoutMs) });
   }
 
   /** Caches admitted callers only. Wrong keys are asked for each time, because the control plane counts guesses. */
   #save(name: string, found: Identified): void {
     this.#cache.delete(name);
     if ("status" in found) return;
-    this.#cache.set(name, { workspaceId: found.workspaceId, atMs: performance.now() });
+    const { workspaceId, assertion } = found;
+    this.#cache.set(name, { workspaceId, assertion, atMs: performance.now() });
     if (this.#cache.size <= callersMax) return;
     const [oldest] = this.#cache.keys();
     if (oldest !== undefined) this.#cache.delete(oldest);

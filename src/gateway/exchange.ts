@@ -1,5 +1,6 @@
 import type { ClientRequest, IncomingMessage, ServerResponse } from "node:http";
 import type { Address } from "./address.ts";
+import type { AdmittedCaller } from "./caller-headers.ts";
 import type { FailureKind, TrafficCounter } from "./counts.ts";
 import { ownHeaders } from "./headers.ts";
 import { answerRefusal, type Refusal } from "./refusal.ts";
@@ -24,6 +25,8 @@ export class Exchange {
   /** For a WebSocket request: its raw connection. */
   readonly upgrade: UpgradeSocket | null;
   readonly arrivedAtMs = performance.now();
+  /** Null: the route admits everyone, so nothing was checked. */
+  caller: AdmittedCaller | null = null;
   /** Revision of the route that the request was last sent along. */
   revisionId: string | null = null;
   attempts = 0;

@@ -266,10 +266,12 @@ class HttpGateway implements Gateway {
 
   /** Rejects unauthorized callers before it reads the body or wakes a sleeping deployment. */
   async #admitCaller(deployment: Deployment, exchange: Exchange, admission: Admission): Promise<void> {
-    const refusal = await this.#authorizer.authorize(exchange, admission);
+    const { deploymentId } = deployment.route;
+    const found = await this.#authorizer.authorize(exchange, { deploymentId, admission });
     if (exchange.isSettled) return;
-    if (refusal === null) this.#admit(deployment, exchange);
-    else exchange.refuse(refusal);
+    if ("status" in found) return exchange.refuse(found);
+    exchange.caller = found;
+    this.#admit(deployment, exchange);
   }
 
   #forget(exchange: Exchange): void {

@@ -4,6 +4,7 @@ import type { TLSSocket } from "node:tls";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import { sessionCookie, signInCookie } from "../contract/administration/session.ts";
 import type { Address } from "./address.ts";
+import { type AdmittedCaller, callerHeader, headersAboutCaller, isKeyHeader, mayAgentSee } from "./caller-headers.ts";
 
 /** Headers as Node keeps them: name, value, name, value, in order, with repetitions. */
 export type RawHeaders = string[];
@@ -28,7 +29,7 @@ const hopByHop = new Set([
 ]);
 
 /** Headers that the gateway sets itself or drops. Node's server has answered `expect` before the gateway sees the request. */
-const rewritten = new Set(["host", "expect", "forwarded", "x-real-ip", requestIdHeader]);
+const rewritten = new Set(["host", "expect", "forwarded", "x-real-ip", requestIdHeader, callerHeader]);
 
 export interface ForwardedOptions {
   /** Scheme of the public URL. Null: the scheme of the connection. */
@@ -38,12 +39,13 @@ export interface ForwardedOptions {
 }
 
 /**
- * Returns the headers for the agent server. `Host` stays as the client sent it. Without a trusted proxy, the client's own
+ * Returns the headers for the agent server. `Host` stays as the client sent it. A credential that was checked is replaced by an
+ * assertion about the caller. Without a trusted proxy, the client's own
  * `x-forwarded-*` headers are dropped, so an agent server may believe every one it receives.
  */
 export function requestHeaders(
   request: IncomingMessage,
-  { address, requestId }: { address: Address; requestId: string },
+  { address, requestId, caller }: { address: Address; requestId: string; caller: AdmittedCaller | null },
   options: ForwardedOptions,
 ): RawHeaders {
   const headers: RawHeaders = ["host", address.authority];
@@ -51,6 +53,7 @@ export function requestHeaders(
   forEachHeader(request.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-")) return;
     if (perHop?.has(lower)) return;
+    if (caller !== null && isKeyHeader(lower) && !mayAgentSee(lower, value, caller)) return;
     const forwarded = lower === "cookie" ? withoutConsoleCookies(value) : value;
     if (forwarded !== "") headers.push(name, forwarded);
   });
@@ -64,6 +67,7 @@ export function requestHeaders(
   const prefix = (earlier("x-forwarded-prefix") ?? "") + address.prefix;
   if (prefix !== "") headers.push("x-forwarded-prefix", prefix);
   headers.push(requestIdHeader, requestId);
+  if (caller !== null) headers.push(...headersAboutCaller(caller));
   return headers;
 }
 

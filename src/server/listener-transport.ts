@@ -58,8 +58,9 @@ export function tracedSend(send: Send, traces: Traces | null): Send {
 
 /** Asks the API of this process for the identity of an agent's caller (contract 7.4). */
 export function inProcessIdentify(callApi: CallApi): Identify {
-  return async (headers, { address, signal }) => {
-    const answer = await callApi({ method: "GET", path: "/auth/public", headers, address, signal });
+  return async (headers, { deploymentId, address, signal }) => {
+    const path = `/auth/public?deployment_id=${deploymentId}`;
+    const answer = await callApi({ method: "GET", path, headers, address, signal });
     return identified(answer.status, JSON.parse(answer.text));
   };
 }
@@ -67,19 +68,20 @@ export function inProcessIdentify(callApi: CallApi): Identify {
 /** Asks a control plane over HTTP. Sends only the caller's key: with the listener's own key every caller would be admitted. */
 export function httpIdentify(baseUrl: string): Identify {
   const url = `${baseUrl.replace(/\/+$/, "")}/auth/public`;
-  return async (headers, { signal }) => {
-    const answer = await fetch(url, { headers, signal, redirect: "error" });
+  return async (headers, { deploymentId, signal }) => {
+    const answer = await fetch(`${url}?deployment_id=${deploymentId}`, { headers, signal, redirect: "error" });
     return identified(answer.status, (await answer.json()) as CallerAnswer);
   };
 }
 
 interface CallerAnswer {
   tenant_id: string;
+  assertion?: string;
   detail: string;
 }
 
 function identified(status: number, body: CallerAnswer): Identified {
-  if (status === 200) return { workspaceId: body.tenant_id };
+  if (status === 200) return { workspaceId: body.tenant_id, assertion: body.assertion };
   if (status >= 500) throw new Error(`the API answered with status ${status}`);
   return { status, detail: body.detail };
 }

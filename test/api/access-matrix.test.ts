@@ -62,6 +62,7 @@ const callers: Caller[] = [
     headers: keyOf(organizationKey, theirs.tenantId),
     refusal: errors.forbidden(),
   },
+  { ...admin, name: "caller key", headers: keyOf(await t.mintKey({ role: "caller" })), role: "caller" },
   { ...admin, name: "reader key", headers: keyOf(await t.mintKey({ role: "reader" })), role: "reader" },
   { ...admin, name: "agent key", headers: keyOf(await t.mintKey({ role: "agent" })), role: "agent" },
   {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { type IncomingMessage, request } from "node:http";
 import { test } from "node:test";
@@ -9,7 +10,9 @@ import { startTestServer } from "../support/server.ts";
 test("limits guesses of keys for an agent by client address", async () => {
   await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
   await using agent = await startTarget((_request, response) => void response.end("hello"));
-  pierhead.server.gateway.setRoute(route([agent.target("r1")], { admission: { workspaceId: null } }));
+  pierhead.server.gateway.setRoute(
+    route([agent.target("r1")], { deploymentId: randomUUID(), admission: { workspaceId: null } }),
+  );
 
   const ask = async (localAddress: string, key: string) => {
     const headers = { "x-api-key": key };

@@ -13,6 +13,7 @@ const roles: { value: Exclude<KeyRole, "listener">; text: string }[] = [
   { value: "reader", text: "reader: reads everything except the values of secrets" },
   { value: "deployer", text: "deployer: also deploys and deletes" },
   { value: "admin", text: "admin: also manages keys, members and listeners" },
+  { value: "caller", text: "caller: only calls agents" },
   { value: "agent", text: "agent: only gets OAuth tokens of users" },
 ];
 

@@ -1,6 +1,7 @@
 import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Static, TSchema } from "typebox";
+import { type CallerAssertions, createCallerAssertions } from "../../auth/caller-assertion.ts";
 import { createKeyring, type Keyring } from "../../auth/keyring.ts";
 import {
   type Administrator,
@@ -37,6 +38,7 @@ export interface Api {
   server: FastifyInstance;
   deps: ApiDeps;
   keyring: Keyring;
+  assertions: CallerAssertions;
   limits: RequestLimits;
   /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
   registered: Operation[];
@@ -44,14 +46,11 @@ export interface Api {
 
 export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
   server.decorateRequest("principal", null);
-  const keyring = createKeyring(deps.db, deps.logger, deps.settings.serviceSecret);
-  return {
-    server,
-    deps,
-    keyring,
-    limits: new RequestLimits(deps.settings.rateLimit, deps.settings.trustedProxies),
-    registered: [],
-  };
+  const { db, sealer, logger, settings } = deps;
+  const assertions = createCallerAssertions(sealer, { issuer: settings.ownUrl, now: () => db.now() });
+  const keyring = createKeyring(db, logger, settings.serviceSecret, assertions);
+  const limits = new RequestLimits(settings.rateLimit, settings.trustedProxies);
+  return { server, deps, keyring, assertions, limits, registered: [] };
 }
 
 /** One request of one operation, validated and normalized. */

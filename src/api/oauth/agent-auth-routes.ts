@@ -2,8 +2,10 @@ import type { FastifyRequest } from "fastify";
 import { ownUserId } from "../../auth/oauth/deps.ts";
 import { mayCall } from "../../auth/permissions.ts";
 import type { Principal } from "../../auth/principal.ts";
+import { errors } from "../../contract/error.ts";
 import type { AgentCaller } from "../../contract/oauth/agent-auth.ts";
 import { operations } from "../../contract/operations.ts";
+import { admitsCallers } from "../../store/deployments/deployments.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
 import { oauthCallerOf } from "./oauth.ts";
 
@@ -13,11 +15,23 @@ import { oauthCallerOf } from "./oauth.ts";
  * response with its own workspace.
  */
 export function addAgentAuthRoutes(api: Api): void {
-  route(api, operations.identifyAgentCaller, ({ principal, request }) => callerOf(principal, request));
+  route(api, operations.identifyAgentCaller, async ({ principal, request, query: { deployment_id: deploymentId } }) => {
+    const caller = callerOf(principal, request);
+    if (deploymentId === undefined) return caller;
+    // An agent that could get a new assertion for an old one would hold its caller's rights indefinitely.
+    if (principal.assertedFor !== undefined) throw errors.invalidToken();
+    if (!(await admitsCallers(api.deps.db, deploymentId, principal.tenantId))) return caller;
+    const { organizationId, tenantId, role, actor } = principal;
+    return {
+      ...caller,
+      assertion: api.assertions.sign({ deploymentId, caller: actor, role, tenantId, organizationId }),
+    };
+  });
   route(api, operations.verifyAgentCaller, ({ principal, request }) => callerOf(principal, request));
   route(api, operations.getAgentEntitlement, ({ principal }) => entitlementOf(principal));
   route(api, operations.postAgentEntitlement, ({ principal }) => entitlementOf(principal));
 
+  openRoute(api, operations.getCallerKeys, () => ({ keys: api.assertions.publicKeys() }));
   openRoute(api, operations.submitAgentUsage, () => undefined);
 }
 

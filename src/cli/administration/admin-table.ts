@@ -108,7 +108,7 @@ const keys: CommandSpec = {
       summary: "Create a key and print it; it cannot be shown again",
       args: [["<name>", "purpose"]],
       options: [
-        ["--role <role>", "reader, deployer, admin, agent or listener", "deployer"],
+        ["--role <role>", "reader, deployer, admin, caller, agent or listener", "deployer"],
         ["--scope <scope>", "workspace, organization, or installation (operators); default: workspace"],
         ofWorkspace,
         ofOrganization,

@@ -3,7 +3,7 @@ import { offsetQuery, resourcePage } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { KeyScope, nameLike, ofWorkspaceQuery } from "./organization.ts";
 
-const roles = ["reader", "agent", "deployer", "listener", "admin"] as const;
+const roles = ["caller", "reader", "agent", "deployer", "listener", "admin"] as const;
 export const KeyRole = literals(roles);
 export type KeyRole = Static<typeof KeyRole>;
 

@@ -1,14 +1,22 @@
 import { operation } from "../operation.ts";
-import { AgentCaller, AgentEntitlement, AgentUsage } from "./agent-auth.ts";
+import { AgentCaller, AgentEntitlement, AgentUsage, CallerKeys, IdentifyCallerQuery } from "./agent-auth.ts";
 
 const tag = "Agent servers";
 
 /** Calls of agent servers about their callers (contract 7.4). They carry the caller's headers. */
 export const agentAuthOperations = {
+  getCallerKeys: operation("getCallerKeys", {
+    operationId: "caller_keys",
+    tag,
+    summary: "List the public keys that verify assertions about the callers of agents",
+    response: { status: 200, schema: CallerKeys },
+    role: "none",
+  }),
   identifyAgentCaller: operation("identifyAgentCaller", {
     operationId: "auth_public",
     tag,
-    summary: "Identify the caller of an agent by its key",
+    summary: "Identify the caller of an agent by its key, or by the assertion that a gateway passed on",
+    query: IdentifyCallerQuery,
     response: { status: 200, schema: AgentCaller },
     role: "caller",
   }),

@@ -85,6 +85,13 @@ export function findDeployment(db: Db | Trx, tenantId: string, id: string): Prom
   return findDeployments(db, { tenantId, id });
 }
 
+/** Reports whether a deployment admits callers of a workspace: its own, or any if it is shareable. */
+export async function admitsCallers(db: Db, id: string, tenantId: string): Promise<boolean> {
+  const { rows } = await db.query(sql`
+    select 1 from deployments where id = ${id} and (tenant_id = ${tenantId} or shareable)`);
+  return rows.length > 0;
+}
+
 /** Two batches in flight: 16 connections that only read one deployment had 14 % more throughput than with one batch; four gained no more. */
 const findDeployments = batched(findAsked, { atOnce: 2 });
 

@@ -4,6 +4,7 @@ import {
   createDecipheriv,
   createHmac,
   createSecretKey,
+  hkdfSync,
   type KeyObject,
   randomBytes,
   randomUUID,
@@ -26,6 +27,11 @@ export interface Sealer {
   seal(plaintext: Buffer, boundTo: string): Sealed;
   /** @throws SealError when the key is unknown, the value was changed, or it belongs to something else. */
   open(value: Sealed, boundTo: string): Buffer;
+  /**
+   * Returns 32 bytes for each data key in use, the active one first: the same on every server, different for each purpose.
+   * A data key is in use until an hour after another one replaced it.
+   */
+  deriveKeys(purpose: string): { keyId: string; bytes: Buffer }[];
   /** The key that `seal` uses. Values under another key can be resealed. */
   readonly activeKeyId: string;
   /** Creates a new data key. It becomes active once every server knows it (30 s on PostgreSQL). @returns its id. */
@@ -58,6 +64,9 @@ export const masterKeyBytes = 32;
 const refreshIntervalMs = 10_000;
 const activationMs = 3 * refreshIntervalMs;
 
+/** What was signed with a key derived from a replaced data key can be verified for this long. */
+const derivedOverlapMs = 3_600_000;
+
 const version = 1;
 const nonceBytes = 12;
 const tagBytes = 16;
@@ -86,6 +95,11 @@ export async function openSealer(db: Db, masterKey: Buffer, previous: Buffer | n
   return {
     seal: (plaintext, boundTo) => ({ keyId: ring.active.id, sealed: encrypt(ring.active.key, plaintext, boundTo) }),
     open: (value, boundTo) => decrypt(ring.find(value.keyId), value.sealed, boundTo),
+    deriveKeys: (purpose) =>
+      ring.inUse.map(({ id, key }) => ({
+        keyId: id,
+        bytes: Buffer.from(hkdfSync("sha256", key, Buffer.alloc(0), purpose, masterKeyBytes)),
+      })),
     get activeKeyId() {
       return ring.active.id;
     },
@@ -101,6 +115,7 @@ class KeyRing {
   readonly #masterKey: Buffer;
   readonly #previous: Buffer | null;
   readonly #keys = new Map<string, KeyObject>();
+  readonly #retiredAt = new Map<string, Date | null>();
   #active: { id: string; key: KeyObject } | undefined;
 
   constructor(db: Db, masterKey: Buffer, previous: Buffer | null) {
@@ -112,6 +127,15 @@ class KeyRing {
   get active(): { id: string; key: KeyObject } {
     if (this.#active === undefined) throw new SealError("there is no data key");
     return this.#active;
+  }
+
+  /** The active key and the others that were not replaced an hour ago. */
+  get inUse(): { id: string; key: KeyObject }[] {
+    const since = this.#db.now().getTime() - derivedOverlapMs;
+    const others = [...this.#retiredAt].filter(
+      ([id, at]) => id !== this.active.id && (at === null || at.getTime() > since),
+    );
+    return [this.active, ...others.map(([id]) => ({ id, key: this.find(id) }))];
   }
 
   find(id: string): KeyObject {
@@ -134,12 +158,14 @@ class KeyRing {
       id: string;
       wrapped: Buffer;
       master_key_id: string;
+      retired_at: Date | null;
       is_settled: boolean;
     }>(sql`
-      select id, wrapped, master_key_id, created_at <= now() - ${this.#activationMs} * interval '1 millisecond' as is_settled
+      select id, wrapped, master_key_id, retired_at, created_at <= now() - ${this.#activationMs} * interval '1 millisecond' as is_settled
         from data_keys order by created_at desc, id`);
     for (const row of rows) {
       if (!this.#keys.has(row.id)) this.#keys.set(row.id, createSecretKey(this.#unwrap(row)));
+      this.#retiredAt.set(row.id, row.retired_at);
     }
     const inUse = rows.find((row) => row.is_settled) ?? rows.at(-1);
     if (inUse !== undefined) this.#active = { id: inUse.id, key: this.find(inUse.id) };

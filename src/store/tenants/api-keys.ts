@@ -9,7 +9,7 @@ import { audited } from "./audit.ts";
 import { type Reach, within } from "./scope.ts";
 import { apiKeysTable } from "./tables.ts";
 
-export type KeyRole = "reader" | "agent" | "deployer" | "listener" | "admin";
+export type KeyRole = "caller" | "reader" | "agent" | "deployer" | "listener" | "admin";
 
 const keyFields = pick(
   apiKeysTable,

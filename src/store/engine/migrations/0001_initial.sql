@@ -25,7 +25,7 @@ create table api_keys (
   workspace_id uuid references workspaces (id),
   listener_id uuid,
   name text not null,
-  role text not null check (role in ('reader', 'agent', 'deployer', 'listener', 'admin')),
+  role text not null check (role in ('caller', 'reader', 'agent', 'deployer', 'listener', 'admin')),
   -- An operator's key administers the whole installation. Its workspace is only the default for requests that name none.
   is_operator boolean not null default false,
   -- Good for one exchange only: for the key of a listener.
