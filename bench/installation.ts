@@ -99,6 +99,7 @@ async function install(postgres: { url: string } | undefined): Promise<Installat
     // Counts requests but never limits them.
     PIERHEAD_RATE_LIMIT: "1000000",
     PIERHEAD_RATE_LIMIT_BURST: "1000000",
+    PIERHEAD_LOG_LINES_PER_S: "0",
     PIERHEAD_ADMIN_KEY: `bench-${randomUUID()}`,
     ...(made === undefined ? {} : { DATABASE_URL: made.url }),
   };

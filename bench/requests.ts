@@ -97,6 +97,9 @@ export const apiSettings: ApiSettings = {
   // Counts requests but never limits them.
   rateLimit: { perS: 1_000_000, burst: 1_000_000 },
   workspaceShare: 0.5,
+  uploadSpaceMib: undefined,
+  diskReserveMib: undefined,
+  logLinesPerS: 0,
 };
 
 /** Returns the text of one HTTP request. */

@@ -82,6 +82,12 @@ export interface ApiSettings {
   rateLimit: RateLimit;
   /** Fraction of a limited resource of this server that one workspace may hold. */
   workspaceShare: number;
+  /** Space for uploaded archives; undefined: half of the disk. */
+  uploadSpaceMib: number | undefined;
+  /** Free space that is left to the database; undefined: the default for the disk. */
+  diskReserveMib: number | undefined;
+  /** Log lines per second that the agents of one workspace may store; 0: no limit. */
+  logLinesPerS: number;
   /** Where agents send their traces; null when the operator configured no backend. */
   tracing: TracingBackend | null;
   /** Interval of the heartbeat on an idle event stream. */

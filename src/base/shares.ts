@@ -60,6 +60,11 @@ export class Shares {
     if (byWorkspace + amount > workspaceMax) return { limit: "workspace", max: workspaceMax };
     const keyMax = Math.max(1, Math.floor(left * key));
     if (keyId !== undefined && byKey + amount > keyMax) return { limit: "key", max: keyMax };
+    return this.hold({ workspaceId, ...(keyId !== undefined && { keyId }) }, amount);
+  }
+
+  /** Counts an amount that is held already, whatever the limits say. */
+  hold({ workspaceId, keyId }: Holder, amount = 1): Held {
     this.#add(workspaceId, keyId, amount);
     let isHeld = true;
     return {

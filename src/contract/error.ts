@@ -175,6 +175,13 @@ export const errors = {
   uploadUrlInvalid: () => new ApiError("uploadUrlInvalid", 403, "This upload URL is not valid or has expired."),
   uploadTooLarge: (bytesMax: number) =>
     new ApiError("uploadTooLarge", 413, `The upload is larger than ${bytesMax} bytes.`),
+  uploadSpaceTaken: (limit: string, maxMib: number) =>
+    new ApiError(
+      "uploadSpaceTaken",
+      413,
+      `${limit === "total" ? "All workspaces" : "This workspace"} may store at most ${maxMib} MiB of uploads at the moment, and the upload does not fit. ` +
+        "Delete deployments, or try again later: uploads that no revision uses are deleted after a day.",
+    ),
   uploadBroken: (because: string) => new ApiError("uploadBroken", 400, `The upload was refused: ${because}`),
   pushTokenNotApplicable: () =>
     new ApiError(

@@ -1,7 +1,7 @@
 import { latencyBoundsMs } from "../contract/logs/metrics.ts";
 
 /**
- * Why a request got no complete answer from its agent server. unavailable: 503, no replica in time. unreachable: 502.
+ * Why a request got no complete answer from its agent server. unavailable: 503, no replica in time; 429, over the share. unreachable: 502.
  * overdue: over the duration limit. oversize: 413. refused: 501 and 400 for malformed requests. cut: the agent server
  * broke off within an answer. aborted: the client left first.
  */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { IncomingMessage, ServerOptions, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { Shares, shareRules } from "../base/shares.ts";
 import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site } from "./address.ts";
@@ -27,6 +28,10 @@ export interface GatewayLimits {
   waitMs: number;
   /** Requests that wait for one deployment. Above: 503 with Retry-After. */
   waitingMax: number;
+  /** Requests that wait or are in flight, including streams and WebSockets. Above: 503 with Retry-After. */
+  callsMax: number;
+  /** Fraction of `callsMax` that one workspace may hold of what the others leave. Above: 429 with Retry-After. */
+  workspaceShare: number;
   /** Time until a replica accepts a connection. */
   connectTimeoutMs: number;
   /** Idle connections to replicas are closed after this long, which is shorter than the agent servers' own 5 s. */
@@ -38,6 +43,8 @@ export const defaultLimits: GatewayLimits = {
   requestDurationMs: 3_600_000,
   waitMs: 120_000,
   waitingMax: 10_000,
+  callsMax: 20_000,
+  workspaceShare: 0.5,
   connectTimeoutMs: 10_000,
   idleSocketMs: 4_000,
 };
@@ -122,6 +129,7 @@ class HttpGateway implements Gateway {
   /** Shared, because a closure for each of ten thousand replicas takes 0.7 MB. */
   readonly #forgetReplica = ({ id }: Replica) => void this.#replicas.delete(id);
   readonly #authorizer: CallerAuthorizer;
+  readonly #calls: Shares;
   #wake: (deploymentId: string) => void = () => {};
   #unknown = 0;
   #isClosing = false;
@@ -133,6 +141,7 @@ class HttpGateway implements Gateway {
     this.#site = { rootDomain: rootDomain.toLowerCase(), pathPrefix, ownHost: own?.hostname ?? null };
     this.#limits = { ...defaultLimits, ...limits };
     this.#logger = logger;
+    this.#calls = new Shares(shareRules(this.#limits.callsMax, this.#limits.workspaceShare));
     this.#authorizer = new CallerAuthorizer(options.identify, trustedProxies);
     this.#forwardOptions = { ...this.#limits, publicScheme: own?.protocol.slice(0, -1) ?? null, trustedProxies };
   }
@@ -257,8 +266,16 @@ class HttpGateway implements Gateway {
     const exchange = new Exchange({ request, response, address, requestId, upgrade, counter: deployment.counter });
     exchange.revisionId = deployment.route.revisionId;
     this.#exchanges.add(exchange);
-    exchange.onEnd = () => this.#forget(exchange);
+    const call = this.#calls.take({ workspaceId: deployment.route.workspaceId ?? deployment.route.deploymentId });
+    exchange.onEnd = () => {
+      if ("release" in call) call.release();
+      this.#forget(exchange);
+    };
     const refusal = this.#isClosing ? refusals.stopping() : this.#malformedRefusal(exchange);
+    if (refusal === null && !("release" in call)) {
+      exchange.refuse(call.limit === "total" ? refusals.busy(call.max) : refusals.shareExceeded(call.max));
+      return;
+    }
     if (refusal !== null) exchange.refuse(refusal);
     else if (deployment.route.admission === undefined) this.#admit(deployment, exchange);
     else void this.#admitCaller(deployment, exchange, deployment.route.admission);

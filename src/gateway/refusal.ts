@@ -26,6 +26,13 @@ export const refusals = {
   waitedTooLong: (waitMs: number) => unavailable(`The deployment was not ready to answer within ${seconds(waitMs)}.`),
   queueFull: (waitingMax: number) =>
     unavailable(`The deployment is not ready and ${waitingMax} requests are already waiting for it.`),
+  busy: (callsMax: number) => unavailable(`The gateway holds ${callsMax} requests, which is its limit.`),
+  shareExceeded: (max: number): Refusal => ({
+    status: 429,
+    detail: `The workspace of this deployment holds its share of the gateway's requests, which is ${max} at the moment.`,
+    kind: "unavailable",
+    retryAfterS,
+  }),
   noReplica: (revisionId: string | null) =>
     unavailable(`${revision(revisionId)} has no replica that accepts requests.`),
   stopping: () => unavailable("The gateway is shutting down."),

@@ -9,6 +9,8 @@ export interface Admission {
 export interface Route {
   slug: string;
   deploymentId: string;
+  /** The workspace whose share of calls a request takes. Absent: the deployment counts as a workspace of its own. */
+  workspaceId?: string;
   /** The revision that the targets run, sent as `x-pierhead-revision`. */
   revisionId: string | null;
   targets: { replicaId: string; host: string; port: number }[];

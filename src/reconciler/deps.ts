@@ -77,8 +77,10 @@ export interface ReconcilerSettings {
   hasTracing: boolean;
 }
 
-/** Deletes what deployments left outside of the database. */
+/** What deployments leave outside of the database. */
 export interface DeploymentFiles {
+  /** Whether the disk has so little free space that nothing may be built. */
+  isDiskLow(): Promise<boolean>;
   removeUploads(deploymentId: string): Promise<void>;
   /** Removes an artifact that was built here, and returns whether it is gone. */
   removeArtifact(key: string): Promise<boolean>;

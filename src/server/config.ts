@@ -241,6 +241,25 @@ export const settings = {
     100,
     "Percentage of this server's event streams, agent calls and upload space that one workspace may hold, of what the others leave. One key may hold half of it.",
   ),
+  uploadSpaceMib: optionalWhole(
+    "PIERHEAD_UPLOAD_SPACE_MIB",
+    1,
+    1_000_000_000,
+    "Space for uploaded archives of all workspaces in MiB. Unset: half of the data directory's disk.",
+  ),
+  diskReserveMib: optionalWhole(
+    "PIERHEAD_DISK_RESERVE_MIB",
+    0,
+    1_000_000_000,
+    "Free space in MiB of the data directory's disk below which uploads are refused and builds and agent logs pause. Unset: 512 MiB, or a twentieth of a smaller disk.",
+  ),
+  logLinesPerS: whole(
+    "PIERHEAD_LOG_LINES_PER_S",
+    5_000,
+    0,
+    1_000_000,
+    "Log lines per second that the agents of one workspace may store; further ones are dropped and counted. 0: no limit.",
+  ),
   buildConcurrencyMax: whole(
     "PIERHEAD_BUILD_CONCURRENCY",
     buildConcurrencyMax,

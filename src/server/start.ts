@@ -4,6 +4,7 @@ import type { IncomingMessage } from "node:http";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { createApi } from "../api/app.ts";
+import { isDiskLow } from "../base/disk-reserve.ts";
 import { dropArtifact } from "../builds/image/saved-image.ts";
 import { listTemplates, templatesDirectory } from "../builds/sources/templates.ts";
 import { sweepWorkDirs } from "../builds/worker/start-build.ts";
@@ -80,6 +81,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       trustedProxies: config.trustedProxies,
       logger,
       identify: inProcessIdentify(callerOf(api, config.tuningOff)),
+      limits: { workspaceShare: config.workspaceSharePercent / 100 },
     });
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
     // Agents may still run from an earlier start. Restore their routes before listening, so that callers do not get a 404.
@@ -271,6 +273,7 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
   const buildTarget = buildTargetOf(config, installationId);
   const files = {
     removeUploads: (deploymentId: string) => removeInside(uploads, path.join(uploads, deploymentId)),
+    isDiskLow: () => isDiskLow(config.dataDir, { reserveMib: config.diskReserveMib }),
     removeArtifact: (key: string) => dropArtifact(path.join(config.dataDir, "artifacts", key), buildTarget),
   };
   const shared = {
@@ -395,5 +398,8 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     streamHeartbeatMs,
     rateLimit: { perS: config.rateLimitPerS, burst: config.rateLimitBurst },
     workspaceShare: config.workspaceSharePercent / 100,
+    uploadSpaceMib: config.uploadSpaceMib,
+    diskReserveMib: config.diskReserveMib,
+    logLinesPerS: config.logLinesPerS,
   };
 }

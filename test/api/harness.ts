@@ -151,6 +151,9 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   streamHeartbeatMs: 15_000,
   rateLimit: { perS: 0, burst: 1 },
   workspaceShare: 0.5,
+  uploadSpaceMib: undefined,
+  diskReserveMib: undefined,
+  logLinesPerS: 0,
 };
 
 async function makeTenant(db: Db, name: string): Promise<Tenant> {

@@ -188,7 +188,7 @@ export class SimulatedControlPlane {
       },
       tracing: null,
       images: { resolve: async (uri) => this.#resolveImage(uri) },
-      files: { removeUploads: async () => {}, removeArtifact: async () => true },
+      files: { isDiskLow: async () => false, removeUploads: async () => {}, removeArtifact: async () => true },
     };
     // No history has a repository.
     return deps as StepDeps;

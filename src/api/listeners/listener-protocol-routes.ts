@@ -1,8 +1,14 @@
 import type { FastifyRequest } from "fastify";
 import { mintApiKey } from "../../auth/api-key.ts";
 import { findListenerPrincipal } from "../../auth/principal.ts";
+import { isDiskLow } from "../../base/disk-reserve.ts";
 import { errors } from "../../contract/error.ts";
-import { type DesiredPage, epochHeader, type ListenerFacts } from "../../contract/listeners/assignment.ts";
+import {
+  type DesiredPage,
+  epochHeader,
+  type ListenerFacts,
+  type ReplicaLogLine,
+} from "../../contract/listeners/assignment.ts";
 import { operations } from "../../contract/operations.ts";
 import { listenerHeartbeatMs, listenerKeyGraceMs, listenerLeaseMs } from "../../domain/limits.ts";
 import { compareInventory, readDesired } from "../../store/data-plane/assignments.ts";
@@ -17,6 +23,8 @@ import {
 import { addMetricSamples } from "../../store/data-plane/metric-minutes.ts";
 import { storeReports } from "../../store/data-plane/observations.ts";
 import { enrollListener } from "../../store/data-plane/workspace-listeners.ts";
+import { findWorkspacesOf } from "../../store/deployments/deployments.ts";
+import type { Db } from "../../store/engine/database.ts";
 import { appendReplicaLog } from "../../store/logs/log-entries.ts";
 import { findSecretSet } from "../../store/secrets/secrets.ts";
 import { tracingEnvironment } from "../deployments/langsmith-projects.ts";
@@ -25,6 +33,7 @@ import { type Api, enrollmentRoute, listenerRoute } from "../http/route.ts";
 import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
 import { AssignmentNotifier } from "./assignment-notifier.ts";
 import { type AssignmentSource, streamAssignments } from "./assignment-stream.ts";
+import { LogRates } from "./log-rates.ts";
 
 const protocolsSpoken = [1];
 
@@ -133,7 +142,8 @@ function addDesiredRoutes(api: Api): void {
 }
 
 function addReportRoutes(api: Api): void {
-  const { db } = api.deps;
+  const { db, settings } = api.deps;
+  const rates = new LogRates(settings.logLinesPerS);
 
   listenerRoute(api, operations.reportStatus, async ({ principal, request, body }) => {
     const session = sessionOf(principal, request);
@@ -145,7 +155,10 @@ function addReportRoutes(api: Api): void {
   listenerRoute(api, operations.sendReplicaLogs, async ({ principal, request, body, signal }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    await appendReplicaLog(db, { listenerId: session.listenerId, lines: body.lines, signal });
+    // The listener keeps the lines and sends them again.
+    if (await isDiskLow(settings.dataDir, { reserveMib: settings.diskReserveMib })) throw errors.diskFull();
+    const lines = settings.logLinesPerS === 0 ? body.lines : await withinRates(db, rates, { ...session, ...body });
+    await appendReplicaLog(db, { listenerId: session.listenerId, lines, signal });
     return undefined;
   });
 
@@ -153,6 +166,18 @@ function addReportRoutes(api: Api): void {
     await addMetricSamples(db, sessionOf(principal, request), body.samples);
     return undefined;
   });
+}
+
+/** Returns the lines within the rates of their workspaces. Lines of deployments that are not the listener's take no rate. */
+async function withinRates(
+  db: Db,
+  rates: LogRates,
+  { listenerId, lines }: { listenerId: string; lines: ReplicaLogLine[] },
+): Promise<ReplicaLogLine[]> {
+  const ids = new Set(lines.map((line) => line.deployment_id));
+  const workspaces = await findWorkspacesOf(db, listenerId, [...ids]);
+  const byWorkspace = Map.groupBy(lines, ({ deployment_id }) => workspaces.get(deployment_id));
+  return [...byWorkspace].flatMap(([id, some]) => (id === undefined ? [] : rates.admit(id, some)));
 }
 
 /** Returns a page as soon as it has items, or an empty one when the wait is over. */

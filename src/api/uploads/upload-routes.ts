@@ -13,16 +13,19 @@ import { type Api, openRoute, route } from "../http/route.ts";
 import { apiUrlOf } from "../http/urls.ts";
 import { drain, type ReceivedFile, receiveFile, removeAbandoned } from "./receive-upload.ts";
 import { isSignedUpload, signUpload } from "./upload-signature.ts";
+import { UploadSpace } from "./upload-space.ts";
 
 /** Adds the routes for source archives: D11, and the PUT to the URL that it returns (contract 3.2). */
 export function addUploadRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
+  const space = new UploadSpace(api.deps);
   api.server.addHook("onReady", () => removeAbandoned(path.join(settings.dataDir, "uploads")));
 
   route(api, operations.createUploadUrl, async ({ principal, params, request }) => {
     const deployment = await readDeployment(db, principal, params.deployment_id);
     if (!takesUploads.has(deployment.source)) throw errors.uploadNotApplicable(deployment.source);
     if (isBeingDeleted(deployment.status)) throw errors.beingDeleted(deployment.id);
+    await space.check(principal.tenantId);
     const expiresAt = new Date(db.now().getTime() + uploadUrlLifeMs);
     const upload = await startUpload(db, { id: deployment.id, tenantId: principal.tenantId }, expiresAt);
     const query = new URLSearchParams({
@@ -47,7 +50,14 @@ export function addUploadRoutes(api: Api): void {
       const isValid = isSignedUpload(sealer, signed, query.signature) && signed.expiresAt > db.now();
       const upload = isValid ? await findUpload(db, params.upload_id) : undefined;
       if (upload === undefined) throw errors.uploadUrlInvalid();
-      return takeUpload(api.deps, upload, request, signal);
+      const bytes = Number(request.headers["content-length"] ?? uploadBytesMax);
+      if (bytes > uploadBytesMax) throw errors.uploadTooLarge(uploadBytesMax);
+      const held = await space.hold(upload.tenant_id, bytes);
+      try {
+        return await takeUpload(api.deps, upload, request, signal);
+      } finally {
+        held.release();
+      }
     });
     done();
   });
@@ -62,7 +72,6 @@ async function takeUpload(
   request: FastifyRequest,
   signal: AbortSignal,
 ): Promise<UploadReceipt> {
-  if (Number(request.headers["content-length"]) > uploadBytesMax) throw errors.uploadTooLarge(uploadBytesMax);
   const target = path.join(deps.settings.dataDir, upload.object_path);
   const file = await receiveFile(request.raw, target, { bytesMax: uploadBytesMax, signal });
   try {

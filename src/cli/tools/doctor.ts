@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
 import { constants } from "node:fs";
-import { access, stat, statfs } from "node:fs/promises";
+import { access, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
+import { readDiskSpace, reserveOf } from "../../base/disk-reserve.ts";
 import { ApiFailure, type Client } from "../../client/client.ts";
 import type { Posture } from "../../contract/administration/posture.ts";
 import type { Connection } from "../connection.ts";
@@ -201,15 +202,22 @@ const diskFullBytes = 64 * 1024 * 1024;
 async function checkDisk({ dataDir }: Connection): Promise<Finding> {
   let directory = dataDir;
   while ((await stat(directory).catch(() => undefined)) === undefined) directory = path.dirname(directory);
-  const { bavail, bsize } = await statfs(directory);
-  const free = `${size(bavail * bsize)} free`;
-  if (bavail * bsize < diskFullBytes) {
+  const space = await readDiskSpace(directory);
+  const { freeBytes } = space;
+  const free = `${size(freeBytes)} free`;
+  if (freeBytes < diskFullBytes) {
     return failed(
       `${free} in ${dataDir}: it is full`,
       "Free some space. The server recovers automatically, without a restart.",
     );
   }
-  return bavail * bsize >= diskFreeMinBytes ? ok(free) : warning(free, "Free some space: builds need about 2 GiB.");
+  if (freeBytes < reserveOf(space)) {
+    return failed(
+      `${free} in ${dataDir}: it is almost full`,
+      "Free some space. Until then the server refuses uploads, and builds and logs of agents wait, so that its database can write.",
+    );
+  }
+  return freeBytes >= diskFreeMinBytes ? ok(free) : warning(free, "Free some space: builds need about 2 GiB.");
 }
 
 function checkServer({ url, urlFrom }: Connection, server: ServerAnswer): Finding {

@@ -146,7 +146,7 @@ export const deploymentOperations = {
     summary: "Get a signed URL that accepts a source archive",
     params: DeploymentPath,
     response: { status: 200, schema: UploadUrl },
-    errors: ["deploymentNotFound", "beingDeleted", "uploadNotApplicable"],
+    errors: ["deploymentNotFound", "beingDeleted", "uploadNotApplicable", "uploadSpaceTaken"],
     role: "deployer",
   }),
   createPushToken: operation("createPushToken", {
@@ -167,7 +167,7 @@ export const deploymentOperations = {
     stream: "application/gzip",
     bodyRequired: true,
     response: { status: 200, schema: UploadReceipt },
-    errors: ["uploadUrlInvalid", "uploadTooLarge", "uploadBroken", "unavailable"],
+    errors: ["uploadUrlInvalid", "uploadTooLarge", "uploadSpaceTaken", "uploadBroken", "unavailable", "diskFull"],
     role: "none",
   }),
 };

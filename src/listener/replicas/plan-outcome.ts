@@ -12,9 +12,9 @@ export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   const { memory, assignment } = pass;
   if (assignment === null) return null;
   const revisionId = memory.currentRevisionId ?? null;
-  const { slug, deployment_id: deploymentId } = assignment;
+  const { slug, deployment_id: deploymentId, tenant_id: workspaceId } = assignment;
   const to = (state: Route["state"], because: string | null, targets: Route["targets"] = []): Route => {
-    return { slug, deploymentId, revisionId, targets, state, because, ...admissionOf(pass, revisionId) };
+    return { slug, deploymentId, workspaceId, revisionId, targets, state, because, ...admissionOf(pass, revisionId) };
   };
   if (revisionId === null) return to("closed", reasonNeverServed(pass, goal));
   if (memory.isAsleep) return to("asleep", null);

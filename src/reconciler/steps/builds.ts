@@ -9,6 +9,9 @@ import { deadlineOf, moveRevision } from "./move-revision.ts";
 import { done, type Performed } from "./performed.ts";
 import { resolveSource } from "./resolve-source.ts";
 
+/** Space is freed by people or by the housekeeping, which takes minutes. */
+const diskRetryMs = 10_000;
+
 /** Starts the build of a revision on this server. The build runner moves the revision to BUILDING with its claim. */
 export async function beginBuild(
   deps: StepDeps,
@@ -16,12 +19,17 @@ export async function beginBuild(
   { revisionId }: { revisionId: string },
   signal: AbortSignal,
 ): Promise<Performed> {
-  const { builds, settings, store } = deps;
+  const { builds, files, settings, store } = deps;
   if (builds.isRunning(revisionId)) return { kind: "later", retryInMs: 500, because: "the build is starting" };
   const wait = await builds.findWait({ id: revisionId, tenantId: state.tenantId });
   if (wait !== null) {
     await extendDeadlines(deps, state, wait.retryInMs);
     return { kind: "later", ...wait };
+  }
+  if (await files.isDiskLow()) {
+    await extendDeadlines(deps, state, diskRetryMs);
+    const because = "the disk of the server is almost full: builds wait until its operator frees space";
+    return { kind: "later", retryInMs: diskRetryMs, because };
   }
   const revision = await store.readRevision(revisionId);
   if (revision === undefined) return done;

@@ -54,6 +54,13 @@ export async function finishUpload(db: Db, id: string, file: { sha256: string; s
   return rows.length > 0;
 }
 
+/** Returns the bytes of stored archives by workspace. */
+export async function readUploadedBytes(db: Db): Promise<Map<string, number>> {
+  const { rows } = await db.query<{ tenant_id: string; bytes: number }>(sql`
+    select tenant_id, sum(size_bytes)::bigint as bytes from uploads where finished_at is not null group by tenant_id`);
+  return new Map(rows.map(({ tenant_id, bytes }) => [tenant_id, bytes]));
+}
+
 /** Returns the finished upload of a deployment with the path that a PATCH names. */
 export async function findFinishedUpload(
   db: Db,

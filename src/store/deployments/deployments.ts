@@ -272,3 +272,14 @@ const deleteNote = ({ actor, force }: { actor: string; force: boolean }): AuditN
   action: "deployment.delete",
   details: { force },
 });
+
+/** Returns the workspaces of those deployments that are on this listener. */
+export async function findWorkspacesOf(
+  db: Db,
+  listenerId: string,
+  deploymentIds: string[],
+): Promise<Map<string, string>> {
+  const { rows } = await db.query<{ id: string; tenant_id: string }>(sql`
+    select id, tenant_id from deployments where id = any(${deploymentIds}::uuid[]) and listener_id = ${listenerId}`);
+  return new Map(rows.map((row) => [row.id, row.tenant_id]));
+}
