@@ -25,6 +25,12 @@ export async function getFromLoopback(
   const call = request({ host: "127.0.0.1", port, path, agent: false, signal: AbortSignal.timeout(timeoutMs) });
   call.on("error", () => resolve(undefined));
   call.on("response", (response) => {
+    // A stream of events has no end, but its head says enough.
+    if (/^text\/event-stream/.test(response.headers["content-type"] ?? "")) {
+      resolve({ status: response.statusCode ?? 0, body: "" });
+      response.destroy();
+      return;
+    }
     let body = "";
     response.setEncoding("utf8");
     response.on("data", (text: string) => {
@@ -36,6 +42,48 @@ export async function getFromLoopback(
   call.end();
   return promise;
 }
+
+/** Paths that are asked in order when a server names no health path. */
+const usualHealthPaths = ["/ok", "/health", "/healthz", "/"] as const;
+
+/** How a server showed that it can serve: the path that answered 200, or null when any response had to do. */
+export interface Healthy {
+  path: string | null;
+}
+
+/**
+ * Checks the health of a server once.
+ * @param path that must answer 200. Empty: the first usual path that answers 200 counts; if none does, any response counts,
+ * except that of a server that reports an error on such a path, because it is still starting.
+ */
+export async function checkHealth(
+  port: number,
+  path: string,
+): Promise<{ healthy: Healthy | null; status: number | null }> {
+  if (path !== "") {
+    const status = (await getFromLoopback(port, path))?.status ?? null;
+    return { healthy: status === 200 ? { path } : null, status };
+  }
+  let last: number | null = null;
+  for (const usual of usualHealthPaths) {
+    const answer = await getFromLoopback(port, usual);
+    if (answer === undefined) return { healthy: null, status: last };
+    if (answer.status >= 200 && answer.status < 300) return { healthy: { path: usual }, status: answer.status };
+    const isStarting = answer.status === 503 || (answer.status >= 500 && usual !== "/");
+    if (isStarting) return { healthy: null, status: answer.status };
+    last = answer.status;
+  }
+  return { healthy: { path: null }, status: last };
+}
+
+/** Describes the check for the log of a replica. */
+export const describeHealthy = ({ path }: Healthy, port: number) =>
+  path === null
+    ? `pierhead: healthy: the server answers on port ${port}. It has none of ${usualHealthPaths.join(", ")} with 200; name a health path in pierhead.json to check more.`
+    : `pierhead: healthy: GET ${path} answered 200 on port ${port}.`;
+
+/** Names the checked path in a sentence. */
+export const shownHealthPath = (path: string) => (path === "" ? `any of ${usualHealthPaths.join(", ")}` : path);
 
 /** Returns the version of an agent server from its `/info` (contract 7.1), or null when it reports none. */
 export async function readServerVersion(port: number): Promise<string | null> {

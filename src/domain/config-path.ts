@@ -1,9 +1,23 @@
 import { errors } from "../contract/error.ts";
 import { configPathLengthMax } from "./limits.ts";
 
+/** Files from which a server is recognized when there is no configuration, nearest to a configuration first. */
+export const projectFileNames = [
+  "aegra.json",
+  "Procfile",
+  "pyproject.toml",
+  "requirements.txt",
+  "Pipfile",
+  "setup.py",
+  "package.json",
+] as const;
+
+/** The file that an image build uses. */
+export const dockerfileName = "Dockerfile";
+
 /**
- * Checks the path of the config file: inside the repository or archive, relative, without `..`, a `.json` file. Blanks are
- * allowed.
+ * Checks the path of the config file: inside the repository or archive, relative, without `..`, a `.json` file or a file from
+ * which a server is recognized. Blanks are allowed.
  * @throws ApiError 400 `invalidField`.
  */
 export function checkConfigPath(path: string): void {
@@ -16,5 +30,6 @@ export function configPathProblem(path: string): string | null {
   if (/\p{Cc}/u.test(path)) return "must not contain control characters.";
   if (path.startsWith("/") || path.includes("\\")) return "must be relative to the root, with / between its parts.";
   if (path.split("/").includes("..")) return "must not contain '..'.";
-  return /[^/]\.json$/.test(path) ? null : "must name a .json file.";
+  const isProjectFile = [...projectFileNames, dockerfileName].some((name) => `/${path}`.endsWith(`/${name}`));
+  return isProjectFile || /[^/]\.json$/.test(path) ? null : "must name a .json file.";
 }

@@ -248,7 +248,7 @@ test("reports each failure with its reason and what to do", async () => {
       git,
       { configPath: "none.json" },
       "ConfigMissing",
-      /^none\.json not found in the source\. The source contains pierhead\.json\. Set the config path \(--config\) to pierhead\.json\.$/,
+      /^none\.json not found in the source\. The source contains pierhead\.json\. Use --config pierhead\.json\.$/,
     ],
     [await files({ "pierhead.json": "{" }), {}, "ConfigInvalid", /line 1, column 2/],
     [await files(langgraph("./a.py:graph", "./b.ts:graph")), {}, "Unsupported", /runs one language/],

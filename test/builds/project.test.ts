@@ -11,7 +11,7 @@ import { type Files, scratch, writeFiles } from "./fixtures.ts";
 async function read(files: Files, configPath: string | null = null) {
   await using place = await scratch();
   await writeFiles(place.dir, files);
-  return await readProject(place.dir, configPath, 24);
+  return await readProject(place.dir, configPath, { nodeMajor: 24, target: "directory" });
 }
 
 const langgraph = (changes: object = {}) => JSON.stringify({ graphs: { agent: "./src/agent.ts:graph" }, ...changes });
@@ -56,6 +56,8 @@ test("reads a pierhead.json and prefers it to a langgraph.json in the same direc
     kind: "command",
     configPath: "pierhead.json",
     directory: ".",
+    install: null,
+    python: null,
     build: [
       ["npm", "ci"],
       ["npm", "run", "x"],
@@ -68,7 +70,7 @@ test("reads a pierhead.json and prefers it to a langgraph.json in the same direc
   const small = await read({ "pierhead.json": JSON.stringify({ build: ["npm", "ci"], start: ["./run"] }) });
   assert.deepEqual(small.kind === "command" && [small.build, small.healthPath, small.isExclusive], [
     [["npm", "ci"]],
-    "/ok",
+    "",
     false,
   ]);
 });
@@ -77,7 +79,7 @@ test("lists existing configuration files when the requested one is missing", asy
   const files = { "examples/a/langgraph.json": "{}", "b/pierhead.json": "{}", "node_modules/x/langgraph.json": "{}" };
   await assert.rejects(read(files), {
     reason: "ConfigMissing",
-    message: /b\/pierhead\.json, examples\/a\/langgraph\.json\. Set the config path/,
+    message: /b\/pierhead\.json, examples\/a\/langgraph\.json\. Use --config with one of them\./,
   });
   await assert.rejects(read(files, "langgraph.json"), {
     reason: "ConfigMissing",
@@ -93,7 +95,10 @@ test("does not read a configuration that links out of the source", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, { "secret.json": langgraph(), "source/a.txt": "" });
   await symlink("../secret.json", path.join(place.dir, "source/langgraph.json"));
-  await assert.rejects(readProject(path.join(place.dir, "source"), "langgraph.json", 24), { reason: "ConfigMissing" });
+  await assert.rejects(
+    readProject(path.join(place.dir, "source"), "langgraph.json", { nodeMajor: 24, target: "directory" }),
+    { reason: "ConfigMissing" },
+  );
 });
 
 test("rejects broken JSON with line and column", async () => {

@@ -56,7 +56,7 @@ async function openHost(files: Files = {}) {
         log: new BuildLog((line) => lines.push(line.message)),
         signal: new AbortController().signal,
       };
-      const project = (await readProject(sourceDir, null, 24)) as PythonProject;
+      const project = (await readProject(sourceDir, null, { nodeMajor: 24, target: "directory" })) as PythonProject;
       return virtualEnvironment(context, project, `key-${builds}`);
     },
     [Symbol.asyncDispose]: () => place[Symbol.asyncDispose](),

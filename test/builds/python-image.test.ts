@@ -24,7 +24,7 @@ test("does not run uv on a project with links out of the source", async (context
 });
 
 async function instructionsOf(context: TestContext, sourceDir: string) {
-  const project = await readProject(sourceDir, null, 24);
+  const project = await readProject(sourceDir, null, { nodeMajor: 24, target: "directory" });
   assert.equal(project.kind, "langgraph-python");
   const engine = await startFakeEngine(context, (_, response) => response.writeHead(404).end("{}"));
   const target = {

@@ -79,7 +79,10 @@ async function requirements(files: Files) {
   await using place = await scratch();
   const context = contextOf(place.dir);
   await writeFiles(context.sourceDir, { "a.py": "", ...files });
-  return await collectRequirements(context, (await readProject(context.sourceDir, null, 24)) as PythonProject);
+  return await collectRequirements(
+    context,
+    (await readProject(context.sourceDir, null, { nodeMajor: 24, target: "directory" })) as PythonProject,
+  );
 }
 
 test("installs packages as editable, other directories by their requirements, and the rest by name", async () => {

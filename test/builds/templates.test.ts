@@ -17,7 +17,7 @@ test("ships only templates that can be built", async () => {
   for (const { id, name, description, directory, configPath, digest } of templates) {
     assert.ok(name.length > 0 && description.length > 0, id);
     assert.match(digest, /^sha256:[0-9a-f]{64}$/);
-    assert.deepEqual((await readProject(directory, configPath, 24)).warnings, []);
+    assert.deepEqual((await readProject(directory, configPath, { nodeMajor: 24, target: "directory" })).warnings, []);
   }
 });
 

@@ -74,7 +74,8 @@ export async function readArtifact(directory: string): Promise<Artifact | undefi
     if (artifact.path !== directory) return undefined;
     const { start } = artifact;
     if (start.runner === "langgraph-js") await stat(path.join(start.toolchain_dir, "node_modules"));
-    if (start.runner === "langgraph-python") await stat(path.join(start.environment_dir, "bin", "python"));
+    if (start.runner !== "langgraph-js" && start.environment_dir !== undefined)
+      await stat(path.join(start.environment_dir, "bin", "python"));
     return artifact;
   } catch {
     return undefined;

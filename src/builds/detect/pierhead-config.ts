@@ -1,4 +1,5 @@
 import path from "node:path";
+import { readPythonVersion } from "../python/settings.ts";
 import type { ConfigValue } from "./config-reader.ts";
 
 /** A server that one program starts. Paths are relative to the root of the source. */
@@ -6,12 +7,31 @@ export interface CommandProject {
   kind: "command";
   configPath: string;
   directory: string;
+  /** Whose packages the build installs before it runs `build`; null: those that `build` installs. */
+  install: "node" | "python" | null;
+  /** The managed Python environment; null: the server needs none. */
+  python: PythonRequest | null;
+  /** Each is a program and its arguments, or `["script:NAME"]` for a script of package.json. */
   build: string[][];
+  /** As `build`; `$PORT`, `$HOST` and `$PUBLIC_URL` stand for the values at the start. */
   start: string[];
+  /** Empty: the driver asks the usual paths, see `checkHealth`. */
   healthPath: string;
   /** Whether the server keeps state in its working directory, so that two replicas must never run at once. */
   isExclusive: boolean;
+  /** What the server is and how it was recognized; absent: it has a configuration. */
+  recognized?: { name: string; because: string };
   warnings: string[];
+}
+
+/** A Python environment of a server that is not a LangGraph agent. */
+export interface PythonRequest {
+  /** `3.12`; null: any version that Pierhead supports. */
+  version: string | null;
+  /** A file with requirements, relative to the root of the source; null: the files that tools use, in the usual order. */
+  requirements: string | null;
+  /** Packages to install beside those of the project. */
+  adds: readonly string[];
 }
 
 /** A server that is built as an image from its own Dockerfile. Paths are relative to the root of the source. */
@@ -25,7 +45,7 @@ export interface DockerfileProject {
   warnings: string[];
 }
 
-const keys = ["$schema", "build", "start", "dockerfile", "health", "state"];
+const keys = ["$schema", "build", "start", "dockerfile", "health", "state", "python"];
 
 /**
  * Reads a `pierhead.json`; docs/reference/pierhead-json.md describes it.
@@ -39,7 +59,7 @@ export function readPierheadConfig(config: ConfigValue, configPath: string): Com
   const [healthPath, isExclusive] = [readHealth(config.get("health")), readState(config.get("state"))];
   const dockerfile = config.get("dockerfile");
   if (!dockerfile.isAbsent) {
-    for (const key of ["build", "start"]) {
+    for (const key of ["build", "start", "python"]) {
       const other = config.get(key);
       if (!other.isAbsent) other.refuse("cannot be combined with dockerfile: remove one of the two");
     }
@@ -49,10 +69,13 @@ export function readPierheadConfig(config: ConfigValue, configPath: string): Com
   const start = config.get("start");
   if (start.isAbsent)
     start.refuse('is missing: it must be the program that serves and its arguments, such as ["node", "server.js"]');
+  const python = readPython(config.get("python"), directory);
   return {
     kind: "command",
     configPath,
     directory,
+    install: python === null ? null : "python",
+    python,
     build: readBuild(config.get("build")),
     start: readArgv(start),
     healthPath,
@@ -80,8 +103,26 @@ function readArgv(command: ConfigValue): string[] {
   return argv;
 }
 
+/** Reads `true`, a version, or an object with `version` and `requirements`. */
+function readPython(python: ConfigValue, directory: string): PythonRequest | null {
+  const { value } = python;
+  if (python.isAbsent || value === false) return null;
+  const any = { version: null, requirements: null, adds: [] };
+  if (value === true) return any;
+  if (typeof value === "string") return { ...any, version: readPythonVersion(python) };
+  for (const [key, item] of python.entries()) {
+    if (!["version", "requirements"].includes(key)) item.refuse("is not known; the keys are version, requirements");
+  }
+  const [version, file] = [python.get("version"), python.get("requirements")];
+  return {
+    version: version.isAbsent ? null : readPythonVersion(version),
+    requirements: file.isAbsent ? null : file.filePath(file.text(), directory),
+    adds: [],
+  };
+}
+
 function readHealth(health: ConfigValue): string {
-  if (health.isAbsent) return "/ok";
+  if (health.isAbsent) return "";
   const given = health.text();
   if (!/^\/[\w\-./~%]*$/.test(given) || given.startsWith("//"))
     health.refuse(`must be a path such as "/ok", not '${given}'`);

@@ -1,52 +1,115 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
+import { dockerfileName, projectFileNames } from "../../domain/config-path.ts";
+import { type DetectedServer, detectServer } from "../../domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../domain/detection/project-facts.ts";
+import type { BuildTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { ConfigValue } from "./config-reader.ts";
 import { JsonTextError, parseJsonText } from "./json-text.ts";
 import { type LanggraphProject, readLanggraphConfig } from "./langgraph-config.ts";
 import { type CommandProject, type DockerfileProject, readPierheadConfig } from "./pierhead-config.ts";
+import { projectReader } from "./project-reader.ts";
+import { parseStartLine } from "./start-line.ts";
 
 export type Project = LanggraphProject | CommandProject | DockerfileProject;
 
 /** Names of the configuration file, in the order in which they are tried when no path is given. */
 const configNames = ["pierhead.json", "langgraph.json"];
 
-/** The file that an image build uses when there is no configuration. */
-const dockerfileName = "Dockerfile";
-
 /** Limit in bytes. A larger file is not a handwritten configuration. */
 const configBytesMax = 256 * 1024;
 
+/** Where the project is built: the version of Node, and whether a container engine can build a Dockerfile. */
+export interface BuildHost {
+  nodeMajor: number;
+  target: BuildTarget["kind"];
+}
+
 /**
- * Finds the configuration of a project and determines the kind of project from its content.
+ * Finds the configuration of a project and determines the kind of project from its content. Without a configuration, the
+ * files of the project say how its server is built and started.
  * @param sourceDir absolute root of the unpacked source.
- * @param configPath relative to it; null: one of `configNames` or a Dockerfile at the root.
- * @throws BuildFailure `ConfigMissing`, `ConfigInvalid`, `Unsupported`
+ * @param configPath relative to it: a configuration, or a file from which a server is recognized, such as `package.json`;
+ * null: the root of the source.
+ * @throws BuildFailure `ConfigMissing`, `ConfigInvalid`, `Unsupported`, `CommandInvalid`
  */
-export async function readProject(sourceDir: string, configPath: string | null, nodeMajor: number): Promise<Project> {
-  const place = configPath === null ? await findConfig(sourceDir) : path.posix.normalize(configPath);
-  if (place === dockerfileName) return plainDockerfile;
+export async function readProject(sourceDir: string, configPath: string | null, host: BuildHost): Promise<Project> {
+  const place = configPath === null ? await findConfig(sourceDir, host) : path.posix.normalize(configPath);
+  const name = path.posix.basename(place);
+  if (name === dockerfileName) return dockerfileProject(place);
+  if ((projectFileNames as readonly string[]).includes(name)) return detect(sourceDir, place);
   const config = new ConfigValue(place, "", await readConfig(sourceDir, place));
   config.entries();
   const isPierhead =
     config.get("graphs").isAbsent && (!config.get("start").isAbsent || place.endsWith("pierhead.json"));
-  return isPierhead ? readPierheadConfig(config, place) : readLanggraphConfig(config, place, nodeMajor);
+  return isPierhead ? readPierheadConfig(config, place) : readLanggraphConfig(config, place, host.nodeMajor);
 }
 
-const plainDockerfile: DockerfileProject = {
-  kind: "dockerfile",
-  configPath: dockerfileName,
-  directory: ".",
-  dockerfile: dockerfileName,
-  healthPath: "/ok",
-  isExclusive: false,
-  warnings: [],
-};
+function dockerfileProject(place: string): DockerfileProject {
+  return {
+    kind: "dockerfile",
+    configPath: place,
+    directory: path.posix.dirname(place),
+    dockerfile: place,
+    healthPath: "",
+    isExclusive: false,
+    warnings: [],
+  };
+}
 
-async function findConfig(sourceDir: string): Promise<string> {
-  for (const name of [...configNames, dockerfileName]) if (await isFileInside(sourceDir, name)) return name;
+async function findConfig(sourceDir: string, { target }: BuildHost): Promise<string> {
+  for (const name of configNames) if (await isFileInside(sourceDir, name)) return name;
+  const hasDockerfile = await isFileInside(sourceDir, dockerfileName);
+  if (hasDockerfile && target === "image") return dockerfileName;
+  for (const name of projectFileNames) if (await isFileInside(sourceDir, name)) return name;
+  if (hasDockerfile) return dockerfileName;
   throw missing(`${configNames.join(" or ")} not found at the root of the source`, await listConfigs(sourceDir));
+}
+
+/** Recognizes the server of a project from its files. @param place of the file that names its directory. */
+async function detect(sourceDir: string, place: string): Promise<CommandProject> {
+  if (!(await isFileInside(sourceDir, place))) {
+    throw missing(`${place.replace(/\p{Cc}/gu, "?")} not found in the source`, await listConfigs(sourceDir));
+  }
+  const directory = path.posix.dirname(place);
+  const facts = await readProjectFacts(projectReader(sourceDir, directory));
+  const detection = detectServer(facts);
+  const others = await listConfigs(sourceDir);
+  // The root of a monorepo often has a start script that starts no server.
+  const isAmbiguous = facts.node?.isWorkspaceRoot === true && others.length > 0;
+  if (detection.server === null || isAmbiguous) {
+    const why = detection.server === null ? `${detection.because} ` : "The root of the source is a workspace. ";
+    throw missing(
+      `${why}No server was recognized in ${directory === "." ? "the root of the source" : directory}`,
+      others,
+    );
+  }
+  const { server } = detection;
+  const warnings = others.map(
+    (other) => `The source also contains ${other}. To use it, set the config path (--config).`,
+  );
+  return { ...commandProject(server, place, directory), warnings };
+}
+
+function commandProject(server: DetectedServer, configPath: string, directory: string): CommandProject {
+  const lineOf = (line: string, what: string) =>
+    line.startsWith("script:") ? [line] : parseStartLine(line, { cwd: ".", what }).argv;
+  return {
+    kind: "command",
+    configPath,
+    directory,
+    install: server.language,
+    python:
+      server.language === "python" ? { version: server.pythonVersion, requirements: null, adds: server.adds } : null,
+    build: server.build === null ? [] : [lineOf(server.build, "build command")],
+    start: lineOf(server.start, server.preset === "procfile" ? "web command of the Procfile" : "start command"),
+    healthPath: "",
+    isExclusive: false,
+    recognized: { name: server.name, because: server.because },
+    warnings: [],
+  };
 }
 
 async function readConfig(sourceDir: string, place: string): Promise<unknown> {
@@ -69,8 +132,8 @@ async function readConfig(sourceDir: string, place: string): Promise<unknown> {
 function missing(what: string, found: string[]): BuildFailure {
   const hint =
     found.length === 0
-      ? "Add a langgraph.json, or a pierhead.json for any other server."
-      : `The source contains ${found.join(", ")}. Set the config path (--config) to ${found.length === 1 ? found[0] : "one of them"}.`;
+      ? "Add a langgraph.json, or a pierhead.json with the start command of any other server."
+      : `The source contains ${found.join(", ")}. Use --config ${found.length === 1 ? found[0] : "with one of them"}.`;
   return new BuildFailure("ConfigMissing", `${what}. ${hint}`);
 }
 

@@ -19,7 +19,7 @@ import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { type OpenTarget, withBuildNetwork } from "./build-network.ts";
-import { planBuild, planInstall } from "./commands.ts";
+import { planBuild, planInstall, planStart } from "./commands.ts";
 import { checkNames, packContext, packOwnContext } from "./context.ts";
 import {
   appDir,
@@ -33,6 +33,7 @@ import {
 } from "./dockerfile.ts";
 import { buildInEngine, type EngineBuild } from "./engine-build.ts";
 import { contextExtra, pythonInstructions } from "./python-image.ts";
+import { type PythonServer, pythonServerInstructions } from "./python-server-image.ts";
 
 type ImageArtifact = Extract<Artifact, { kind: "image" }>;
 
@@ -108,15 +109,19 @@ async function prepareGenerated(
   await checkNames(sourceDir);
   if (project.kind !== "command") await checkEntryFiles(request, sourceDir, project);
   if (project.kind === "langgraph-python") return preparePython(engine, request, target, { project, context, label });
+  if (project.kind === "command" && project.python !== null) {
+    const server = { ...project, python: project.python };
+    return preparePythonServer(request, target, { project: server, context, label });
+  }
   const install = await planInstall(request, sourceDir, project);
   if (install.because !== "") log.say(install.because);
   const instructions = generateDockerfile({
     base: await baseImage(engine, target, { kind: project.kind, context }),
     label,
     install,
-    build: planBuild(request, project),
+    build: await planBuild(request, sourceDir, project),
     directory: project.directory,
-    start: project.kind === "command" ? project.start : startLanggraph(project),
+    start: project.kind === "command" ? planStart(project) : startLanggraph(project),
   });
   const workDir = path.dirname(sourceDir);
   await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
@@ -143,6 +148,26 @@ async function preparePython(
   await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
   const entries = ["Dockerfile", contextExtra, contextSource];
   return { context: packContext(workDir, entries), dockerfile: "Dockerfile", instructions, mayUseCache: true };
+}
+
+async function preparePythonServer(
+  request: BuildRequest,
+  target: ImageTarget,
+  { project, context, label }: { project: PythonServer; context: BuildContext; label: string },
+): Promise<Prepared> {
+  if (request.installCommand !== null)
+    context.log.say("Note: install_command has no effect on a Python server that is built as an image.");
+  const workDir = path.dirname(context.sourceDir);
+  await mkdir(path.join(workDir, contextExtra), { recursive: true });
+  const build = await planBuild(request, context.sourceDir, project);
+  const instructions = await pythonServerInstructions(target, { project, build, context, label });
+  await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
+  return {
+    context: packContext(workDir, ["Dockerfile", contextExtra, contextSource]),
+    dockerfile: "Dockerfile",
+    instructions,
+    mayUseCache: true,
+  };
 }
 
 const textOf = (instructions: Instruction[]) => instructions.map(({ text }) => text).join("\n");

@@ -92,7 +92,7 @@ const copyManifest = (file: string) =>
   plain(`COPY ${JSON.stringify([`${contextSource}/${file}`, path.posix.join(appDir, file)])}`);
 
 /** Copies the files that were written for the installer outside the source into the build context. */
-async function moveRequirements(argv: string[], { sourceDir }: BuildContext): Promise<string[]> {
+export async function moveRequirements(argv: string[], { sourceDir }: BuildContext): Promise<string[]> {
   const workDir = path.dirname(sourceDir);
   const moved: string[] = [];
   for (const argument of argv) {
@@ -122,7 +122,7 @@ async function writeLaunch({ configPath }: PythonProject, { sourceDir }: BuildCo
   await writeExtra(sourceDir, "launch.json", text.replaceAll(sourceDir, appDir));
 }
 
-const writeExtra = (sourceDir: string, name: string, text: string) =>
+export const writeExtra = (sourceDir: string, name: string, text: string) =>
   writeFile(path.join(path.dirname(sourceDir), contextExtra, name), text);
 
 /**
@@ -136,7 +136,6 @@ async function pythonBase(
 ): Promise<string> {
   const from = target.pythonImage.replaceAll("{version}", version ?? defaultVersion);
   const certificates = await readCertificates(context.env);
-  const makeState = `import os; os.makedirs("${stateMount}", exist_ok=True); os.chown("${stateMount}", ${agentUser.replace(":", ", ")})`;
   const instructions = [
     plain(`FROM ${from}`),
     plain(`LABEL "${labels.installation}"="${target.installationId}"`),
@@ -168,7 +167,10 @@ async function pythonBase(
 }
 
 /** The newest Python for which all wheels are reliably available. */
-const defaultVersion = "3.12";
+export const defaultVersion = "3.12";
+
+/** Creates a state directory that the agent's user may write to. */
+export const makeState = `import os; os.makedirs("${stateMount}", exist_ok=True); os.chown("${stateMount}", ${agentUser.replace(":", ", ")})`;
 
 /** One file with the operator's certificates and those that pip and this Python trust, because neither reads two files. */
 const bundle = inOwn("authorities.pem");
@@ -179,7 +181,7 @@ const makeBundle = [
   "read = [pathlib.Path(one).read_text() for one in found if one and pathlib.Path(one).exists()]",
   `pathlib.Path("${bundle}").write_text("\\n".join(read))`,
 ].join("; ");
-const trustInstructions: Instruction[] = [
+export const trustInstructions: Instruction[] = [
   plain(`RUN ${JSON.stringify(["python", "-c", makeBundle])}`),
   plain(`ENV PIP_CERT=${bundle} SSL_CERT_FILE=${bundle} REQUESTS_CA_BUNDLE=${bundle}`),
 ];

@@ -4,9 +4,17 @@ import type { Command } from "../detect/command-line.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { findProgram } from "../worker/environment.ts";
 
+/** The command that installs a project, and how its package manager is run. */
+export interface Install extends Command {
+  because: string;
+  /** Program and arguments of the package manager, to which `run NAME` can be added. */
+  manager: string[];
+}
+
 /**
  * Returns the command that installs a JavaScript project. Its lock file selects the package manager, otherwise
- * package.json does, otherwise npm is used (contract 7.5).
+ * package.json does, otherwise npm is used (contract 7.5). A project without a lock file of its own, in a repository with
+ * one, is a member of a workspace: then the whole workspace is installed.
  * @param directory relative to the root of the source.
  * @returns null when there is no package.json, so nothing to install.
  */
@@ -14,25 +22,75 @@ export async function installCommand(
   sourceDir: string,
   directory: string,
   searchPath: string,
-): Promise<(Command & { because: string }) | null> {
-  const has = (name: string) => isFileInside(sourceDir, path.posix.join(directory, name));
-  if (!(await has("package.json"))) return null;
-  const project = new ProjectFiles(path.join(sourceDir, directory));
-  const locked = await firstLock(has);
+): Promise<Install | null> {
+  const root = await installRoot(sourceDir, directory);
+  if (root === null) return null;
+  const { project, locked } = root;
   const manager = locked?.manager ?? (await project.declaredManager()) ?? "npm";
+  const where =
+    root.directory === directory ? "" : ` in ${root.directory === "." ? "the root of the source" : root.directory}`;
   const because =
-    locked === null ? "There is no lock file: versions may differ from build to build." : `Found ${locked.file}.`;
+    locked === null
+      ? "There is no lock file: versions may differ from build to build."
+      : `Found ${locked.file}${where}.`;
   const argv = await argvOf(manager, locked !== null, project);
-  if (manager === "npm" || findProgram(manager, searchPath) !== null) return { argv, cwd: directory, env: {}, because };
-  // Every package manager is an npm package itself, and npm is always available.
-  const package_ = await packageOf(manager, project);
-  const viaNpm = ["npm", "exec", "--yes", `--package=${package_}`, "--", ...argv];
+  const prefix = await managerPrefix(manager, project, searchPath);
+  const viaNpm =
+    prefix.length > 1
+      ? ` npm runs ${manager}, because this machine does not have the version that the project needs.`
+      : "";
   return {
-    argv: viaNpm,
-    cwd: directory,
-    env: {},
-    because: `${because} ${manager} is not installed on this machine, so npm runs it.`,
+    argv: [...prefix, ...argv.slice(1)],
+    cwd: root.directory,
+    env: managerEnvironment(manager),
+    because: `${because}${viaNpm}`,
+    manager: prefix,
   };
+}
+
+/**
+ * Returns how a command of the user that starts with a package manager is run: through npm, when this machine does not have
+ * the package manager.
+ */
+export async function withManager(command: Command, sourceDir: string, searchPath: string): Promise<Command> {
+  const manager = lockFiles.find((lock) => lock.manager === command.argv[0])?.manager;
+  if (manager === undefined) return command;
+  const root = await installRoot(sourceDir, command.cwd);
+  const project = root?.project ?? new ProjectFiles(path.join(sourceDir, command.cwd));
+  const prefix = await managerPrefix(manager, project, searchPath);
+  const env = { ...managerEnvironment(manager), ...command.env };
+  return { ...command, argv: [...prefix, ...command.argv.slice(1)], env };
+}
+
+/** Every package manager is an npm package itself, and npm is always available. */
+async function managerPrefix(manager: Manager, project: ProjectFiles, searchPath: string): Promise<string[]> {
+  const isHere = manager === "npm" || findProgram(manager, searchPath) !== null;
+  if (isHere && !(manager === "yarn" && (await project.needsNewYarn()))) return [manager];
+  return ["npm", "exec", "--yes", `--package=${await packageOf(manager, project)}`, "--", manager];
+}
+
+/** Yarn from version 2 on needs node_modules, because programs outside the project, as the agent server, load its packages. */
+const managerEnvironment = (manager: Manager): Record<string, string> =>
+  manager === "yarn" ? { YARN_NODE_LINKER: "node-modules" } : {};
+
+/** Finds the directory to install: the nearest one upwards with a lock file, else the nearest one with a package.json. */
+async function installRoot(sourceDir: string, directory: string) {
+  const packages: string[] = [];
+  for (let at = path.posix.normalize(directory); ; at = path.posix.dirname(at)) {
+    const has = (name: string) => isFileInside(sourceDir, path.posix.join(at, name));
+    if (await has("package.json")) {
+      packages.push(at);
+      const locked = await firstLock(has);
+      const project = new ProjectFiles(path.join(sourceDir, at));
+      // A lock file of the parent covers only the members of its workspace.
+      const isOwn = packages.length === 1 || (await project.isWorkspaceRoot());
+      if (locked !== null && isOwn) return { directory: at, project, locked };
+    }
+    if (at === ".") break;
+  }
+  const [nearest] = packages;
+  if (nearest === undefined) return null;
+  return { directory: nearest, project: new ProjectFiles(path.join(sourceDir, nearest)), locked: null };
 }
 
 type Manager = "npm" | "yarn" | "pnpm" | "bun";
@@ -55,7 +113,9 @@ async function argvOf(manager: Manager, isLocked: boolean, project: ProjectFiles
     case "npm":
       return isLocked ? ["npm", "ci"] : ["npm", "install"];
     case "yarn":
-      if (!isLocked) return ["yarn", "install"];
+      // In CI, Yarn from version 2 on refuses to write a lock file.
+      if (!isLocked)
+        return (await project.usesYarnClassic()) ? ["yarn", "install"] : ["yarn", "install", "--no-immutable"];
       return ["yarn", "install", (await project.isYarnClassic()) ? "--frozen-lockfile" : "--immutable"];
     case "pnpm":
       return isLocked ? ["pnpm", "install", "--frozen-lockfile"] : ["pnpm", "install"];
@@ -68,7 +128,7 @@ async function argvOf(manager: Manager, isLocked: boolean, project: ProjectFiles
 async function packageOf(manager: Manager, project: ProjectFiles): Promise<string> {
   const version = await project.declaredVersion(manager);
   if (manager === "yarn") {
-    const isClassic = version === null ? await project.isYarnClassic() : version.startsWith("1.");
+    const isClassic = await project.usesYarnClassic();
     return isClassic ? `yarn@${version ?? "1"}` : `@yarnpkg/cli-dist@${version ?? "4"}`;
   }
   if (manager === "pnpm") return `pnpm@${version ?? ((await project.hasOldPnpmLock()) ? "8" : "10")}`;
@@ -99,11 +159,32 @@ class ProjectFiles {
     return !/^__metadata:/m.test(await this.#read("yarn.lock"));
   }
 
+  /** Returns whether the declared version is 1, or otherwise the one that wrote the lock file. */
+  async usesYarnClassic(): Promise<boolean> {
+    const version = await this.declaredVersion("yarn");
+    if (version !== null) return version.startsWith("1.");
+    return this.isYarnClassic();
+  }
+
+  /** Returns whether an installed Yarn 1 would refuse the project: it only hands over to a newer one in the project. */
+  async needsNewYarn(): Promise<boolean> {
+    return !(await this.usesYarnClassic()) && !/^yarnPath:/m.test(await this.#read(".yarnrc.yml"));
+  }
+
+  async isWorkspaceRoot(): Promise<boolean> {
+    const { workspaces } = await this.#manifest();
+    return workspaces !== undefined || (await this.#read("pnpm-workspace.yaml")) !== "";
+  }
+
   async hasOldPnpmLock(): Promise<boolean> {
     return /^lockfileVersion: '?[56]/m.test(await this.#read("pnpm-lock.yaml"));
   }
 
-  async #manifest(): Promise<{ packageManager?: unknown; devEngines?: { packageManager?: { name?: string } } }> {
+  async #manifest(): Promise<{
+    packageManager?: unknown;
+    workspaces?: unknown;
+    devEngines?: { packageManager?: { name?: string } };
+  }> {
     try {
       const manifest: unknown = JSON.parse(await this.#read("package.json"));
       return typeof manifest === "object" && manifest !== null ? manifest : {};

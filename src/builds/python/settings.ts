@@ -27,7 +27,7 @@ export function readPythonSettings(config: ConfigValue, directory: string): Pyth
   const { localDirs, packages } =
     uvProject === null ? readDependencies(dependencies, directory) : { localDirs: [], packages: [] };
   return {
-    version: readVersion(config.get("python_version")),
+    version: config.get("python_version").isAbsent ? null : readPythonVersion(config.get("python_version")),
     localDirs,
     packages,
     uvProject,
@@ -62,8 +62,8 @@ function readUvProject(source: ConfigValue, directory: string): PythonSettings["
   };
 }
 
-function readVersion(version: ConfigValue): string | null {
-  if (version.isAbsent) return null;
+/** Reads a minor version of Python, such as `3.12`. @throws BuildFailure `ConfigInvalid` */
+export function readPythonVersion(version: ConfigValue): string {
   const [, minor] = /^3\.(\d{1,2})$/.exec(String(version.value)) ?? [];
   if (minor === undefined || Number(minor) < pythonMinorMin) {
     version.refuse(

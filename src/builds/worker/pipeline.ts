@@ -4,19 +4,20 @@ import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
-import { type Command, parseCommandLine } from "../detect/command-line.ts";
+import { parseCommandLine, showCommand } from "../detect/command-line.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
-import { installCommand } from "../node/install-command.ts";
-import { isNpmCi, runNpmCi } from "../node/npm-ci.ts";
+import { installPackages, runAll } from "../node/install-packages.ts";
+import { isScript, scriptCommand, startCommand } from "../node/run-script.ts";
 import { langgraphToolchain } from "../node/toolchain.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
+import { layOutPrograms, serverEnvironment } from "../python/server-environment.ts";
 import { noteUser, virtualEnvironment } from "../python/virtual-environment.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { fetchSource, showSource } from "../sources/source.ts";
-import { type BuildContext, runCommand } from "./run-command.ts";
+import type { BuildContext } from "./run-command.ts";
 
 type Built = Extract<BuildResult, { ok: true }>;
 type BuiltHere = Exclude<Project, { kind: "dockerfile" }>;
@@ -85,8 +86,10 @@ class Steps {
 }
 
 async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
-  const project = await readProject(sourceDir, request.configPath, nodeMajor);
-  log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
+  const project = await readProject(sourceDir, request.configPath, { nodeMajor, target: request.target.kind });
+  const recognized = project.kind === "command" ? project.recognized : undefined;
+  if (recognized === undefined) log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
+  else log.say(`Recognized ${recognized.name}: ${recognized.because}.`);
   for (const warning of project.warnings) log.say(`Note: ${warning}`);
   return project;
 }
@@ -107,6 +110,10 @@ async function install(request: BuildRequest, context: BuildContext, project: Bu
   if (project.kind === "langgraph-python") {
     return { environmentDir: await virtualEnvironment(context, project, request.key) };
   }
+  if (project.kind === "command" && project.python !== null) {
+    if (request.installCommand !== null) await installJavascript(request, context, project);
+    return { environmentDir: await serverEnvironment(context, { ...project, python: project.python }, request.key) };
+  }
   await installJavascript(request, context, project);
   return {};
 }
@@ -116,27 +123,13 @@ async function installJavascript(
   context: BuildContext,
   project: Exclude<BuiltHere, PythonProject>,
 ): Promise<void> {
-  if (request.installCommand !== null) {
-    await runAll(
-      context,
-      parseCommandLine(request.installCommand, { cwd: ".", what: "install command" }),
-      "InstallFailed",
-    );
-    return;
-  }
-  if (project.kind === "command") {
+  if (request.installCommand === null && project.kind === "command" && project.install === null) {
     context.log.say("Nothing to install: a pierhead.json lists its commands under build.");
     return;
   }
   // With its own build command, dependencies are installed at the root of the source and the build runs beside its configuration.
   const directory = request.buildCommand === null ? project.directory : ".";
-  const command = await installCommand(context.sourceDir, directory, context.env["PATH"] ?? "");
-  if (command === null) {
-    context.log.say(`Nothing to install: there is no package.json in ${directory === "." ? "the root" : directory}.`);
-    return;
-  }
-  context.log.say(command.because);
-  await runAll(context, [command], "InstallFailed");
+  await installPackages(context, { directory, installCommand: request.installCommand });
 }
 
 async function build(request: BuildRequest, context: BuildContext, project: BuiltHere): Promise<void> {
@@ -148,22 +141,17 @@ async function build(request: BuildRequest, context: BuildContext, project: Buil
   } else if (request.buildCommand !== null) {
     await runAll(context, parseCommandLine(request.buildCommand, { cwd, what: "build command" }), "BuildFailed");
   } else if (project.kind === "command" && project.build.length > 0) {
-    await runAll(
-      context,
-      project.build.map((argv) => ({ argv, cwd, env: {} })),
-      "BuildFailed",
-    );
+    const searchPath = context.env["PATH"] ?? "";
+    for (const given of project.build) {
+      const how = { argv: given, searchPath };
+      const argv = isScript(given)
+        ? await scriptCommand(context.sourceDir, cwd, how)
+        : await startCommand(context.sourceDir, cwd, { start: given, searchPath });
+      await runAll(context, [{ argv, cwd, env: {} }], "BuildFailed");
+    }
   } else {
     context.log.say("Nothing to build.");
   }
-}
-
-async function runAll(
-  context: BuildContext,
-  commands: Command[],
-  reason: "InstallFailed" | "BuildFailed",
-): Promise<void> {
-  for (const command of commands) await (isNpmCi(command) ? runNpmCi : runCommand)(context, command, reason);
 }
 
 type StartPlan = (Artifact & { kind: "directory" })["start"];
@@ -173,8 +161,19 @@ async function prepareStart(
   project: BuiltHere,
   { target, installed }: { target: string; installed: Installed },
 ): Promise<StartPlan> {
-  if (project.kind === "command") return { runner: "command", argv: project.start, cwd: project.directory };
   const { sourceDir } = context;
+  if (project.kind === "command") {
+    const searchPath = context.env["PATH"] ?? "";
+    const argv = await startCommand(sourceDir, project.directory, { start: project.start, searchPath });
+    context.log.say(`Start: ${showCommand(argv)}${project.directory === "." ? "" : ` (in ${project.directory})`}`);
+    const plan = { runner: "command" as const, argv, cwd: project.directory };
+    const { environmentDir } = installed;
+    if (environmentDir === undefined) return plan;
+    await layOutLocalPackages(environmentDir, sourceDir, target);
+    await layOutPrograms(environmentDir, sourceDir);
+    await noteUser(environmentDir, target);
+    return { ...plan, environment_dir: environmentDir, packages_dir: packagesDirName };
+  }
   for (const { place, file } of project.entryFiles) {
     if (await isFileInside(sourceDir, file)) continue;
     throw new BuildFailure(

@@ -21,6 +21,10 @@ export async function deployDirectory(session: Session, directory: string, optio
   const project = await findProject(directory, options.config);
   const name = options.name ?? project.name;
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from ${directory}`);
+  terminal.say(`  Found ${harmless(project.found)}`);
+  if (options.config === undefined && project.isRecognized) {
+    terminal.say("  To change it: --install-command, --build-command, --config FILE, or a pierhead.json");
+  }
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   if (options.envFrom === undefined) await offerEnvFile(session, project);
 

@@ -16,7 +16,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
     args: [["[source]", "directory (default: this one), git URL, or template id"]],
     options: [
       ["-n, --name <name>", "deployment to create or change; default: derived from the source"],
-      ["-c, --config <path>", "langgraph.json or pierhead.json, relative to the source"],
+      ["-c, --config <path>", "langgraph.json, pierhead.json, or a file such as package.json; relative to the source"],
       ["--ref <ref>", "branch, refs/tags/TAG or commit of a git URL"],
       ["--template <id>", "template from the server's catalogue"],
       // Not `--env-file`: Node consumes that option anywhere on the command line and loads the file itself.

@@ -1,7 +1,11 @@
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import path from "node:path";
+import { dockerfileName, projectFileNames } from "../../domain/config-path.ts";
+import { detectServer } from "../../domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
+import { listFiles } from "./list-files.ts";
 
 /** Source of an agent server on this machine. */
 export interface Project {
@@ -14,15 +18,23 @@ export interface Project {
   name: string;
   /** `.env` next to the config, if it exists. */
   envFile: string | undefined;
+  /** What will be deployed, in one sentence: "langgraph.json: 2 graphs, Python 3.12, uv.lock". */
+  found: string;
+  /** Whether the files of the project say how it starts, because it has no config. */
+  isRecognized: boolean;
 }
 
 /** In order of precedence. */
 const configNames = ["langgraph.json", "pierhead.json"];
 
-/** Finds the project of a directory. @throws CliFailure if the config is missing or not a JSON object. */
+/**
+ * Finds the project of a directory: its config, or the server that is recognized from its files.
+ * @throws CliFailure if neither is found, or the config is not a JSON object.
+ */
 export async function findProject(directory: string, configOption: string | undefined): Promise<Project> {
   const config = path.resolve(directory, configOption ?? (await findConfigName(directory)));
-  const content = await readConfig(config, directory);
+  const isConfig = !([...projectFileNames, dockerfileName] as string[]).includes(path.basename(config));
+  const content = isConfig ? await readConfig(config, directory) : {};
   const configDirectory = path.dirname(config);
   const root = localDependencies(content)
     .map((dependency) => path.resolve(configDirectory, dependency))
@@ -38,7 +50,64 @@ export async function findProject(directory: string, configOption: string | unde
     buildFiles: [config, ...dockerfile, path.join(root, ".dockerignore")].map(inRoot),
     name: await findName(configDirectory, content),
     envFile: (await isFile(envFile)) ? envFile : undefined,
+    isRecognized: !isConfig,
+    found: isConfig ? await describeConfig(config, content) : await describeServer(config),
   };
+}
+
+/** Lock files and other files that decide what a build installs, in the order of a build. */
+const installFiles = [
+  "uv.lock",
+  "poetry.lock",
+  "requirements.txt",
+  "pyproject.toml",
+  "yarn.lock",
+  "pnpm-lock.yaml",
+  "package-lock.json",
+  "bun.lock",
+  "bun.lockb",
+  "package.json",
+];
+
+async function describeConfig(config: string, content: Record<string, unknown>): Promise<string> {
+  const { graphs, start, python_version: python, node_version: node } = content;
+  const count = typeof graphs === "object" && graphs !== null ? Object.keys(graphs).length : null;
+  const parts = [
+    ...(count === null ? [] : [`${count} graph${count === 1 ? "" : "s"}`]),
+    ...(Array.isArray(start) ? [`start ${start.join(" ")}`] : []),
+    ...(python === undefined ? [] : [`Python ${python}`]),
+    ...(node === undefined ? [] : [`Node ${node}`]),
+    ...(await firstFile(path.dirname(config), installFiles)),
+  ];
+  return `${path.basename(config)}${parts.length === 0 ? "" : `: ${parts.join(", ")}`}`;
+}
+
+/** @throws CliFailure when no server is recognized in the directory of the file. */
+async function describeServer(file: string): Promise<string> {
+  const directory = path.dirname(file);
+  if (path.basename(file) === dockerfileName) return "Dockerfile";
+  const { files } = await listFiles(directory, new AbortController().signal);
+  const read = async (name: string) => {
+    const full = path.join(directory, name);
+    return (await stat(full)).size > detectionBytesMax ? null : readFile(full, "utf8");
+  };
+  const detection = detectServer(await readProjectFacts({ list: async () => files, read }));
+  if (detection.server === null) throw noServer(`${detection.because}`);
+  const { name, because, start, pythonVersion } = detection.server;
+  const parts = [
+    because,
+    ...(pythonVersion === null ? [] : [`Python ${pythonVersion}`]),
+    ...(await firstFile(directory, installFiles.slice(0, -1))),
+  ];
+  return `${name}: ${parts.join(", ")}. Start: ${start.replace("script:", "package.json script ")}`;
+}
+
+/** Larger files are data, not sources of a server. */
+const detectionBytesMax = 256 * 1024;
+
+async function firstFile(directory: string, names: readonly string[]): Promise<string[]> {
+  for (const name of names) if (await isFile(path.join(directory, name))) return [name];
+  return [];
 }
 
 /** Returns a valid deployment name: lowercase letters, digits and hyphens, or `agent` if nothing remains. */
@@ -52,13 +121,17 @@ export function nameFrom(text: string): string {
 }
 
 async function findConfigName(directory: string): Promise<string> {
-  for (const name of configNames) if (await isFile(path.join(directory, name))) return name;
-  throw new CliFailure(`There is no ${configNames.join(" or ")} in ${directory}.`, {
-    hints: [
-      "In a subdirectory:  pierhead deploy DIR --config path/langgraph.json",
-      "For any server that answers GET /ok, write a pierhead.json with its start command",
-    ],
-  });
+  const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName]);
+  if (found !== undefined) return found;
+  throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`);
+}
+
+function noServer(message: string): CliFailure {
+  const hints = [
+    "In a subdirectory:  pierhead deploy DIR --config path/langgraph.json",
+    "For any server that speaks HTTP, write a pierhead.json with its start command",
+  ];
+  return new CliFailure(message, { hints });
 }
 
 async function readConfig(config: string, directory: string): Promise<Record<string, unknown>> {

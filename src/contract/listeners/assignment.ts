@@ -31,8 +31,19 @@ export const StartPlan = Type.Union([
   }),
   Type.Object({
     runner: Type.Literal("command"),
-    argv: Type.Array(Type.String(), { minItems: 1, description: "Program and arguments, never a shell string." }),
+    argv: Type.Array(Type.String(), {
+      minItems: 1,
+      description: "Program and arguments, never a shell string. The driver replaces $PORT, $HOST and $PUBLIC_URL.",
+    }),
     cwd: Type.String({ description: "Relative to the artifact directory." }),
+    environment_dir: Type.Optional(
+      Type.String({ description: "Absolute directory of its virtual environment. Absent: it is no Python server." }),
+    ),
+    packages_dir: Type.Optional(
+      Type.String({
+        description: "Makes the project's own packages importable. Relative to the artifact directory.",
+      }),
+    ),
   }),
 ]);
 export type StartPlan = Static<typeof StartPlan>;
@@ -49,7 +60,8 @@ export const Artifact = Type.Union([
     path: Type.String({ description: "Absolute directory on the host that built it." }),
     start: StartPlan,
     health_path: Type.String({
-      description: "Answers 200 once the server can serve. `/ok` unless the project names another path.",
+      description:
+        "Answers 200 once the server can serve. Empty: the first of /ok, /health, /healthz and / that answers 200, or else any response.",
     }),
     rollout: Rollout,
     builder,
@@ -58,7 +70,7 @@ export const Artifact = Type.Union([
     kind: Type.Literal("image"),
     digest: Type.String(),
     uri: Type.String(),
-    health_path: Type.String({ description: "Empty: the server has no such path, so any response counts as healthy." }),
+    health_path: Type.String({ description: "As for a directory. In a cluster, empty means that the port is open." }),
     rollout: Rollout,
     builder,
   }),

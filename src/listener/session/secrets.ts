@@ -68,12 +68,14 @@ export class Secrets {
 
 /**
  * Returns the environment of a replica. Variables of the control plane win over the deployment's own (contract 7.2). The
- * driver chooses PORT, and PATH belongs to the machine or image.
+ * driver chooses PORT, and PATH belongs to the machine or image. PUBLIC_URL is the address of the deployment, which a
+ * deployment behind another proxy may set itself.
  */
 export function replicaEnvironment(
   secrets: Record<string, string>,
   env: Record<string, string>,
 ): Record<string, string> {
   const { PORT: _port, PATH: _path, ...values } = secrets;
-  return { ...values, ...env };
+  const { LANGGRAPH_API_URL: url } = env;
+  return { ...(url === undefined ? {} : { PUBLIC_URL: url }), ...values, ...env };
 }

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaState } from "../../compute.ts";
 import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
-import { getFromLoopback, readServerVersion, remainingStartMs } from "../../health.ts";
+import { checkHealth, readServerVersion, remainingStartMs } from "../../health.ts";
 import { replicaState } from "../../replica-state.ts";
 import type { Engine } from "../engine/engine.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
@@ -166,11 +166,10 @@ export class Replica {
     let intervalMs = probeIntervalMs.first;
     let lastStatus: number | null = null;
     while (this.#phase === "starting" && this.#ending === undefined) {
-      const answer = this.#port === null ? undefined : await getFromLoopback(this.#port, record.healthPath || "/");
-      const isHealthy = answer?.status === 200 || (answer !== undefined && record.healthPath === "");
+      const found = this.#port === null ? undefined : await checkHealth(this.#port, record.healthPath);
       // Another program may have the port by now: the answer counts only while this container runs.
-      if (isHealthy && (await this.#isRunning())) return this.#becomeReady();
-      lastStatus = answer?.status ?? lastStatus;
+      if (found?.healthy != null && (await this.#isRunning())) return this.#becomeReady();
+      lastStatus = found?.status ?? lastStatus;
       if (performance.now() >= end) return this.#end(notHealthy(record, lastStatus));
       const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
       await Promise.race([sleep(pauseMs, undefined, { signal: this.#context.life }), this.#ended.promise]);

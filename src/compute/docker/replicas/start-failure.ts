@@ -1,4 +1,5 @@
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
+import { shownHealthPath } from "../../health.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 
 /** Line that the container's init process prints when the program does not exist; it exits with 126 or 127. */
@@ -33,6 +34,6 @@ export function notHealthy(record: ReplicaRecord, lastStatus: number | null): Ve
   const within = `within ${record.startTimeoutMs / 1000} s`;
   return {
     reason: "NotHealthy",
-    message: `The agent server did not answer 200 on ${record.healthPath} ${within} and was killed. ${what}`,
+    message: `The agent server did not answer 200 on ${shownHealthPath(record.healthPath)} ${within} and was killed. ${what}`,
   };
 }

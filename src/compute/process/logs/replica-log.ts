@@ -1,3 +1,5 @@
+import { appendFile } from "node:fs/promises";
+import path from "node:path";
 import type { ReplicaLogChunk } from "../../compute.ts";
 import {
   findLogStream,
@@ -49,6 +51,11 @@ export class ReplicaLog {
         cursor: parts.map((part) => part.next).join("-"),
       };
     });
+  }
+
+  /** Adds a line of this server to the output of the replica, which appends to the same file. */
+  note(line: string): Promise<void> {
+    return appendFile(path.join(this.#directory, "stdout.log"), `${line}\n`);
   }
 
   /** Returns the last lines of both streams, oldest first. */

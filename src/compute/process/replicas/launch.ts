@@ -47,7 +47,7 @@ export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
 /** Returns directories outside the artifact that the start needs. For Python: the one that links to the interpreter. */
 function neededDirs(start: StartPlan): string[] {
   if (start.runner === "langgraph-js") return [start.toolchain_dir];
-  return start.runner === "langgraph-python" ? [path.join(start.environment_dir, "bin")] : [];
+  return start.environment_dir === undefined ? [] : [path.join(start.environment_dir, "bin")];
 }
 
 /** MAX_ARG_STRLEN of Linux (execve(2)): 32 pages for `NAME=value` and its terminating zero byte. */
@@ -139,8 +139,8 @@ export async function prepareStart(
   };
   const plan = artifact.start;
   if (plan.runner === "command") {
-    const cwd = path.join(artifact.path, plan.cwd);
-    return { argv: plan.argv, cwd, env: { ...env, HOST: "127.0.0.1", PORT: String(start.port) } };
+    const all = { ...env, ...pythonEnvironment(artifact.path, plan, env), HOST: "127.0.0.1", PORT: String(start.port) };
+    return { argv: plan.argv.map((word) => fillIn(word, all)), cwd: path.join(artifact.path, plan.cwd), env: all };
   }
   const own: ShimOptions = {
     stateDir,
@@ -176,6 +176,31 @@ export async function prepareStart(
     ],
     cwd: path.dirname(options.configFile),
     env: { LANGGRAPH_CLI_NO_ANALYTICS: "1", ...env },
+  };
+}
+
+/** Replaces the variables of the start command that only the driver knows. No shell does it. */
+function fillIn(word: string, env: Record<string, string>): string {
+  return word.replaceAll(/\$(PORT|HOST|PUBLIC_URL)\b/g, (_all, name: string) => env[name] ?? "");
+}
+
+/** Returns what a Python server needs to find its packages, the project's own modules and the programs of both. */
+function pythonEnvironment(
+  artifactDir: string,
+  { environment_dir: environmentDir, packages_dir: packages = ".", cwd }: Extract<StartPlan, { runner: "command" }>,
+  env: Record<string, string>,
+): Record<string, string> {
+  if (environmentDir === undefined) return {};
+  const [packagesDir, directory] = [path.join(artifactDir, packages), path.join(artifactDir, cwd)];
+  const bins = [path.join(packagesDir, "bin"), path.join(environmentDir, "bin")];
+  const given = env["PYTHONPATH"] === undefined ? [] : [env["PYTHONPATH"]];
+  return {
+    PATH: [...bins, env["PATH"]].join(path.delimiter),
+    PYTHONPATH: [packagesDir, directory, path.join(directory, "src"), ...given].join(path.delimiter),
+    VIRTUAL_ENV: environmentDir,
+    PYTHONUNBUFFERED: "1",
+    // Artifact and environment are shared and must stay unmodified.
+    PYTHONDONTWRITEBYTECODE: "1",
   };
 }
 

@@ -1,4 +1,4 @@
-import { getFromLoopback, readServerVersion } from "../../health.ts";
+import { checkHealth, describeHealthy, getFromLoopback, readServerVersion } from "../../health.ts";
 import { readJson } from "../../json-file.ts";
 import { findPortOwner, type ReplicaProcesses } from "../system/processes.ts";
 import type { ReadyRecord, ReplicaFiles, ReplicaRecord, ShimReport } from "./replica-files.ts";
@@ -30,13 +30,14 @@ async function probePort(
   processes: ReplicaProcesses,
 ): Promise<ReadyRecord | "foreign" | "silent"> {
   if (port === null) return "silent";
-  const answer = await getFromLoopback(port, healthPath);
-  if (answer === undefined) return "silent";
-  const isHealthy = answer.status === 200;
+  const { healthy, status } = await checkHealth(port, healthPath);
+  if (healthy === null && status === null) return "silent";
   const [owner, serverVersion] = await Promise.all([
     findPortOwner(port, processes),
-    isHealthy ? readServerVersion(port) : null,
+    healthy === null ? null : readServerVersion(port),
   ]);
   if (owner !== "replica") return owner === "foreign" ? "foreign" : "silent";
-  return isHealthy ? { host: "127.0.0.1", port, serverVersion } : "silent";
+  if (healthy === null) return "silent";
+  const note = healthPath === "" ? { healthNote: describeHealthy(healthy, port) } : {};
+  return { host: "127.0.0.1", port, serverVersion, ...note };
 }

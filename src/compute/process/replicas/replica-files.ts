@@ -81,6 +81,8 @@ export interface ReadyRecord {
   host: string;
   port: number;
   serverVersion: string | null;
+  /** How the server showed that it can serve, for its log; absent: its health path is known. */
+  healthNote?: string;
 }
 
 /** Options of every host shim. */

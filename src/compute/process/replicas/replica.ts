@@ -267,6 +267,7 @@ export class Replica {
   }
 
   async #becomeReady(ready: ReadyRecord): Promise<void> {
+    if (ready.healthNote !== undefined) await this.log.note(ready.healthNote).catch(() => {});
     await this.#save(this.files.ready, ready);
     if (this.#phase !== "starting") return;
     this.#ready = ready;

@@ -1,4 +1,5 @@
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
+import { shownHealthPath } from "../../health.ts";
 
 /** Prefix of the line that the gate prints, and its exit code, when the program of the agent server cannot be started. */
 export const launchFailurePrefix = "pierhead: cannot start ";
@@ -32,7 +33,7 @@ export const portTaken = (port: number | null): Verdict => ({
 export const notHealthy = (record: { runner: string; healthPath: string; startTimeoutMs: number }): Verdict => ({
   reason: "NotHealthy",
   message:
-    `The agent server did not answer 200 on ${record.healthPath} within ${record.startTimeoutMs / 1000} s and was killed. ` +
+    `The agent server did not answer 200 on ${shownHealthPath(record.healthPath)} within ${record.startTimeoutMs / 1000} s and was killed. ` +
     (record.runner === "command"
       ? "It must listen on 127.0.0.1 and the port in PORT."
       : "Its graphs may take too long to load: see its log, or raise the start timeout."),

@@ -1,0 +1,79 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { parseStartLine } from "../detect/start-line.ts";
+import { BuildFailure } from "../failure.ts";
+import { isFileInside } from "../sources/inside.ts";
+import { installCommand } from "./install-command.ts";
+
+/** Prefix of a command that is a script of package.json. */
+const scriptPrefix = "script:";
+
+export const isScript = ([first = ""]: readonly string[]) => first.startsWith(scriptPrefix);
+
+/** Returns the program and arguments that run a script, with the package manager of the project. */
+export async function scriptCommand(
+  sourceDir: string,
+  directory: string,
+  { argv, searchPath }: { argv: readonly string[]; searchPath: string },
+): Promise<string[]> {
+  const install = await installCommand(sourceDir, directory, searchPath);
+  return [...(install?.manager ?? ["npm"]), "run", scriptName(argv)];
+}
+
+export const scriptName = ([first = ""]: readonly string[]) => first.slice(scriptPrefix.length);
+
+/**
+ * Returns the program and arguments that start a server, without a package manager between them where possible: it would
+ * take memory and time at each start, and delay the signal to stop.
+ * @param start as in `CommandProject`.
+ */
+export async function startCommand(
+  sourceDir: string,
+  directory: string,
+  { start, searchPath }: { start: readonly string[]; searchPath: string },
+): Promise<string[]> {
+  if (!isScript(start)) return withOwnProgram(sourceDir, directory, start);
+  const viaManager = () => scriptCommand(sourceDir, directory, { argv: start, searchPath });
+  const scripts = await readScripts(path.join(sourceDir, directory));
+  const name = scriptName(start);
+  const text = scripts[name];
+  if (text === undefined || scripts[`pre${name}`] !== undefined) return viaManager();
+  try {
+    const { argv, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
+    const program = argv.find((word, at) => at > 0 || word !== "env") ?? "";
+    if (cwd !== "." || /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv)$/.test(program)) return await viaManager();
+    return await withOwnProgram(sourceDir, directory, argv.map(toleratesMissingFile));
+  } catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    return viaManager(); // npm runs what needs a shell
+  }
+}
+
+/** A `.env` file is not part of a source: the deployment has its variables. */
+const toleratesMissingFile = (word: string) => word.replace(/^--env-file(?==|$)/, "--env-file-if-exists");
+
+/** Replaces a program of the project's packages by its path, because the PATH of an agent server has only programs of the machine. */
+async function withOwnProgram(sourceDir: string, directory: string, argv: readonly string[]): Promise<string[]> {
+  const at = argv[0] === "env" ? argv.findIndex((word, index) => index > 0 && !/^\w+=/.test(word)) : 0;
+  const program = argv[at] ?? "";
+  if (program.includes("/")) return [...argv];
+  for (let place = path.posix.normalize(directory); ; place = path.posix.dirname(place)) {
+    const file = path.posix.join(place, "node_modules/.bin", program);
+    if (await isFileInside(sourceDir, file)) {
+      const relative = path.posix.relative(directory, file);
+      return argv.with(at, relative.startsWith(".") ? relative : `./${relative}`);
+    }
+    if (place === ".") return [...argv];
+  }
+}
+
+async function readScripts(directory: string): Promise<Record<string, string>> {
+  try {
+    const { scripts } = JSON.parse(await readFile(path.join(directory, "package.json"), "utf8")) as {
+      scripts?: Record<string, string>;
+    };
+    return scripts ?? {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,158 @@
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { tomlList, tomlSection } from "../../domain/detection/toml-text.ts";
+import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
+import { BuildFailure } from "../failure.ts";
+import { isFileInside } from "../sources/inside.ts";
+import { type BuildContext, runCommand } from "../worker/run-command.ts";
+import { poetryRequirements } from "./poetry.ts";
+
+/** What an installer gets for a Python server. */
+export interface ServerRequirements {
+  /** Arguments of the installer, run in `cwd`. */
+  argv: string[];
+  /** The same without the project itself, for a project that cannot be packaged; null: it is not among them. */
+  withoutProject: string[] | null;
+  /** Relative to the root of the source. */
+  cwd: string;
+  /** For the log: which file was used. */
+  because: string;
+  /** All values that decide what is installed. */
+  identity: unknown[];
+  /** False when the installation runs code of the project, or reads more than its requirements. */
+  isShareable: boolean;
+}
+
+/** Lines that refer to other files, or to an address whose content may change. */
+const elsewhere =
+  /^\s*(-r|-c|-e|--requirement|--constraint|--editable|\.|\/|\w+\+\w+:|https?:)|@\s*\w+(\+\w+)?:|\bfile:/m;
+
+/**
+ * Finds the requirements of a Python server: the named file, or else a uv.lock, pyproject.toml, requirements.txt or
+ * Pipfile.
+ * @throws BuildFailure `ConfigInvalid`
+ */
+export async function findServerRequirements(
+  context: BuildContext,
+  { configPath, directory, python }: CommandProject & { python: PythonRequest },
+  uv: string | null,
+): Promise<ServerRequirements> {
+  const { sourceDir } = context;
+  const { requirements: named, adds } = python;
+  const inDirectory = (file: string) => path.posix.join(directory, file);
+  const has = (file: string) => isFileInside(sourceDir, inDirectory(file));
+  if (named !== null) {
+    if (!(await isFileInside(sourceDir, named)))
+      throw new BuildFailure(
+        "ConfigInvalid",
+        `${configPath}: python.requirements names '${named}', which is not a file of the source.`,
+      );
+    if (!named.endsWith("pyproject.toml"))
+      return fromFile(sourceDir, directory, path.posix.relative(directory, named), adds);
+  }
+  if (named === null && uv !== null) {
+    const locked = await fromUvLock(context, { directory, adds });
+    if (locked !== null) return locked;
+  }
+  if (named !== null || (await has("pyproject.toml"))) {
+    const found = await fromPyproject(context, directory, adds);
+    if (found !== null) return found;
+  }
+  for (const file of ["requirements.txt", "requirements/base.txt", "requirements/production.txt"])
+    if (await has(file)) return fromFile(sourceDir, directory, file, adds);
+  if (await has("setup.py")) return fromSetup(directory, adds);
+  return {
+    argv: [...adds],
+    withoutProject: null,
+    cwd: directory,
+    because: "There is no file with Python requirements.",
+    identity: [...adds],
+    isShareable: true,
+  };
+}
+
+async function fromFile(
+  sourceDir: string,
+  directory: string,
+  file: string,
+  adds: readonly string[],
+): Promise<ServerRequirements> {
+  const text = await readFile(path.join(sourceDir, directory, file), "utf8");
+  return {
+    argv: ["--requirement", file, ...adds],
+    withoutProject: null,
+    cwd: directory,
+    because: `Installing ${file}.`,
+    identity: [text, adds],
+    isShareable: !elsewhere.test(text),
+  };
+}
+
+const fromSetup = (directory: string, adds: readonly string[]): ServerRequirements => ({
+  argv: ["--editable", ".", ...adds],
+  withoutProject: null,
+  cwd: directory,
+  because: "Installing the project with its setup.py.",
+  identity: ["setup.py", adds],
+  isShareable: false,
+});
+
+/** Uses the versions of a uv.lock beside the project or above it, in the root of its workspace. */
+async function fromUvLock(
+  context: BuildContext,
+  { directory, adds }: { directory: string; adds: readonly string[] },
+): Promise<ServerRequirements | null> {
+  const { sourceDir } = context;
+  let root = path.posix.normalize(directory);
+  while (!(await isFileInside(sourceDir, path.posix.join(root, "uv.lock")))) {
+    if (root === ".") return null;
+    root = path.posix.dirname(root);
+  }
+  if (!(await isFileInside(sourceDir, path.posix.join(directory, "pyproject.toml")))) return null;
+  const exported = path.join(path.dirname(sourceDir), "uv-requirements.txt");
+  const options = ["--frozen", "--no-dev", "--no-hashes", "--no-header", "--no-annotate", "--quiet"];
+  const shown = ["uv", "export", ...options];
+  const argv = [...shown, "--output-file", exported];
+  await runCommand(context, { argv, shown, cwd: directory, env: {} }, "InstallFailed");
+  const text = await readFile(exported, "utf8");
+  // uv names the members of a workspace relative to its root, and the project itself as `.`.
+  const locals = /^(-e |--editable )?\./m.test(text);
+  return {
+    argv: ["--requirement", exported, ...adds],
+    withoutProject: null,
+    cwd: root,
+    because: `Found uv.lock${root === path.posix.normalize(directory) ? "" : ` in ${root === "." ? "the root of the source" : root}`}.`,
+    identity: [text, adds],
+    isShareable: !locals,
+  };
+}
+
+/**
+ * Installs a project with its build system if it has one. Without one there is nothing to package, so only the dependencies
+ * are installed and the server is imported from its directory.
+ */
+async function fromPyproject(
+  context: BuildContext,
+  directory: string,
+  adds: readonly string[],
+): Promise<ServerRequirements | null> {
+  const text = await readFile(path.join(context.sourceDir, directory, "pyproject.toml"), "utf8");
+  const project = tomlSection(text, "project");
+  const poetry = tomlSection(text, "tool.poetry.dependencies");
+  const isPackage = /^\s*\[build-system\]/m.test(text) && !/^\s*package-mode\s*=\s*false/m.test(text);
+  if (!isPackage && project === "" && poetry === "") return null; // only settings of tools
+  const lines = [...tomlList(project, "dependencies"), ...poetryRequirements(poetry)];
+  const file = path.join(path.dirname(context.sourceDir), "pyproject-requirements.txt");
+  await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+  const dependencies = [...(lines.length === 0 ? [] : ["--requirement", file]), ...adds];
+  return {
+    argv: isPackage ? ["--editable", ".", ...adds] : dependencies,
+    withoutProject: isPackage ? dependencies : null,
+    cwd: directory,
+    because: isPackage
+      ? "Installing the project and the dependencies in its pyproject.toml."
+      : "Installing the dependencies in pyproject.toml. It has no [build-system], so the project runs from its directory.",
+    identity: [text, adds],
+    isShareable: !isPackage && !elsewhere.test(lines.join("\n")),
+  };
+}

@@ -1,0 +1,124 @@
+import { type NodePreset, type PythonPreset, presets } from "./presets.ts";
+import type { NodeFacts, ProjectFacts, PythonFacts } from "./project-facts.ts";
+import type { PythonEntry } from "./python-entries.ts";
+
+/** A server that was recognized in a project without a configuration file. */
+export interface DetectedServer {
+  /** `fastapi`, or `procfile`. */
+  preset: string;
+  /** Its name in a sentence: "FastAPI". */
+  name: string;
+  /** How it was recognized: "fastapi in pyproject.toml, app in main.py". */
+  because: string;
+  /** Whose packages are installed. */
+  language: "node" | "python" | null;
+  /** Command line that builds it after the installation; null: nothing. `script:NAME` is a script of package.json. */
+  build: string | null;
+  /** Command line that starts it, with `$PORT` and `$HOST`. `script:NAME` is a script of package.json. */
+  start: string;
+  /** Packages to install beside those of the project. */
+  adds: readonly string[];
+  /** `3.12`; null: any. */
+  pythonVersion: string | null;
+}
+
+export type Detection = { server: DetectedServer } | { server: null; because: string };
+
+/** Finds out from the facts of a project how its server is built and started. Pure. */
+export function detectServer(facts: ProjectFacts): Detection {
+  const { node, python } = facts;
+  const found = (python === null ? null : detectPython(python)) ?? (node === null ? null : detectNode(node, facts));
+  if (facts.procfile !== null) return { server: fromProcfile(facts.procfile, facts, found) };
+  return found === null ? { server: null, because: whyNot(facts) } : { server: found };
+}
+
+function fromProcfile(web: string, { node, python }: ProjectFacts, found: DetectedServer | null): DetectedServer {
+  const language = found?.language ?? (python !== null ? "python" : node !== null ? "node" : null);
+  return {
+    preset: "procfile",
+    name: found === null ? "Procfile" : `${found.name} (Procfile)`,
+    because: "Procfile has a web command",
+    language,
+    build: node?.scripts["build"] !== undefined && language === "node" ? "script:build" : (found?.build ?? null),
+    start: web,
+    adds: [],
+    pythonVersion: python?.version ?? null,
+  };
+}
+
+function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
+  if (node.isStdioOnly) return null;
+  for (const preset of presets) {
+    if (preset.language !== "node") continue;
+    const package_ = preset.packages.find((name) => node.packages.has(name));
+    if (preset.packages.length > 0 && package_ === undefined) continue;
+    const start = preset.start ?? startOf(preset, node);
+    if (start === null) continue;
+    const script = preset.scripts.find((name) => start === `script:${name}`);
+    const how = script === undefined ? node.entry : `its ${script} script`;
+    return {
+      preset: preset.id,
+      name: preset.name,
+      because: package_ === undefined ? `package.json and ${how}` : `${package_} in package.json`,
+      language: "node",
+      build: node.scripts["build"] !== undefined ? "script:build" : preset.build,
+      start:
+        preset.id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : start,
+      adds: [],
+      pythonVersion: null,
+    };
+  }
+  return null;
+}
+
+function startOf({ scripts }: NodePreset, { scripts: given, entry, packages }: NodeFacts): string | null {
+  const script = scripts.find((name) => given[name] !== undefined);
+  if (script !== undefined) return `script:${script}`;
+  if (entry === null) return null;
+  return /\.m?ts$/.test(entry) && packages.has("tsx") ? `tsx ${entry}` : `node ${entry}`;
+}
+
+function detectPython(python: PythonFacts): DetectedServer | null {
+  for (const preset of presets) {
+    if (preset.language !== "python") continue;
+    const package_ = preset.packages.find((name) => python.packages.has(name));
+    if (preset.packages.length > 0 && package_ === undefined) continue;
+    const entry = python.entries.find(({ kind }) => kind === preset.entry);
+    if (entry === undefined) continue;
+    const what = entry.name === "" ? entry.file : `${entry.name} in ${entry.file}`;
+    return {
+      preset: preset.id,
+      name: preset.name,
+      because: package_ === undefined ? what : `${package_} in ${python.declaredIn}, ${what}`,
+      language: "python",
+      build: null,
+      start: fill(preset, entry),
+      adds: preset.adds.some((name) => python.packages.has(name)) ? [] : preset.adds,
+      pythonVersion: python.version,
+    };
+  }
+  return null;
+}
+
+function fill({ start }: PythonPreset, entry: PythonEntry): string {
+  const { module, name, file, options } = entry;
+  const directory = file.split("/").slice(0, -1).join("/");
+  // `adk` takes the directory that has one directory per agent.
+  const agents = directory.split("/").slice(0, -1).join("/") || ".";
+  const isModule = file.endsWith("/__main__.py") || directory !== "";
+  const program = isModule ? `-m ${module}` : file;
+  const words: Record<string, string> = { app: `${module}:${name}`, module, file, program, agents, options };
+  return start.replaceAll(/\{(\w+)\}/g, (whole, word: string) => words[word] ?? whole).trim();
+}
+
+function whyNot({ node, python, files }: ProjectFacts): string {
+  if (node?.isStdioOnly === true)
+    return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Add StreamableHTTPServerTransport and listen on PORT.";
+  if (python !== null)
+    return `${python.declaredIn} was found, but no program that serves HTTP: no FastAPI, Starlette, Flask or Django application, no MCP server, no A2A server.`;
+  if (node !== null) return "package.json was found, but it has no start script and no server file such as server.js.";
+  const isEmpty = files.size === 0;
+  return isEmpty
+    ? "The directory is empty."
+    : "No package.json, pyproject.toml, requirements.txt or Procfile was found.";
+}

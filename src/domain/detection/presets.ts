@@ -1,0 +1,133 @@
+import type { PythonEntryKind } from "./python-entries.ts";
+
+/**
+ * How Pierhead runs one kind of server that has no configuration file. `$PORT` and `$HOST` stand for the address, which
+ * the compute driver chooses; the words in braces for what was found in the project.
+ */
+export type Preset = NodePreset | PythonPreset;
+
+interface CommonPreset {
+  id: string;
+  /** As its makers write it. */
+  name: string;
+  /** The project depends on one of them. Empty: any project. */
+  packages: readonly string[];
+}
+
+export interface NodePreset extends CommonPreset {
+  language: "node";
+  /** Scripts of package.json that start the server, in order. */
+  scripts: readonly string[];
+  /** Start command; null: the script, or else the server file. */
+  start: string | null;
+  /** Program that builds a project without a build script; null: nothing. */
+  build: string | null;
+}
+
+export interface PythonPreset extends CommonPreset {
+  language: "python";
+  entry: PythonEntryKind;
+  /** `{app}`: module and variable; `{file}`, `{module}`, `{directory}`, `{options}` of the entry. */
+  start: string;
+  /** Packages that the start command needs; installed unless the project has one of them. */
+  adds: readonly string[];
+}
+
+const node = (id: string, name: string, packages: string[], how: Partial<NodePreset> = {}): NodePreset => {
+  return { id, name, language: "node", packages, scripts: ["start"], start: null, build: null, ...how };
+};
+
+const asgi = { entry: "asgi", start: "python -m uvicorn {app} --host $HOST --port $PORT", adds: ["uvicorn"] } as const;
+const factory = { ...asgi, entry: "asgi-factory", start: `${asgi.start} --factory` } as const;
+const wsgi = { entry: "wsgi", start: "python -m gunicorn {app} --bind $HOST:$PORT", adds: ["gunicorn"] } as const;
+const program = { entry: "program", start: "python {program} {options}", adds: [] } as const;
+type How = Pick<PythonPreset, "entry" | "start" | "adds">;
+
+const python = (id: string, name: string, packages: string[], how: How): PythonPreset => {
+  return { id, name, language: "python", packages, ...how };
+};
+
+/** A framework for agents without a server of its own, or whose server is an ASGI application. */
+const agents = (id: string, name: string, packages: string[]) => [
+  python(id, name, packages, asgi),
+  python(id, name, packages, factory),
+  python(id, name, packages, program),
+];
+
+/** The presets. The first that fits a project is used, so a framework stands before the one on which it builds. */
+export const presets: readonly Preset[] = [
+  node("next", "Next.js", ["next"], { start: "next start -H $HOST -p $PORT", build: "next build" }),
+  node("nuxt", "Nuxt", ["nuxt"], { start: "node .output/server/index.mjs", build: "nuxt build" }),
+  node("mastra", "Mastra", ["mastra"], { start: "node .mastra/output/index.mjs", build: "mastra build" }),
+  node("nestjs", "NestJS", ["@nestjs/core"], { scripts: ["start:prod", "start"], build: "nest build" }),
+  node("mcp-typescript", "MCP TypeScript SDK", [
+    "@modelcontextprotocol/sdk",
+    "@modelcontextprotocol/server",
+    "fastmcp",
+  ]),
+  node("a2a-javascript", "A2A JavaScript SDK", ["@a2a-js/sdk"]),
+  node("openai-agents-js", "OpenAI Agents SDK", ["@openai/agents"]),
+  node("ai-sdk", "Vercel AI SDK", ["ai"]),
+  node("hono", "Hono", ["hono"]),
+  node("fastify", "Fastify", ["fastify"]),
+  node("express", "Express", ["express"]),
+  node("koa", "Koa", ["koa"]),
+  node("node", "Node.js", []),
+
+  python("aegra", "Aegra", ["aegra-cli", "aegra-api"], asgi),
+  python("agno", "Agno", ["agno"], asgi),
+  python("google-adk", "Google ADK", ["google-adk"], asgi),
+  python("google-adk", "Google ADK", ["google-adk"], program),
+  python("google-adk", "Google ADK", ["google-adk"], {
+    entry: "adk",
+    start: "adk api_server --host $HOST --port $PORT {agents}",
+    adds: [],
+  }),
+  python("llama-index", "LlamaIndex Workflows", [], {
+    entry: "workflows",
+    start: "python -m uvicorn {app}.app --host $HOST --port $PORT",
+    adds: ["uvicorn"],
+  }),
+  ...agents("llama-index", "LlamaIndex", ["llama-index", "llama-index-core", "llama-index-workflows"]),
+  ...agents("a2a-python", "A2A Python SDK", ["a2a-sdk"]),
+  ...agents("pydantic-ai", "Pydantic AI", ["pydantic-ai", "pydantic-ai-slim"]),
+  ...agents("openai-agents", "OpenAI Agents SDK", ["openai-agents"]),
+  ...agents("crewai", "CrewAI", ["crewai"]),
+  ...agents("agno", "Agno", ["agno"]),
+  ...agents("autogen", "AutoGen", ["autogen-agentchat", "autogen-core", "ag2", "pyautogen"]),
+  ...agents("langgraph", "LangGraph", ["langgraph", "langchain"]),
+  python("fastmcp", "FastMCP", ["fastmcp"], {
+    entry: "mcp",
+    start: "python -m uvicorn {app}.http_app --factory --host $HOST --port $PORT",
+    adds: ["uvicorn"],
+  }),
+  python("mcp-python", "MCP Python SDK", ["mcp"], asgi),
+  python("mcp-python", "MCP Python SDK", ["mcp"], {
+    entry: "mcp",
+    start: "python -m uvicorn {app}.streamable_http_app --factory --host $HOST --port $PORT",
+    adds: ["uvicorn"],
+  }),
+  python("fastapi", "FastAPI", ["fastapi"], asgi),
+  python("fastapi", "FastAPI", ["fastapi"], factory),
+  python("starlette", "Starlette", ["starlette"], asgi),
+  python("django", "Django", ["django"], { ...wsgi, entry: "django" }),
+  python("flask", "Flask", ["flask"], wsgi),
+  python("flask", "Flask", ["flask"], {
+    ...wsgi,
+    entry: "wsgi-factory",
+    start: "python -m gunicorn {app}() --bind $HOST:$PORT",
+  }),
+  python("chainlit", "Chainlit", ["chainlit"], {
+    entry: "chainlit",
+    start: "chainlit run {file} --headless --host $HOST --port $PORT",
+    adds: [],
+  }),
+  python("streamlit", "Streamlit", ["streamlit"], {
+    entry: "streamlit",
+    start: "streamlit run {file} --server.headless true --server.address $HOST --server.port $PORT",
+    adds: [],
+  }),
+  python("asgi", "an ASGI application", [], asgi),
+  python("wsgi", "a WSGI application", [], wsgi),
+  python("python", "a Python program", [], program),
+];

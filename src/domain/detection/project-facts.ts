@@ -1,0 +1,151 @@
+import { findPythonEntries, type PythonEntry } from "./python-entries.ts";
+import { requirementNames, tomlKeys, tomlList, tomlSection, tomlString } from "./toml-text.ts";
+
+/** Access to the files of one project. Paths are relative to its directory, with `/`. */
+export interface ProjectReader {
+  /** Lists the files of the directory and below, without those of third parties. */
+  list(): Promise<readonly string[]>;
+  /** @returns null when the file does not exist, is not text, or is too large to be written by hand. */
+  read(file: string): Promise<string | null>;
+}
+
+/** What the files of a project say about its server. */
+export interface ProjectFacts {
+  files: ReadonlySet<string>;
+  /** The `web` command of a Procfile. */
+  procfile: string | null;
+  node: NodeFacts | null;
+  python: PythonFacts | null;
+}
+
+export interface NodeFacts {
+  scripts: Readonly<Record<string, string>>;
+  /** Names of all dependencies, with development dependencies. */
+  packages: ReadonlySet<string>;
+  /** A server file that exists: `main` of package.json, or a file with a usual name. */
+  entry: string | null;
+  isWorkspaceRoot: boolean;
+  /** Whether its only transport is the standard input: there is no HTTP server. */
+  isStdioOnly: boolean;
+}
+
+export interface PythonFacts {
+  /** Normalized names of the dependencies (PEP 503). */
+  packages: ReadonlySet<string>;
+  /** The file that declares them. */
+  declaredIn: string;
+  entries: readonly PythonEntry[];
+  /** `3.12`, from .python-version, runtime.txt or requires-python; null: none of them names one version. */
+  version: string | null;
+}
+
+/** Limits of what is read: enough for a server with its modules, and fast in any tree. */
+const sourcesMax = 200;
+const sourceDepthMax = 5;
+
+/** Directories whose programs are not the server. */
+const besides = /(^|\/)(tests?|__tests__|docs?|examples?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\//;
+
+/** Reads the facts of a project. */
+export async function readProjectFacts(reader: ProjectReader): Promise<ProjectFacts> {
+  const files = new Set(await reader.list());
+  const [node, python] = await Promise.all([readNode(reader, files), readPython(reader, files)]);
+  const procfile = files.has("Procfile") ? await reader.read("Procfile") : null;
+  const [, web = null] = /^web:[ \t]*(.+?)\s*$/m.exec(procfile ?? "") ?? [];
+  return { files, procfile: web, node, python };
+}
+
+/** Returns the project's own source files with an extension, nearest to the root first. */
+function sourcesIn(files: ReadonlySet<string>, extension: RegExp): string[] {
+  return [...files]
+    .filter((file) => extension.test(file) && !besides.test(file) && depthOf(file) <= sourceDepthMax)
+    .sort((a, b) => depthOf(a) - depthOf(b) || (a < b ? -1 : 1))
+    .slice(0, sourcesMax);
+}
+
+const depthOf = (file: string) => file.split("/").length;
+
+/** Server files that frameworks generate, in the order in which they are tried. */
+const serverNames = ["server", "app", "index", "main"];
+const serverFiles = ["", "src/"].flatMap((directory) =>
+  serverNames.flatMap((name) =>
+    ["js", "mjs", "cjs", "ts", "mts"].map((extension) => `${directory}${name}.${extension}`),
+  ),
+);
+
+async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Promise<NodeFacts | null> {
+  if (!files.has("package.json")) return null;
+  const manifest = objectOf(parse((await reader.read("package.json")) ?? ""));
+  const scripts = Object.entries(objectOf(manifest["scripts"])).filter(
+    (entry): entry is [string, string] => typeof entry[1] === "string",
+  );
+  const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
+    Object.keys(objectOf(manifest[kind])),
+  );
+  const main = typeof manifest["main"] === "string" ? manifest["main"].replace(/^\.\//, "") : null;
+  return {
+    scripts: Object.fromEntries(scripts),
+    packages: new Set(packages),
+    entry: [main, ...serverFiles].find((file) => file !== null && files.has(file)) ?? null,
+    isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
+    isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && (await isStdioOnly(reader, files)),
+  };
+}
+
+async function isStdioOnly(reader: ProjectReader, files: ReadonlySet<string>): Promise<boolean> {
+  const sources = sourcesIn(files, /\.[cm]?[jt]sx?$/);
+  const texts = await Promise.all(sources.map(async (file) => (await reader.read(file)) ?? ""));
+  if (!texts.some((text) => text.includes("StdioServerTransport"))) return false;
+  return !texts.some((text) =>
+    /HTTPServerTransport|HttpServerTransport|SSEServerTransport|\.listen\(|\bserve\(/.test(text),
+  );
+}
+
+async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Promise<PythonFacts | null> {
+  const declaredIn = ["pyproject.toml", "requirements.txt", "Pipfile", "setup.py"].find((name) => files.has(name));
+  if (declaredIn === undefined) return null;
+  const [pyproject, requirements, pipfile] = await Promise.all(
+    ["pyproject.toml", "requirements.txt", "Pipfile"].map(async (name) => (files.has(name) ? reader.read(name) : null)),
+  );
+  const project = tomlSection(pyproject ?? "", "project");
+  const packages = [
+    ...requirementNames(tomlList(project, "dependencies")),
+    ...tomlKeys(tomlSection(pyproject ?? "", "tool.poetry.dependencies")),
+    ...requirementNames((requirements ?? "").split("\n")),
+    ...tomlKeys(tomlSection(pipfile ?? "", "packages")),
+  ];
+  const sources = sourcesIn(files, /\.py$/);
+  const texts = await Promise.all(sources.map(async (file) => ({ file, text: (await reader.read(file)) ?? "" })));
+  return {
+    packages: new Set(packages.map(normalized)),
+    declaredIn,
+    entries: findPythonEntries(texts, files),
+    version: await pythonVersion(reader, files, project),
+  };
+}
+
+const normalized = (name: string) => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
+
+async function pythonVersion(
+  reader: ProjectReader,
+  files: ReadonlySet<string>,
+  project: string,
+): Promise<string | null> {
+  for (const name of [".python-version", "runtime.txt"]) {
+    const [, version] = /^(?:python-)?(3\.\d+)/m.exec(files.has(name) ? ((await reader.read(name)) ?? "") : "") ?? [];
+    if (version !== undefined) return version;
+  }
+  const required = tomlString(project, "requires-python") ?? "";
+  return /^\s*(?:==|~=)\s*(3\.\d+)(?:\.[\d*]+)?\s*$/.exec(required)?.[1] ?? null;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null; // the package manager reports what is wrong with it
+  }
+}
+
+const objectOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};

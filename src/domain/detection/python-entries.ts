@@ -1,0 +1,110 @@
+/** A place in a Python project from which a server can be started. */
+export interface PythonEntry {
+  kind: PythonEntryKind;
+  file: string;
+  /** Import name of the file, such as `app.main`. */
+  module: string;
+  /** The variable or function that is the server; empty for a program. */
+  name: string;
+  /** Options of a program for its address: `--host $HOST --port $PORT`. */
+  options: string;
+}
+
+export type PythonEntryKind =
+  | "asgi"
+  | "asgi-factory"
+  | "wsgi"
+  | "wsgi-factory"
+  | "mcp"
+  | "workflows"
+  | "django"
+  | "adk"
+  | "streamlit"
+  | "chainlit"
+  | "program";
+
+const assigned = (what: string) => new RegExp(`^(\\w+)(?:[ \\t]*:[^=\\n]+)?[ \\t]*=[ \\t]*\\(?\\s*${what}`, "m");
+const called = (names: string) => assigned(`(?:[\\w.]+\\.)?(?:${names})\\s*\\(`);
+
+/** How each kind of entry shows in a file. The first group is its name. A file must also match `beside`, if there is one. */
+const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
+  { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A") },
+  { kind: "asgi", form: called("get_app|get_fast_api_app|to_a2a|to_ag_ui|to_web|get_fastapi_app") },
+  { kind: "asgi", form: called("http_app|streamable_http_app|sse_app") },
+  {
+    kind: "asgi",
+    form: assigned("[\\s\\S]{0,2000}?\\.build\\("),
+    beside: /^\w+ *= *A2A(Starlette|FastAPI)\w*Application\(/m,
+  },
+  { kind: "wsgi", form: called("Flask") },
+  { kind: "mcp", form: called("FastMCP|MCPServer") },
+  { kind: "workflows", form: called("WorkflowServer") },
+  {
+    kind: "asgi-factory",
+    form: /^(?:async )?def ((?:create|make|build|get)_(?:app|application|server|api))\(/m,
+    beside: /FastAPI\(|Starlette\(/,
+  },
+  { kind: "wsgi-factory", form: /^def ((?:create|make|build|get)_(?:app|application|server))\(/m, beside: /Flask\(/ },
+  { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
+  { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^\s*st\.\w+\(/m },
+  { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
+  {
+    kind: "program",
+    form: /^()if __name__ *==/m,
+    beside: /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^)]*transport=|\.serve\(/,
+  },
+];
+
+/** Variables that usually hold the server, when a file has several. */
+const usualNames = ["app", "application", "api", "server", "mcp"];
+
+/** Files that usually hold the server. */
+const usualFiles = ["main", "app", "server", "api", "asgi", "wsgi", "index", "service", "__main__", "run"];
+
+/** Finds the entries in the source files of a project, the most usual first. */
+export function findPythonEntries(
+  sources: readonly { file: string; text: string }[],
+  files: ReadonlySet<string>,
+): PythonEntry[] {
+  const importsSrc = sources.some(({ text }) => /^\s*(from|import) src[. ]/m.test(text));
+  const found = sources.flatMap(({ file, text }) => {
+    const module = moduleOf(file, importsSrc || files.has("src/__init__.py"));
+    return forms.flatMap(({ kind, form, beside }) => {
+      if (beside !== undefined && !beside.test(text)) return [];
+      const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
+      if (names.length === 0) return [];
+      const name = usualNames.find((usual) => names.includes(usual)) ?? names[0] ?? "";
+      return [{ kind, file, module, name, options: kind === "program" ? optionsOf(text) : "" }];
+    });
+  });
+  if (files.has("manage.py")) found.push(...djangoEntries(files));
+  return found.sort((a, b) => rankOf(a.file) - rankOf(b.file));
+}
+
+function moduleOf(file: string, isSrcPackage: boolean): string {
+  const name = file
+    .replace(/\.py$/, "")
+    .replace(/\/__init__$/, "")
+    .replace(/\/__main__$/, "");
+  return (isSrcPackage ? name : name.replace(/^src\//, "")).replaceAll("/", ".");
+}
+
+/** The options with which a program takes its address, as argparse, click and typer declare them. */
+function optionsOf(text: string): string {
+  const isDeclared = (name: string) => new RegExp(`["']--${name}["']`).test(text);
+  return [isDeclared("host") ? "--host $HOST" : "", isDeclared("port") ? "--port $PORT" : ""].filter(Boolean).join(" ");
+}
+
+function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {
+  const file = [...files].find((one) => /^[\w/]+\/wsgi\.py$/.test(one));
+  if (file === undefined) return [];
+  return [{ kind: "django", file, module: moduleOf(file, true), name: "application", options: "" }];
+}
+
+function rankOf(file: string): number {
+  const parts = file.split("/");
+  const base = (parts.pop() ?? "").replace(/\.py$/, "");
+  const usual = usualFiles.indexOf(base);
+  const depth = parts.filter((part) => part !== "src").length;
+  return depth * 20 + (usual === -1 ? usualFiles.length : usual);
+}

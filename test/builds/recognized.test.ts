@@ -1,0 +1,235 @@
+import assert from "node:assert/strict";
+import { symlink } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { readProject } from "../../src/builds/detect/project.ts";
+import { parseStartLine } from "../../src/builds/detect/start-line.ts";
+import { installCommand, withManager } from "../../src/builds/node/install-command.ts";
+import { scriptCommand, startCommand } from "../../src/builds/node/run-script.ts";
+import { poetryRequirements } from "../../src/builds/python/poetry.ts";
+import { type Files, scratch, writeFiles } from "./fixtures.ts";
+
+const host = { nodeMajor: 24, target: "directory" } as const;
+
+async function read(files: Files, configPath: string | null = null, target: "directory" | "image" = "directory") {
+  await using place = await scratch();
+  await writeFiles(place.dir, files);
+  return await readProject(place.dir, configPath, { ...host, target });
+}
+
+const fastapi = { "requirements.txt": "fastapi\n", "main.py": "app = FastAPI()\n" };
+
+test("builds a recognized server without a configuration file", async () => {
+  assert.deepEqual(await read({ ...fastapi, ".python-version": "3.12\n" }), {
+    kind: "command",
+    configPath: "requirements.txt",
+    directory: ".",
+    install: "python",
+    python: { version: "3.12", requirements: null, adds: ["uvicorn"] },
+    build: [],
+    start: ["python", "-m", "uvicorn", "main:app", "--host", "$HOST", "--port", "$PORT"],
+    healthPath: "",
+    isExclusive: false,
+    recognized: { name: "FastAPI", because: "fastapi in requirements.txt, app in main.py" },
+    warnings: [],
+  });
+});
+
+test("recognizes a server in the directory of the file that the configuration path names", async () => {
+  const files = {
+    "package.json": JSON.stringify({ workspaces: ["apps/*"] }),
+    "apps/api/requirements.txt": "flask",
+    "apps/api/web.py": "app = Flask(__name__)",
+  };
+  const project = await read(files, "apps/api/requirements.txt");
+  assert.deepEqual(project.kind === "command" && [project.directory, project.start[3]], ["apps/api", "web:app"]);
+  await assert.rejects(read(files, "apps/web/package.json"), {
+    reason: "ConfigMissing",
+    message: /^apps\/web\/package.json not found/,
+  });
+});
+
+test("uses a Dockerfile only where a container engine builds images", async () => {
+  const files = { ...fastapi, Dockerfile: "FROM x" };
+  assert.equal((await read(files, null, "image")).kind, "dockerfile");
+  assert.equal((await read(files, null, "directory")).kind, "command");
+  assert.equal((await read({ Dockerfile: "FROM x" })).kind, "dockerfile");
+  const nested = await read({ "apps/api/Dockerfile": "FROM x" }, "apps/api/Dockerfile", "image");
+  assert.deepEqual(nested.kind === "dockerfile" && nested.dockerfile, "apps/api/Dockerfile");
+});
+
+test("names the configurations of a monorepo instead of starting its root", async () => {
+  const files = {
+    "package.json": JSON.stringify({ workspaces: ["apps/*"], scripts: { start: "turbo start" } }),
+    "apps/agent/langgraph.json": "{}",
+  };
+  await assert.rejects(read(files), {
+    reason: "ConfigMissing",
+    message: /Use --config apps\/agent\/langgraph\.json\./,
+  });
+});
+
+test("says what is missing in a project without a server", async () => {
+  await assert.rejects(read({ "requirements.txt": "crewai" }), {
+    reason: "ConfigMissing",
+    message: /no program that serves HTTP.*pierhead\.json with the start command/,
+  });
+});
+
+test("does not read a source file that links out of the source", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, { "secret.py": "app = FastAPI()", "source/requirements.txt": "fastapi" });
+  await symlink("../secret.py", path.join(place.dir, "source/main.py"));
+  await assert.rejects(readProject(path.join(place.dir, "source"), null, host), { reason: "ConfigMissing" });
+});
+
+test("splits a start command without a shell and keeps the variables of the address", () => {
+  const parse = (text: string) => parseStartLine(text, { cwd: ".", what: "web command" }).argv;
+  assert.deepEqual(parse("gunicorn a:app -b 0.0.0.0:${PORT:-8000}"), ["gunicorn", "a:app", "-b", "0.0.0.0:$PORT"]);
+  assert.deepEqual(parse('exec node server.js --url "$PUBLIC_URL/x" --port=$PORT'), [
+    "node",
+    "server.js",
+    "--url",
+    "$PUBLIC_URL/x",
+    "--port=$PORT",
+  ]);
+  assert.deepEqual(parse("NODE_ENV=production node x.js"), ["env", "NODE_ENV=production", "node", "x.js"]);
+  for (const wrong of ["a $HOME", "a | b", "a && b", "a $PORTAL", "", "a `id`"])
+    assert.throws(() => parse(wrong), { reason: "CommandInvalid" });
+});
+
+test("starts a script of package.json without a package manager where it can", async () => {
+  await using place = await scratch();
+  const scripts = {
+    start: "next start",
+    server: "NODE_ENV=production tsx src/x.ts",
+    env: "node --env-file=.env x.js",
+    shell: "node x.js | tee log",
+    two: "node a.js && node b.js",
+    other: "npm run server",
+    hooked: "node x.js",
+    prehooked: "node y.js",
+  };
+  await writeFiles(place.dir, {
+    "package.json": JSON.stringify({ workspaces: ["apps/*"] }),
+    "node_modules/.bin/next": "",
+    "apps/web/node_modules/.bin/tsx": "",
+    "apps/web/package.json": JSON.stringify({ scripts }),
+  });
+  const start = async (name: string) =>
+    (await startCommand(place.dir, "apps/web", { start: [`script:${name}`], searchPath: "" })).join(" ");
+  assert.equal(await start("start"), "../../node_modules/.bin/next start");
+  assert.equal(await start("server"), "env NODE_ENV=production ./node_modules/.bin/tsx src/x.ts");
+  assert.equal(await start("env"), "node --env-file-if-exists=.env x.js");
+  for (const name of ["shell", "two", "other", "hooked", "absent"]) assert.equal(await start(name), `npm run ${name}`);
+  const plain = await startCommand(place.dir, "apps/web", { start: ["tsx", "a.ts"], searchPath: "" });
+  assert.deepEqual(plain, ["./node_modules/.bin/tsx", "a.ts"]);
+});
+
+test("installs a member of a workspace from the root that has the lock file", async () => {
+  const member = { "apps/agent/package.json": '{"dependencies":{"shared":"workspace:*"}}' };
+  const install = async (files: Files, directory = "apps/agent") => {
+    await using place = await scratch();
+    await writeFiles(place.dir, { ...member, ...files });
+    const found = await installCommand(place.dir, directory, "");
+    return [found?.cwd, found?.argv.join(" "), found?.env];
+  };
+  const workspaces = JSON.stringify({ workspaces: ["apps/*"] });
+  const npm = { "package.json": workspaces, "package-lock.json": "{}" };
+  assert.deepEqual(await install(npm), [".", "npm ci", {}]);
+  const pnpm = {
+    "package.json": '{"packageManager":"pnpm@9.1.0+sha512.abc"}',
+    "pnpm-workspace.yaml": "packages: [apps/*]",
+    "pnpm-lock.yaml": "lockfileVersion: '9.0'",
+  };
+  assert.deepEqual(await install(pnpm), [
+    ".",
+    "npm exec --yes --package=pnpm@9.1.0 -- pnpm install --frozen-lockfile",
+    {},
+  ]);
+  const berry = { "package.json": workspaces, "yarn.lock": "__metadata:\n  version: 8\n" };
+  const nodeModules = { YARN_NODE_LINKER: "node-modules" };
+  assert.deepEqual(await install(berry), [
+    ".",
+    "npm exec --yes --package=@yarnpkg/cli-dist@4 -- yarn install --immutable",
+    nodeModules,
+  ]);
+  const bun = { "package.json": workspaces, "bun.lock": "{}" };
+  assert.deepEqual(await install(bun), [".", "npm exec --yes --package=bun@1 -- bun install --frozen-lockfile", {}]);
+  // A lock file of a parent that is no workspace belongs to another project.
+  assert.deepEqual(await install({ "package.json": "{}", "package-lock.json": "{}" }), [
+    "apps/agent",
+    "npm install",
+    {},
+  ]);
+  const own = { ...npm, "apps/agent/package-lock.json": "{}" };
+  assert.deepEqual(await install(own), ["apps/agent", "npm ci", {}]);
+  // A configuration in a subdirectory of the package.
+  assert.deepEqual(await install({ ...npm, "apps/agent/config/langgraph.json": "{}" }, "apps/agent/config"), [
+    ".",
+    "npm ci",
+    {},
+  ]);
+  assert.deepEqual(await install({}, "elsewhere"), [undefined, undefined, undefined]);
+});
+
+test("runs the package manager of an install command that this machine lacks through npm", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, { "package.json": '{"packageManager":"pnpm@9.1.0"}', "pnpm-lock.yaml": "" });
+  const run = async (...argv: string[]) =>
+    (await withManager({ argv, cwd: ".", env: {} }, place.dir, "")).argv.join(" ");
+  assert.equal(await run("pnpm", "install"), "npm exec --yes --package=pnpm@9.1.0 -- pnpm install");
+  assert.equal(await run("yarn", "install"), "npm exec --yes --package=yarn@1 -- yarn install");
+  assert.equal(await run("npm", "ci"), "npm ci");
+  assert.equal(await run("make"), "make");
+  assert.deepEqual(await scriptCommand(place.dir, ".", { argv: ["script:build"], searchPath: "" }), [
+    ..."npm exec --yes --package=pnpm@9.1.0 -- pnpm run build".split(" "),
+  ]);
+});
+
+test("converts the dependencies of Poetry to requirements", () => {
+  const section = [
+    'python = "^3.11"',
+    'a = "^1.2.3" # pinned',
+    'b = "~0.3"',
+    'c = "*"',
+    'd = ">=1,<2"',
+    'e = "1.5"',
+    'f = { version = "^0.0.3", extras = ["x", "y"] }',
+    'g = { git = "https://g.invalid/g.git", rev = "abc" }',
+    'h = { version = "1", optional = true }',
+    'i = { path = "../i", develop = true }',
+    'j = { version = "*", markers = "sys_platform == \'win32\'" }',
+    'k = "^0.3"',
+  ].join("\n");
+  assert.deepEqual(poetryRequirements(section), [
+    "a>=1.2.3,<2",
+    "b>=0.3,<0.4",
+    "c",
+    "d>=1,<2",
+    "e==1.5",
+    "f[x,y]>=0.0.3,<0.0.4",
+    "g @ git+https://g.invalid/g.git@abc",
+    "./../i",
+    "j ; sys_platform == 'win32'",
+    "k>=0.3,<0.4",
+  ]);
+});
+
+test("reads the Python environment of a pierhead.json", async () => {
+  const python = async (value: unknown) => {
+    const project = await read(
+      { "a/pierhead.json": JSON.stringify({ start: ["x"], python: value }) },
+      "a/pierhead.json",
+    );
+    return project.kind === "command" && [project.install, project.python];
+  };
+  const any = { version: null, requirements: null, adds: [] };
+  assert.deepEqual(await python(true), ["python", any]);
+  assert.deepEqual(await python(false), [null, null]);
+  assert.deepEqual(await python("3.12"), ["python", { ...any, version: "3.12" }]);
+  const both = { version: "3.13", requirements: "../req.txt" };
+  assert.deepEqual(await python(both), ["python", { ...any, version: "3.13", requirements: "req.txt" }]);
+  for (const wrong of ["3", 3, { colour: 1 }, { version: "2.7" }, { requirements: "../../x" }, []])
+    await assert.rejects(python(wrong), { reason: "ConfigInvalid", message: /python/ });
+});

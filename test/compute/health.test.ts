@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import { checkHealth } from "../../src/compute/health.ts";
+
+/** Checks a server that answers these paths with a status and all others with 404. */
+async function check(statuses: Record<string, number>, path = "") {
+  await using server = createServer((request, response) => {
+    response.writeHead(statuses[request.url ?? ""] ?? statuses["*"] ?? 404).end();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { healthy } = await checkHealth((server.address() as AddressInfo).port, path);
+  server.closeAllConnections();
+  return healthy;
+}
+
+test("asks the usual health paths in order when a server names none", async () => {
+  assert.deepEqual(await check({ "*": 200 }), { path: "/ok" });
+  assert.deepEqual(await check({ "/health": 200, "/": 200 }), { path: "/health" });
+  assert.deepEqual(await check({ "/healthz": 204 }), { path: "/healthz" });
+  assert.deepEqual(await check({ "/": 200, "/health": 401 }), { path: "/" });
+});
+
+test("counts any response of a server without a health path", async () => {
+  assert.deepEqual(await check({}), { path: null });
+  assert.deepEqual(await check({ "/": 500 }), { path: null });
+  assert.deepEqual(await check({ "/": 302, "*": 401 }), { path: null });
+});
+
+test("waits while a server reports that it is not ready", async () => {
+  assert.equal(await check({ "/health": 503, "/": 200 }), null);
+  assert.equal(await check({ "/ok": 500, "/": 200 }), null);
+  assert.equal(await check({ "/": 503 }), null);
+});
+
+test("asks only the path that a server names", async () => {
+  assert.deepEqual(await check({ "/ready": 200 }, "/ready"), { path: "/ready" });
+  assert.equal(await check({ "*": 200, "/ready": 204 }, "/ready"), null);
+});
+
+test("does not wait for the end of a stream of events", async () => {
+  await using server = createServer((_request, response) => {
+    response.writeHead(200, { "content-type": "text/event-stream" }).write("data: 1\n\n");
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { healthy } = await checkHealth((server.address() as AddressInfo).port, "");
+  assert.deepEqual(healthy, { path: "/ok" });
+  server.closeAllConnections();
+});

@@ -1,0 +1,379 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { presets } from "../../src/domain/detection/presets.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+import { requirementNames, tomlList, tomlSection, tomlString } from "../../src/domain/detection/toml-text.ts";
+
+type Files = Record<string, string>;
+
+async function detect(files: Files) {
+  const reader = {
+    list: async () => Object.keys(files),
+    read: async (file: string) => files[file] ?? null,
+  };
+  return detectServer(await readProjectFacts(reader));
+}
+
+const packageJson = (packages: string[], more: object = {}) =>
+  JSON.stringify({ dependencies: Object.fromEntries(packages.map((name) => [name, "1"])), ...more });
+const start = { scripts: { start: "node dist/index.js" } };
+const built = { scripts: { build: "tsc", start: "node dist/index.js" } };
+const pyproject = (...packages: string[]) =>
+  `[project]\nname = "x"\ndependencies = [\n${packages.map((name) => `  "${name}",\n`).join("")}]\n`;
+const uvicorn = (app: string) => `python -m uvicorn ${app} --host $HOST --port $PORT`;
+
+/** One project per preset and way to be recognized: its files, the preset, its start command and its build. */
+const projects: [string, Files, string, string, (string | null)?][] = [
+  ["a start script", { "package.json": packageJson([], start) }, "node", "script:start"],
+  ["a server file", { "package.json": "{}", "server.js": "" }, "node", "node server.js"],
+  [
+    "a main file",
+    { "package.json": JSON.stringify({ main: "./lib/http.js" }), "lib/http.js": "" },
+    "node",
+    "node lib/http.js",
+  ],
+  [
+    "a TypeScript file",
+    { "package.json": packageJson(["tsx", "hono"]), "src/index.ts": "" },
+    "hono",
+    "tsx src/index.ts",
+  ],
+  [
+    "Next.js",
+    { "package.json": packageJson(["next", "ai"], built) },
+    "next",
+    "next start -H $HOST -p $PORT",
+    "script:build",
+  ],
+  [
+    "Next.js without scripts",
+    { "package.json": packageJson(["next"]) },
+    "next",
+    "next start -H $HOST -p $PORT",
+    "next build",
+  ],
+  ["Nuxt", { "package.json": packageJson(["nuxt"]) }, "nuxt", "node .output/server/index.mjs", "nuxt build"],
+  [
+    "Mastra",
+    { "package.json": packageJson(["@mastra/core", "mastra"]) },
+    "mastra",
+    "node .mastra/output/index.mjs",
+    "mastra build",
+  ],
+  [
+    "NestJS",
+    {
+      "package.json": packageJson(["@nestjs/core"], {
+        scripts: { build: "nest build", start: "nest start", "start:prod": "node dist/main" },
+      }),
+    },
+    "nestjs",
+    "script:start:prod",
+    "script:build",
+  ],
+  ["the AI SDK", { "package.json": packageJson(["ai", "express"], start) }, "ai-sdk", "script:start"],
+  ["Hono", { "package.json": packageJson(["hono"], built) }, "hono", "script:start", "script:build"],
+  ["Fastify", { "package.json": packageJson(["fastify"], start) }, "fastify", "script:start"],
+  ["Express", { "package.json": packageJson(["express"], start) }, "express", "script:start"],
+  ["Koa", { "package.json": packageJson(["koa"], start) }, "koa", "script:start"],
+  [
+    "the OpenAI Agents SDK in JavaScript",
+    { "package.json": packageJson(["@openai/agents"], start) },
+    "openai-agents-js",
+    "script:start",
+  ],
+  [
+    "A2A in JavaScript",
+    { "package.json": packageJson(["@a2a-js/sdk", "express"], start) },
+    "a2a-javascript",
+    "script:start",
+  ],
+  [
+    "an MCP server in TypeScript",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], built),
+      "src/index.ts": "new StreamableHTTPServerTransport()",
+    },
+    "mcp-typescript",
+    "script:start",
+    "script:build",
+  ],
+  [
+    "FastAPI",
+    { "requirements.txt": "fastapi[standard]>=0.1\n", "main.py": "app = FastAPI()" },
+    "fastapi",
+    uvicorn("main:app"),
+  ],
+  [
+    "FastAPI in a package",
+    { "pyproject.toml": pyproject("FastAPI"), "app/main.py": "api: FastAPI = FastAPI(\n  title='x')" },
+    "fastapi",
+    uvicorn("app.main:api"),
+  ],
+  [
+    "FastAPI below src",
+    { "pyproject.toml": pyproject("fastapi"), "src/shop/main.py": "app = FastAPI()" },
+    "fastapi",
+    uvicorn("shop.main:app"),
+  ],
+  [
+    "FastAPI in a package named src",
+    { "requirements.txt": "fastapi", "src/main.py": "from src.x import y\napp = FastAPI()" },
+    "fastapi",
+    uvicorn("src.main:app"),
+  ],
+  [
+    "a FastAPI factory",
+    { "requirements.txt": "fastapi", "shop/web.py": "def create_app() -> FastAPI:\n  return FastAPI()" },
+    "fastapi",
+    `${uvicorn("shop.web:create_app")} --factory`,
+  ],
+  [
+    "FastAPI beside tests and routes",
+    {
+      "requirements.txt": "fastapi",
+      "tests/main.py": "app = FastAPI()",
+      "a/routes.py": "sub = FastAPI()",
+      "a/server.py": "app = FastAPI()",
+    },
+    "fastapi",
+    uvicorn("a.server:app"),
+  ],
+  [
+    "Starlette",
+    { "requirements.txt": "starlette", "app.py": "app = Starlette(routes=[])" },
+    "starlette",
+    uvicorn("app:app"),
+  ],
+  [
+    "Flask",
+    { "requirements.txt": "Flask==3", "app.py": "app = Flask(__name__)" },
+    "flask",
+    "python -m gunicorn app:app --bind $HOST:$PORT",
+  ],
+  [
+    "a Flask factory",
+    { "requirements.txt": "flask", "shop/__init__.py": "def create_app():\n    app = Flask(__name__)\n    return app" },
+    "flask",
+    "python -m gunicorn shop:create_app() --bind $HOST:$PORT",
+  ],
+  [
+    "Django",
+    { "requirements.txt": "django", "manage.py": "", "shop/wsgi.py": "" },
+    "django",
+    "python -m gunicorn shop.wsgi:application --bind $HOST:$PORT",
+  ],
+  [
+    "the MCP SDK for Python",
+    { "pyproject.toml": pyproject("mcp[cli]"), "server.py": 'mcp = FastMCP("x")' },
+    "mcp-python",
+    `python -m uvicorn server:mcp.streamable_http_app --factory --host $HOST --port $PORT`,
+  ],
+  [
+    "FastMCP",
+    { "requirements.txt": "fastmcp>=2", "server.py": 'mcp = FastMCP("x")' },
+    "fastmcp",
+    "python -m uvicorn server:mcp.http_app --factory --host $HOST --port $PORT",
+  ],
+  [
+    "A2A with options",
+    {
+      "pyproject.toml": pyproject("a2a-sdk[http-server]"),
+      "agent/__main__.py":
+        '@click.option("--host")\n@click.option("--port")\ndef main(host, port):\n  uvicorn.run(app)\nif __name__ == "__main__":\n  main()',
+    },
+    "a2a-python",
+    "python -m agent --host $HOST --port $PORT",
+  ],
+  [
+    "A2A with an application",
+    {
+      "requirements.txt": "a2a-sdk",
+      "main.py": "app = A2AStarletteApplication(\n    agent_card=card,\n    http_handler=handler,\n).build()",
+    },
+    "a2a-python",
+    uvicorn("main:app"),
+  ],
+  [
+    "Pydantic AI",
+    { "requirements.txt": "pydantic-ai", "main.py": "app = agent.to_a2a()" },
+    "pydantic-ai",
+    uvicorn("main:app"),
+  ],
+  [
+    "the OpenAI Agents SDK",
+    { "requirements.txt": "openai-agents\nfastapi", "main.py": "app = FastAPI()" },
+    "openai-agents",
+    uvicorn("main:app"),
+  ],
+  ["CrewAI", { "requirements.txt": "crewai\nfastapi", "main.py": "app = FastAPI()" }, "crewai", uvicorn("main:app")],
+  [
+    "Google ADK",
+    { "requirements.txt": "google-adk", "weather/agent.py": "root_agent = Agent()" },
+    "google-adk",
+    "adk api_server --host $HOST --port $PORT .",
+  ],
+  [
+    "Google ADK in a directory of agents",
+    { "requirements.txt": "google-adk", "agents/weather/agent.py": "root_agent: Agent = Agent()" },
+    "google-adk",
+    "adk api_server --host $HOST --port $PORT agents",
+  ],
+  [
+    "Google ADK with its own application",
+    { "requirements.txt": "google-adk", "main.py": "app: FastAPI = get_fast_api_app(\n  web=True)" },
+    "google-adk",
+    uvicorn("main:app"),
+  ],
+  [
+    "LlamaIndex",
+    { "requirements.txt": "llama-index\nfastapi", "main.py": "app = FastAPI()" },
+    "llama-index",
+    uvicorn("main:app"),
+  ],
+  [
+    "LlamaIndex Workflows",
+    { "requirements.txt": "llama-index-workflows[server]", "server.py": "server = WorkflowServer()" },
+    "llama-index",
+    "python -m uvicorn server:server.app --host $HOST --port $PORT",
+  ],
+  ["Agno", { "requirements.txt": "agno", "os.py": "app = agent_os.get_app()" }, "agno", uvicorn("os:app")],
+  [
+    "AutoGen",
+    { "requirements.txt": "autogen-agentchat\nfastapi", "main.py": "app = FastAPI()" },
+    "autogen",
+    uvicorn("main:app"),
+  ],
+  [
+    "LangGraph behind FastAPI",
+    { "requirements.txt": "langgraph\nfastapi", "main.py": "app = FastAPI()" },
+    "langgraph",
+    uvicorn("main:app"),
+  ],
+  [
+    "Streamlit",
+    { "requirements.txt": "streamlit", "app.py": "import streamlit as st\nst.title('x')" },
+    "streamlit",
+    "streamlit run app.py --server.headless true --server.address $HOST --server.port $PORT",
+  ],
+  [
+    "Chainlit",
+    { "requirements.txt": "chainlit", "app.py": "import chainlit as cl\n@cl.on_message\n" },
+    "chainlit",
+    "chainlit run app.py --headless --host $HOST --port $PORT",
+  ],
+  [
+    "Aegra with its own application",
+    { "requirements.txt": "aegra-api", "main.py": "app = FastAPI()" },
+    "aegra",
+    uvicorn("main:app"),
+  ],
+  ["an ASGI application", { "requirements.txt": "", "main.py": "app = FastAPI()" }, "asgi", uvicorn("main:app")],
+  [
+    "a WSGI application",
+    { "requirements.txt": "", "main.py": "app = Flask(__name__)" },
+    "wsgi",
+    "python -m gunicorn main:app --bind $HOST:$PORT",
+  ],
+  [
+    "a program",
+    { "requirements.txt": "aiohttp", "run.py": 'if __name__ == "__main__":\n    web.run_app(app)' },
+    "python",
+    "python run.py",
+  ],
+  [
+    "a Procfile",
+    { Procfile: "release: x\nweb: gunicorn shop:app --bind 0.0.0.0:$PORT\n", "requirements.txt": "flask" },
+    "procfile",
+    "gunicorn shop:app --bind 0.0.0.0:$PORT",
+  ],
+  [
+    "poetry",
+    {
+      "pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.12"\nfastapi = "^0.115"\n',
+      "main.py": "app = FastAPI()",
+    },
+    "fastapi",
+    uvicorn("main:app"),
+  ],
+  [
+    "Pipfile",
+    { Pipfile: '[packages]\nflask = "*"\n', "app.py": "app = Flask(__name__)" },
+    "flask",
+    "python -m gunicorn app:app --bind $HOST:$PORT",
+  ],
+];
+
+for (const [name, files, preset, command, build = null] of projects) {
+  test(`recognizes ${name}`, async () => {
+    const { server } = await detect(files);
+    assert.notEqual(server, null);
+    assert.deepEqual([server?.preset, server?.start, server?.build], [preset, command, build]);
+    assert.notEqual(server?.because, "");
+  });
+}
+
+test("every preset has a project in this file", () => {
+  const tested = new Set(projects.map(([, , preset]) => preset));
+  assert.deepEqual(
+    [...new Set(presets.map(({ id }) => id))].filter((id) => !tested.has(id)),
+    [],
+  );
+});
+
+test("says in words how a server was recognized", async () => {
+  const files = { "pyproject.toml": pyproject("fastapi"), "api/main.py": "app = FastAPI()" };
+  assert.equal((await detect(files)).server?.because, "fastapi in pyproject.toml, app in api/main.py");
+});
+
+test("adds a server program only to a project that does not have it", async () => {
+  const files = { "main.py": "app = FastAPI()" };
+  assert.deepEqual((await detect({ ...files, "requirements.txt": "fastapi" })).server?.adds, ["uvicorn"]);
+  assert.deepEqual(
+    (await detect({ ...files, "requirements.txt": "fastapi\nuvicorn[standard]==0.30" })).server?.adds,
+    [],
+  );
+});
+
+test("takes the version of Python from the files that tools read", async () => {
+  const files = { "requirements.txt": "fastapi", "main.py": "app = FastAPI()" };
+  const versionOf = async (more: Files) => (await detect({ ...files, ...more })).server?.pythonVersion;
+  assert.equal(await versionOf({ ".python-version": "3.12.4\n" }), "3.12");
+  assert.equal(await versionOf({ "runtime.txt": "python-3.11.9" }), "3.11");
+  assert.equal(await versionOf({ "pyproject.toml": '[project]\nrequires-python = "~=3.13.0"\n' }), "3.13");
+  assert.equal(await versionOf({ "pyproject.toml": '[project]\nrequires-python = ">=3.11"\n' }), null);
+});
+
+test("says why a project has no server", async () => {
+  const because = async (files: Files) => {
+    const found = await detect(files);
+    assert.equal(found.server, null);
+    return "because" in found ? found.because : "";
+  };
+  const stdio = {
+    "package.json": packageJson(["@modelcontextprotocol/sdk"], start),
+    "src/index.ts": "new StdioServerTransport()",
+  };
+  assert.match(await because(stdio), /standard input only.*Add StreamableHTTPServerTransport/);
+  assert.match(
+    await because({ "requirements.txt": "crewai", "main.py": "crew.kickoff()" }),
+    /no program that serves HTTP/,
+  );
+  assert.match(await because({ "package.json": "{}" }), /no start script and no server file/);
+  assert.match(await because({ "README.md": "" }), /No package\.json, pyproject\.toml/);
+});
+
+test("reads lists and names in the TOML that tools write", () => {
+  const text =
+    "[build-system]\nrequires = [\"x\"]\n[project] # mine\nname = 'a'\ndependencies = [ # some\n \"b[c,d]>=1\", 'e' ]\n[tool.x]\ny = 1\n";
+  const project = tomlSection(text, "project");
+  assert.equal(tomlString(project, "name"), "a");
+  assert.deepEqual(tomlList(project, "dependencies"), ["b[c,d]>=1", "e"]);
+  assert.deepEqual(tomlList(project, "absent"), []);
+  assert.equal(tomlSection(text, "absent"), "");
+  assert.deepEqual(
+    requirementNames(["a==1", "b[x] ; python_version > '3'", "# c", "-r d.txt", "e @ https://e.invalid/e.whl", "f"]),
+    ["a", "b", "e", "f"],
+  );
+});
