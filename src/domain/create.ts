@@ -27,7 +27,7 @@ export function normaliseCreate(body: CreateDeployment, context: RuleContext): N
   const name = nameOf(body);
   checkDeploymentName(name);
   checkSourceOffered(source, context);
-  const sourceConfig = withDefaults(source, mergeSourceConfig({ ...blankSourceConfig }, body.source_config));
+  const sourceConfig = withDefaults(source, mergeSourceConfig({ ...blankSourceConfig }, body.source_config, context));
   const sourceRevisionConfig = mergeRevisionConfig({ ...blankSourceRevisionConfig }, body.source_revision_config);
   const createsRevision = !lacksArtifactSource(source, sourceRevisionConfig);
   checkSourceConfig(source, sourceConfig, context);

@@ -8,14 +8,19 @@ import type {
 import { errors } from "../contract/error.ts";
 import { normaliseRef } from "./refs.ts";
 import { normaliseResourceSpec } from "./resource-rules.ts";
+import type { RuleContext } from "./settings.ts";
 import { revisionConfigFields, revisionConfigRules, sourceConfigFields } from "./source-rules.ts";
 
 /** Merges source settings: non-null fields overwrite, others stay; `resource_spec` is replaced as a whole (contract 4.2). */
-export function mergeSourceConfig(current: SourceConfig, sent: SourceConfigInput): SourceConfig {
+export function mergeSourceConfig(
+  current: SourceConfig,
+  sent: SourceConfigInput,
+  { podRights }: Pick<RuleContext, "podRights">,
+): SourceConfig {
   const given = Object.fromEntries(
     sourceConfigFields.map((field) => [field, sent[field]]).filter(([, value]) => isGiven(value)),
   ) as Partial<SourceConfig>;
-  if (given.resource_spec) given.resource_spec = normaliseResourceSpec(given.resource_spec);
+  if (given.resource_spec) given.resource_spec = normaliseResourceSpec(given.resource_spec, podRights);
   // A listener_config without a namespace means nothing.
   if (!isGiven(given.listener_config?.k8s_namespace)) delete given.listener_config;
   return { ...current, ...given };

@@ -98,7 +98,7 @@ function change(
 ): ChangedDeployment {
   if (isBeingDeleted(current.status)) throw errors.beingDeleted(current.id);
   const sent = patch.source_revision_config ?? {};
-  const sourceConfig = mergedSourceConfig(current, patch);
+  const sourceConfig = mergedSourceConfig(current, patch, context);
   checkSourceConfig(current.source, sourceConfig, context);
   const trackedRef = mergedTracking(current, patch);
   checkTracking(sourceConfig, trackedRef);
@@ -151,14 +151,14 @@ const isIgnored = (field: (typeof commands)[number], source: SourceKind) =>
  * Merges source settings. Responses fill in a serving URL and sizes; a client that sends them back changes nothing, so that
  * filled-in values do not become the image's own. As null changes nothing either, an empty text removes a custom URL.
  */
-function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment): SourceConfig {
+function mergedSourceConfig(current: CurrentDeployment, patch: PatchDeployment, context: RuleContext): SourceConfig {
   const { deployment_type: _fixed, ...sent } = patch.source_config ?? {};
   if (sent.custom_url === current.url) delete sent.custom_url;
   if (isGiven(sent.resource_spec)) {
     sent.resource_spec = withoutDefaults(sent.resource_spec, current.sourceConfig.resource_spec ?? {});
   }
   for (const field of commands) if (isIgnored(field, current.source)) delete sent[field];
-  const merged = mergeSourceConfig(current.sourceConfig, sent);
+  const merged = mergeSourceConfig(current.sourceConfig, sent, context);
   const isTakenAway = sent.custom_url === "" && current.source === "external_docker";
   return isTakenAway ? { ...merged, custom_url: null } : merged;
 }

@@ -1,15 +1,17 @@
+import { findPodProblem } from "../contract/deployments/pod-rules.ts";
 import type { ResourceSpec } from "../contract/deployments/resource-spec.ts";
 import { errors } from "../contract/error.ts";
 import { replicasMax, resourceSpecBytesMax } from "./limits.ts";
 import { type ContainerSizes, effectiveSizes, effectiveSpec } from "./sizes.ts";
 
 /**
- * Rounds CPU values to tenths and refuses a contradictory spec. The bounds of single values are in the schema, so they were
- * checked before rounding (contract 2.4).
+ * Rounds CPU values to tenths and refuses a contradictory spec, or one with fields that pods may not have. The bounds of single
+ * values are in the schema, so they were checked before rounding (contract 2.4).
  *
+ * @param podRights what the operator of the listener allows beyond the defaults.
  * @throws ApiError 400 `invalidField`.
  */
-export function normaliseResourceSpec(spec: ResourceSpec): ResourceSpec {
+export function normaliseResourceSpec(spec: ResourceSpec, podRights: readonly string[] = []): ResourceSpec {
   if (new TextEncoder().encode(JSON.stringify(spec)).length > resourceSpecBytesMax) {
     const because = `must have at most ${resourceSpecBytesMax} bytes as JSON.`;
     throw errors.invalidField("source_config.resource_spec", because);
@@ -23,6 +25,8 @@ export function normaliseResourceSpec(spec: ResourceSpec): ResourceSpec {
   checkScale("", rounded.min_scale, rounded.max_scale, 1);
   checkScale("queue_", rounded.queue_min_scale, rounded.queue_max_scale, 0);
   checkLimits(rounded);
+  const problem = findPodProblem(rounded, { rights: podRights });
+  if (problem !== null) refuse(problem.field, problem.because);
   return rounded;
 }
 

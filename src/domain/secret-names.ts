@@ -1,4 +1,5 @@
 import type { Secret, SecretReference, SourceKind } from "../contract/deployments/deployment.ts";
+import { findNameProblem } from "../contract/deployments/pod-rules.ts";
 import { errors } from "../contract/error.ts";
 import { secretNameLengthMax, secretsBytesMax, variablesMax } from "./limits.ts";
 
@@ -68,6 +69,8 @@ export function checkSecretReferences(references: readonly SecretReference[], so
         `'${name}' refers to '${secret_name}', which cannot be the name of a Kubernetes Secret.`,
       );
     }
+    const because = findNameProblem("Secret", secret_name);
+    if (because !== null) throw errors.invalidSecret(`'${name}' ${because}`);
     if (!/^[A-Za-z0-9._-]{1,253}$/.test(secret_key)) {
       throw errors.invalidSecret(`'${name}' refers to the key '${secret_key}', which no Kubernetes Secret can have.`);
     }

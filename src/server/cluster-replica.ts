@@ -1,6 +1,7 @@
 import { hostname } from "node:os";
 import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
 import { Elector } from "../compute/kubernetes/api/lease.ts";
+import { refuseSharedNamespace } from "../compute/kubernetes/api/service-account.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
 import { clusterFleet } from "../listener/clusters/cluster-fleet.ts";
@@ -14,7 +15,10 @@ export interface ClusterReplica {
   stop(): Promise<void>;
 }
 
-/** Starts one replica of a cluster's listener. It waits for the lease and acts while it holds it. */
+/**
+ * Starts one replica of a cluster's listener. It waits for the lease and acts while it holds it.
+ * @throws Error when its own account is in a namespace of agents.
+ */
 export async function startClusterReplica(
   config: ListenerConfig,
   common: Pick<ListenerOptions, "client" | "logger" | "traces" | "version" | "logCursorsPath">,
@@ -25,6 +29,7 @@ export async function startClusterReplica(
     { url: config.kubernetesUrl, tokenFile: config.kubernetesTokenFile, caFile: config.kubernetesCaFile },
   );
   const namespaces = listOf(config.kubernetesNamespaces);
+  refuseSharedNamespace(await address.token(), namespaces);
   const lease = { namespace: namespaces[0] as string, name: config.kubernetesLease };
   let leading: Listener | null = null;
   const lead = async (signal: AbortSignal) => {
@@ -71,9 +76,12 @@ function policyOf(config: ListenerConfig): ClusterPolicy {
     gateway: namespace && name ? { namespace, name } : null,
     ingressClass: config.kubernetesIngressClass ?? null,
     imagePullSecrets: listOf(config.kubernetesPullSecrets),
+    allowsRoot: config.allowRoot,
     allowsPrivileged: config.allowPrivileged,
     allowsNetworkVolumes: config.allowNetworkVolumes,
+    agentUser: config.agentUser,
     postgresImage: config.postgresImage,
+    postgresUser: config.postgresUser,
     redisImage: config.redisImage,
     dataPolicy: config.dataPolicy,
     snapshotClass: config.snapshotClass ?? null,

@@ -106,16 +106,35 @@ export const listenerSettings = {
     "",
     "Image pull secrets of every agent, comma-separated.",
   ),
+  allowRoot: flag(
+    "PIERHEAD_KUBERNETES_ALLOW_ROOT",
+    false,
+    "Containers of agents run as the user of their image, which may be root.",
+  ),
+  agentUser: whole(
+    "PIERHEAD_KUBERNETES_AGENT_USER",
+    1_000,
+    0,
+    2_147_483_647,
+    "User of agents' containers. 0: the user of their image, by number and not root.",
+  ),
   allowPrivileged: flag(
     "PIERHEAD_KUBERNETES_ALLOW_PRIVILEGED",
     false,
-    "Containers may request privileges on the node.",
+    "Init containers and sidecars may be privileged, add capabilities and run as root.",
   ),
   allowNetworkVolumes: flag("PIERHEAD_KUBERNETES_ALLOW_NETWORK_VOLUMES", false, "Allows volumes of type nfs and csi."),
   postgresImage: text(
     "PIERHEAD_KUBERNETES_POSTGRES_IMAGE",
     "pgvector/pgvector:pg16",
     "PostgreSQL image for agents without a database of their own.",
+  ),
+  postgresUser: whole(
+    "PIERHEAD_KUBERNETES_POSTGRES_USER",
+    999,
+    1,
+    2_147_483_647,
+    "User of PostgreSQL in that image. Images on Alpine have 70.",
   ),
   redisImage: text(
     "PIERHEAD_KUBERNETES_REDIS_IMAGE",

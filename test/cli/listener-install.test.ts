@@ -10,11 +10,14 @@ test("`listener install --print` exchanges a token for a key once and explains t
   });
   const { enrollment_token } = await server.client.createEnrollment({ listener_id: id });
   const install = (flags: string[], stdin: string) =>
-    runCli(["listener", "install", "--print", "--url", server.url, "--namespace", "agents", ...flags], { stdin });
+    runCli(["listener", "install", "--print", "--url", server.url, "--agents", "agents,staging", ...flags], { stdin });
   const wrong = await install(["--token-file", "-", "--replicas", "two"], `${enrollment_token}\n`);
   assert.deepEqual([wrong.code, wrong.stdout], [2, ""]);
   const printed = await install(["--token-file", "-"], `${enrollment_token}\n`);
   assert.equal(printed.code, 0, printed.stderr);
+  const shared = await install(["--token-file", "-", "--namespace", "staging"], enrollment_token);
+  assert.deepEqual([shared.code, shared.stdout], [2, ""]);
+  assert.match(shared.stderr, /could act as the listener/);
   const { items } = JSON.parse(printed.stdout) as { items: { kind: string; stringData?: { key: string } }[] };
   const key = items.find(({ kind }) => kind === "Secret")?.stringData?.key ?? "";
   assert.match(key, /^ph_/);

@@ -254,7 +254,7 @@ test("a new listener comes with its install commands, and a waiting revision nam
   const [, key = ""] = /printf %s '([^']+)' > listener.key/.exec(command) ?? [];
   const asListener = { authorization: `Bearer ${key}` };
   assert.notEqual((await fetch(`${pierhead.url}/dp/v1/assignments`, { headers: asListener })).status, 401);
-  assert.match(command, new RegExp(`--url '${pierhead.url}' --key-file listener.key[^]*--namespace bots`));
+  assert.match(command, new RegExp(`--url '${pierhead.url}' --key-file listener.key[^]*--agents bots`));
   assert.deepEqual(await findings(page), []);
   await page.getByRole("button", { name: "Close" }).click();
   await page.getByText("cluster-9", { exact: true }).waitFor();

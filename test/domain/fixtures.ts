@@ -10,6 +10,7 @@ export const context: RuleContext = {
   allowLocalSources: false,
   hasBuiltinDataPlane: true,
   listeners: [],
+  podRights: [],
   uploadedPaths: [uploadedPath],
   templateIds: ["hello"],
 };

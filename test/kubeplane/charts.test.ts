@@ -20,18 +20,19 @@ before(async () => {
 after(() => world[Symbol.asyncDispose]());
 
 const template = async (chart: string, namespace: string, flags: string[]) => {
-  const args = ["template", "release", `deploy/helm/${chart}`, "-n", namespace, ...flags];
+  const args = ["template", "pierhead-release", `deploy/helm/${chart}`, "-n", namespace, ...flags];
   return (await run(helm, args, { maxBuffer: 16 * 1024 * 1024 })).stdout;
 };
 
 interface Doc {
   kind: string;
-  namespace: string;
+  namespace?: string;
   name: string;
   text: string;
 }
 
 const plurals: Record<string, string> = {
+  Namespace: "/api/v1 namespaces",
   ServiceAccount: "/api/v1 serviceaccounts",
   Secret: "/api/v1 secrets",
   Service: "/api/v1 services",
@@ -60,7 +61,8 @@ async function dryRun({ kind, namespace, name, text }: Doc): Promise<object> {
   const { token, url, ca } = world.plane.address("admin");
   assert.ok(root !== undefined && ca !== null, kind);
   const query = "fieldManager=test&force=true&fieldValidation=Strict&dryRun=All";
-  const path = `${url}${root}/namespaces/${namespace}/${plural}/${name}?${query}`;
+  const inside = kind === "Namespace" ? "" : `/namespaces/${namespace}`;
+  const path = `${url}${root}${inside}/${plural}/${name}?${query}`;
   const file = `${world.plane.directory}/manifest.yaml`;
   await (await import("node:fs/promises")).writeFile(file, text);
   const headers = ["-H", `Authorization: Bearer ${await token()}`, "-H", "content-type: application/apply-patch+yaml"];
@@ -68,7 +70,7 @@ async function dryRun({ kind, namespace, name, text }: Doc): Promise<object> {
   const answer = JSON.parse((await run("curl", flags)).stdout);
   assert.notEqual(answer.kind, "Status", `${kind} ${name}: ${answer.message}`);
   return {
-    metadata: { name, namespace, labels: answer.metadata.labels },
+    metadata: { name, namespace: namespace ?? "", labels: answer.metadata.labels },
     ...Object.fromEntries(Object.entries(answer).filter(([key]) => key !== "metadata")),
   };
 }
@@ -78,12 +80,13 @@ for (const chart of charts) {
     const files = valuesOf(chart);
     assert.equal(files.length, 3);
     const namespace = await world.plane.newNamespace();
+    const agents = await world.plane.newNamespace();
     for (const values of files) {
       await run(helm, ["lint", "--strict", `deploy/helm/${chart}`, "-f", values]);
       const documents = documentsOf(
         (await template(chart, namespace, ["-f", values])).replaceAll(
           /^( {2}namespace: )(agents|staging)$/gm,
-          `$1${namespace}`,
+          `$1${agents}`,
         ),
       );
       assert.ok(documents.length >= 3, values);
@@ -95,26 +98,31 @@ for (const chart of charts) {
 test("values that cannot work are rejected by the chart with a readable message", async () => {
   const listener = (...flags: string[]) => template("pierhead-listener", "x", flags);
   await assert.rejects(listener(), /controlPlaneUrl/);
+  const address = ["--set", "controlPlaneUrl=https://x.example.com"];
+  await assert.rejects(listener(...address, "--set", "namespaces={y}"), /listenerKey or existingSecret is needed/);
+  await assert.rejects(listener(...address, "--set", "listenerKey=k"), /namespaces is needed/);
   await assert.rejects(
-    listener("--set", "controlPlaneUrl=https://x.example.com"),
-    /listenerKey or existingSecret is needed/,
+    listener(...address, "--set", "listenerKey=k", "--set", "namespaces={y,x}"),
+    /must not contain x, the namespace of the listener/,
   );
   await assert.rejects(template("pierhead", "x", ["--set", "publicUrl=https://x.example.com"]), /existingSecret/);
 });
 
 test("`listener install --print` prints the same manifests as the chart", async () => {
   const namespace = await world.plane.newNamespace();
+  const agents = await world.plane.newNamespace();
   const controlPlaneUrl = "https://pierhead.example.com";
   const flags = [`controlPlaneUrl=${controlPlaneUrl}`, "listenerKey=secret", "image.tag=9", "agents.gateway=infra/web"];
+  flags.push(`namespaces={${agents}}`);
   const yaml = await template(
     "pierhead-listener",
     namespace,
     flags.flatMap((one) => ["--set", one]),
   );
   const printed = installManifests({
-    name: "release",
+    name: "pierhead-release",
     namespace,
-    namespaces: [namespace],
+    namespaces: [agents],
     controlPlaneUrl,
     listenerKey: "secret",
     image: "pierhead:9",

@@ -84,7 +84,7 @@ function NewListener() {
           <CommandLine
             text={[
               "helm install listener deploy/helm/pierhead-listener",
-              `-n ${list[0] ?? "agents"} --create-namespace`,
+              `-n pierhead-listener --create-namespace --set 'namespaces={${list.join(",") || "agents"}}'`,
               `--set controlPlaneUrl='${baseUrl}' --set listenerKey='${listener_key}'`,
             ].join(" \\\n  ")}
           />
@@ -92,7 +92,7 @@ function NewListener() {
             text={[
               `(umask 077; printf %s '${listener_key}' > listener.key)`,
               `npx pierhead listener install --print --url '${baseUrl}' --key-file listener.key \\`,
-              `  --namespace ${list[0] ?? "agents"} | kubectl apply -f -`,
+              `  --agents ${list.join(",") || "agents"} | kubectl apply -f -`,
             ].join("\n")}
           />
           <p className="soft">To run the listener on a host without a cluster:</p>

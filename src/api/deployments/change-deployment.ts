@@ -8,6 +8,7 @@ import { changesBetween, secretChangesBetween } from "../../domain/audit.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "../../domain/settings.ts";
 import { findFinishedUpload } from "../../store/builds/uploads.ts";
+import { readListenerCapabilities } from "../../store/data-plane/listener-sessions.ts";
 import { currentOf, newRevision } from "../../store/deployments/deployment-settings.ts";
 import {
   changeDeployment,
@@ -77,7 +78,9 @@ export async function changeSettings(
     const latest = await findLatestRevision(trx, row);
     const url = servingUrl(row, request.deploymentsUrl);
     const facts = { latestRevisionSource: latest?.source ?? null, sealer, url };
-    const { changed, again } = await request.decide(currentOf(row, facts), context, trx);
+    const isExternal = row.source === "external_docker";
+    const podRights = isExternal ? await readListenerCapabilities(trx, tenantId, row.listener_id) : [];
+    const { changed, again } = await request.decide(currentOf(row, facts), { ...context, podRights }, trx);
     await checkGrowth(trx, row, changed.sourceConfig);
     const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
     const secretSetId = secrets?.id ?? row.secret_set_id;

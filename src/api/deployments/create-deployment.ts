@@ -5,7 +5,7 @@ import type { CreateDeployment } from "../../contract/deployments/deployment.ts"
 import { normaliseCreate } from "../../domain/create.ts";
 import { slugOf } from "../../domain/names.ts";
 import type { RuleContext } from "../../domain/settings.ts";
-import { readAgentsUrl } from "../../store/data-plane/listener-sessions.ts";
+import { readAgentsUrl, readListenerCapabilities } from "../../store/data-plane/listener-sessions.ts";
 import { listListenerNamespaces } from "../../store/data-plane/workspace-listeners.ts";
 import { createDeployment } from "../../store/deployments/create-deployment.ts";
 import { newRevision } from "../../store/deployments/deployment-settings.ts";
@@ -71,8 +71,10 @@ async function contextOf(
 ): Promise<RuleContext> {
   const isTemplate = body.source === "internal_template";
   const isExternal = body.source === "external_docker";
+  const { resource_spec, listener_id } = body.source_config;
   return ruleContext(settings, {
     templateIds: isTemplate ? (await listTemplates(settings.templatesDir)).map(({ id }) => id) : [],
     listeners: isExternal ? await listListenerNamespaces(db, principal.tenantId) : [],
+    podRights: resource_spec && listener_id ? await readListenerCapabilities(db, principal.tenantId, listener_id) : [],
   });
 }

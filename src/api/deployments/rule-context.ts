@@ -4,8 +4,9 @@ import type { ApiSettings } from "../deps.ts";
 /** Returns the context of the rules in `domain/`: settings of this server, and what was found for the request. */
 export function ruleContext(
   settings: ApiSettings,
-  found: Partial<Pick<RuleContext, "listeners" | "uploadedPaths" | "templateIds">>,
+  found: Partial<Pick<RuleContext, "listeners" | "podRights" | "uploadedPaths" | "templateIds">>,
 ): RuleContext {
   const { mode, allowLocalSources, hasBuiltinDataPlane } = settings;
-  return { mode, allowLocalSources, hasBuiltinDataPlane, listeners: [], uploadedPaths: [], templateIds: [], ...found };
+  const nothing = { listeners: [], podRights: [], uploadedPaths: [], templateIds: [] };
+  return { mode, allowLocalSources, hasBuiltinDataPlane, ...nothing, ...found };
 }

@@ -11,7 +11,7 @@ export interface InstallListenerOptions {
   print?: boolean;
   name: string;
   namespace: string;
-  agents?: string;
+  agents: string;
   keyFile?: string;
   tokenFile?: string;
   image?: string;
@@ -27,15 +27,22 @@ export async function installListener(session: Session, _: string[], options: In
   if (options.print !== true) throw usageFailure("Use --print, and pipe the output into kubectl apply -f -");
   if (url === undefined || !/^https?:\/\//.test(url))
     throw usageFailure("Set the address of the control plane with --url.");
+  const namespaces = options.agents.split(",").map((one) => one.trim());
+  if (namespaces.includes(options.namespace)) {
+    throw usageFailure(
+      "Agents in the namespace of the listener could act as the listener. Give --namespace another one.",
+    );
+  }
   const replicas = parseWhole(options.replicas); // validated before the single-use token is spent
   const listenerKey = await keyOf(session, url, options);
   const version = clientVersion();
   const items = installManifests({
-    name: options.name,
+    // The API refuses names of this prefix in deployments, so that no agent can name the listener's objects.
+    name: /^pierhead(-|$)/.test(options.name) ? options.name : `pierhead-${options.name}`,
     namespace: options.namespace,
     version,
     controlPlaneUrl: url,
-    namespaces: (options.agents ?? options.namespace).split(",").map((one) => one.trim()),
+    namespaces,
     listenerKey,
     image: options.image ?? `pierhead:${version}`,
     replicas,

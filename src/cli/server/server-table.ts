@@ -33,7 +33,11 @@ export const serverCommands: readonly CommandSpec[] = [
           ["--print", "write the objects to stdout"],
           ["--name <name>", "name of the listener's own objects", "pierhead-listener"],
           ["--namespace <namespace>", "namespace of the listener", "pierhead"],
-          ["--agents <namespaces>", "namespaces of the agents, separated by commas; default: that of the listener"],
+          [
+            "--agents <namespaces>",
+            "namespaces of the agents, without that of the listener, separated by commas",
+            "agents",
+          ],
           ["--key-file <file>", "file with the listener's key; - is stdin"],
           ["--token-file <file>", "file with an enrollment token to exchange for the key; - is stdin"],
           ["--image <image>", "image of Pierhead; default: this version"],

@@ -1,3 +1,4 @@
+import type { PodRight } from "../../contract/deployments/pod-rules.ts";
 import type { ApiServer } from "./api/api-server.ts";
 
 /**
@@ -26,16 +27,32 @@ export interface ClusterPolicy {
   /** Class of Ingress objects, where there is no gateway; null: deployments are reachable inside the cluster only. */
   ingressClass: string | null;
   imagePullSecrets: string[];
-  /** Containers may be privileged, add capabilities and use ports of the node. */
+  /** Containers may run as root, with the default capabilities of the container runtime. */
+  allowsRoot: boolean;
+  /** Init containers and sidecars may be privileged, add capabilities and run as root. */
   allowsPrivileged: boolean;
   /** Volumes of kind `nfs` and `csi` are allowed. */
   allowsNetworkVolumes: boolean;
+  /** User of the agent's container; 0: the user of its image. */
+  agentUser: number;
   postgresImage: string;
+  /** User of PostgreSQL in its image. */
+  postgresUser: number;
   redisImage: string;
   /** Default; the annotation of an anchor overrides it. */
   dataPolicy: DataPolicy;
   /** Class of snapshots; null: the cluster's default. */
   snapshotClass: string | null;
+}
+
+/** Returns what deployers may put into pods beyond the defaults. */
+export function rightsOf(policy: ClusterPolicy): PodRight[] {
+  const granted: Record<PodRight, boolean> = {
+    "root-containers": policy.allowsRoot,
+    "privileged-containers": policy.allowsPrivileged,
+    "network-volumes": policy.allowsNetworkVolumes,
+  };
+  return (Object.keys(granted) as PodRight[]).filter((right) => granted[right]);
 }
 
 export interface ClusterContext {

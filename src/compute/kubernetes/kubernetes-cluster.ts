@@ -8,7 +8,7 @@ import { findAnchors, readAnchor } from "./apply/anchor.ts";
 import { type Applied, applyWorkload } from "./apply/apply.ts";
 import { WrittenObjects } from "./apply/drift.ts";
 import { type Removal, removeDeployment } from "./apply/remove.ts";
-import type { ClusterPolicy, ClusterTraits } from "./cluster-context.ts";
+import { type ClusterPolicy, type ClusterTraits, rightsOf } from "./cluster-context.ts";
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
 import { managedText, selectorText } from "./render/render.ts";
 import { capabilitiesOf, discover } from "./watch/discover.ts";
@@ -72,7 +72,10 @@ class KubernetesCluster implements ClusterCompute {
   }
 
   facts() {
-    return { capabilities: capabilitiesOf(this.#traits), engine_version: this.#traits.version };
+    return {
+      capabilities: [...capabilitiesOf(this.#traits), ...rightsOf(this.#options.policy)],
+      engine_version: this.#traits.version,
+    };
   }
 
   async apply(workload: Workload, signal: AbortSignal): Promise<Applied> {

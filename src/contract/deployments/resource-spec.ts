@@ -15,7 +15,10 @@ const Volume = Type.Object(
     downwardAPI: optional(freeObject()),
     csi: optional(freeObject()),
   },
-  { $id: "Volume", description: "A Kubernetes volume. The source objects are passed on unchanged." },
+  {
+    $id: "Volume",
+    description: "A Kubernetes volume with one source. Pods may have the fields that the Kubernetes guide lists.",
+  },
 );
 
 const VolumeMount = Type.Object(
@@ -55,7 +58,10 @@ const Container = Type.Object(
     securityContext: optional(freeObject()),
     restartPolicy: optional(Type.String()),
   },
-  { $id: "Container", description: "An extra container beside the agent server." },
+  {
+    $id: "Container",
+    description: "An extra container beside the agent server. It runs under the restricted Pod Security Standard.",
+  },
 );
 
 /** CPU requests and limits of the original API (contract 2.4). A limit may be twice a request. */
@@ -116,7 +122,7 @@ export const ResourceSpec = Type.Object(
     db_max_connections: count("Maximum connections to the database. Default 100."),
     labels: optional(mapOf(Type.String()), "Kubernetes labels of the workload."),
     annotations: optional(mapOf(Type.String()), "Kubernetes annotations of the workload."),
-    service_account_name: optional(Type.String(), "Must exist in the namespace."),
+    service_account_name: optional(Type.String(), "Must exist in the namespace. Pods get no token of it."),
     image_pull_secrets: optional(Type.Array(Name), "Kubernetes Secrets with credentials for the image registry."),
     volumes: optional(Type.Array(Volume)),
     volume_mounts: optional(Type.Array(VolumeMount)),

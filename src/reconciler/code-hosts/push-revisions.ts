@@ -68,6 +68,6 @@ export async function createCommitRevision(
 /** Returns the context of the settings rules for changes that no request makes. */
 export function ruleContextOf({ settings }: CodeHostDeps): RuleContext {
   const { mode, allowLocalSources, computeType } = settings;
-  const empty = { listeners: [], uploadedPaths: [], templateIds: [] };
+  const empty = { listeners: [], podRights: [], uploadedPaths: [], templateIds: [] };
   return { mode, allowLocalSources, hasBuiltinDataPlane: computeType !== "none", ...empty };
 }

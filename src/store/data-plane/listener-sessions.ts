@@ -3,7 +3,7 @@ import { errors } from "../../contract/error.ts";
 import type { ListenerFacts } from "../../contract/listeners/assignment.ts";
 import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
 import { batched } from "../engine/batched.ts";
-import type { Db } from "../engine/database.ts";
+import type { Db, Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
 
@@ -101,6 +101,13 @@ export async function readListenerOrders(
   const { rows } = await db.query<{ rv: number; drain: boolean; log_level: ListenerLogLevel | null }>(sql`
     select rv, drain, log_level from listeners where id = ${listenerId}`);
   return rows[0] ?? { rv: 0, drain: false, log_level: null };
+}
+
+/** Returns what a listener of a workspace last reported that it offers; nothing for an unknown or foreign one. */
+export async function readListenerCapabilities(db: Db | Trx, tenantId: string, id: string): Promise<string[]> {
+  const { rows } = await db.query<{ capabilities: string[] | null }>(sql`
+    select facts -> 'capabilities' as capabilities from listeners where id = ${id} and tenant_id = ${tenantId}`);
+  return rows[0]?.capabilities ?? [];
 }
 
 /** Returns the newest resource version of a listener's assignments. */

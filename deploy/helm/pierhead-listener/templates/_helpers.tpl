@@ -1,5 +1,7 @@
 {{- define "listener.name" -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- /* The API refuses names of this prefix in deployments, so that no agent can name the listener's objects. */ -}}
+{{- $name := .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- if or (eq $name "pierhead") (hasPrefix "pierhead-" $name) }}{{ $name }}{{ else }}pierhead-{{ $name }}{{ end -}}
 {{- end -}}
 
 {{- define "listener.labels" -}}
@@ -14,7 +16,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
 {{- define "listener.namespaces" -}}
-{{- join "," (.Values.namespaces | default (list .Release.Namespace)) -}}
+{{- if not .Values.namespaces }}{{ fail "namespaces is needed: the namespaces of agents, such as {agents}" }}{{ end -}}
+{{- if has .Release.Namespace .Values.namespaces -}}
+{{- fail (printf "namespaces must not contain %s, the namespace of the listener: agents there could act as the listener" .Release.Namespace) -}}
+{{- end -}}
+{{- join "," .Values.namespaces -}}
+{{- end -}}
+
+{{- /* The strictest Pod Security Standard that admits what the operator allows. */ -}}
+{{- define "listener.podSecurity" -}}
+{{- with .Values.agents -}}
+{{- if .allowPrivileged }}privileged{{ else if or .allowRoot .allowNetworkVolumes }}baseline{{ else }}restricted{{ end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "listener.secret" -}}

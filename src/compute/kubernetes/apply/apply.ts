@@ -16,7 +16,7 @@ import {
   refuseOlder,
   renewAnchor,
 } from "./anchor.ts";
-import { checkWorkload } from "./check-workload.ts";
+import { checkWorkload, refuseForeignObjects } from "./check-workload.ts";
 import { createSecrets } from "./create-secrets.ts";
 import { findDrift, type WrittenObjects } from "./drift.ts";
 
@@ -50,6 +50,7 @@ export async function applyWorkload(
     refuseOlder(before, workload);
     before = await renewAnchor(api, before, signal);
   }
+  await refuseForeignObjects(api, workload, signal);
   const database = known?.database ?? (hasOwnDatabase(workload) ? "external" : chooseDatabase(workload, traits));
   const { data: rendered, rest } = render(workload, { traits, policy, database });
   const data = workload.isServing ? await keepLargerDisks(api, rendered, signal) : rendered;

@@ -1,88 +1,77 @@
+import { findNameProblem, findPodProblem } from "../../../contract/deployments/pod-rules.ts";
 import type { ResourceSpec } from "../../../contract/deployments/resource-spec.ts";
-import type { ClusterPolicy } from "../cluster-context.ts";
-import { labelPrefix } from "../render/names.ts";
+import type { ApiServer } from "../api/api-server.ts";
+import type { LiveObject } from "../api/manifest.ts";
+import { type ClusterPolicy, rightsOf } from "../cluster-context.ts";
+import { componentLabel, labelPrefix } from "../render/names.ts";
 import { UnusableWorkload, type Workload } from "../workload.ts";
 
-const ownContainers = ["api-server", "queue", "core"];
-const volumeSources = [
-  "configMap",
-  "secret",
-  "emptyDir",
-  "persistentVolumeClaim",
-  "projected",
-  "downwardAPI",
-  "nfs",
-  "csi",
-] as const;
-const networkSources: readonly string[] = ["nfs", "csi"];
-
 /**
- * Rejects what the API server would reject with a message that only operators understand, and what would reach beyond the
- * deployment's own pods.
+ * Rejects what pods may not have, although the API has done so before: the control plane may have accepted it for another
+ * listener, or before the operator withdrew a right.
  * @throws UnusableWorkload
  */
 export function checkWorkload({ cluster }: Workload, policy: ClusterPolicy): void {
-  const { spec } = cluster;
-  checkKeys("label", spec.labels ?? {}, ["app.kubernetes.io/"]);
-  checkKeys("annotation", spec.annotations ?? {}, ["kubernetes.io/", "k8s.io/"]);
-  checkVolumes(spec, policy);
-  checkContainers(spec, policy);
-}
-
-function checkKeys(what: string, map: Record<string, string>, reserved: string[]): void {
-  for (const key of Object.keys(map)) {
-    const owner = key.split("/")[0] ?? "";
-    const isReserved = reserved.some((prefix) => `${owner}/` === prefix || `${owner}/`.endsWith(`.${prefix}`));
-    if (key.startsWith(labelPrefix) || isReserved) {
-      throw new UnusableWorkload(
-        `The ${what} '${key}' of resource_spec belongs to the cluster or to Pierhead. Choose another key.`,
-      );
-    }
+  const reservedSecrets = policy.imagePullSecrets;
+  const problem = findPodProblem(cluster.spec, { rights: rightsOf(policy), reservedSecrets });
+  if (problem !== null) throw new UnusableWorkload(`resource_spec.${problem.field} ${problem.because}`);
+  for (const { name, secret_name } of cluster.secret_references) {
+    const because = findNameProblem("Secret", secret_name, reservedSecrets);
+    if (because !== null) throw new UnusableWorkload(`The secret reference '${name}' ${because}`);
   }
 }
 
-function checkVolumes({ volumes, volume_mounts: mounts }: ResourceSpec, policy: ClusterPolicy): void {
-  const names = new Set<string>();
-  for (const volume of volumes ?? []) {
-    const name = volume.name ?? "";
-    const sources = volumeSources.filter((source) => volume[source] != null);
-    const unknown = Object.keys(volume).filter(
-      (key) => key !== "name" && !volumeSources.some((source) => source === key),
+/**
+ * Rejects objects of the namespace that belong to another deployment, a database or a listener. Their labels show it, whatever
+ * their names are. Secrets are judged by name only, because the Role does not allow to read them.
+ * @throws UnusableWorkload
+ */
+export async function refuseForeignObjects(api: ApiServer, { cluster }: Workload, signal: AbortSignal): Promise<void> {
+  for (const { kind, name, field } of objectsOf(cluster.spec)) {
+    const object = await api.get<LiveObject>(kind, cluster.namespace as string, name, signal);
+    if (object === null || !isForeign(object.metadata.labels ?? {})) continue;
+    throw new UnusableWorkload(
+      `resource_spec.${field} names the ${kind} '${name}', which belongs to Pierhead or to a database. Use another one.`,
     );
-    if (name === "" || sources.length !== 1 || unknown.length > 0) {
-      const offered = volumeSources.join(", ");
-      throw new UnusableWorkload(`The volume '${name}' of resource_spec needs a name and exactly one of ${offered}.`);
-    }
-    if (networkSources.includes(sources[0] as string) && !policy.allowsNetworkVolumes) {
-      throw new UnusableWorkload(
-        `The volume '${name}' is of kind ${sources[0]}, which the operator of this listener does not allow.`,
-      );
-    }
-    names.add(name);
-  }
-  for (const { name } of mounts ?? []) {
-    if (!names.has(name ?? ""))
-      throw new UnusableWorkload(
-        `volume_mounts refers to the volume '${name}', which does not exist. Add it to volumes.`,
-      );
   }
 }
 
-function checkContainers({ init_containers: init, sidecars }: ResourceSpec, policy: ClusterPolicy): void {
-  const names = new Set(ownContainers);
-  for (const container of [...(init ?? []), ...(sidecars ?? [])]) {
-    if (names.has(container.name)) {
-      throw new UnusableWorkload(
-        `The container name '${container.name}' is already in use. Choose another one in resource_spec.`,
-      );
-    }
-    names.add(container.name);
-    const security = (container.securityContext ?? {}) as { privileged?: boolean; capabilities?: { add?: unknown[] } };
-    const isPrivileged = security.privileged === true || (security.capabilities?.add?.length ?? 0) > 0;
-    if (isPrivileged && !policy.allowsPrivileged) {
-      throw new UnusableWorkload(
-        `The container '${container.name}' requests rights on the node, which the operator of this listener does not allow.`,
-      );
+const ownNames = ["pierhead", "pierhead-listener"];
+
+/** Labels of what a listener creates, of disks of databases, and of the installed charts. */
+function isForeign(labels: Record<string, string>): boolean {
+  const owned = Object.keys(labels).some((key) => key.startsWith(labelPrefix) || key.startsWith("cnpg.io/"));
+  return owned || ownNames.includes(labels["app.kubernetes.io/name"] ?? "") || labels[componentLabel] === "anchor";
+}
+
+interface NamedObject {
+  kind: "ServiceAccount" | "ConfigMap" | "PersistentVolumeClaim";
+  name: string;
+  field: string;
+}
+
+/** Returns the objects that a checked spec names. */
+function objectsOf(spec: ResourceSpec): NamedObject[] {
+  const found = new Map<string, NamedObject>();
+  const add = (kind: NamedObject["kind"], name: unknown, field: string) => {
+    if (typeof name === "string" && name !== "") found.set(`${kind}/${name}`, { kind, name, field });
+  };
+  add("ServiceAccount", spec.service_account_name, "service_account_name");
+  for (const volume of spec.volumes ?? []) {
+    add("ConfigMap", volume.configMap?.["name"], "volumes");
+    add("PersistentVolumeClaim", volume.persistentVolumeClaim?.["claimName"], "volumes");
+    const sources = (volume.projected?.["sources"] ?? []) as { configMap?: { name?: string } }[];
+    for (const { configMap } of sources) add("ConfigMap", configMap?.name, "volumes");
+  }
+  for (const field of ["init_containers", "sidecars"] as const) {
+    for (const { env, envFrom } of spec[field] ?? []) {
+      for (const { valueFrom } of env ?? []) {
+        add("ConfigMap", (valueFrom?.["configMapKeyRef"] as { name?: string } | null)?.name, field);
+      }
+      for (const source of envFrom ?? []) {
+        add("ConfigMap", (source["configMapRef"] as { name?: string } | null)?.name, field);
+      }
     }
   }
+  return [...found.values()];
 }

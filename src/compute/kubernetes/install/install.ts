@@ -4,7 +4,7 @@ export interface InstallOptions {
   name: string;
   /** Namespace of the listener itself. */
   namespace: string;
-  /** Namespaces for agents. The first one is the default. */
+  /** Namespaces for agents, without the listener's own. The first one is the default. */
   namespaces: string[];
   controlPlaneUrl: string;
   listenerKey: string;
@@ -24,6 +24,7 @@ export function installManifests(options: InstallOptions): object[] {
   const rbac = "rbac.authorization.k8s.io";
   const budget = { apiVersion: "policy/v1", kind: "PodDisruptionBudget", metadata };
   return [
+    ...namespaces.map((one) => namespaceOfAgents(one, labels)),
     { apiVersion: "v1", kind: "ServiceAccount", metadata },
     ...namespaces.flatMap((one) => [
       { apiVersion: `${rbac}/v1`, kind: "Role", metadata: { ...metadata, namespace: one }, rules: listenerRules },
@@ -57,6 +58,18 @@ export function installManifests(options: InstallOptions): object[] {
       : []),
   ];
 }
+
+/** In it, the cluster itself refuses pods that do not meet the restricted Pod Security Standard. */
+const namespaceOfAgents = (name: string, labels: object) => ({
+  apiVersion: "v1",
+  kind: "Namespace",
+  metadata: {
+    name,
+    labels: { ...labels, "pod-security.kubernetes.io/enforce": "restricted" },
+    // Helm must not delete the agents together with their listener.
+    annotations: { "helm.sh/resource-policy": "keep" },
+  },
+});
 
 const selectorOf = ({ name }: InstallOptions) => ({
   "app.kubernetes.io/name": "pierhead-listener",
@@ -123,9 +136,12 @@ function environmentOf(options: InstallOptions): Record<string, string> {
     PIERHEAD_KUBERNETES_GATEWAY: options.gateway,
     PIERHEAD_KUBERNETES_INGRESS_CLASS: options.ingressClass,
     PIERHEAD_KUBERNETES_PULL_SECRETS: "",
+    PIERHEAD_KUBERNETES_ALLOW_ROOT: "false",
+    PIERHEAD_KUBERNETES_AGENT_USER: "1000",
     PIERHEAD_KUBERNETES_ALLOW_PRIVILEGED: "false",
     PIERHEAD_KUBERNETES_ALLOW_NETWORK_VOLUMES: "false",
     PIERHEAD_KUBERNETES_POSTGRES_IMAGE: "",
+    PIERHEAD_KUBERNETES_POSTGRES_USER: "999",
     PIERHEAD_KUBERNETES_REDIS_IMAGE: "",
     PIERHEAD_KUBERNETES_DATA_POLICY: "delete",
     PIERHEAD_KUBERNETES_SNAPSHOT_CLASS: "",

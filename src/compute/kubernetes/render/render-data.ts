@@ -3,6 +3,13 @@ import type { ClusterPolicy } from "../cluster-context.ts";
 import type { DatabaseMode, Workload } from "../workload.ts";
 import { cpu, labelsOf, memory, selectorOf } from "./names.ts";
 import { resourcesOf } from "./render-pods.ts";
+import { containerSecurity, podSecurityOf } from "./render-security.ts";
+
+/**
+ * User `redis` of the official images. As root, their entry point would change to that user, which needs capabilities that
+ * these pods do not have.
+ */
+const redisUser = 999;
 
 const redisPort = 6379;
 const postgresPort = 5432;
@@ -31,7 +38,7 @@ export function renderRedis(workload: Workload, policy: ClusterPolicy): Manifest
     ports: [{ name: "redis", containerPort: redisPort, protocol: "TCP" }],
     resources: resourcesOf(cluster.sizes.redis),
     readinessProbe: { tcpSocket: { port: "redis" }, periodSeconds: 5 },
-    securityContext: { allowPrivilegeEscalation: false, capabilities: { drop: ["ALL"] } },
+    securityContext: containerSecurity,
   };
   return [
     {
@@ -42,7 +49,7 @@ export function renderRedis(workload: Workload, policy: ClusterPolicy): Manifest
         replicas: 1,
         strategy: { type: "Recreate" },
         selector: { matchLabels: selector },
-        template: { metadata: { labels: metadata.labels }, spec: podOf(container, policy) },
+        template: { metadata: { labels: metadata.labels }, spec: podOf(container, redisUser, policy) },
       },
     },
     serviceOf(metadata, selector, redisPort, "redis"),
@@ -72,6 +79,7 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: C
     ports: [{ name: "postgres", containerPort: postgresPort, protocol: "TCP" }],
     resources: resourcesOf(database),
     readinessProbe: { tcpSocket: { port: "postgres" }, periodSeconds: 5 },
+    securityContext: containerSecurity,
     volumeMounts: [{ name: "data", mountPath: "/var/lib/postgresql/data" }],
   };
   return [
@@ -84,7 +92,7 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: C
         serviceName: name,
         selector: { matchLabels: selector },
         persistentVolumeClaimRetentionPolicy: { whenDeleted: "Retain", whenScaled: "Retain" },
-        template: { metadata: { labels: metadata.labels }, spec: podOf(container, policy) },
+        template: { metadata: { labels: metadata.labels }, spec: podOf(container, policy.postgresUser, policy) },
         volumeClaimTemplates: [
           {
             metadata: { name: "data", labels: selector },
@@ -102,8 +110,9 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: C
 }
 
 /** Database images may be in a registry of the operator's, like those of agents. */
-const podOf = (container: object, { imagePullSecrets }: ClusterPolicy) => ({
+const podOf = (container: object, user: number, { imagePullSecrets }: ClusterPolicy) => ({
   automountServiceAccountToken: false,
+  securityContext: podSecurityOf(user),
   enableServiceLinks: false,
   ...(imagePullSecrets.length > 0 && { imagePullSecrets: imagePullSecrets.map((name) => ({ name })) }),
   containers: [container],

@@ -3,6 +3,7 @@ import type { Manifest } from "../api/manifest.ts";
 import type { ClusterPolicy } from "../cluster-context.ts";
 import type { DatabaseMode, Workload } from "../workload.ts";
 import { annotationsOf, cpu, labelsOf, memory, revisionAnnotation, secretNameOf, selectorOf } from "./names.ts";
+import { agentPodSecurity, agentSecurity, securedContainer } from "./render-security.ts";
 
 export const agentPort = 8000;
 
@@ -75,17 +76,21 @@ function podSpec(workload: Workload, part: "server" | "queue", context: PodsCont
     ...(spec.image_pull_secrets ?? []).map(({ name }) => name),
     ...context.policy.imagePullSecrets,
   ]);
+  const secured = (containers: NonNullable<typeof spec.sidecars>) =>
+    (withoutNulls(containers) as typeof containers).map((one) => securedContainer(one, context.policy));
   return {
     serviceAccountName: spec.service_account_name ?? slug,
-    automountServiceAccountToken: spec.service_account_name != null,
+    // An account identifies the pod to a cloud or a registry. A token for this cluster's API is nothing that agents need.
+    automountServiceAccountToken: false,
+    securityContext: agentPodSecurity(context.policy),
     enableServiceLinks: false,
     ...(pullSecrets.size > 0 && { imagePullSecrets: [...pullSecrets].map((name) => ({ name })) }),
     ...(spec.volumes != null && { volumes: withoutNulls(spec.volumes) }),
-    ...(spec.init_containers != null && { initContainers: withoutNulls(spec.init_containers) }),
+    ...(spec.init_containers != null && { initContainers: secured(spec.init_containers) }),
     containers: [
       mainContainer(workload, part, context),
-      ...coreContainer(workload),
-      ...(withoutNulls(spec.sidecars ?? []) as object[]),
+      ...coreContainer(workload, context.policy),
+      ...secured(spec.sidecars ?? []),
     ],
   };
 }
@@ -105,6 +110,7 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
     envFrom: [{ secretRef: { name: secretNameOf(workload) } }],
     env: environmentOf(workload, part, context),
     resources: resourcesOf(isServer ? cluster.sizes : cluster.sizes.queue),
+    securityContext: agentSecurity(context.policy),
     ...(cluster.spec.volume_mounts != null && { volumeMounts: withoutNulls(cluster.spec.volume_mounts) }),
     ...(isServer && {
       startupProbe: { ...check, periodSeconds: probePeriodS, timeoutSeconds: 5, failureThreshold },
@@ -119,7 +125,7 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
  * `core_*` sizes the persistence process of the original's images, where it is a container of its own. Such an image names
  * its command in the environment. For other images the sizes are stored but have no effect.
  */
-function coreContainer({ cluster, image, env, secrets }: Workload): object[] {
+function coreContainer({ cluster, image, env, secrets }: Workload, policy: ClusterPolicy): object[] {
   const { core_cpu, core_cpu_limit, core_memory_mb, core_memory_limit_mb } = cluster.spec;
   const command = env["PIERHEAD_CORE_COMMAND"] ?? secrets["PIERHEAD_CORE_COMMAND"];
   if (command === undefined) return [];
@@ -131,7 +137,8 @@ function coreContainer({ cluster, image, env, secrets }: Workload): object[] {
     memoryMib,
     memoryLimitMib: core_memory_limit_mb ?? 2 * memoryMib,
   };
-  return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes) }];
+  const securityContext = agentSecurity(policy);
+  return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes), securityContext }];
 }
 
 /** Lists each variable once, because a list with duplicates cannot be applied. Variables of the control plane win. */
