@@ -1,13 +1,14 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { accessSync, constants } from "node:fs";
-import { mkdir, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readJson, writeJson } from "../compute/json-file.ts";
-import { Ports } from "../compute/process/system/ports.ts";
 import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/system/processes.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
+import { fetchOverSocket } from "./socket-fetch.ts";
 
 export interface RegistryProcessOptions {
   /** Directory for blobs, configuration and the identity of the process. */
@@ -27,8 +28,11 @@ const endTimeoutMs = 5_000;
 /** Pushes and pulls wait during a collection. A collection that is killed is completed by the next one. */
 const collectTimeoutDefaultMs = 300_000;
 
-/** Another program may take the port between its selection and the start. */
-const startAttemptsMax = 3;
+/** The kernel allows 108 bytes for the path of a socket on Linux and 104 on macOS. */
+const socketPathBytesMax = 100;
+
+/** Name of the directory of a socket whose path would be too long in the data directory. */
+const shortDirectoryPrefix = path.join(tmpdir(), "pierhead-registry-socket-");
 
 /** Returns the program where Debian or people install it, or null if it is in none of these directories. */
 export function findRegistryProgram(): string | null {
@@ -47,14 +51,15 @@ export function findRegistryProgram(): string | null {
 }
 
 /**
- * Registry that stores pushed images: a child process on a loopback port, behind `RegistryProxy`. It starts on first use and
- * again after it has exited. A process that a killed server left behind is stopped first.
+ * Registry that stores pushed images: a child process behind `RegistryProxy`. It listens on a socket in a directory that only
+ * the server's own user may enter, because the registry itself checks no token. It starts on first use and again after it
+ * has exited. A process that a killed server left behind is stopped first.
  */
 export class RegistryProcess {
   readonly #options: RegistryProcessOptions;
   readonly #identityFile: string;
   readonly #configFile: string;
-  #running: Promise<number> | undefined;
+  #running: Promise<string> | undefined;
   #child: ChildProcess | undefined;
   /** Requests wait while a garbage collection changes the registry's files. */
   #pause: Promise<unknown> = Promise.resolve();
@@ -71,10 +76,10 @@ export class RegistryProcess {
   }
 
   /**
-   * Returns the port of the running registry on 127.0.0.1, and starts it if necessary.
+   * Returns the path of the socket of the running registry, and starts it if necessary.
    * @throws Error when it does not start; the next call tries again.
    */
-  async port(): Promise<number> {
+  async socket(): Promise<string> {
     await this.#pause;
     this.#running ??= this.#start().catch((error: unknown) => {
       this.#running = undefined;
@@ -98,7 +103,7 @@ export class RegistryProcess {
     const { program, logger, collectTimeoutMs: timeout = collectTimeoutDefaultMs } = this.#options;
     const found = await readJson<RegistryConfig>(this.#configFile);
     // The file of a moved or copied directory names blobs elsewhere. A correct one is kept, because the disk may be full.
-    if (found?.storage.filesystem.rootdirectory !== this.blobsDir) await this.#configure(0);
+    if (found?.storage.filesystem.rootdirectory !== this.blobsDir) await this.#configure("");
     const argv = ["garbage-collect", this.#configFile];
     const child = spawn(program, argv, { stdio: "ignore", timeout, killSignal: "SIGKILL", signal });
     const ended = new Promise<string | null>((resolve) => {
@@ -117,23 +122,38 @@ export class RegistryProcess {
     await this.whilePaused(async () => {});
   }
 
-  async #start(): Promise<number> {
+  async #start(): Promise<string> {
     await mkdir(this.blobsDir, { recursive: true, mode: 0o700 });
-    await this.#stopLeftover().catch((error: unknown) => {
+    try {
+      await this.#stopLeftover();
+      return await this.#launch(await this.#makeSocketPath());
+    } catch (error) {
       throw startFailure(error);
-    });
-    const ports = new Ports();
-    for (let attemptsLeft = startAttemptsMax - 1; ; attemptsLeft--) {
-      try {
-        return await this.#launch(await ports.take());
-      } catch (error) {
-        if (attemptsLeft === 0) throw startFailure(error);
-      }
     }
   }
 
-  async #launch(port: number): Promise<number> {
-    await this.#configure(port);
+  /** Creates the directory of the socket. */
+  async #makeSocketPath(): Promise<string> {
+    const directory = path.join(this.#options.directory, "socket");
+    const socket = path.join(directory, "registry");
+    if (Buffer.byteLength(socket) > socketPathBytesMax) {
+      await this.#removeShortDirectory();
+      return path.join(await mkdtemp(shortDirectoryPrefix), "registry");
+    }
+    await mkdir(directory, { recursive: true, mode: 0o700 });
+    await chmod(directory, 0o700);
+    return socket;
+  }
+
+  /** Removes the directory outside the data directory that the last start has created. */
+  async #removeShortDirectory(): Promise<void> {
+    const last = await readJson<RegistryConfig>(this.#configFile).catch(() => undefined);
+    const directory = path.dirname(last?.http?.addr ?? "");
+    if (directory.startsWith(shortDirectoryPrefix)) await rm(directory, { recursive: true, force: true });
+  }
+
+  async #launch(socket: string): Promise<string> {
+    await this.#configure(socket);
     const child = spawn(this.#options.program, ["serve", this.#configFile], { stdio: ["ignore", "ignore", "pipe"] });
     const lastOutput = collectLastOutput(child);
     const ended = new Promise<string>((resolve) => {
@@ -141,30 +161,30 @@ export class RegistryProcess {
       child.once("exit", (code, signal) => resolve(`it exited with ${signal ?? `exit code ${code}`}. ${lastOutput()}`));
     });
     const failure = await this.#recordIdentity(child).then(
-      () => Promise.race([ended, waitUntilReady(port)]),
+      () => Promise.race([ended, waitUntilReady(socket)]),
       describeError,
     );
     if (failure !== null) {
       child.kill("SIGKILL");
       throw new Error(failure);
     }
-    this.#options.logger.info({ port, pid: child.pid }, "image registry started");
+    this.#options.logger.info({ socket, pid: child.pid }, "image registry started");
     this.#child = child;
     void ended.then((reason) => {
       if (this.#child !== child) return;
       this.#running = undefined;
       this.#options.logger.warn({ error: reason }, "image registry exited");
     });
-    return port;
+    return socket;
   }
 
-  async #configure(port: number): Promise<void> {
+  async #configure(socket: string): Promise<void> {
     // The registry reads YAML, and JSON is valid YAML.
     const config: RegistryConfig = {
       version: "0.1",
       log: { level: "warn", accesslog: { disabled: true } },
       storage: { filesystem: { rootdirectory: this.blobsDir }, delete: { enabled: true } },
-      http: { addr: `127.0.0.1:${port}`, relativeurls: true, secret: randomBytes(16).toString("hex") },
+      http: { net: "unix", addr: socket, relativeurls: true, secret: randomBytes(16).toString("hex") },
     };
     await writeFile(this.#configFile, JSON.stringify(config), { mode: 0o600 });
   }
@@ -187,6 +207,7 @@ export class RegistryProcess {
     await ended;
     clearTimeout(timer);
     await rm(this.#identityFile, { force: true });
+    await this.#removeShortDirectory();
   }
 
   async #stopLeftover(): Promise<void> {
@@ -204,6 +225,7 @@ export class RegistryProcess {
 /** The part of the configuration that is read back. */
 interface RegistryConfig {
   storage: { filesystem: { rootdirectory: string }; delete: object };
+  http?: { addr?: string; [other: string]: unknown };
   [other: string]: unknown;
 }
 
@@ -217,10 +239,10 @@ function collectLastOutput(child: ChildProcess): () => string {
 }
 
 /** Resolves with null once the registry answers, or with the reason why it is given up. */
-async function waitUntilReady(port: number): Promise<string | null> {
+async function waitUntilReady(socket: string): Promise<string | null> {
   const end = performance.now() + startTimeoutMs;
   while (performance.now() < end) {
-    const isReady = await fetch(`http://127.0.0.1:${port}/v2/`).then(
+    const isReady = await fetchOverSocket(socket, "http://registry/v2/").then(
       ({ ok }) => ok,
       () => false,
     );

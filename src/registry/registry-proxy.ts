@@ -14,6 +14,8 @@ import type { RegistryLogin } from "./registry-login.ts";
 export interface Upstream {
   /** Scheme, host and port. */
   origin: string;
+  /** Socket on this machine that the registry listens on; the host of `origin` has no meaning then. */
+  socketPath?: string;
   /** Prefix of its repository names, with a slash at the end; "" for none. */
   prefix: string;
   /** null: it needs no authentication. */
@@ -113,7 +115,11 @@ export class RegistryProxy {
     if (formType.test(request.headers["content-type"] ?? "")) headers["content-type"] = "application/octet-stream";
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const agent = this.#agents[isTls ? "https:" : "http:"];
-    const forwarded = (isTls ? tlsRequest : httpRequest)(url, { method: request.method, headers, agent });
+    const { socketPath } = upstream;
+    const forwarded = (isTls ? tlsRequest : httpRequest)(url, {
+      ...{ method: request.method, headers, agent },
+      ...(socketPath !== undefined && { socketPath }),
+    });
     forwarded.on("error", reject);
     forwarded.on("response", (answer) => {
       // A client cannot fix the server's own credentials, so it gets a 503.

@@ -4,6 +4,7 @@ import { repositoryPrefix, type Signer, signAccess, tokenUser } from "./access-t
 import { findGone, findUnneeded, type Needed, unlinkImages } from "./pushed-images.ts";
 import { RegistryProcess } from "./registry-process.ts";
 import { RegistryProxy, type Upstream } from "./registry-proxy.ts";
+import { fetchOverSocket } from "./socket-fetch.ts";
 
 /** Manifest types that docker and compatible tools push. */
 const manifestTypes = [
@@ -45,7 +46,10 @@ export class Registry {
     this.#upstream =
       typeof location === "function"
         ? location
-        : async () => ({ origin: `http://127.0.0.1:${await own?.port()}`, prefix: "", login: null });
+        : async () => {
+            const socketPath = await (own as RegistryProcess).socket();
+            return { origin: "http://registry", socketPath, prefix: "", login: null };
+          };
     this.proxy = new RegistryProxy({ signer, logger, upstream: this.#upstream });
   }
 
@@ -95,12 +99,14 @@ export class Registry {
 
   /** @throws Error on 429 and 5xx, because the content of the registry is unknown then. */
   async #request(method: "GET" | "HEAD", repository: string, file: string): Promise<Response> {
-    const { origin, login } = await this.#upstream();
+    const { origin, socketPath, login } = await this.#upstream();
     const send = async () => {
       const authorization = await login?.authorization([`repository:${repository}:pull`]);
       const headers = { accept: manifestTypes, ...(authorization != null && { authorization }) };
       const signal = AbortSignal.timeout(requestTimeoutMs);
-      return fetch(`${origin}/v2/${repository}/${file}`, { method, headers, signal });
+      const url = `${origin}/v2/${repository}/${file}`;
+      if (socketPath !== undefined) return fetchOverSocket(socketPath, url, { method, headers, signal });
+      return fetch(url, { method, headers, signal });
     };
     let answer = await send();
     if (answer.status === 401 && login !== null) {

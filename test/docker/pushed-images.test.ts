@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { mkdtemp, readdir, rm, utimes } from "node:fs/promises";
+import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
@@ -26,10 +28,14 @@ after(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** The registry itself, without its proxy. Its files are those of the registry under test. */
+/** The registry itself, without its proxy, on a port instead of its socket. Its files are those of the registry under test. */
 async function filled(fill: (port: number) => Promise<void>): Promise<void> {
   const own = new RegistryProcess({ directory, program: program as string, logger: createLogger("silent") });
-  await fill(await own.port());
+  const socket = await own.socket();
+  const forwarder = createServer((client) => client.pipe(connect(socket)).pipe(client)).listen(0, "127.0.0.1");
+  await once(forwarder, "listening");
+  await fill((forwarder.address() as AddressInfo).port);
+  forwarder.close();
   await own.stop();
 }
 

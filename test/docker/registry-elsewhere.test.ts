@@ -40,13 +40,13 @@ before(async () => {
   if (program === null) return;
   directory = await mkdtemp(path.join(tmpdir(), "pierhead-registry-"));
   elsewhere = new RegistryProcess({ directory, program, logger });
-  const port = await elsewhere.port();
+  const socketPath = await elsewhere.socket();
   // The operator's registry: it requires credentials and returns absolute addresses.
   origin = await serve(
     createServer((asked, answer) => {
       if (asked.headers.authorization !== operator) return answer.writeHead(401).end();
       const { url = "", method, headers } = asked;
-      const passed = request({ port, path: url, method, headers }, (found) => {
+      const passed = request({ socketPath, path: url, method, headers }, (found) => {
         const { location } = found.headers;
         const absolute = location === undefined ? {} : { location: new URL(location, origin).href };
         found.pipe(answer.writeHead(found.statusCode ?? 500, { ...found.headers, ...absolute }));

@@ -19,8 +19,8 @@ const { http, storage } = JSON.parse(readFileSync(file, "utf8"));
 const beside = (name) => require("node:path").join(require("node:path").dirname(file), name);
 appendFileSync(beside("calls"), JSON.stringify({ verb, pid: process.pid, root: storage.filesystem.rootdirectory }) + "\\n");
 if (verb === "serve") {
-  const [host, port] = http.addr.split(":");
-  require("node:http").createServer((_, response) => response.end("{}")).listen(Number(port), host);
+  require("node:fs").rmSync(http.addr, { force: true });
+  require("node:http").createServer((_, response) => response.end("{}")).listen(http.addr);
 } else if (existsSync(beside("hang"))) setInterval(() => {}, 1_000);
 `;
 
@@ -78,23 +78,23 @@ test("starts the registry when the file that names its process is damaged", asyn
   for (const left of ["", '{"pid":1', "null", "\0\0\0\0"]) {
     await writeFile(path.join(directory, "process.json"), left);
     const own = open();
-    assert.ok((await own.port()) > 0, JSON.stringify(left));
+    assert.ok((await own.socket()) !== "", JSON.stringify(left));
     await own.stop();
   }
 });
 
 test("stops a registry that a killed server left running", async (context) => {
   const { directory, open } = await setUp(context);
-  await open().port();
+  await open().socket();
   const left = JSON.parse(await readFile(path.join(directory, "process.json"), "utf8")) as ProcessIdentity;
-  await open().port();
+  await open().socket();
   assert.equal(isRunning(left), false);
 });
 
 test("stops a registry whose process could not be recorded", async (context) => {
   const { directory, open } = await setUp(context);
   await mkdir(path.join(directory, "process.json.draft"));
-  await assert.rejects(open().port(), /the image registry does not start: EISDIR/);
+  await assert.rejects(open().socket(), /the image registry does not start: EISDIR/);
   await eventually(
     () => processesWith(directory),
     ({ length }) => length === 0,
@@ -105,17 +105,17 @@ test("stops a registry whose process could not be recorded", async (context) => 
 test("starts no second registry when the process of the first one cannot be read", async (context) => {
   const { directory, open } = await setUp(context);
   await mkdir(path.join(directory, "process.json"));
-  await assert.rejects(open().port(), /the image registry does not start: EISDIR/);
+  await assert.rejects(open().socket(), /the image registry does not start: EISDIR/);
 });
 
 test("kills a garbage collection that hangs, so that pushes and pulls continue", async (context) => {
   const { directory, open } = await setUp(context);
   await writeFile(path.join(directory, "hang"), "");
   const own = open({ collectTimeoutMs: 2_000 });
-  await own.port();
+  await own.socket();
   const collected = beginCollecting(own);
   const pid = await collecting(directory);
-  assert.ok((await own.port()) > 0);
+  assert.ok((await own.socket()) !== "");
   await collected;
   assert.equal(isThere(pid), false);
 });
@@ -124,7 +124,7 @@ test("a stopping server does not wait for a garbage collection", async (context)
   const { directory, open } = await setUp(context);
   await writeFile(path.join(directory, "hang"), "");
   const own = open({ collectTimeoutMs: 60_000 });
-  await own.port();
+  await own.socket();
   const stopping = new AbortController();
   const collected = own.whilePaused(() => own.collectGarbage(stopping.signal));
   const pid = await collecting(directory);
@@ -140,7 +140,7 @@ test("stops a garbage collection that a killed server left running", async (cont
   const { directory, open } = await setUp(context);
   await writeFile(path.join(directory, "hang"), "");
   const killed = open();
-  await killed.port();
+  await killed.socket();
   void beginCollecting(killed);
   const pid = await collecting(directory);
   await eventually(
@@ -148,14 +148,14 @@ test("stops a garbage collection that a killed server left running", async (cont
     (text) => text.includes(`"pid":${pid},`),
     { what: "its recorded identity" },
   );
-  await open().port();
+  await open().socket();
   assert.equal(isThere(pid), false);
 });
 
 test("collects garbage in its own directory after the directory was copied or its configuration damaged", async (context) => {
   const { directory, open } = await setUp(context);
   const own = open();
-  await own.port();
+  await own.socket();
   await own.stop();
   const copy = path.join(directory, "copy");
   await mkdir(copy);

@@ -113,7 +113,10 @@ test("never mounts a blob of another deployment", { skip }, async (context) => {
     await own.stop();
     await rm(directory, { recursive: true, force: true });
   });
-  const { origin, headersFor } = await startProxy(context, async () => at(`http://127.0.0.1:${await own.port()}`));
+  const { origin, headersFor } = await startProxy(context, async () => ({
+    ...at("http://registry"),
+    socketPath: await own.socket(),
+  }));
   const [theirs, mine] = [randomUUID(), randomUUID()];
   const digest = `sha256:${createHash("sha256").update("secret").digest("hex")}`;
   const uploadsOf = (id: string) => `${origin}/v2/${repositoryPrefix(id)}app/blobs/uploads/`;
