@@ -17,7 +17,7 @@ export type StartFailure = Pick<ReplicaExit, "reason" | "message"> & { lastLines
 
 /** A cause that the driver knows better than the exit code says, for example because it killed the replica itself. */
 export interface Verdict {
-  reason: "NotHealthy" | "PortTaken" | "Lost";
+  reason: "NotHealthy" | "PortTaken" | "OutOfDisk" | "Lost";
   message: string;
 }
 

@@ -9,7 +9,13 @@ import type { ImageNames } from "./registry.ts";
 /** Settings that determine how agents run, for a server and for a listener process. */
 type ComputeConfig = Pick<
   Config,
-  "dataDir" | "dockerHost" | "dockerReadOnlyRoot" | "dockerImagesMaxGib" | "registryAuthFile" | "simulatedSeed"
+  | "dataDir"
+  | "dockerHost"
+  | "dockerReadOnlyRoot"
+  | "dockerDiskMib"
+  | "dockerImagesMaxGib"
+  | "registryAuthFile"
+  | "simulatedSeed"
 > & {
   compute: Config["compute"] | "kubernetes";
 };
@@ -85,6 +91,7 @@ async function open(
         installationId,
         logger,
         isRootReadOnly: config.dockerReadOnlyRoot,
+        diskLimitMib: config.dockerDiskMib,
         imagesBytesMax: config.dockerImagesMaxGib * 1024 ** 3,
         ...(imageNames === undefined ? operatorsRegistries(config) : imagesOf(imageNames)),
       });

@@ -6,8 +6,17 @@ export const registryAuthFile = optional(
   "Docker compute: a Docker config.json with credentials for the registries that images are pulled from.",
 );
 
-/** Settings for images of the docker compute: building, pushing and pulling. */
+export const dockerDiskMib = whole(
+  "PIERHEAD_DOCKER_DISK_MIB",
+  10_240,
+  64,
+  1_000_000_000,
+  "Docker compute: limit in MiB for the files that a replica writes into its container, and for those in its state directory. A replica that exceeds it is stopped as `OutOfDisk` and started again.",
+);
+
+/** Settings of the docker compute: disk space, building, pushing and pulling images. */
 export const dockerSettings = {
+  dockerDiskMib,
   dockerImagesMaxGib: whole(
     "PIERHEAD_DOCKER_IMAGES_MAX_GIB",
     20,

@@ -2,7 +2,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { scaleDownAfterMs } from "../domain/limits.ts";
 import type { LogLevel } from "../telemetry/log.ts";
-import { registryAuthFile } from "./docker-settings.ts";
+import { dockerDiskMib, registryAuthFile } from "./docker-settings.ts";
 import { tracesSettings } from "./otel.ts";
 import {
   directory,
@@ -58,6 +58,7 @@ export const listenerSettings = {
     100_000,
     "Disk space for images in GiB. Above it, unused pulled images are removed.",
   ),
+  dockerDiskMib,
   registryAuthFile,
   scaleDownAfterMs: whole(
     "PIERHEAD_SCALE_DOWN_AFTER_MS",

@@ -19,6 +19,7 @@ import {
   recordOf,
 } from "./replicas/container.ts";
 import { ContainerLog } from "./replicas/container-log.ts";
+import { watchDisk } from "./replicas/disk-watch.ts";
 import { hasEnded, type ListedContainer, Replica, type ReplicaContext, removeContainer } from "./replicas/replica.ts";
 import { ReplicaJournal } from "./replicas/replica-journal.ts";
 import { isImageAtFault } from "./replicas/start-failure.ts";
@@ -34,6 +35,10 @@ export interface DockerComputeOptions {
   logger: Logger;
   /** Containers may write only to their volumes and /tmp. Default false, because many images write elsewhere. */
   isRootReadOnly?: boolean;
+  /** Limit for the files that a replica writes into its container, and for those in its state volume. Default: no limit. */
+  diskLimitMib?: number;
+  /** Pause between two measurements of what replicas wrote. Default 10 s. */
+  diskIntervalMs?: number;
   /** Size limit for images, above which unused ones are removed. Shared layers count once. Default: no limit. */
   imagesBytesMax?: number;
   /** Returns the credential for an image's registry, before each pull. Default: none. */
@@ -46,6 +51,8 @@ export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & Repli
 
 /** Collecting garbage makes the engine add up its disk use, which is slow, and garbage grows only by the hour. */
 const garbageIntervalMs = 1_800_000;
+
+const diskIntervalDefaultMs = 10_000;
 
 /** Time for starts in progress when the driver closes. The next driver finds what they leave unfinished. */
 const closeTimeoutMs = 5_000;
@@ -67,6 +74,7 @@ export async function openDockerCompute(options: DockerComputeOptions): Promise<
   });
   await compute.adoptAll();
   compute.follow();
+  compute.watchDisk();
   return compute;
 }
 
@@ -87,6 +95,8 @@ class DockerCompute implements DockerComputeDriver {
   /** Logical clock: counts listings and added replicas, to tell whether a listing can include a replica. */
   #time = 0;
   readonly #addedAt = new Map<string, number>();
+  /** Whether the engine limits the files of a container; undefined: not tried yet. */
+  #canLimitLayers: boolean | undefined;
   #listedAt = 0;
   readonly #garbageTimer = setInterval(() => void this.#collectGarbage(), garbageIntervalMs).unref();
 
@@ -144,6 +154,24 @@ class DockerCompute implements DockerComputeDriver {
       },
       onChange: () =>
         void this.#refresh(AbortSignal.any([this.#life.signal, AbortSignal.timeout(30_000)])).catch(() => {}),
+    });
+  }
+
+  watchDisk(): void {
+    const { installationId, logger, diskLimitMib: limitMib } = this.#options;
+    const { diskIntervalMs: intervalMs = diskIntervalDefaultMs } = this.#options;
+    if (limitMib === undefined) return;
+    void watchDisk({
+      ...{ engine: this.#engine, installationId, logger, signal: this.#life.signal, limitMib, intervalMs },
+      isLayerLimited: () => this.#canLimitLayers === true,
+      list: () =>
+        [...this.#replicas.values()].flatMap((replica) => {
+          const { containerId, record, hasExited } = replica;
+          if (containerId === null || hasExited) return [];
+          const { replicaId, deploymentId } = record;
+          const stateVolume = this.#volumeOf(deploymentId);
+          return [{ replicaId, containerId, stateVolume, kill: (verdict) => replica.kill(verdict) }];
+        }),
     });
   }
 
@@ -268,16 +296,20 @@ class DockerCompute implements DockerComputeDriver {
 
   /** Creates a container without starting it. @returns its id */
   async #create(spec: ReplicaSpec, image: string, containerLabels: Record<string, string>): Promise<string> {
-    const body = containerBody(spec, {
+    const context = {
       image,
       network: await this.#networks.join(spec.tenantId, spec.replicaId),
       stateVolume: spec.artifact.rollout === "handover" ? this.#volumeOf(spec.deploymentId) : null,
       labels: containerLabels,
       info: this.#info,
       isRootReadOnly: this.#options.isRootReadOnly ?? false,
-    });
+    };
     const query = { name: this.#nameOf(spec.replicaId) };
-    const create = () => this.#engine.callUnless<{ Id: string }>([409], "POST", "/containers/create", { query, body });
+    const createWith = (layerLimitMib: number | null) => {
+      const body = containerBody(spec, { ...context, layerLimitMib });
+      return this.#engine.callUnless<{ Id: string }>([409], "POST", "/containers/create", { query, body });
+    };
+    const create = () => this.#withLayerLimit(createWith);
     const made = await create();
     if (made !== undefined) return made.Id;
     // An earlier try, whose answer was lost, has left a container.
@@ -285,6 +317,21 @@ class DockerCompute implements DockerComputeDriver {
     const again = await create();
     if (again === undefined) throw new Error(`a container named ${query.name} already exists`);
     return again.Id;
+  }
+
+  /** Creates a container with a size limit, and without one on an engine whose storage driver has none. */
+  async #withLayerLimit<T>(create: (layerLimitMib: number | null) => Promise<T>): Promise<T> {
+    const { diskLimitMib = null } = this.#options;
+    if (diskLimitMib === null || this.#canLimitLayers === false) return create(null);
+    try {
+      const made = await create(diskLimitMib);
+      this.#canLimitLayers = true;
+      return made;
+    } catch (error) {
+      if (!(error instanceof EngineError && isLayerLimitUnknown.test(error.message))) throw error;
+      this.#canLimitLayers = false;
+      return create(null);
+    }
   }
 
   async #remove(replicaId: string, graceMs: number): Promise<void> {
@@ -379,6 +426,9 @@ class DockerCompute implements DockerComputeDriver {
     return `pierhead-${this.#options.installationId.slice(0, 8)}-state-${deploymentId}`;
   }
 }
+
+/** "--storage-opt is supported only for overlay over xfs with 'pquota' mount option", "... not supported for vfs", and so on. */
+const isLayerLimitUnknown = /storage.?opt|quota/i;
 
 /** @throws UnusableSpec for a revision that was built to run as a process. */
 function imageOf({ artifact }: ReplicaSpec) {

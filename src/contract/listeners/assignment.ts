@@ -167,7 +167,8 @@ export type Session = Static<typeof Session>;
 /** Why something is not running, in words that a user can act on. */
 export const Cause = Type.Object({
   reason: Type.String({
-    description: "CamelCase, stable: Exited, OutOfMemory, NotHealthy, StartError, EngineRefused, PortTaken, ...",
+    description:
+      "CamelCase, stable: Exited, OutOfMemory, OutOfDisk, NotHealthy, StartError, EngineRefused, PortTaken, ...",
   }),
   message: Type.String({ description: "One or two sentences: what happened and what to do next." }),
   exit_code: nullable(Type.Integer()),

@@ -120,6 +120,8 @@ export function containerBody(
     labels: Record<string, string>;
     info: EngineInfo;
     isRootReadOnly: boolean;
+    /** Size limit of the container's own files in MiB, for an engine that enforces one; null: it does not. */
+    layerLimitMib: number | null;
   },
 ): object {
   const { info } = context;
@@ -139,7 +141,8 @@ export function containerBody(
       PortBindings: { [port]: [{ HostIp: "127.0.0.1", HostPort: "" }] },
       ...hostLimits(spec, info),
       ReadonlyRootfs: context.isRootReadOnly,
-      ...(context.isRootReadOnly ? { Tmpfs: { "/tmp": "rw,exec,nosuid,nodev,mode=1777" } } : {}),
+      ...(context.isRootReadOnly ? { Tmpfs: { "/tmp": `rw,exec,nosuid,nodev,mode=1777,size=${tmpMib(spec)}m` } } : {}),
+      ...(context.layerLimitMib === null ? {} : { StorageOpt: { size: `${context.layerLimitMib}m` } }),
       ...(context.stateVolume === null
         ? {}
         : {
@@ -157,6 +160,10 @@ export function containerBody(
     },
   };
 }
+
+/** Files in a tmpfs count against the memory limit. With half of it, a full /tmp gives an error instead of ending the agent. */
+const tmpMib = ({ memoryLimitMib }: Pick<ReplicaSpec, "memoryLimitMib">) =>
+  Math.max(16, Math.floor(memoryLimitMib / 2));
 
 /** Returns the limits of every container of ours: memory, CPU, processes, log size, privileges. */
 export function hostLimits(spec: Pick<ReplicaSpec, "memoryLimitMib" | "cpuLimitCores">, info: EngineInfo): object {

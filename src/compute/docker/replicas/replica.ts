@@ -135,6 +135,12 @@ export class Replica {
     void this.#end();
   }
 
+  /** Kills the replica and records the cause. */
+  kill(verdict: Verdict): void {
+    if (this.#phase === "exited" || this.#phase === "stopping") return;
+    void this.#end(verdict);
+  }
+
   /** Stops the replica and resolves when the container is gone. */
   async stop(graceMs: number): Promise<void> {
     const { engine, journal } = this.#context;

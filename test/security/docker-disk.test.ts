@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import type { ReplicaState } from "../../src/compute/compute.ts";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { anySpec } from "../compute/conformance.ts";
+import { buildAgentImage } from "../docker/base-image.ts";
+import { DockerWorld } from "../docker/docker-world.ts";
+import { dockerSkipped, engineForTests } from "../docker/dockerd.ts";
+import { prober } from "../docker/prober.ts";
+
+const image = "pierhead-test/prober-disk:1";
+
+describe("attacks from an agent on the disk of a container engine", { skip: dockerSkipped }, () => {
+  let engine: Engine;
+  let end: () => Promise<void>;
+  before(async () => {
+    ({ engine, end } = await engineForTests());
+    await buildAgentImage(engine, image, prober);
+  });
+  after(() => end?.());
+
+  const spec = () => anySpec({ kind: "image", digest: image, uri: image, health_path: "/ok", rollout: "rolling" });
+  const limits = { diskLimitMib: 64, diskIntervalMs: 200 };
+  const write = async ({ address }: ReplicaState, file: string, mib: number) => {
+    const code = `const fs = require("node:fs"); const file = fs.openSync(${JSON.stringify(file)}, "w");
+      for (let left = ${mib}; left > 0; left--) fs.writeSync(file, Buffer.alloc(1 << 20, 1)); return true`;
+    const answer = await fetch(`http://127.0.0.1:${address?.port}/run?of=${encodeURIComponent(code)}`).catch(
+      () => null,
+    );
+    return answer === null ? "gone" : `${answer.status} ${await answer.text()}`;
+  };
+
+  test("an agent does not fill the disk of the machine with files in its container", async () => {
+    await using world = await DockerWorld.open(engine, limits);
+    const [greedy, modest] = [spec(), spec()];
+    const [greedyState, modestState] = await Promise.all([world.start(greedy), world.start(modest)]);
+    assert.equal(await write(modestState, "/file", 32), "200 true");
+    const wrote = await write(greedyState, "/file", 100);
+    // An engine with quotas of its own refuses the write, and the agent goes on.
+    if (/^500 (ENOSPC|EDQUOT)$/.test(wrote)) return;
+    const exit = await world.exits(greedy);
+    assert.equal(exit.reason, "OutOfDisk");
+    assert.match(exit.message, /wrote \d+ MiB of files into its container, more than its disk limit of 64 MiB/);
+    assert.equal((await world.stateOf(modest))?.phase, "ready", "an agent below the limit is not affected");
+  });
+
+  test("an agent does not fill the disk of the machine with its state", async () => {
+    await using world = await DockerWorld.open(engine, limits);
+    const wanted = spec();
+    wanted.artifact = { ...wanted.artifact, rollout: "handover" };
+    await write(await world.start(wanted), "/var/lib/agent/file", 100);
+    const exit = await world.exits(wanted);
+    assert.equal(exit.reason, "OutOfDisk");
+    assert.match(exit.message, /keeps \d+ MiB in \/var\/lib\/agent, more than its disk limit of 64 MiB/);
+  });
+
+  test("an agent with a read-only root gets an error when /tmp is full, before it runs out of memory", async () => {
+    await using world = await DockerWorld.open(engine, { isRootReadOnly: true });
+    const wanted = { ...spec(), memoryLimitMib: 256 };
+    const state = await world.start(wanted);
+    assert.equal(await write(state, "/tmp/file", 200), "500 ENOSPC");
+    assert.equal((await world.stateOf(wanted))?.phase, "ready");
+  });
+});
