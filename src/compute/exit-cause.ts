@@ -1,4 +1,5 @@
 import type { ReplicaExit } from "./compute.ts";
+import { findStartCause } from "./start-cause.ts";
 
 /** What a driver observed about a replica that has ended. */
 export interface ObservedExit {
@@ -10,8 +11,17 @@ export interface ObservedExit {
   outOfMemoryKills: number;
   memoryLimitMib: number;
   verdict: Verdict | undefined;
+  /** As many as `causeLinesMax`: the cause is often above the last lines that users see. */
   lastLines: string[];
+  /** Variables that the project's example file names and the deployment does not have. */
+  unsetVariables?: readonly string[];
 }
+
+/** Lines of a log in which the cause of an end is looked for: a traceback of a server with all its modules. */
+export const causeLinesMax = 200;
+
+/** Lines of a log that a replica's exit has. */
+const lastLinesMax = 30;
 
 export type StartFailure = Pick<ReplicaExit, "reason" | "message"> & { lastLines?: string[] };
 
@@ -29,8 +39,8 @@ export function explainExit(
   ending: ObservedExit,
   explainStart: (ending: ObservedExit) => StartFailure | undefined,
 ): ReplicaExit {
-  const { exitCode, signal, lastLines, verdict } = ending;
-  const facts = { exitCode, signal, lastLines };
+  const { exitCode, signal, verdict } = ending;
+  const facts = { exitCode, signal, lastLines: ending.lastLines.slice(-lastLinesMax) };
   if (verdict !== undefined) return { ...facts, ...verdict };
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
@@ -55,7 +65,9 @@ const outOfMemory = ({ memoryLimitMib, wasReady }: ObservedExit) =>
   `The agent server was killed because it used more than its memory limit of ${memoryLimitMib} MiB` +
   `${wasReady ? "" : " before it was ready"}. Raise the memory limit, or reduce what the agent loads.`;
 
-function exited({ wasReady, exitCode, signal, lastLines }: ObservedExit): string {
+const unsetShownMax = 10;
+
+function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: ObservedExit): string {
   const how =
     exitCode !== null
       ? `with exit code ${exitCode}`
@@ -64,5 +76,8 @@ function exited({ wasReady, exitCode, signal, lastLines }: ObservedExit): string
         : "while Pierhead was not running, so its exit code is unknown";
   const hint =
     lastLines.length > 0 ? "The last lines of its log show the cause." : "It wrote no log. Check its start command.";
-  return `The agent server ended ${how}${wasReady ? "" : " before it was ready"}. ${hint}`;
+  if (wasReady) return `The agent server ended ${how}. ${hint}`;
+  const unset = unsetVariables.slice(0, unsetShownMax).join(", ");
+  const also = unset === "" ? "" : ` These variables of the project's example file are not set: ${unset}.`;
+  return `The agent server ended ${how} before it was ready. ${findStartCause(lastLines) ?? hint}${also}`;
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { symlink } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
+import { expectedVariables } from "../../src/builds/detect/expected-variables.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
 import { parseStartLine } from "../../src/builds/detect/start-line.ts";
 import { installCommand, withManager } from "../../src/builds/node/install-command.ts";
@@ -139,7 +140,7 @@ test("installs a member of a workspace from the root that has the lock file", as
   assert.deepEqual(await install(npm), [".", "npm ci", {}]);
   const pnpm = {
     "package.json": '{"packageManager":"pnpm@9.1.0+sha512.abc"}',
-    "pnpm-workspace.yaml": "packages: [apps/*]",
+    "pnpm-workspace.yaml": "packages: [apps/*]\n",
     "pnpm-lock.yaml": "lockfileVersion: '9.0'",
   };
   assert.deepEqual(await install(pnpm), [
@@ -164,6 +165,12 @@ test("installs a member of a workspace from the root that has the lock file", as
   ]);
   const own = { ...npm, "apps/agent/package-lock.json": "{}" };
   assert.deepEqual(await install(own), ["apps/agent", "npm ci", {}]);
+  // A workspace without a lock file, and a directory outside its patterns.
+  assert.deepEqual((await install({ "package.json": workspaces }))[0], ".");
+  const others = JSON.stringify({ workspaces: { packages: ["./libs/**", "!apps/*"] } });
+  assert.deepEqual((await install({ "package.json": others, "yarn.lock": "" }))[0], "apps/agent");
+  const yaml = "packages:\n  - libs/*\n  # ours\n  - 'apps/*'\n\ncatalog:\n  - elsewhere/*\n";
+  assert.deepEqual((await install({ "package.json": "{}", "pnpm-workspace.yaml": yaml }))[0], ".");
   // A configuration in a subdirectory of the package.
   assert.deepEqual(await install({ ...npm, "apps/agent/config/langgraph.json": "{}" }, "apps/agent/config"), [
     ".",
@@ -232,4 +239,28 @@ test("reads the Python environment of a pierhead.json", async () => {
   assert.deepEqual(await python(both), ["python", { ...any, version: "3.13", requirements: "req.txt" }]);
   for (const wrong of ["3", 3, { colour: 1 }, { version: "2.7" }, { requirements: "../../x" }, []])
     await assert.rejects(python(wrong), { reason: "ConfigInvalid", message: /python/ });
+});
+
+test("notes an env file outside the source instead of refusing the project", async () => {
+  const config = { graphs: { agent: "./a.ts:graph" }, env: "../.env" };
+  const { warnings } = await read({ "langgraph.json": JSON.stringify(config) });
+  assert.match(
+    warnings.join(),
+    /^env names '\.\.\/\.env', which is outside the source\. Set its variables on the deployment/,
+  );
+  const nested = await read(
+    { "apps/a/langgraph.json": JSON.stringify({ ...config, env: "../../.env" }) },
+    "apps/a/langgraph.json",
+  );
+  assert.deepEqual(nested.warnings, []);
+});
+
+test("reads the variables that a project expects from its example file", async () => {
+  await using place = await scratch();
+  const text = "# keys\nOPENAI_API_KEY=\nexport MODEL=x\n#OLD=1\nOPENAI_API_KEY=again\n";
+  await writeFiles(place.dir, { ".env.example": text, "apps/a/x.txt": "" });
+  const expected = { file: ".env.example", names: ["OPENAI_API_KEY", "MODEL"] };
+  assert.deepEqual(await expectedVariables(place.dir, "apps/a"), expected);
+  await writeFiles(place.dir, { "apps/a/example.env": "B=1" });
+  assert.deepEqual(await expectedVariables(place.dir, "apps/a"), { file: "apps/a/example.env", names: ["B"] });
 });

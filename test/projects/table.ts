@@ -1,3 +1,5 @@
+import { serverProjects } from "./servers.ts";
+
 /** A project that is deployed as a user would deploy it, and the requests that it must answer. */
 export interface Project {
   name: string;
@@ -55,4 +57,5 @@ const langgraphPython = (requirement: string, more: Partial<Project> = {}): Proj
 export const projects: Project[] = [
   langgraphJs("1.4.18", "1.2.13"),
   langgraphPython("langgraph>=1,<2"),
+  ...serverProjects,
 ];

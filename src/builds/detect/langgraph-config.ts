@@ -39,14 +39,21 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
   );
   const ui = config.get("ui").isAbsent ? [] : config.get("ui").entries();
   const uiFiles = ui.map(([id, value]) => ({ place: `ui.${id}`, file: value.filePath(value.text(), directory) }));
-  checkEnv(config.get("env"), directory);
+  const notes = readEnv(config.get("env"), directory);
   const entryFiles = [...graphs, ...others, ...uiFiles].filter((entry) => !isModule(entry.file));
   if (graphs.every(({ file }) => isJavascript(file))) {
-    const warnings = [...ignoredKeys(config), ...readNodeVersion(config.get("node_version"), nodeMajor)];
+    const warnings = [...notes, ...ignoredKeys(config), ...readNodeVersion(config.get("node_version"), nodeMajor)];
     return { kind: "langgraph-js", configPath, directory, entryFiles, warnings };
   }
   const python = readPythonSettings(config, directory);
-  return { kind: "langgraph-python", configPath, directory, entryFiles, warnings: ignoredKeys(config), python };
+  return {
+    kind: "langgraph-python",
+    configPath,
+    directory,
+    entryFiles,
+    warnings: [...notes, ...ignoredKeys(config)],
+    python,
+  };
 }
 
 /** Every graph that is not JavaScript is Python (contract 7.5). */
@@ -82,17 +89,27 @@ function readEntry(value: ConfigValue, directory: string): LanggraphProject["ent
   return { place: value.place, file: isModule(file) ? file : value.filePath(file, directory) };
 }
 
-/** Accepts a dotenv file, a map of strings, or a list of names. The file need not exist, because repositories often omit it. */
-function checkEnv(env: ConfigValue, directory: string): void {
-  if (env.isAbsent) return;
-  if (typeof env.value === "string") env.filePath(env.text(), directory);
-  else if (Array.isArray(env.value)) for (const item of env.items()) item.text();
+/**
+ * Accepts a dotenv file, a map of strings, or a list of names. The file need not exist, because repositories often omit it.
+ * @returns a note when the file is outside the source, where nothing can read it.
+ */
+function readEnv(env: ConfigValue, directory: string): string[] {
+  if (env.isAbsent) return [];
+  if (typeof env.value === "string") {
+    const file = path.posix.normalize(path.posix.join(directory, env.value));
+    const isOutside = path.posix.isAbsolute(env.value) || file === ".." || file.startsWith("../");
+    return isOutside ? [`env names '${env.value}', which is outside the source. ${setVariables}`] : [];
+  }
+  if (Array.isArray(env.value)) for (const item of env.items()) item.text();
   else {
     for (const [, value] of env.entries()) {
       if (!["string", "number", "boolean"].includes(typeof value.value)) value.refuse("must be a string");
     }
   }
+  return [];
 }
+
+const setVariables = "Set its variables on the deployment: pierhead deploy --env-from FILE, or pierhead env set.";
 
 function readNodeVersion(version: ConfigValue, nodeMajor: number): string[] {
   if (version.isAbsent) return [];

@@ -73,23 +73,22 @@ async function managerPrefix(manager: Manager, project: ProjectFiles, searchPath
 const managerEnvironment = (manager: Manager): Record<string, string> =>
   manager === "yarn" ? { YARN_NODE_LINKER: "node-modules" } : {};
 
-/** Finds the directory to install: the nearest one upwards with a lock file, else the nearest one with a package.json. */
+/** Finds the directory to install: the nearest one upwards with a package.json, or the root of the workspace that has it. */
 async function installRoot(sourceDir: string, directory: string) {
-  const packages: string[] = [];
+  let nearest: string | null = null;
   for (let at = path.posix.normalize(directory); ; at = path.posix.dirname(at)) {
     const has = (name: string) => isFileInside(sourceDir, path.posix.join(at, name));
     if (await has("package.json")) {
-      packages.push(at);
+      nearest ??= at;
       const locked = await firstLock(has);
       const project = new ProjectFiles(path.join(sourceDir, at));
-      // A lock file of the parent covers only the members of its workspace.
-      const isOwn = packages.length === 1 || (await project.isWorkspaceRoot());
-      if (locked !== null && isOwn) return { directory: at, project, locked };
+      // The lock file of a parent covers only the members of its workspace.
+      const isOwn = at === nearest ? locked !== null : await project.hasMember(path.posix.relative(at, nearest));
+      if (isOwn) return { directory: at, project, locked };
     }
     if (at === ".") break;
   }
-  const [nearest] = packages;
-  if (nearest === undefined) return null;
+  if (nearest === null) return null;
   return { directory: nearest, project: new ProjectFiles(path.join(sourceDir, nearest)), locked: null };
 }
 
@@ -171,9 +170,20 @@ class ProjectFiles {
     return !(await this.usesYarnClassic()) && !/^yarnPath:/m.test(await this.#read(".yarnrc.yml"));
   }
 
-  async isWorkspaceRoot(): Promise<boolean> {
+  /** Returns whether the workspace of this directory has a member. @param member its directory, relative to this one. */
+  async hasMember(member: string): Promise<boolean> {
     const { workspaces } = await this.#manifest();
-    return workspaces !== undefined || (await this.#read("pnpm-workspace.yaml")) !== "";
+    const listed = Array.isArray(workspaces) ? workspaces : (workspaces as { packages?: unknown })?.packages;
+    const sections = (await this.#read("pnpm-workspace.yaml")).split(/^(?=\w)/m);
+    const packages = sections.find((section) => section.startsWith("packages:")) ?? "";
+    const ofPnpm = [...packages.matchAll(/[-[,]\s*(?:"([^"]+)"|'([^']+)'|([^\s"',[\]]+))/g)];
+    const patterns = [
+      ...(Array.isArray(listed) ? listed.filter((one) => typeof one === "string") : []),
+      ...ofPnpm.map((match) => match[1] ?? match[2] ?? match[3] ?? ""),
+    ].map((pattern: string) => pattern.replace(/^\.\//, "").replace(/\/$/, ""));
+    const matches = (pattern: string) => path.posix.matchesGlob(member, pattern);
+    const isExcluded = patterns.some((pattern) => pattern.startsWith("!") && matches(pattern.slice(1)));
+    return !isExcluded && patterns.some(matches);
   }
 
   async hasOldPnpmLock(): Promise<boolean> {

@@ -5,6 +5,7 @@ import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import { parseCommandLine, showCommand } from "../detect/command-line.ts";
+import { expectedVariables } from "../detect/expected-variables.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
@@ -91,6 +92,9 @@ async function readConfiguration(request: BuildRequest, { sourceDir, log }: Buil
   if (recognized === undefined) log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
   else log.say(`Recognized ${recognized.name}: ${recognized.because}.`);
   for (const warning of project.warnings) log.say(`Note: ${warning}`);
+  const expected = await expectedVariables(sourceDir, project.directory);
+  if (expected !== null && expected.names.length > 0)
+    log.say(`${expected.file} names these variables: ${expected.names.join(", ")}.`);
   return project;
 }
 
@@ -204,6 +208,7 @@ async function store(
   const bytes = await directorySize(sourceDir, signal);
   if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
   const isExclusive = project.kind !== "command" || project.isExclusive;
+  const expected = await expectedVariables(sourceDir, project.directory);
   const artifact: Artifact & { kind: "directory" } = {
     kind: "directory",
     digest: `sha256:${request.key}`,
@@ -211,6 +216,7 @@ async function store(
     start,
     health_path: project.kind === "command" ? project.healthPath : "/ok",
     rollout: isExclusive ? "handover" : "rolling",
+    ...(expected === null ? {} : { variables: expected.names }),
     builder: builderVersion,
   };
   await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));

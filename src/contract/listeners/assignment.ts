@@ -64,6 +64,11 @@ export const Artifact = Type.Union([
         "Answers 200 once the server can serve. Empty: the first of /ok, /health, /healthz and / that answers 200, or else any response.",
     }),
     rollout: Rollout,
+    variables: Type.Optional(
+      Type.Array(Type.String(), {
+        description: "Names in the project's example file of variables, such as .env.example.",
+      }),
+    ),
     builder,
   }),
   Type.Object({

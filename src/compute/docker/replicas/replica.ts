@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaState } from "../../compute.ts";
-import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
+import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { checkHealth, readServerVersion, remainingStartMs } from "../../health.ts";
 import { replicaState } from "../../replica-state.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -48,8 +48,6 @@ const reinspectMs = 500;
 
 /** How long to wait for the engine to record that memory ran out: about 100 ms after the exit on a busy machine. */
 const oomFlagWaitMs = { every: 100, max: 1_500 };
-
-const lastLinesMax = 30;
 
 /** One container, from its start or adoption to its removal. */
 export class Replica {
@@ -220,7 +218,7 @@ export class Replica {
         outOfMemoryKills: state.OOMKilled && state.ExitCode !== 0 ? 1 : 0,
         memoryLimitMib: record.memoryLimitMib,
         verdict,
-        lastLines: await readLastLines(engine, containerId as string, lastLinesMax).catch(() => []),
+        lastLines: await readLastLines(engine, containerId as string, causeLinesMax).catch(() => []),
       },
       explainStartFailure,
     );

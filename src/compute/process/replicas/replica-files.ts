@@ -51,6 +51,8 @@ export interface ReplicaRecord {
   nonce: string;
   cgroups: string[];
   limits: { memory: string; cpu: string };
+  /** Names of variables that the project expects and the deployment does not set. */
+  unsetVariables?: string[];
 }
 
 type Found = Pick<ReplicaRecord, "runner" | "healthPath" | "cgroups" | "limits">;
@@ -71,6 +73,9 @@ export function newRecord(spec: ReplicaSpec, { runner, healthPath, cgroups, limi
     port: null,
     nonce: randomUUID(),
     cgroups,
+    unsetVariables: (spec.artifact.kind === "directory" ? (spec.artifact.variables ?? []) : []).filter(
+      (name) => !(spec.env[name] ?? ""),
+    ),
     limits: heapOnly
       ? { ...limits, memory: `enforced for the JavaScript heap only; the rest is ${limits.memory}` }
       : limits,

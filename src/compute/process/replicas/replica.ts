@@ -3,7 +3,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../../compute.ts";
-import { explainExit, lost, type Verdict } from "../../exit-cause.ts";
+import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { remainingStartMs } from "../../health.ts";
 import { readJson, writeJson } from "../../json-file.ts";
 import { replicaState } from "../../replica-state.ts";
@@ -56,8 +56,6 @@ const probeIntervalMs = { min: 15, max: 250, share: 1 / 8 };
 
 /** Interval for checking whether a stopping process has exited. */
 const endIntervalMs = 20;
-
-const lastLinesMax = 30;
 
 /** All cgroups of one data directory share this prefix, so that a later server finds leftovers. */
 export const cgroupPrefix = (dataDirId: string) => `pierhead-${dataDirId}-`;
@@ -294,7 +292,8 @@ export class Replica {
         outOfMemoryKills: await countOutOfMemoryKills(record.cgroups),
         memoryLimitMib: record.memoryLimitMib,
         verdict,
-        lastLines: await this.log.lastLines(lastLinesMax).catch(() => []),
+        lastLines: await this.log.lastLines(causeLinesMax).catch(() => []),
+        unsetVariables: record.unsetVariables ?? [],
       },
       explainStartFailure,
     );

@@ -1,0 +1,74 @@
+/** What the log of a replica says about the cause of its end, in one or two sentences; null: nothing that is recognized. */
+export function findStartCause(lines: readonly string[]): string | null {
+  // Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line.
+  const plain = lines.flatMap((line) => line.split("\\n")).map((line) => line.replace(/^[\s|+-]+/, "").trimEnd());
+  return missingVariable(plain) ?? missingModule(plain) ?? unreachable(plain) ?? rootException(plain);
+}
+
+/** How libraries say that a variable is missing. The group is its name. */
+const missingVariableForms = [
+  /\bKeyError: ['"]([A-Z][A-Z0-9_]{2,})['"]/,
+  /\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)['"`]?\s+(?:environment |env )?(?:variable |var )?(?:must be set|needs to be set|(?:is |was )?(?:missing|not set|not found|unset|undefined|required|empty|needed))/,
+  /(?:environment variable|env var(?:iable)?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: environment variables?| env(?: vars?)?| the)*:? *['"`]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b/,
+];
+
+function missingVariable(lines: readonly string[]): string | null {
+  for (const line of lines) {
+    for (const form of missingVariableForms) {
+      const name = form.exec(line)?.[1];
+      if (name !== undefined) return `${name} is not set. ${setVariable(name)}`;
+    }
+  }
+  // pydantic-settings: the name of the setting stands on its own line.
+  const at = lines.findIndex((line, index) => index > 0 && /^Field required\b/.test(line));
+  const field = /^([A-Za-z_]\w*)$/.exec(lines[at - 1] ?? "")?.[1];
+  if (at === -1 || field === undefined) return null;
+  return `The setting ${field} is not set. ${setVariable(field.toUpperCase())}`;
+}
+
+const setVariable = (name: string) => `Set it with: pierhead env set DEPLOYMENT ${name}.`;
+
+function missingModule(lines: readonly string[]): string | null {
+  for (const line of lines) {
+    const python = /^ModuleNotFoundError: No module named '([\w.]+)'/.exec(line)?.[1];
+    if (python !== undefined)
+      return `The Python module '${python}' is not installed. Add its package to the project's dependencies, or correct the import.`;
+    const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];
+    if (node === undefined) continue;
+    return /^[./]/.test(node)
+      ? `The file '${shortPath(node)}' does not exist. If a build generates it, set the build command.`
+      : `The npm package '${node}' is not installed. Add it to the dependencies in package.json.`;
+  }
+  return null;
+}
+
+/** Paths of artifacts begin with a directory of this server, whose name is a digest. */
+const shortPath = (file: string) => file.replace(/^.*\/artifacts\/[^/]+\//, "");
+
+const unreachableForms =
+  /\b(getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|ENOTFOUND|EAI_AGAIN|Name or service not known|Temporary failure in name resolution|nodename nor servname provided|Max retries exceeded with url|ConnectError|ECONNREFUSED)\b/;
+
+function unreachable(lines: readonly string[]): string | null {
+  const line = lines.find((one) => unreachableForms.test(one));
+  if (line === undefined) return null;
+  const host = /(?:host=|ENOTFOUND |EAI_AGAIN |ECONNREFUSED )['"]?([\w.-]+(?::\d+)?)/.exec(line)?.[1];
+  const what = host === undefined ? "another server" : host;
+  return `It could not connect to ${what} while it started. Check the address and the network of this machine, or connect when the first request needs it.`;
+}
+
+/** Errors of servers that only repeat that the start failed. */
+const wrappers = /^(?:\w+\.)*(?:BaseExceptionGroup|ExceptionGroup|SystemExit|CancelledError|LifespanFailure|Exit)\b/;
+
+/** Returns the exception that a server reported last: with groups, the innermost one. */
+function rootException(lines: readonly string[]): string | null {
+  const form = /^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Failure|Refused|Invalid)): (.+)$/;
+  const found = lines.flatMap((line) => (wrappers.test(line) ? [] : (form.exec(line)?.slice(0, 1) ?? [])));
+  const last = found.at(-1);
+  return last === undefined ? null : withoutCredentials(last).slice(0, 300);
+}
+
+/** A commit status shows this sentence to everybody who can read the repository. */
+const withoutCredentials = (text: string) =>
+  text
+    .replaceAll(/(\w+:\/\/)[^\s/@]+@/g, "$1...@")
+    .replaceAll(/\b(sk|pk|ghp|gho|xox[abp]|lsv2|AKIA|eyJ)[-_]?[\w.-]{8,}/g, "...");

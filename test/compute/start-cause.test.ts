@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { explainExit } from "../../src/compute/exit-cause.ts";
+import { findStartCause } from "../../src/compute/start-cause.ts";
+
+const cause = (text: string) => findStartCause(text.trim().split("\n"));
+
+test("names the variable that a start misses", () => {
+  const forms = [
+    "Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'OPENAI_API_KEY'",
+    "openai.OpenAIError: The api_key client option must be set either by passing api_key to the client or by setting the OPENAI_API_KEY environment variable",
+    "OpenAIError: The OPENAI_API_KEY environment variable is missing or empty; either provide it, or",
+    "Error: Missing required environment variable: OPENAI_API_KEY",
+    "ValueError: OPENAI_API_KEY is not set",
+    "Error: OPENAI_API_KEY must be set",
+    '{"level": "error", "exception": "Traceback\\n  File x\\nKeyError: \'OPENAI_API_KEY\'"}',
+    "pydantic_core._pydantic_core.ValidationError: 1 validation error for Settings\nopenai_api_key\n  Field required [type=missing]",
+  ];
+  for (const form of forms)
+    assert.match(cause(form) ?? "", /OPENAI_API_KEY.*pierhead env set DEPLOYMENT OPENAI_API_KEY/i, form);
+});
+
+test("names the module or package that is not installed", () => {
+  assert.match(cause("ModuleNotFoundError: No module named 'shop.db'") ?? "", /'shop\.db' is not installed/);
+  assert.match(
+    cause("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /x/y.js") ?? "",
+    /npm package 'zod' is not installed/,
+  );
+  const file = "Error: Cannot find module '/data/artifacts/0a1b/dist/main.js'";
+  assert.equal(cause(file), "The file 'dist/main.js' does not exist. If a build generates it, set the build command.");
+});
+
+test("unwraps exception groups and failures of a lifespan", () => {
+  const text = `
+ERROR:    Traceback (most recent call last):
+  | BaseExceptionGroup: unhandled errors in a TaskGroup (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | Traceback (most recent call last):
+    |   File "/app/db.py", line 3, in connect
+    | shop.errors.TableError: the table 'orders' is missing
+    +------------------------------------
+ERROR:    Application startup failed. Exiting.`;
+  assert.equal(cause(text), "shop.errors.TableError: the table 'orders' is missing");
+});
+
+test("names the server that a start cannot reach", () => {
+  assert.match(
+    cause("Error: getaddrinfo ENOTFOUND db.invalid") ?? "",
+    /could not connect to db\.invalid while it started/,
+  );
+  assert.match(
+    cause(
+      "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='api.invalid', port=443): Max retries exceeded with url: /",
+    ) ?? "",
+    /could not connect to api\.invalid/,
+  );
+  assert.match(cause("connect ECONNREFUSED 127.0.0.1:5432") ?? "", /127\.0\.0\.1:5432/);
+});
+
+test("shows no credential of an exception and nothing of an ordinary log", () => {
+  assert.equal(
+    cause("ValueError: bad address postgres://user:secret@db.invalid/x"),
+    "ValueError: bad address postgres://...@db.invalid/x",
+  );
+  assert.equal(cause("ValueError: bad key sk-abcdefgh12345678"), "ValueError: bad key ...");
+  assert.equal(cause("INFO: started\nlistening on 8000"), null);
+  assert.equal(cause(""), null);
+});
+
+test("says why a start failed and which expected variables are not set", () => {
+  const ending = {
+    wasReady: false,
+    exitCode: 1,
+    signal: null,
+    outOfMemoryKills: 0,
+    memoryLimitMib: 1,
+    verdict: undefined,
+    lastLines: ["KeyError: 'A_KEY'", ...Array<string>(50).fill("at x")],
+    unsetVariables: ["A_KEY", "B_URL"],
+  };
+  const { message, lastLines } = explainExit(ending, () => undefined);
+  assert.equal(
+    message,
+    "The agent server ended with exit code 1 before it was ready. A_KEY is not set. Set it with: pierhead env set DEPLOYMENT A_KEY. These variables of the project's example file are not set: A_KEY, B_URL.",
+  );
+  assert.equal(lastLines.length, 30);
+  assert.doesNotMatch(explainExit({ ...ending, wasReady: true }, () => undefined).message, /A_KEY/);
+});

@@ -1,0 +1,443 @@
+// Servers without a configuration file, one per preset of src/domain/detection/presets.ts and per way to package them.
+
+const manifest = (dependencies: Record<string, string>, more: object = {}) => ({
+  name: "server",
+  private: true,
+  dependencies,
+  ...more,
+});
+
+interface Question {
+  path: string;
+  headers?: Record<string, string>;
+  body?: object;
+  answers: RegExp;
+}
+
+/** A `Project` of table.ts, which lists it. */
+interface Server {
+  name: string;
+  files: Record<string, string | object>;
+  prepare?: string[][];
+  needs: ("npm" | "pypi" | "uv")[];
+  configPath: string;
+  ask: Question[] | { buildFails: RegExp };
+  log?: RegExp[];
+}
+
+const server = (one: Server) => ({ ...one, directory: "server" });
+
+const hello: Question[] = [{ path: "/hello", answers: /hello/ }];
+
+const javascript = (name: string, files: Record<string, string | object>, log: RegExp, more: Partial<Server> = {}) =>
+  server({ name, files, needs: ["npm"], configPath: "package.json", ask: hello, log: [log], ...more });
+
+const python = (name: string, files: Record<string, string>, log: RegExp, more: Partial<Server> = {}) => {
+  const configPath = "pyproject.toml" in files ? "pyproject.toml" : "requirements.txt";
+  return server({ name, files, needs: ["pypi"], configPath, ask: hello, log: [log], ...more });
+};
+
+/** A server of Node's own modules that greets with its arguments. */
+const nodeServer = (greeting = '"hello"') => `
+import { createServer } from "node:http";
+createServer((_, response) => response.end(${greeting})).listen(process.env.PORT, process.env.HOST);
+`;
+
+const fastapi = `
+from fastapi import FastAPI
+
+app = FastAPI()
+
+
+@app.get("/hello")
+def hello():
+    return "hello"
+`;
+
+const initialize = {
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
+  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "test", version: "1" } },
+};
+
+const mcp: Question[] = [
+  {
+    path: "/mcp",
+    headers: { accept: "application/json, text/event-stream" },
+    body: initialize,
+    answers: /"serverInfo"/,
+  },
+];
+
+const card: Question[] = [{ path: "/.well-known/agent-card.json", answers: /"name": ?"greeter"/ }];
+
+/** A workspace whose member needs another member. */
+const workspace = (root: object, member: string) => ({
+  "package.json": { name: "root", private: true, ...root },
+  "packages/words/package.json": { name: "words", version: "1.0.0", type: "module", exports: "./index.js" },
+  "packages/words/index.js": 'export const word = "hello";\n',
+  "apps/web/package.json": {
+    name: "web",
+    version: "1.0.0",
+    private: true,
+    type: "module",
+    scripts: { start: "node server.js" },
+    dependencies: { words: member, "is-odd": "3.0.1" },
+  },
+  "apps/web/server.js": `import "is-odd";\nimport { word } from "words";\n${nodeServer("word")}`,
+});
+
+const workspaces = { workspaces: ["apps/*", "packages/*"] };
+const inWeb: Partial<Server> = { configPath: "apps/web/package.json" };
+
+export const serverProjects = [
+  javascript(
+    "express with a start script",
+    {
+      "package.json": manifest({ express: "5.1.0" }, { scripts: { start: "node --env-file=.env server.js" } }),
+      "server.js": `require("express")().get("/hello", (_, r) => r.send("hello from " + process.env.PUBLIC_URL)).listen(process.env.PORT, process.env.HOST);\n`,
+    },
+    /Recognized Express: express in package\.json\./,
+    { ask: [{ path: "/hello", answers: /hello from http:\/\/.+/ }] },
+  ),
+  javascript(
+    "hono in typescript",
+    {
+      "package.json": manifest(
+        { hono: "4.10.6", "@hono/node-server": "1.19.6" },
+        { type: "module", devDependencies: { tsx: "4.20.6" } },
+      ),
+      "src/index.ts": `import { serve } from "@hono/node-server";\nimport { Hono } from "hono";\nconst app: Hono = new Hono().get("/hello", (c) => c.text("hello"));\nserve({ fetch: app.fetch, port: Number(process.env.PORT), hostname: process.env.HOST });\n`,
+    },
+    /Recognized Hono.*|Start: \.\/node_modules\/\.bin\/tsx src\/index\.ts/,
+  ),
+  javascript(
+    "fastify with a build",
+    {
+      "package.json": manifest(
+        { fastify: "5.6.2" },
+        { type: "module", scripts: { build: "cp main.js server.js", start: "node server.js" } },
+      ),
+      "main.js": `import fastify from "fastify";\nconst app = fastify();\napp.get("/hello", () => "hello");\napp.get("/health", () => "well");\nawait app.listen({ port: Number(process.env.PORT), host: process.env.HOST });\n`,
+    },
+    /Recognized Fastify/,
+  ),
+  javascript(
+    "nestjs",
+    {
+      "package.json": manifest(
+        {
+          "@nestjs/common": "11.1.9",
+          "@nestjs/core": "11.1.9",
+          "@nestjs/platform-express": "11.1.9",
+          "reflect-metadata": "0.2.2",
+          rxjs: "7.8.2",
+          typescript: "5.9.3",
+        },
+        { scripts: { build: "tsc", "start:prod": "node dist/main" } },
+      ),
+      "tsconfig.json": {
+        compilerOptions: {
+          module: "commonjs",
+          target: "es2022",
+          outDir: "dist",
+          rootDir: "src",
+          strict: true,
+          experimentalDecorators: true,
+          emitDecoratorMetadata: true,
+          skipLibCheck: true,
+          types: [],
+          lib: ["es2022", "dom"],
+        },
+        include: ["src"],
+      },
+      "src/main.ts": `import "reflect-metadata";\nimport { Controller, Get, Module } from "@nestjs/common";\nimport { NestFactory } from "@nestjs/core";\ndeclare const process: any;\n@Controller()\nclass Hello {\n  @Get("hello") hello() { return "hello"; }\n}\n@Module({ controllers: [Hello] })\nclass App {}\nNestFactory.create(App).then((app) => app.listen(process.env.PORT, process.env.HOST));\n`,
+    },
+    /Recognized NestJS/,
+  ),
+  javascript(
+    "next.js",
+    {
+      "package.json": manifest(
+        { next: "16.0.3", react: "19.2.0", "react-dom": "19.2.0" },
+        { scripts: { build: "next build", start: "next start" } },
+      ),
+      "app/hello/route.js": `export const dynamic = "force-dynamic";\nexport function GET() {\n  return new Response("hello");\n}\n`,
+      "app/layout.js": `export default function Layout({ children }) {\n  return <html lang="en"><body>{children}</body></html>;\n}\n`,
+      "app/page.js": `export default function Page() {\n  return <p>hello</p>;\n}\n`,
+    },
+    /Recognized Next\.js/,
+  ),
+  javascript(
+    "vercel ai sdk",
+    {
+      "package.json": manifest({ ai: "5.0.98" }, { type: "module", scripts: { start: "node server.js" } }),
+      "server.js": `import { simulateReadableStream } from "ai";\nimport { createServer } from "node:http";\ncreateServer(async (_, response) => {\n  for await (const part of simulateReadableStream({ chunks: ["hel", "lo"] })) response.write(part);\n  response.end();\n}).listen(process.env.PORT, process.env.HOST);\n`,
+    },
+    /Recognized Vercel AI SDK/,
+  ),
+  javascript(
+    "mcp typescript sdk",
+    {
+      "package.json": manifest(
+        { "@modelcontextprotocol/sdk": "1.22.0", express: "5.1.0" },
+        { type: "module", main: "server.js" },
+      ),
+      "server.js": `import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";\nimport { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";\nimport express from "express";\nconst app = express();\napp.use(express.json());\napp.post("/mcp", async (request, response) => {\n  const server = new McpServer({ name: "greeter", version: "1.0.0" });\n  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });\n  await server.connect(transport);\n  await transport.handleRequest(request, response, request.body);\n});\napp.listen(process.env.PORT, process.env.HOST);\n`,
+    },
+    /Recognized MCP TypeScript SDK/,
+    { ask: mcp },
+  ),
+  javascript(
+    "mcp over standard input",
+    {
+      "package.json": manifest({ "@modelcontextprotocol/sdk": "1.22.0" }, { scripts: { start: "node index.js" } }),
+      "index.js": "new StdioServerTransport();\n",
+    },
+    /Read the configuration/,
+    { ask: { buildFails: /standard input only.*StreamableHTTPServerTransport/s } },
+  ),
+  javascript(
+    "peers that disagree",
+    {
+      "package.json": manifest(
+        { react: "19.2.0", "react-test-renderer": "16.14.0" },
+        { type: "module", scripts: { start: "node server.js" } },
+      ),
+      "server.js": nodeServer(),
+    },
+    /Trying again with --legacy-peer-deps/,
+  ),
+  javascript(
+    "procfile",
+    {
+      "package.json": manifest({}, { type: "module" }),
+      "main.js": nodeServer("process.argv[2] + process.env.TONE"),
+      Procfile: "release: false\nweb: TONE=! node main.js hello-$PORT\n",
+    },
+    /Recognized .*Procfile/,
+    { configPath: "Procfile", ask: [{ path: "/", answers: /^hello-\d+!$/ }] },
+  ),
+  javascript("npm workspace", workspace(workspaces, "1.0.0"), /Recognized Node\.js/, inWeb),
+  javascript(
+    "pnpm workspace",
+    {
+      ...workspace({ packageManager: "pnpm@10.22.0" }, "workspace:*"),
+      "pnpm-workspace.yaml": "packages: ['apps/*', 'packages/*']\n",
+      "pnpm-lock.yaml": `lockfileVersion: '9.0'\nsettings:\n  autoInstallPeers: true\n  excludeLinksFromLockfile: false\nimporters:\n  .: {}\n  apps/web:\n    dependencies:\n      is-odd:\n        specifier: 3.0.1\n        version: 3.0.1\n      words:\n        specifier: workspace:*\n        version: link:../../packages/words\n  packages/words: {}\npackages:\n  is-number@6.0.0:\n    resolution: {integrity: sha512-Wu1VHeILBK8KAWJUAiSZQX94GmOE45Rg6/538fKwiloUu21KncEkYGPqob2oSZ5mUT73vLGrHQjKw3KMPwfDzg==}\n    engines: {node: '>=0.10.0'}\n  is-odd@3.0.1:\n    resolution: {integrity: sha512-CQpnWPrDwmP1+SMHXZhtLtJv90yiyVfluGsX5iNCVkrhQtU3TQHsUWPG9wkdk9Lgd5yNpAg9jQEo90CBaXgWMA==}\n    engines: {node: '>=4'}\nsnapshots:\n  is-number@6.0.0: {}\n  is-odd@3.0.1:\n    dependencies:\n      is-number: 6.0.0\n`,
+    },
+    /npm runs pnpm/,
+    inWeb,
+  ),
+  javascript(
+    "yarn 4 workspace",
+    { ...workspace({ ...workspaces, packageManager: "yarn@4.11.0" }, "workspace:*") },
+    /yarn install --no-immutable/,
+    inWeb,
+  ),
+  javascript("yarn 1 workspace", workspace({ ...workspaces, packageManager: "yarn@1.22.22" }, "1.0.0"), /yarn@1\.22\.22 -- yarn install/, inWeb),
+  javascript("bun workspace", workspace({ ...workspaces, packageManager: "bun@1.3.2" }, "workspace:*"), /bun/, inWeb),
+
+  python("fastapi", { "requirements.txt": "fastapi==0.121.3\n", "main.py": fastapi }, /Recognized FastAPI/),
+  python(
+    "fastapi of poetry without a build system",
+    {
+      "pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.11"\nfastapi = "^0.121.0"\nuvicorn = { version = "^0.38", extras = ["standard"] }\n',
+      "shop/__init__.py": "",
+      "shop/main.py": fastapi,
+      "data/x.txt": "",
+    },
+    /It has no \[build-system\]/,
+  ),
+  python(
+    "fastapi in a flat layout that setuptools refuses",
+    {
+      "pyproject.toml":
+        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["fastapi==0.121.3"]\n[build-system]\nrequires = ["setuptools>=61"]\nbuild-backend = "setuptools.build_meta"\n',
+      "shop/main.py": fastapi,
+      "data/x.py": "",
+    },
+    /The project itself cannot be packaged/,
+  ),
+  python(
+    "starlette with a console script",
+    {
+      "pyproject.toml":
+        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["starlette==0.50.0", "uvicorn==0.38.0"]\n[project.scripts]\nshop = "shop.cli:main"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
+      "src/shop/__init__.py": "",
+      "src/shop/cli.py": `import os\n\nimport uvicorn\nfrom starlette.applications import Starlette\nfrom starlette.responses import PlainTextResponse\nfrom starlette.routing import Route\n\n\nasync def hello(request):\n    return PlainTextResponse("hello")\n\n\ndef main():\n    uvicorn.run(Starlette(routes=[Route("/hello", hello)]), host=os.environ["HOST"], port=int(os.environ["PORT"]))\n`,
+      Procfile: "web: shop\n",
+    },
+    /Start: shop/,
+    { configPath: "Procfile" },
+  ),
+  server({
+    name: "python in a pierhead.json",
+    files: {
+      "pierhead.json": {
+        python: { requirements: "deploy/requirements.txt" },
+        build: ["uvicorn", "--version"],
+        start: ["uvicorn", "main:app", "--host", "$HOST", "--port", "$PORT"],
+      },
+      "deploy/requirements.txt": "fastapi==0.121.3\nuvicorn==0.38.0\n",
+      "main.py": fastapi,
+    },
+    needs: ["pypi"],
+    configPath: "pierhead.json",
+    ask: hello,
+    log: [/Running uvicorn/],
+  }),
+  python(
+    "flask factory",
+    {
+      "requirements.txt": "flask==3.1.2\n",
+      "shop/__init__.py": `from flask import Flask\n\n\ndef create_app():\n    app = Flask(__name__)\n    app.get("/hello")(lambda: "hello")\n    return app\n`,
+    },
+    /Recognized Flask/,
+  ),
+  python(
+    "django",
+    {
+      "requirements.txt": "django==5.2.8\n",
+      "manage.py": "",
+      "shop/__init__.py": "",
+      "shop/settings.py": 'SECRET_KEY = "test"\nROOT_URLCONF = "shop.urls"\nALLOWED_HOSTS = ["*"]\n',
+      "shop/urls.py": `from django.http import HttpResponse\nfrom django.urls import path\n\nurlpatterns = [path("hello", lambda request: HttpResponse("hello"))]\n`,
+      "shop/wsgi.py": `import os\n\nfrom django.core.wsgi import get_wsgi_application\n\nos.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\napplication = get_wsgi_application()\n`,
+    },
+    /Recognized Django/,
+  ),
+  python(
+    "mcp python sdk",
+    {
+      "requirements.txt": "mcp==1.22.0\n",
+      "server.py": 'from mcp.server.fastmcp import FastMCP\n\nmcp = FastMCP("greeter")\n',
+    },
+    /Recognized MCP Python SDK/,
+    { ask: mcp },
+  ),
+  python(
+    "fastmcp",
+    { "requirements.txt": "fastmcp==2.13.1\n", "server.py": 'from fastmcp import FastMCP\n\nmcp = FastMCP("greeter")\n' },
+    /Recognized FastMCP/,
+    { ask: mcp, needs: ["uv"] },
+  ),
+  python(
+    "a2a python sdk",
+    {
+      "requirements.txt": "a2a-sdk[http-server]==0.3.16\nuvicorn==0.38.0\nclick==8.3.1\n",
+      "agent/__init__.py": "",
+      "agent/__main__.py": `import click
+import uvicorn
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.apps import A2AStarletteApplication
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import AgentCapabilities, AgentCard
+
+
+class Greeter(AgentExecutor):
+    async def execute(self, context, event_queue): ...
+
+    async def cancel(self, context, event_queue): ...
+
+
+@click.command()
+@click.option("--host", default="localhost")
+@click.option("--port", default=9999)
+def main(host, port):
+    card = AgentCard(
+        name="greeter", description="greets", url="http://x.invalid/", version="1", skills=[],
+        default_input_modes=["text"], default_output_modes=["text"], capabilities=AgentCapabilities(),
+    )
+    handler = DefaultRequestHandler(agent_executor=Greeter(), task_store=InMemoryTaskStore())
+    uvicorn.run(A2AStarletteApplication(agent_card=card, http_handler=handler).build(), host=host, port=port)
+
+
+if __name__ == "__main__":
+    main()
+`,
+    },
+    /Recognized A2A Python SDK/,
+    { ask: card },
+  ),
+  python(
+    "pydantic ai",
+    {
+      "requirements.txt": "pydantic-ai-slim[a2a]==1.22.0\nuvicorn==0.38.0\n",
+      "main.py": `from pydantic_ai import Agent\nfrom pydantic_ai.models.test import TestModel\n\nagent = Agent(TestModel())\napp = agent.to_a2a(name="greeter")\n`,
+    },
+    /Recognized Pydantic AI/,
+    { ask: card, needs: ["uv"] },
+  ),
+  python(
+    "openai agents sdk",
+    {
+      "requirements.txt": "openai-agents==0.6.1\nfastapi==0.121.3\n",
+      "main.py": `from agents import Agent\n${fastapi}\nagent = Agent(name="greeter")\n`,
+    },
+    /Recognized OpenAI Agents SDK/,
+    { needs: ["uv"] },
+  ),
+  python(
+    "google adk",
+    {
+      "requirements.txt": "google-adk==1.19.0\n",
+      "greeter/__init__.py": "from . import agent\n",
+      "greeter/agent.py": `from google.adk.agents import Agent\n\nroot_agent = Agent(name="greeter", model="none", instruction="Greet.")\n`,
+    },
+    /Recognized Google ADK/,
+    { ask: [{ path: "/list-apps", answers: /greeter/ }], needs: ["uv"] },
+  ),
+  python(
+    "llamaindex workflows",
+    {
+      "requirements.txt": "llama-index-workflows[server]==2.11.1\n",
+      "server.py": `from workflows import Workflow, step\nfrom workflows.events import StartEvent, StopEvent\nfrom workflows.server import WorkflowServer\n\n\nclass Greet(Workflow):\n    @step\n    async def greet(self, event: StartEvent) -> StopEvent:\n        return StopEvent(result="hello")\n\n\nserver = WorkflowServer()\nserver.add_workflow("greet", Greet())\n`,
+    },
+    /Recognized LlamaIndex Workflows/,
+    { ask: [{ path: "/workflows/greet/run", body: {}, answers: /hello/ }], needs: ["uv"] },
+  ),
+  python(
+    "agno",
+    {
+      "requirements.txt": "agno==2.3.0\nfastapi==0.121.3\nuvicorn==0.38.0\n",
+      "greeter_os.py": `from agno.agent import Agent\nfrom agno.os import AgentOS\n\nagent_os = AgentOS(id="greeter", agents=[Agent(id="greeter")])\napp = agent_os.get_app()\n`,
+    },
+    /Recognized Agno/,
+    { ask: [{ path: "/config", answers: /greeter/ }], needs: ["uv"] },
+  ),
+  python(
+    "autogen",
+    {
+      "requirements.txt": "autogen-core==0.7.5\nfastapi==0.121.3\n",
+      "main.py": `import autogen_core\n${fastapi}`,
+    },
+    /Recognized AutoGen/,
+    { needs: ["uv"] },
+  ),
+  python(
+    "crewai",
+    {
+      "requirements.txt": "crewai==1.5.0\nfastapi==0.121.3\n",
+      "main.py": `import crewai\n${fastapi}`,
+    },
+    /Recognized CrewAI/,
+    { needs: ["uv"] },
+  ),
+  python(
+    "uv workspace",
+    {
+      "pyproject.toml": '[project]\nname = "root"\nversion = "1"\nrequires-python = ">=3.11"\n[tool.uv.workspace]\nmembers = ["apps/*", "packages/*"]\n',
+      "packages/words/pyproject.toml":
+        '[project]\nname = "words"\nversion = "1"\nrequires-python = ">=3.11"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
+      "packages/words/src/words/__init__.py": 'word = "hello"\n',
+      "apps/web/pyproject.toml":
+        '[project]\nname = "web"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["fastapi==0.121.3", "uvicorn==0.38.0", "words"]\n[tool.uv.sources]\nwords = { workspace = true }\n',
+      "apps/web/main.py": `from words import word\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.get("/hello")\ndef hello():\n    return word\n`,
+    },
+    /Found uv\.lock in the root of the source\./,
+    { configPath: "apps/web/pyproject.toml", needs: ["uv"], prepare: [["uv", "lock"]] },
+  ),
+];
