@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
 import fastify, { type FastifyInstance } from "fastify";
-import { bodyBytesMax } from "../domain/limits.ts";
 import { modes } from "../domain/mode.ts";
 import type { ApiDeps } from "./deps.ts";
 import { addConsole } from "./documents/console-routes.ts";
@@ -21,7 +20,6 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
   const { settings } = deps;
   const { pathPrefixes } = modes[settings.mode];
   const server = fastify({
-    bodyLimit: bodyBytesMax,
     exposeHeadRoutes: true,
     frameworkErrors: answerRefused,
     genReqId: (request) => sentId(request.headers["x-request-id"]) ?? randomUUID(),
@@ -29,9 +27,9 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     // A long path must reach its route and get the answer of that route.
     routerOptions: { maxParamLength: 16_384, querystringParser: parseQuery },
   });
-  // Fastify hands over every body as bytes, whatever its media type; each operation parses it as its schema says.
+  // Fastify reads no body: each operation reads its own within its limits, whatever the media type.
   server.removeAllContentTypeParsers();
-  server.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  server.addContentTypeParser("*", (_request, _payload, done) => done(null, undefined));
   server.addHook("onRequest", async ({ raw }) => {
     // Fastify rejects a malformed media type; clients that send one mean JSON.
     if (!/^[\w.+-]+\/[\w.+*-]+\s*(;.*)?$/.test(raw.headers["content-type"] ?? "")) delete raw.headers["content-type"];

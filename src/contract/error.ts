@@ -75,6 +75,16 @@ export const errors = {
     new ApiError("methodNotAllowed", 405, "Method Not Allowed", { headers: { allow: allowed.join(", ") } }),
   bodyTooLarge: (bytesMax: number) =>
     new ApiError("bodyTooLarge", 413, `The request body is larger than ${bytesMax} bytes.`),
+  bodyTooManyValues: (valuesMax: number) =>
+    new ApiError(
+      "bodyTooManyValues",
+      413,
+      `The request body has more than ${valuesMax} values: members of objects and items of lists.`,
+    ),
+  bodyTooDeep: (depthMax: number) =>
+    new ApiError("bodyTooDeep", 400, `The request body is nested deeper than ${depthMax} levels.`),
+  bodyTooSlow: (withinS: number) =>
+    new ApiError("bodyTooSlow", 408, `The request body did not arrive within ${withinS} s.`),
   idempotencyKeyReused: () =>
     new ApiError("idempotencyKeyReused", 409, "This Idempotency-Key was used for a different request."),
   changedMeanwhile: () =>

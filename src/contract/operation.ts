@@ -1,5 +1,6 @@
 import type { TSchema } from "typebox";
 import type { KeyScope } from "./administration/organization.ts";
+import { type BodyLimits, bodyLimits } from "./body-limits.ts";
 import type { ErrorCode } from "./error.ts";
 import { type OperationName, type Route, routeOf, routes } from "./routes.ts";
 
@@ -25,6 +26,8 @@ export interface Operation extends Route {
   /** JSON body; null when there is none. */
   body: TSchema | null;
   bodyRequired: boolean;
+  /** Limits of the body, also of one that the operation ignores. Streams have limits of their own. */
+  bodyLimits: BodyLimits;
   /** Content type of a body that is a byte stream instead of JSON. */
   stream: string | null;
   /**
@@ -52,7 +55,10 @@ export interface Operation extends Route {
 /** Fields of an operation that differ from the defaults: a public JSON call without parameters. */
 type Written<P, Q, B, R, N> = Pick<Operation, "operationId" | "tag" | "summary" | "role"> &
   Partial<
-    Pick<Operation, "errors" | "audience" | "stream" | "hasEtag" | "takesIfMatch" | "canStream" | "administers">
+    Pick<
+      Operation,
+      "errors" | "audience" | "stream" | "hasEtag" | "takesIfMatch" | "canStream" | "administers" | "bodyLimits"
+    >
   > & {
     params?: P;
     query?: Q;
@@ -79,6 +85,9 @@ export function operation<
     administers: null as KeyScope | null,
     canStream: false,
     bodyRequired: ((written.body ?? null) !== null) as N,
+    bodyLimits: (written.role === "none" || written.body === undefined
+      ? bodyLimits.small
+      : bodyLimits.keyed) as BodyLimits,
     ...written,
     ...routeOf(routes[id]),
     id,

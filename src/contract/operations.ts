@@ -61,6 +61,16 @@ export const commonErrors: readonly ErrorCode[] = [
   "diskFull",
 ];
 
+/** Errors that any operation can return to a request with a body. */
+const bodyErrors: readonly ErrorCode[] = [
+  "bodyTooDeep",
+  "bodyTooLarge",
+  "bodyTooManyValues",
+  "bodyTooSlow",
+  "tooManyRequests",
+  "unavailable",
+];
+
 /** Returns every error that an operation can return: its own, and those that follow from its role and its input. */
 export function errorsOf(operation: Operation): readonly ErrorCode[] {
   const { role, verb, params, query, body, stream, takesIfMatch, administers, errors } = operation;
@@ -73,8 +83,8 @@ export function errorsOf(operation: Operation): readonly ErrorCode[] {
       ...(takesIdempotencyKey(operation) ? (["idempotencyKeyReused"] as const) : []),
       ...(takesIfMatch ? (["changedMeanwhile"] as const) : []),
       ...(hasInput ? (["invalidRequest"] as const) : []),
-      // The server checks the body's size before it knows whether the operation reads a body.
-      ...(verb === "GET" || stream !== null ? [] : (["bodyTooLarge"] as const)),
+      // The server reads a body within its limits before it knows whether the operation uses it.
+      ...(verb === "GET" || stream !== null ? [] : bodyErrors),
     ]),
   ];
 }

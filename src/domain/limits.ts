@@ -90,8 +90,18 @@ export const desiredPollMs = 25 * second;
 export const backOffMinMs = second;
 export const backOffMaxMs = 5 * minute;
 
-/** Largest JSON body of the API: 1 MiB of secrets, escaped at worst six-fold, plus settings. */
-export const bodyBytesMax = 8 * mib;
+/** Time for a JSON body to arrive: 2 MiB need a line of 0.6 Mbit/s. A sender that stops holds its memory no longer. */
+export const bodyTimeoutMs = 30 * second;
+
+/** Discarded of a refused request's body, so that its sender sees the response and not a reset connection. */
+export const discardedBytesMax = 16 * mib;
+export const discardTimeoutMs = 5 * second;
+
+/** Connections of one server, idle ones and streams included: each costs about 15 KiB. */
+export const connectionsMax = 20_000;
+
+/** Connections of one address or IPv6 network. Half of all, because a proxy may bring everybody from one address. */
+export const connectionsPerAddressMax = 10_000;
 
 /** Largest source archive: what existing clients announce in `X-Goog-Content-Length-Range`. */
 export const uploadBytesMax = 200 * mib;

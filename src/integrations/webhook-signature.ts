@@ -37,6 +37,16 @@ export function isSigned(
   return isEqual(given, expected);
 }
 
+/** Returns whether a message carries any proof of a secret. It costs nothing to ask before the body is read. */
+export function carriesProof(headers: IncomingHttpHeaders): boolean {
+  return proofHeaders.some((name) => typeof headers[name] === "string");
+}
+
+const proofHeaders = [
+  "webhook-signature",
+  ...Object.values(proofs).flatMap((list) => list.map(({ header }) => header)),
+];
+
 const signingPrefix = "whsec_";
 
 /** Older messages are rejected as possible replays. A retry of the host has a new timestamp. */

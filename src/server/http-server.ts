@@ -1,5 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
+import { networkOf } from "../base/network.ts";
+import { connectionsMax, connectionsPerAddressMax, discardedBytesMax, discardTimeoutMs } from "../domain/limits.ts";
 import { hasBody } from "../gateway/forward.ts";
 import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
 
@@ -8,6 +10,13 @@ export interface HttpServer {
   /** Stops accepting connections. Closes idle ones now, and the others after their response or after 2 s. */
   end(): Promise<void>;
 }
+
+export interface ConnectionLimits {
+  max: number;
+  perAddressMax: number;
+}
+
+const defaultConnections: ConnectionLimits = { max: connectionsMax, perAddressMax: connectionsPerAddressMax };
 
 const endTimeoutMs = 2_000;
 
@@ -21,14 +30,17 @@ export function createHttpServer(
     isForAgent: Gateway["matches"];
     /** Deadline for receiving a whole request. Default: the gateway's. */
     arrivalMsOf?: (request: IncomingMessage) => number | undefined;
+    connections?: ConnectionLimits;
   },
 ): HttpServer {
   // Node has one request timeout for all requests, and some bodies are gigabytes. `limitArrival` sets it per request.
   const { requestTimeout = 0, ...options } = gatewayServerOptions;
   const server = createServer({ ...options, requestTimeout: 0 }, (request, response) => {
     limitArrival(request, response, parts.arrivalMsOf?.(request) ?? requestTimeout);
+    discardRest(request, response);
     parts.answer(request, response);
   });
+  limitConnections(server, parts.connections ?? defaultConnections);
   // Node detaches upgraded sockets: it neither handles their errors nor closes them, but `server.close` waits for them.
   const upgraded = new Set<Duplex>();
   server.on("upgrade", (request, socket, head) => {
@@ -71,4 +83,42 @@ function limitArrival(request: IncomingMessage, response: ServerResponse, within
   // A request that is answered before its body was read emits no end.
   request.once("close", end);
   socket.once("close", end);
+}
+
+/**
+ * Discards what is left of a request's body after its response, so that the client sees the response and can use the
+ * connection again. Closes the connection of a client that sends more than `discardedBytesMax` or takes longer than
+ * `discardTimeoutMs`: the server uses nothing of what it sends.
+ */
+function discardRest(request: IncomingMessage, response: ServerResponse): void {
+  if (!hasBody(request)) return;
+  response.once("finish", () => {
+    if (request.complete) return;
+    const { socket } = request;
+    let bytes = 0;
+    const timer = setTimeout(() => socket.destroy(), discardTimeoutMs).unref();
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.length;
+      if (bytes > discardedBytesMax) socket.destroy();
+    });
+    for (const event of ["end", "close"]) request.once(event, () => clearTimeout(timer));
+    request.resume();
+  });
+}
+
+/** Bounds the connections of the server, and those of one address, so that no address can take all of them. */
+function limitConnections(server: Server, { max, perAddressMax }: ConnectionLimits): void {
+  server.maxConnections = max;
+  const open = new Map<string, number>();
+  server.on("connection", (socket) => {
+    const network = networkOf(socket.remoteAddress ?? "");
+    const count = (open.get(network) ?? 0) + 1;
+    if (count > perAddressMax) return void socket.destroy();
+    open.set(network, count);
+    socket.once("close", () => {
+      const left = (open.get(network) ?? 1) - 1;
+      if (left === 0) open.delete(network);
+      else open.set(network, left);
+    });
+  });
 }

@@ -192,9 +192,9 @@ test("a body cannot reach a prototype, and the last of duplicate keys wins", asy
   assert.equal(twice.body.name, "second");
 });
 
-test("answers 413 for a body over 8 MiB", async () => {
-  const answer = await post(`{"name": "${"x".repeat(8 * 1024 * 1024)}"}`, "application/json");
-  assert.deepEqual([answer.status, answer.body], [413, { detail: "The request body is larger than 8388608 bytes." }]);
+test("answers 413 for a body over 2 MiB", async () => {
+  const answer = await post(`{"name": "${"x".repeat(2 * 1024 * 1024)}"}`, "application/json");
+  assert.deepEqual([answer.status, answer.body], [413, { detail: "The request body is larger than 2097152 bytes." }]);
 });
 
 test("over a socket: handles chunked bodies, truncated bodies and clients that disconnect", async () => {

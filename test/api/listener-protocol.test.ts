@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
-import { epochHeader } from "../../src/contract/listeners/assignment.ts";
+import { epochHeader, type Inventory, inventoryPageMax } from "../../src/contract/listeners/assignment.ts";
+import { pagesOf } from "../../src/listener/session/leadership.ts";
 import { writeAssignment } from "../../src/store/data-plane/assignments.ts";
 import { eventually } from "../support/eventually.ts";
 import { startApi, type TestApi } from "./harness.ts";
@@ -75,12 +76,30 @@ test("an inventory reports deployments that no longer belong to the listener, an
   assert.deepEqual(answer.unknown.toSorted(), [foreign.id, second.id, gone].toSorted());
 });
 
-test("compares an inventory larger than any measured listener", async () => {
-  const { call } = await openListener();
-  const items = Array.from({ length: 100_000 }, () => ({ deployment_id: randomUUID(), generation: 123_456 }));
-  const { status, body } = await call("POST", "/dp/v1/inventory", { items });
-  assert.equal(status, 200, JSON.stringify(body).slice(0, 300));
-  assert.equal((body as { unknown: string[] }).unknown.length, items.length);
+test("compares a large inventory page by page, and finds what is missing on each", async () => {
+  const { id, call } = await openListener();
+  const deployment = await deploy(id);
+  const assigned = deployment.id;
+  await assign(deployment, id);
+  const items = Array.from({ length: 3 * inventoryPageMax }, () => ({
+    deployment_id: randomUUID(),
+    generation: 123_456,
+  }));
+  const compare = async (held: Inventory["items"]) => {
+    const answers = [];
+    for (const page of pagesOf(held)) {
+      const { status, body } = await call("POST", "/dp/v1/inventory", page);
+      assert.equal(status, 200, JSON.stringify(body).slice(0, 300));
+      answers.push(body as { unknown: string[]; is_behind: boolean });
+    }
+    return answers;
+  };
+  const answers = await compare(items);
+  assert.equal(answers.length, 3);
+  assert.deepEqual(answers.flatMap(({ unknown }) => unknown).sort(), items.map((one) => one.deployment_id).sort());
+  assert.deepEqual(answers.map(({ is_behind }) => is_behind).sort(), [false, false, true]);
+  const complete = await compare([...items, { deployment_id: assigned, generation: 1 }]);
+  assert.deepEqual(new Set(complete.map(({ is_behind }) => is_behind)), new Set([false]));
 });
 
 test("a cursor ahead of everything answers 410 instead of silence", async () => {

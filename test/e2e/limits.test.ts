@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import { errorHeader } from "../../src/contract/error.ts";
+import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { deploymentNowhere } from "../support/call-api.ts";
 import { startTestServer } from "../support/server.ts";
@@ -82,6 +83,27 @@ function paddedBody(size: number): string {
   return text.padEnd(size, " ");
 }
 
+/** Returns a body with exactly `count` values, most of them in a list that the server ignores. */
+function withList(body: object, count: number): string {
+  const text = JSON.stringify(body);
+  const others = (text.match(/[[{,]/g)?.length ?? 0) + 2;
+  return `${text.slice(0, -1)},"ignored":[${Array(count - others + 1)
+    .fill(0)
+    .join(",")}]}`;
+}
+
+async function openListener(): Promise<{ listener_key: string; epoch: string }> {
+  const made = await ask("POST", "/v2/listeners", {
+    compute_type: "k8s",
+    compute_id: randomUUID(),
+    compute_config: {},
+  });
+  const { listener_key } = made.read();
+  const session = { instance_id: "one", version: "1", protocols: [1], compute_type: "k8s" };
+  const opened = await ask("POST", "/dp/v1/sessions", session, { "x-api-key": listener_key });
+  return { listener_key, epoch: String(opened.read().epoch) };
+}
+
 const createImage = (resource_spec: object) =>
   create({
     ...{ source: "external_docker", source_config: { resource_spec } },
@@ -89,7 +111,31 @@ const createImage = (resource_spec: object) =>
   });
 
 const probes: Record<string, Probe> = {
-  "body of a request to the API": (size) => ask("POST", "/v2/deployments", paddedBody(size)),
+  "body of a request that creates or changes a deployment": (size) => ask("POST", "/v2/deployments", paddedBody(size)),
+  "body of a report of a listener": async (size) => {
+    const { listener_key, epoch } = await openListener();
+    const headers = { "x-api-key": listener_key, [epochHeader]: epoch };
+    return ask("POST", "/dp/v1/status", '{"reports":[]}'.padEnd(size, " "), headers);
+  },
+  "body of a message of a code host": async (size) => {
+    const told = await ask("POST", "/v1/integrations/github/webhook", "{}".padEnd(size, " "), {
+      "x-hub-signature-256": "sha256=0",
+    });
+    // The server read the whole message before it found that the signature is wrong, so the size is accepted.
+    return told.code === "webhookUnsigned" ? { status: 200, code: null } : told;
+  },
+  "body of any other request with a key": (size) =>
+    ask("POST", "/v2/webhooks", JSON.stringify({ url: "https://hooks.invalid/" }).padEnd(size, " ")),
+  "body of any other request without a key": (size) => ask("POST", "/v1/metadata/submit", "{}".padEnd(size, " ")),
+  "values in a body that creates or changes a deployment": (count) =>
+    // The object, its list and the commas between its own members, and then one for each item.
+    ask("POST", "/v2/deployments", withList({ ...deploymentNowhere, name: randomUUID() }, count)),
+  "values in any other body with a key": (count) =>
+    ask("POST", "/v2/webhooks", withList({ url: "https://hooks.invalid/" }, count)),
+  "levels of a body": (depth) => {
+    const list = "[".repeat(depth - 1) + "]".repeat(depth - 1);
+    return ask("POST", "/v2/webhooks", `{"url":"https://hooks.invalid/","ignored":${list}}`);
+  },
   "an uploaded archive": async (size) => {
     // Allocate before the first request: it takes seconds on a busy machine, and the server closes idle connections meanwhile.
     const archive = new Blob([new Uint8Array(size)]);

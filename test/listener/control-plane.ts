@@ -193,12 +193,13 @@ export class ControlPlane {
     for (const wake of this.#waiters) wake();
   }
 
-  #compare({ items }: Inventory): Answer {
+  #compare({ items, after, through }: Inventory): Answer {
     const held = new Map(items.map(({ deployment_id, generation }) => [deployment_id, generation]));
     const unknown = [...held.keys()].filter((deploymentId) => !this.assignments.has(deploymentId));
-    const isBehind = [...this.assignments.values()].some(
-      ({ deployment_id, generation }) => (held.get(deployment_id) ?? 0) < generation,
-    );
+    const isBehind = [...this.assignments.values()].some(({ deployment_id, generation }) => {
+      const isOnPage = deployment_id > (after ?? "") && (!through || deployment_id <= through);
+      return isOnPage && (held.get(deployment_id) ?? 0) < generation;
+    });
     return { status: 200, body: { unknown, is_behind: isBehind } };
   }
 

@@ -3,8 +3,8 @@ import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { compileValidator } from "../../src/api/validation/validate.ts";
 import { CallRefused, type ListenerSession } from "../../src/client/listener-client.ts";
+import { bodyLimits } from "../../src/contract/body-limits.ts";
 import { type DeploymentReport, StatusBatch } from "../../src/contract/listeners/assignment.ts";
-import { bodyBytesMax } from "../../src/domain/limits.ts";
 import { Reporter } from "../../src/listener/session/reporter.ts";
 import type { Snapshot } from "../../src/listener/session/snapshot.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
@@ -67,7 +67,7 @@ test("reports a failure however long the agent's last lines are", async () => {
   reporter.put(snapshot("a", { target_phase: "failed", cause }));
   await clock.pass(20);
   const [report] = batches[0] ?? [];
-  assert.ok(JSON.stringify(report).length < bodyBytesMax / 2, "within the limit of a body");
+  assert.ok(JSON.stringify(report).length < bodyLimits.report.bytesMax / 2, "within the limit of a body");
   assert.deepEqual(
     report?.cause?.last_lines.map((one) => line.startsWith(one)),
     Array(30).fill(true),

@@ -64,7 +64,7 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
       const made = { deployment_id: id, tenant_id: id, listener_id: id, slug: "a", op: "apply", seen: 0 } as const;
       return writeAssignment(db, { ...made, target: null, serving: null, idle_after_ms: null });
     },
-    compareInventory: (db) => compareInventory(db, id, []),
+    compareInventory: (db) => compareInventory(db, id, { items: [] }),
     addMetricSamples: (db) => addMetricSamples(db, { listenerId: id, epoch: 1 }, []),
   },
   logs: {

@@ -11,15 +11,17 @@ import { createSession, deleteSession, findSession, listMemberWorkspaces } from 
 import { listWorkspaces } from "../../store/tenants/tenants.ts";
 import type { ApiSettings } from "../deps.ts";
 import { isFromConsole, sessionTokenOf } from "../http/authenticate.ts";
-import { type Api, adminRoute, openRoute } from "../http/route.ts";
+import { type Api, adminRoute, type Handler, openRoute } from "../http/route.ts";
 import { apiUrlOf } from "../http/urls.ts";
 
 /** Adds the routes to sign in to the console with a key, and to sign out. */
 export function addSessionRoutes(api: Api): void {
   const { db } = api.deps;
 
-  openRoute(api, operations.createSession, async ({ body, request, setCookie }) => {
-    if (!isFromConsole(request.headers)) throw errors.forbidden();
+  const admit = ({ headers }: FastifyRequest) => {
+    if (!isFromConsole(headers)) throw errors.forbidden();
+  };
+  const signIn: Handler<typeof operations.createSession, null> = async ({ body, request, setCookie }) => {
     const credentials = {
       key: body.api_key.trim(),
       session: undefined,
@@ -41,7 +43,8 @@ export function addSessionRoutes(api: Api): void {
     await createSession(db, { tokenHash: digestOf(token), key, expiresAt }, actor);
     setCookie(cookieOf(request, api.deps.settings, token, expiresAt));
     return sessionOf(db, key, expiresAt);
-  });
+  };
+  openRoute(api, operations.createSession, signIn, { admit });
 
   adminRoute(api, operations.getSession, async ({ principal: { holder }, request }) => {
     const token = sessionTokenOf(request.headers);

@@ -11,13 +11,17 @@ type Json = Record<string, unknown>;
 const sharedNames: Record<number, string> = {
   401: "Unauthorized",
   403: "Forbidden",
+  408: "TooSlow",
   413: "TooLarge",
   422: "Invalid",
   429: "TooManyRequests",
   503: "Unavailable",
 };
 
-const shared = byStatus([...commonErrors, "invalidRequest", "bodyTooLarge"]);
+const shared = byStatus([
+  ...commonErrors,
+  ...(["invalidRequest", "bodyTooLarge", "bodyTooManyValues", "bodyTooSlow"] as const),
+]);
 
 /** Returns the components that error responses refer to. */
 export function refusalComponents(operations: readonly Operation[]) {

@@ -1,4 +1,5 @@
 import type { TSchema } from "typebox";
+import { bodyDepthMax } from "../../contract/body-limits.ts";
 import { requestHeadersOf } from "../../contract/headers.ts";
 import { eventExample } from "../../contract/logs/event.ts";
 import { type Operation, takesIdempotencyKey } from "../../contract/operation.ts";
@@ -156,10 +157,13 @@ function parametersOf(schema: TSchema | null, location: "path" | "query" | "head
   }));
 }
 
-function bodyOf({ body, stream, bodyRequired: required }: Operation, made: Components): Json | undefined {
+function bodyOf(operation: Operation, made: Components): Json | undefined {
+  const { body, stream, bodyRequired: required, bodyLimits } = operation;
   // OpenAPI 3.1 describes raw bytes as a media type without a schema.
   if (stream !== null) return { required, content: { [stream]: {} } };
-  return body === null ? undefined : { required, content: jsonContent(body, made) };
+  if (body === null) return undefined;
+  const description = `At most ${bodyLimits.bytesMax / 1_024} KiB, ${bodyLimits.valuesMax} values and ${bodyDepthMax} levels.`;
+  return { description, required, content: jsonContent(body, made) };
 }
 
 /** Returns the schema with an example, by reference if the schema has a name. */

@@ -1,6 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { ApiError, errorHeader, errors } from "../../contract/error.ts";
-import { bodyBytesMax } from "../../domain/limits.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { traceFields } from "../../telemetry/traces.ts";
 import { spanOf } from "./request-span.ts";
@@ -37,6 +36,8 @@ export function answerRefused(error: FastifyError, request: FastifyRequest, repl
 }
 
 function answer(reply: FastifyReply, refusal: ApiError) {
+  // The rest of a late body may never come, so nothing can follow it on this connection.
+  if (refusal.status === 408) reply.header("connection", "close");
   return reply
     .code(refusal.status)
     .headers({ [errorHeader]: refusal.code, ...refusal.headers })
@@ -47,7 +48,6 @@ function refusalOf(error: unknown): ApiError | undefined {
   if (error instanceof ApiError) return error;
   if (!(error instanceof Error)) return undefined;
   const { code, statusCode } = error as Partial<FastifyError>;
-  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return errors.bodyTooLarge(bodyBytesMax);
   if (code === "FST_ERR_BAD_URL" || code === "FST_ERR_MAX_PARAM_LENGTH") return errors.routeNotFound();
   if ("isRetryable" in error && error.isRetryable === true) {
     return errors.unavailable("The database is restarting. Try again in a moment.", 1);

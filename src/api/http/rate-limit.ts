@@ -1,5 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import type { Credentials } from "../../auth/principal.ts";
+import { networkOf } from "../../base/network.ts";
 import type { TrustedProxies } from "../../base/trusted-proxies.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { credentialsOf } from "./authenticate.ts";
@@ -70,18 +71,31 @@ const wrongKeys: RateLimit = { perS: 10, burst: 200 };
  */
 const signIns: RateLimit = { perS: 10, burst: 200 };
 
+/**
+ * Limit of refused bodies per key, or per address and operation without a key: each costs more than any other refusal. A
+ * client that sends what the server refuses has a bug, and needs no more.
+ */
+const refusedBodies: RateLimit = { perS: 5, burst: 100 };
+
 /** The rate limits of one API; setting the rate to 0 turns all of them off. */
 export class RequestLimits {
   readonly #byKey: RateLimiter | undefined;
   readonly #byAddress: RateLimiter | undefined;
   readonly #signIns: RateLimiter | undefined;
+  readonly #refusedBodies: RateLimiter | undefined;
   readonly #proxies: TrustedProxies;
 
   constructor(limit: RateLimit, proxies: TrustedProxies) {
     this.#byKey = limit.perS === 0 ? undefined : new RateLimiter(limit);
     this.#byAddress = limit.perS === 0 ? undefined : new RateLimiter(wrongKeys);
     this.#signIns = limit.perS === 0 ? undefined : new RateLimiter(signIns);
+    this.#refusedBodies = limit.perS === 0 ? undefined : new RateLimiter(refusedBodies);
     this.#proxies = proxies;
+  }
+
+  /** Returns the address that requests without a key are counted by. */
+  addressOf({ raw }: FastifyRequest): string {
+    return networkOf(this.#proxies.clientOf(raw));
   }
 
   /** Counts a request of this key. @throws ApiError 429 when the key exceeds its limit. */
@@ -92,8 +106,19 @@ export class RequestLimits {
 
   /** Counts a sign-in that is started. @throws ApiError 429 when too many were started from this address. */
   countSignIn(request: FastifyRequest): void {
-    const waitS = this.#signIns?.take(this.#addressOf(request)) ?? 0;
+    const waitS = this.#signIns?.take(this.addressOf(request)) ?? 0;
     if (waitS > 0) throw errors.tooManyRequests(waitS);
+  }
+
+  /** Call it before reading a body. @throws ApiError 429 when too many bodies of this owner were refused. */
+  admitBody(owner: string): void {
+    const waitS = this.#refusedBodies?.waitS(owner) ?? 0;
+    if (waitS > 0) throw errors.tooManyRequests(waitS);
+  }
+
+  /** Counts a body that is too large, too deep, too slow, incomplete or malformed. */
+  countRefusedBody(owner: string): void {
+    this.#refusedBodies?.take(owner);
   }
 
   /**
@@ -113,22 +138,8 @@ export class RequestLimits {
       return await find(credentials);
     } catch (error) {
       if (!(error instanceof ApiError && error.code === "invalidToken")) throw error;
-      const waitS = limiter.take(this.#addressOf(request));
+      const waitS = limiter.take(this.addressOf(request));
       throw waitS > 0 ? errors.tooManyRequests(waitS) : error;
     }
   }
-
-  #addressOf({ raw }: FastifyRequest): string {
-    return networkOf(this.#proxies.clientOf(raw));
-  }
-}
-
-/** Returns the address; for IPv6 the first 64 bits, because one network owns all addresses below them. */
-function networkOf(address: string): string {
-  const isMapped = /^::ffff:\d+\./i.test(address);
-  if (!address.includes(":") || isMapped) return address;
-  const [head = "", tail] = address.split("::");
-  const groups = head === "" ? [] : head.split(":");
-  const missing = tail === undefined ? 0 : 8 - groups.length - (tail === "" ? 0 : tail.split(":").length);
-  return [...groups, ...Array<string>(missing).fill("0")].slice(0, 4).join(":");
 }

@@ -17,10 +17,7 @@ export interface RequestParts {
  * together: path before query before body. A body that is not JSON is reported alone, because its fields are unknown.
  * @throws ApiError 422 `invalidRequest`
  */
-export function compileRequest(
-  operation: Operation,
-  options: { uncappedResources: boolean },
-): (request: FastifyRequest) => RequestParts {
+export function compileRequest(operation: Operation, options: BodyOptions): (request: FastifyRequest) => RequestParts {
   const readParams = compilePart(operation.params, "path");
   const readQuery = compilePart(operation.query, "query");
   const readBody = operation.body === null ? undefined : compileBody(operation, operation.body, options);
@@ -34,6 +31,12 @@ export function compileRequest(
   };
 }
 
+interface BodyOptions {
+  uncappedResources: boolean;
+  /** Called for a body that is not JSON. */
+  onMalformed: (request: FastifyRequest) => void;
+}
+
 function compilePart(schema: TSchema | null, part: RequestPart) {
   if (schema === null) return () => null;
   const validate = compileValidator(schema, part);
@@ -44,11 +47,12 @@ function compilePart(schema: TSchema | null, part: RequestPart) {
   };
 }
 
-function compileBody(operation: Operation, schema: TSchema, options: { uncappedResources: boolean }) {
+function compileBody(operation: Operation, schema: TSchema, options: BodyOptions) {
   const validate = compilePart(options.uncappedResources ? withoutCpuBounds(schema) : schema, "body");
   return (request: FastifyRequest, found: ValidationItem[]): unknown => {
     const parsed = parseJsonBody((request.body as Buffer | undefined) ?? Buffer.alloc(0));
     if ("problem" in parsed) {
+      options.onMalformed(request);
       if (isJson(request.headers["content-type"])) throw errors.invalidRequest([parsed.problem]);
       found.push(notAnObject);
       return undefined;

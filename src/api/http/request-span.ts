@@ -32,7 +32,7 @@ export function endRequestSpan(
   span.end();
 }
 
-/** Runs the handler inside the span of its request. Key lookup and reading the body happen outside. */
+/** Runs the handler inside the span of its request, with the reading of its body. Key lookup happens outside. */
 export function inRequestSpan(traces: Traces | null, handle: Handle): Handle {
   return traces === null ? handle : (request, reply) => within(spans.get(request), () => handle(request, reply));
 }

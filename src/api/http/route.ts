@@ -15,10 +15,12 @@ import {
 import { type Operation, takesIdempotencyKey } from "../../contract/operation.ts";
 import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
 import type { ApiDeps } from "../deps.ts";
+import { BodyMemory } from "./body-memory.ts";
 import { type Page, sendPage } from "./browser-page.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
 import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnce } from "./idempotency.ts";
 import { RequestLimits } from "./rate-limit.ts";
+import { bodyOwnerOf, readBody } from "./read-body.ts";
 import { compileRequest } from "./request-parts.ts";
 import { inRequestSpan } from "./request-span.ts";
 
@@ -40,6 +42,7 @@ export interface Api {
   keyring: Keyring;
   assertions: CallerAssertions;
   limits: RequestLimits;
+  bodyMemory: BodyMemory;
   /** Every operation that has a route; the OpenAPI document and the 405 responses use this list. */
   registered: Operation[];
 }
@@ -50,7 +53,7 @@ export function createRoutes(server: FastifyInstance, deps: ApiDeps): Api {
   const assertions = createCallerAssertions(sealer, { issuer: settings.ownUrl, now: () => db.now() });
   const keyring = createKeyring(db, logger, settings.serviceSecret, assertions);
   const limits = new RequestLimits(settings.rateLimit, settings.trustedProxies);
-  return { server, deps, keyring, assertions, limits, registered: [] };
+  return { server, deps, keyring, assertions, limits, bodyMemory: new BodyMemory(), registered: [] };
 }
 
 /** One request of one operation, validated and normalized. */
@@ -148,9 +151,23 @@ export function enrollmentRoute<O extends Operation>(
   register(api, operation, handler, { admit: (request) => api.limits.admit(request, find) });
 }
 
-/** Registers an operation that needs no key. */
-export function openRoute<O extends Operation>(api: Api, operation: O, handler: Handler<O, null>): void {
-  register(api, operation, handler, { admit: async () => null });
+/**
+ * Registers an operation that needs no key.
+ * @param options.admit Throws when the headers alone show that the request is not for this operation, before its body is
+ *   read.
+ */
+export function openRoute<O extends Operation>(
+  api: Api,
+  operation: O,
+  handler: Handler<O, null>,
+  { admit = () => {} }: { admit?: (request: FastifyRequest) => void } = {},
+): void {
+  register(api, operation, handler, {
+    admit: async (request) => {
+      admit(request);
+      return null;
+    },
+  });
 }
 
 /** Registers an operation that answers with a page for a browser. */
@@ -189,7 +206,11 @@ function register<O extends Operation, P extends Caller | null>(
   handler: Handler<O, P>,
   { admit, idempotency }: RouteRules<P>,
 ): void {
-  const read = compileRequest(operation, api.deps.settings);
+  const { limits, bodyMemory: memory } = api;
+  const onMalformed = (request: FastifyRequest) =>
+    limits.countRefusedBody(bodyOwnerOf(request, operation, limits).name);
+  const read = compileRequest(operation, { ...api.deps.settings, onMalformed });
+  const hasOwnBody = operation.verb !== "GET" && operation.stream === null;
   const { status, partly = status, schema, isPage = false } = operation.response;
   api.registered.push(operation);
   api.server.route({
@@ -202,6 +223,7 @@ function register<O extends Operation, P extends Caller | null>(
     },
     handler: inRequestSpan(api.deps.traces, async (request, reply) => {
       const principal = request.principal as P;
+      if (hasOwnBody) request.body = await readBody({ request, reply, operation }, { memory, limits });
       const parts = read(request) as Pick<Call<O, P>, "params" | "query" | "body">;
       reply.code(status);
       const answerPartly = () => void reply.code(partly);

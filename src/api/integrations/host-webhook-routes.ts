@@ -5,10 +5,10 @@ import type { CodeHost } from "../../contract/integrations/integration.ts";
 import { operations } from "../../contract/operations.ts";
 import { repositoryKey } from "../../domain/repository-key.ts";
 import { readHostEvents } from "../../integrations/webhook-event.ts";
-import { deliveryIdOf, isSigned } from "../../integrations/webhook-signature.ts";
+import { carriesProof, deliveryIdOf, isSigned } from "../../integrations/webhook-signature.ts";
 import { type HostMessage, receiveHostMessage } from "../../store/code-hosts/branch-watches.ts";
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
-import { type Api, openRoute } from "../http/route.ts";
+import { type Api, type Handler, openRoute } from "../http/route.ts";
 
 /**
  * Adds the routes that receive webhooks of code hosts. An authenticated message only schedules a poll of the branches
@@ -18,17 +18,23 @@ import { type Api, openRoute } from "../http/route.ts";
 export function addHostWebhookRoutes(api: Api): void {
   const { db, sealer, github } = api.deps;
 
-  openRoute(api, operations.receiveGithubWebhook, async ({ request }) => {
+  const admit = ({ headers }: FastifyRequest) => {
+    if (!carriesProof(headers)) throw errors.webhookUnsigned();
+  };
+
+  const fromGithub: Handler<typeof operations.receiveGithubWebhook, null> = async ({ request }) => {
     const secret = (await github.current())?.webhookSecret ?? "";
     return receive(request, { host: "github", secret, scope: "app", integration: null });
-  });
+  };
+  openRoute(api, operations.receiveGithubWebhook, fromGithub, { admit });
 
-  openRoute(api, operations.receiveHostWebhook, async ({ params, request }) => {
+  const fromHost: Handler<typeof operations.receiveHostWebhook, null> = async ({ params, request }) => {
     const open = await openIntegration(db, sealer, { tenantId: null, id: params.integration_id });
     if (open === undefined || open.row.installation_id !== null) throw errors.webhookUnsigned();
     const { id, tenant_id: tenantId, host } = open.row;
     return receive(request, { host, secret: open.secrets.webhookSecret, scope: id, integration: { tenantId, id } });
-  });
+  };
+  openRoute(api, operations.receiveHostWebhook, fromHost, { admit });
 
   async function receive(
     request: FastifyRequest,

@@ -135,7 +135,7 @@ function addDesiredRoutes(api: Api): void {
   listenerRoute(api, operations.compareInventory, async ({ principal, request, body }) => {
     const session = sessionOf(principal, request);
     await checkEpoch(db, session);
-    const { unknown, isBehind, isAhead } = await compareInventory(db, session.listenerId, body.items);
+    const { unknown, isBehind, isAhead } = await compareInventory(db, session.listenerId, body);
     if (isAhead) throw errors.desiredGone();
     return { unknown, is_behind: isBehind };
   });

@@ -1,3 +1,4 @@
+import { bodyLimits } from "../body-limits.ts";
 import type { ErrorCode } from "../error.ts";
 import { operation } from "../operation.ts";
 import { UploadPath, UploadQuery, UploadReceipt, UploadUrl } from "../revisions/upload.ts";
@@ -54,6 +55,7 @@ export const deploymentOperations = {
     tag: "Deployments",
     summary: "Create a deployment and its first revision",
     body: CreateDeployment,
+    bodyLimits: bodyLimits.deployment,
     response: { status: 201, schema: Deployment },
     errors: [
       ...settingErrors,
@@ -99,6 +101,7 @@ export const deploymentOperations = {
     summary: "Change a deployment; a new image, ref, archive or secret creates a revision",
     params: DeploymentPath,
     body: PatchDeployment,
+    bodyLimits: bodyLimits.deployment,
     response: { status: 200, schema: Deployment },
     errors: changeErrors,
     hasEtag: true,
@@ -123,7 +126,7 @@ export const deploymentOperations = {
     params: DeploymentPath,
     body: PatchDeploymentTier,
     response: { status: 200, schema: Deployment },
-    errors: ["deploymentNotFound", "beingDeleted", "invalidField", "bodyTooLarge"],
+    errors: ["deploymentNotFound", "beingDeleted", "invalidField"],
     hasEtag: true,
     takesIfMatch: true,
     role: "deployer",
@@ -135,7 +138,7 @@ export const deploymentOperations = {
     params: DeploymentPath,
     body: PatchResourceTiers,
     response: { status: 200, schema: Deployment },
-    errors: ["deploymentNotFound", "beingDeleted", "invalidField", "bodyTooLarge"],
+    errors: ["deploymentNotFound", "beingDeleted", "invalidField"],
     hasEtag: true,
     takesIfMatch: true,
     role: "deployer",

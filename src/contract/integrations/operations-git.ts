@@ -1,3 +1,4 @@
+import { bodyLimits } from "../body-limits.ts";
 import { DeploymentPath } from "../deployments/deployment.ts";
 import { operation } from "../operation.ts";
 import { GitSettings, PatchGitSettings } from "./git-settings.ts";
@@ -9,6 +10,7 @@ export const gitOperations = {
     operationId: "receive_github_webhook_v1_integrations_github_webhook_post",
     tag: "Integrations",
     summary: "Receive a webhook of the GitHub App, signed with its secret",
+    bodyLimits: bodyLimits.hostMessage,
     response: { status: 202, schema: HostMessageReceipt },
     errors: ["webhookUnsigned"],
     role: "none",
@@ -18,6 +20,7 @@ export const gitOperations = {
     tag: "Integrations",
     summary: "Receive a webhook of the host of a stored integration, signed with the integration's secret",
     params: IntegrationPath,
+    bodyLimits: bodyLimits.hostMessage,
     response: { status: 202, schema: HostMessageReceipt },
     errors: ["webhookUnsigned"],
     role: "none",

@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { literals, mapOf, nullable, uuid } from "../schema.ts";
+import { literals, mapOf, nullable, optional, uuid } from "../schema.ts";
 import { ClusterRun } from "./cluster.ts";
 
 /**
@@ -232,10 +232,17 @@ export type LogBatch = Static<typeof LogBatch>;
 export const SecretValues = Type.Object({ values: mapOf(Type.String()) });
 export type SecretValues = Static<typeof SecretValues>;
 
-/** Assignments that a listener holds. Comparing them finds a change that both sides missed. */
+/** Items of one page of an inventory: 450 KiB, so that reading it does not delay other requests. */
+export const inventoryPageMax = 5_000;
+
+/**
+ * Assignments that a listener holds, or the page of them with ids above `after`, up to and including `through`. Comparing
+ * them finds a change that both sides missed.
+ */
 export const Inventory = Type.Object({
-  // A listener with more deployments than this cannot compare. 100,000 items fill most of the largest allowed body.
-  items: Type.Array(Type.Object({ deployment_id: uuid(), generation: Type.Integer() }), { maxItems: 100_000 }),
+  items: Type.Array(Type.Object({ deployment_id: uuid(), generation: Type.Integer() }), { maxItems: inventoryPageMax }),
+  after: optional(uuid(), "Absent: from the first id."),
+  through: optional(uuid(), "Absent: to the last id."),
 });
 export type Inventory = Static<typeof Inventory>;
 

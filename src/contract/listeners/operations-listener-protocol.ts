@@ -1,3 +1,4 @@
+import { bodyLimits } from "../body-limits.ts";
 import { DeploymentPath } from "../deployments/deployment.ts";
 import { MetricBatch } from "../logs/metrics.ts";
 import { operation } from "../operation.ts";
@@ -61,6 +62,7 @@ export const listenerProtocolOperations = {
     operationId: "report_status",
     summary: "Report the state of the listener's deployments",
     body: StatusBatch,
+    bodyLimits: bodyLimits.report,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
   }),
@@ -76,6 +78,7 @@ export const listenerProtocolOperations = {
     operationId: "compare_inventory",
     summary: "Compare the assignments that the listener holds with those it should hold",
     body: Inventory,
+    bodyLimits: bodyLimits.report,
     response: { status: 200, schema: InventoryAnswer },
     errors: ["staleEpoch", "desiredGone"],
   }),
@@ -84,6 +87,7 @@ export const listenerProtocolOperations = {
     operationId: "send_replica_logs",
     summary: "Store log lines of replicas; a line that is sent twice is stored once",
     body: LogBatch,
+    bodyLimits: bodyLimits.report,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
   }),
@@ -92,6 +96,7 @@ export const listenerProtocolOperations = {
     operationId: "send_metrics",
     summary: "Report what deployments used and answered since the last call",
     body: MetricBatch,
+    bodyLimits: bodyLimits.report,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
   }),

@@ -1,3 +1,4 @@
+import { bodyLimits } from "../body-limits.ts";
 import { Deployment, DeploymentPath } from "../deployments/deployment.ts";
 import { changeErrors } from "../deployments/operations-deployments.ts";
 import { operation } from "../operation.ts";
@@ -29,6 +30,7 @@ export const revisionOperations = {
     summary: "Create a revision from the current settings and the given changes",
     params: DeploymentPath,
     body: CreateRevision,
+    bodyLimits: bodyLimits.deployment,
     bodyRequired: false,
     response: { status: 201, schema: Revision },
     errors: changeErrors,

@@ -8,7 +8,12 @@ import {
   StaleEpoch,
   waitMsMax,
 } from "../../client/listener-client.ts";
-import type { Assignment, Inventory, SessionRequest } from "../../contract/listeners/assignment.ts";
+import {
+  type Assignment,
+  type Inventory,
+  inventoryPageMax,
+  type SessionRequest,
+} from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { compact } from "./compact-assignments.ts";
 
@@ -316,13 +321,15 @@ export class Leadership {
     for (;;) {
       await sleep(this.#clock, jitteredBackoffMs(this.#clock, 1, { firstMs: inventoryMs, maxMs: inventoryMs }), signal);
       if (!this.#isListed) continue;
-      const items = this.#held();
-      const { unknown, is_behind: isBehind } = await this.#callUntilAnswered(signal, (ending) =>
-        session.compare({ items }, ending),
-      );
-      if (unknown.length > 0) this.#onUnknown(new Set(unknown));
+      const held = this.#held();
+      let isBehind = false;
+      for (const page of pagesOf(held)) {
+        const answer = await this.#callUntilAnswered(signal, (ending) => session.compare(page, ending));
+        if (answer.unknown.length > 0) this.#onUnknown(new Set(answer.unknown));
+        isBehind ||= answer.is_behind;
+      }
       if (!isBehind) continue;
-      this.#logger.warn({ held: items.length }, "assignments are behind, listing all again");
+      this.#logger.warn({ held: held.length }, "assignments are behind, listing all again");
       this.#mustRelist = true;
       this.#rv = 0;
       this.#poll.abort(new Error("all assignments are listed again"));
@@ -393,4 +400,18 @@ export class Leadership {
     if (this.#isAnswered) this.#logger.warn({ status, error: describeError(error) }, "control plane does not answer");
     this.#isAnswered = false;
   }
+}
+
+/** Returns the pages of an inventory. Together they cover all ids, so that a missing assignment falls into one of them. */
+export function pagesOf(held: Inventory["items"], pageMax = inventoryPageMax): Inventory[] {
+  const sorted = held.toSorted((a, b) => (a.deployment_id < b.deployment_id ? -1 : 1));
+  const pages: Inventory[] = [];
+  let after: string | null = null;
+  do {
+    const items = sorted.splice(0, pageMax);
+    const through = sorted.length === 0 ? null : (items.at(-1)?.deployment_id ?? null);
+    pages.push({ items, after, through });
+    after = through;
+  } while (after !== null);
+  return pages;
 }

@@ -52,7 +52,7 @@ class CallRequest extends Readable {
   readonly headers: Record<string, string> = { host: "localhost" };
   readonly socket: { remoteAddress: string };
   readonly httpVersionMajor = 1;
-  readonly #body: string | undefined;
+  readonly #body: Buffer | undefined;
 
   constructor({ method, path, headers, body, address }: InProcessCall) {
     // Without autoDestroy: the request stays open after its body was read, until the response ends.
@@ -63,8 +63,10 @@ class CallRequest extends Readable {
     for (const [name, value] of Object.entries(headers)) {
       if (value !== undefined) this.headers[name.toLowerCase()] = value;
     }
-    if (body !== undefined) this.headers["content-type"] = "application/json";
-    this.#body = body;
+    this.#body = body === undefined ? undefined : Buffer.from(body);
+    if (this.#body === undefined) return;
+    this.headers["content-type"] = "application/json";
+    this.headers["content-length"] = String(this.#body.length);
   }
 
   override _read(): void {

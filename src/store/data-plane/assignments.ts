@@ -1,4 +1,4 @@
-import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
+import type { Assignment, Inventory, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db, Trx } from "../engine/database.ts";
 import { type Sql, sql } from "../engine/sql.ts";
@@ -107,18 +107,20 @@ export async function readDesired(
 }
 
 /**
- * Compares what a listener runs with its assignments. `unknown`: deployments that are not, or no longer, assigned to it.
+ * Compares what a listener runs with its assignments, or one page of each. `unknown`: deployments that are not, or no longer, assigned to it.
  * `isAhead`: the listener knows a generation that does not exist yet, so the database was restored from an older copy.
  */
 export async function compareInventory(
   db: Db,
   listenerId: string,
-  items: { deployment_id: string; generation: number }[],
+  { items, after, through }: Inventory,
 ): Promise<{ unknown: string[]; isBehind: boolean; isAhead: boolean }> {
   const { rows } = await db.query<{ unknown: string[]; isBehind: boolean; isAhead: boolean }>(sql`
     with held as (
       select * from jsonb_to_recordset(${JSON.stringify(items)}::jsonb) as h ${held}
-    ), own as (select deployment_id, generation, op from assignments where listener_id = ${listenerId})
+    ), own as (select deployment_id, generation, op from assignments
+       where listener_id = ${listenerId} and (${after ?? null}::uuid is null or deployment_id > ${after ?? null}::uuid)
+         and (${through ?? null}::uuid is null or deployment_id <= ${through ?? null}::uuid))
     select coalesce((select jsonb_agg(h.deployment_id) from held h
                       where not exists (select from own o where o.deployment_id = h.deployment_id)), '[]') as unknown,
            exists (select from own o left join held h on h.deployment_id = o.deployment_id

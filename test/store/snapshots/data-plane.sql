@@ -29,7 +29,9 @@ with turn as (
 -- compareInventory
 with held as (
       select * from jsonb_to_recordset($1::jsonb) as h ("deployment_id" uuid, "generation" bigint)
-    ), own as (select deployment_id, generation, op from assignments where listener_id = $2)
+    ), own as (select deployment_id, generation, op from assignments
+       where listener_id = $2 and ($3::uuid is null or deployment_id > $4::uuid)
+         and ($5::uuid is null or deployment_id <= $6::uuid))
     select coalesce((select jsonb_agg(h.deployment_id) from held h
                       where not exists (select from own o where o.deployment_id = h.deployment_id)), '[]') as unknown,
            exists (select from own o left join held h on h.deployment_id = o.deployment_id
