@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Type } from "typebox";
 import { echo } from "../../src/api/validation/echo.ts";
 import { compileValidator } from "../../src/api/validation/validate.ts";
 import { CreateDeployment } from "../../src/contract/deployments/deployment.ts";
@@ -8,6 +9,7 @@ import {
   PatchIntegration,
   ReplaceIntegrationSecret,
 } from "../../src/contract/integrations/integration.ts";
+import { freeObject } from "../../src/contract/schema.ts";
 
 const secret = "sk-do-not-repeat";
 const validate = compileValidator(CreateDeployment, "body");
@@ -70,4 +72,28 @@ test("reports at most 100 problems per request, in a small response", () => {
   const { problems } = validate({ name: "a".repeat(1_000_000), secrets });
   assert.equal(problems.length, 100);
   assert.ok(JSON.stringify(problems).length < 200_000);
+});
+
+test("reads a large object once, however many of its fields are missing", () => {
+  const target = Object.fromEntries(Array.from({ length: 2_000 }, (_, index) => [`key${index}`, index]));
+  let walks = 0;
+  const large = new Proxy(target, {
+    ownKeys: (one) => {
+      walks += 1;
+      return Reflect.ownKeys(one);
+    },
+  });
+  const { problems } = validate(large);
+  assert.ok(problems.length > 2);
+  assert.equal(walks, 1);
+});
+
+test("bounds what a response repeats, whatever the number of problems and the length of their keys", () => {
+  const long = "k".repeat(100_000);
+  const bad = Object.fromEntries(
+    Array.from({ length: 200 }, (_, index) => [`key${index}`, `\u0000${"x".repeat(5_000)}`]),
+  );
+  const { problems } = compileValidator(Type.Object({ free: freeObject() }), "body")({ free: { [long]: bad } });
+  assert.equal(problems.length, 100);
+  assert.ok(JSON.stringify(problems).length < 256 * 1_024, `${JSON.stringify(problems).length} characters`);
 });

@@ -1,5 +1,6 @@
 import type { TSchema } from "typebox";
 import type { ValidationItem } from "../../contract/error.ts";
+import { Echoes } from "./echo.ts";
 import { checkBoolean, compileInteger, compileNumber } from "./validate-numbers.ts";
 import { compileLiteral, compileString, isStorable } from "./validate-text.ts";
 import { type Check, nestingMax, report, reportMissing, type Walk } from "./validate-walk.ts";
@@ -50,7 +51,7 @@ interface Schema {
 export function compileValidator(schema: TSchema, part: RequestPart): (input: unknown) => Validated {
   const check = part === "body" ? compile(schema) : compileParameters(schema);
   return (input) => {
-    const walk: Walk = { path: [part], problems: [] };
+    const walk: Walk = { path: [part], problems: [], echoes: new Echoes() };
     const value = check(input, walk);
     return { value, problems: walk.problems };
   };
