@@ -314,6 +314,27 @@ for (const [name, files, preset, command, build = null] of projects) {
   });
 }
 
+test("runs a server in a directory that cannot be imported only by its path", async () => {
+  const program = 'app = FastAPI()\nif __name__ == "__main__":\n  uvicorn.run(app)';
+  const files = { "requirements.txt": "fastapi", "my-app/main.py": program };
+  assert.equal((await detect(files)).server?.start, "python my-app/main.py");
+  assert.equal((await detect({ ...files, "my-app/main.py": "app = FastAPI()" })).server, null);
+});
+
+test("starts what a build makes, and the transport of an MCP server that speaks HTTP", async () => {
+  const main = { main: "dist/index.js", scripts: { build: "tsc" } };
+  const files = { "package.json": packageJson(["express"], main), "index.ts": "" };
+  assert.equal((await detect(files)).server?.start, "node dist/index.js");
+  const scripts = { build: "tsc", start: "node dist/stdio.js", "start:streamableHttp": "node dist/http.js" };
+  const mcp = packageJson(["@modelcontextprotocol/sdk"], { scripts });
+  assert.equal((await detect({ "package.json": mcp })).server?.start, "script:start:streamableHttp");
+});
+
+test("serves the graphs of an aegra.json with Aegra", async () => {
+  const { server } = await detect({ "aegra.json": "{}", "pyproject.toml": pyproject("aegra-api") });
+  assert.deepEqual([server?.start, server?.adds], ["aegra serve --host $HOST --port $PORT", ["aegra-cli"]]);
+});
+
 test("every preset has a project in this file", () => {
   const tested = new Set(projects.map(([, , preset]) => preset));
   assert.deepEqual(

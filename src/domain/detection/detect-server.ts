@@ -29,6 +29,7 @@ export function detectServer(facts: ProjectFacts): Detection {
   const { node, python } = facts;
   const found = (python === null ? null : detectPython(python)) ?? (node === null ? null : detectNode(node, facts));
   if (facts.procfile !== null) return { server: fromProcfile(facts.procfile, facts, found) };
+  if (facts.files.has("aegra.json")) return { server: fromAegra(python) };
   return found === null ? { server: null, because: whyNot(facts) } : { server: found };
 }
 
@@ -45,6 +46,18 @@ function fromProcfile(web: string, { node, python }: ProjectFacts, found: Detect
     pythonVersion: python?.version ?? null,
   };
 }
+
+/** Aegra serves the graphs that its own configuration names. */
+const fromAegra = (python: PythonFacts | null): DetectedServer => ({
+  preset: "aegra",
+  name: "Aegra",
+  because: "aegra.json",
+  language: "python",
+  build: null,
+  start: "aegra serve --host $HOST --port $PORT",
+  adds: python?.packages.has("aegra-cli") === true ? [] : ["aegra-cli"],
+  pythonVersion: python?.version ?? null,
+});
 
 function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
   if (node.isStdioOnly) return null;
@@ -105,7 +118,7 @@ function fill({ start }: PythonPreset, entry: PythonEntry): string {
   const directory = file.split("/").slice(0, -1).join("/");
   // `adk` takes the directory that has one directory per agent.
   const agents = directory.split("/").slice(0, -1).join("/") || ".";
-  const isModule = file.endsWith("/__main__.py") || directory !== "";
+  const isModule = directory !== "" && !module.includes("-");
   const program = isModule ? `-m ${module}` : file;
   const words: Record<string, string> = { app: `${module}:${name}`, module, file, program, agents, options };
   return start.replaceAll(/\{(\w+)\}/g, (whole, word: string) => words[word] ?? whole).trim();

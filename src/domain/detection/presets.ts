@@ -60,11 +60,13 @@ export const presets: readonly Preset[] = [
   node("nuxt", "Nuxt", ["nuxt"], { start: "node .output/server/index.mjs", build: "nuxt build" }),
   node("mastra", "Mastra", ["mastra"], { start: "node .mastra/output/index.mjs", build: "mastra build" }),
   node("nestjs", "NestJS", ["@nestjs/core"], { scripts: ["start:prod", "start"], build: "nest build" }),
-  node("mcp-typescript", "MCP TypeScript SDK", [
-    "@modelcontextprotocol/sdk",
-    "@modelcontextprotocol/server",
-    "fastmcp",
-  ]),
+  node(
+    "mcp-typescript",
+    "MCP TypeScript SDK",
+    ["@modelcontextprotocol/sdk", "@modelcontextprotocol/server", "fastmcp"],
+    // Servers with several transports have a script for each.
+    { scripts: ["start:http", "start:streamableHttp", "start", "start:sse"] },
+  ),
   node("a2a-javascript", "A2A JavaScript SDK", ["@a2a-js/sdk"]),
   node("openai-agents-js", "OpenAI Agents SDK", ["@openai/agents"]),
   node("ai-sdk", "Vercel AI SDK", ["ai"]),

@@ -76,7 +76,7 @@ const serverFiles = ["", "src/"].flatMap((directory) =>
 async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Promise<NodeFacts | null> {
   if (!files.has("package.json")) return null;
   const manifest = objectOf(parse((await reader.read("package.json")) ?? ""));
-  const scripts = Object.entries(objectOf(manifest["scripts"])).filter(
+  const scripts = Object.entries(scriptsOf(manifest)).filter(
     (entry): entry is [string, string] => typeof entry[1] === "string",
   );
   const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
@@ -86,10 +86,19 @@ async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Prom
   return {
     scripts: Object.fromEntries(scripts),
     packages: new Set(packages),
-    entry: [main, ...serverFiles].find((file) => file !== null && files.has(file)) ?? null,
+    entry: serverFile(main, "build" in scriptsOf(manifest), files),
     isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
     isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && (await isStdioOnly(reader, files)),
   };
+}
+
+const scriptsOf = (manifest: Record<string, unknown>) => objectOf(manifest["scripts"]);
+
+/** Returns `main` of package.json if it exists or a build makes it, else a file with a usual name. */
+function serverFile(main: string | null, hasBuild: boolean, files: ReadonlySet<string>): string | null {
+  const isMade = main !== null && hasBuild && /^(dist|build|lib|out)\//.test(main);
+  if (main !== null && (isMade || files.has(main))) return main;
+  return serverFiles.find((file) => files.has(file)) ?? null;
 }
 
 async function isStdioOnly(reader: ProjectReader, files: ReadonlySet<string>): Promise<boolean> {

@@ -78,8 +78,13 @@ export function findPythonEntries(
     });
   });
   if (files.has("manage.py")) found.push(...djangoEntries(files));
-  return found.sort((a, b) => rankOf(a.file) - rankOf(b.file));
+  // A directory such as `my-app` cannot be imported, but its programs can be run.
+  const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
+  return usable.sort((a, b) => rankOf(a.file) - rankOf(b.file));
 }
+
+/** Kinds that are started by the path of their file. */
+const byFile = new Set<PythonEntryKind>(["adk", "streamlit", "chainlit", "program"]);
 
 function moduleOf(file: string, isSrcPackage: boolean): string {
   const name = file

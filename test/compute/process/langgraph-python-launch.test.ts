@@ -5,7 +5,12 @@ import path from "node:path";
 import { test } from "node:test";
 import { pythonLaunch } from "../../../src/compute/process/langgraph/langgraph-python-launch.ts";
 
-async function launch(config: object, files: Record<string, string> = {}, configPath = "apps/a/langgraph.json") {
+async function launch(
+  config: object,
+  files: Record<string, string> = {},
+  configPath = "apps/a/langgraph.json",
+  environmentDir = "/env",
+) {
   const artifactDir = await mkdtemp(path.join(tmpdir(), "pierhead-launch-"));
   try {
     for (const [name, text] of Object.entries({ ...files, [configPath]: JSON.stringify(config) })) {
@@ -14,7 +19,7 @@ async function launch(config: object, files: Record<string, string> = {}, config
     }
     const start = {
       runner: "langgraph-python",
-      environment_dir: "/env",
+      environment_dir: environmentDir,
       packages_dir: ".p",
       config_path: configPath,
     } as const;
@@ -55,6 +60,19 @@ test("the server gets the path of every file, and module names stay module names
   assert.deepEqual(options.directory, ["apps", "a"]);
   assert.deepEqual(options.importDirs, ["/artifact/apps/a", "/artifact/apps/shared", "/artifact/apps"]);
   assert.equal(options.packagesDir, "/artifact/.p");
+});
+
+test("a directory with the name of an installed package does not hide the package", async () => {
+  const environmentDir = await mkdtemp(path.join(tmpdir(), "pierhead-environment-"));
+  try {
+    await mkdir(path.join(environmentDir, "lib/python3.12/site-packages/langgraph"), { recursive: true });
+    const config = { dependencies: [".", "../../libs/words"], graphs: { one: "./one.py:graph" } };
+    const files = { "apps/langgraph/__init__.py": "", "libs/words/__init__.py": "" };
+    const { options } = await launch(config, files, "apps/langgraph/langgraph.json", environmentDir);
+    assert.deepEqual(options.importDirs, ["/artifact/apps/langgraph", "/artifact/libs/words", "/artifact/libs"]);
+  } finally {
+    await rm(environmentDir, { recursive: true });
+  }
 });
 
 test("variables come from the configuration or its file, and the health check uses a path without credentials", async () => {

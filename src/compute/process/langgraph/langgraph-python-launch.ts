@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import type { StartPlan } from "../../../contract/listeners/assignment.ts";
@@ -38,7 +38,7 @@ export function pythonLaunch(
       .split("/")
       .filter((part) => part !== "."),
     packagesDir: path.join(artifactDir, start.packages_dir),
-    importDirs: importDirs(config, directory, artifactDir),
+    importDirs: importDirs(config, directory, { artifactDir, environmentDir: start.environment_dir }),
     serverEnvironment: serverEnvironment(config, directory),
     healthPath: config.http?.disable_meta === true ? null : "/ok",
   };
@@ -48,13 +48,33 @@ export function pythonLaunch(
   };
 }
 
-/** Returns the directory of langgraph.json and each local dependency. A package without a project file adds its parent. */
-function importDirs({ dependencies = [] }: LanggraphConfig, directory: string, artifactDir: string): string[] {
+/**
+ * Returns the directory of langgraph.json and each local dependency. A package without a project file adds its parent, unless
+ * a package beside it has the name of an installed one: Python prefers a package with an `__init__.py` to a namespace package, such as
+ * `langgraph`, wherever the two are on its path.
+ */
+function importDirs(
+  { dependencies = [] }: LanggraphConfig,
+  directory: string,
+  { artifactDir, environmentDir }: { artifactDir: string; environmentDir: string },
+): string[] {
   const locals = dependencies.filter((one) => one.startsWith(".")).map((one) => path.join(directory, one));
   const parents = locals
     .filter((one) => one !== artifactDir && existsSync(path.join(one, "__init__.py")))
-    .map(path.dirname);
+    .map(path.dirname)
+    .filter((parent) => !hidesInstalled(parent, environmentDir));
   return [...new Set([directory, ...locals, ...parents])];
+}
+
+function hidesInstalled(parent: string, environmentDir: string): boolean {
+  const lib = path.join(environmentDir, "lib");
+  if (!existsSync(lib)) return false;
+  const installed = readdirSync(lib).map((python) => path.join(lib, python, "site-packages"));
+  return readdirSync(parent).some(
+    (name) =>
+      existsSync(path.join(parent, name, "__init__.py")) &&
+      installed.some((packagesDir) => existsSync(path.join(packagesDir, name))),
+  );
 }
 
 /**
