@@ -156,7 +156,7 @@ const projects: [string, Files, string, string, (string | null)?][] = [
     "a Flask factory",
     { "requirements.txt": "flask", "shop/__init__.py": "def create_app():\n    app = Flask(__name__)\n    return app" },
     "flask",
-    "python -m gunicorn shop:create_app() --bind $HOST:$PORT",
+    "python -m gunicorn 'shop:create_app()' --bind $HOST:$PORT",
   ],
   [
     "Django",

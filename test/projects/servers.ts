@@ -249,4 +249,47 @@ export const serverProjects = [
     /Found uv\.lock in the root of the source\./,
     { configPath: "apps/web/pyproject.toml", needs: ["uv"], prepare: [["uv", "lock"]] },
   ),
+  python(
+    "fastapi in a flat layout that setuptools refuses",
+    {
+      "pyproject.toml":
+        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["fastapi==0.121.3"]\n[build-system]\nrequires = ["setuptools>=61"]\nbuild-backend = "setuptools.build_meta"\n',
+      "shop/main.py": fastapi,
+      "data/x.py": "",
+    },
+    /The project itself cannot be packaged/,
+  ),
+  python(
+    "starlette with a console script",
+    {
+      "pyproject.toml":
+        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["starlette==0.50.0", "uvicorn==0.38.0"]\n[project.scripts]\nshop = "shop.cli:main"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
+      "src/shop/__init__.py": "",
+      "src/shop/cli.py": `import os\n\nimport uvicorn\nfrom starlette.applications import Starlette\nfrom starlette.responses import PlainTextResponse\nfrom starlette.routing import Route\n\n\nasync def hello(request):\n    return PlainTextResponse("hello")\n\n\ndef main():\n    uvicorn.run(Starlette(routes=[Route("/hello", hello)]), host=os.environ["HOST"], port=int(os.environ["PORT"]))\n`,
+      Procfile: "web: shop\n",
+    },
+    /Start: shop/,
+    { configPath: "Procfile" },
+  ),
+  python(
+    "django",
+    {
+      "requirements.txt": "django==5.2.8\n",
+      "manage.py": "",
+      "shop/__init__.py": "",
+      "shop/settings.py": 'SECRET_KEY = "test"\nROOT_URLCONF = "shop.urls"\nALLOWED_HOSTS = ["*"]\n',
+      "shop/urls.py": `from django.http import HttpResponse\nfrom django.urls import path\n\nurlpatterns = [path("hello", lambda request: HttpResponse("hello"))]\n`,
+      "shop/wsgi.py": `import os\n\nfrom django.core.wsgi import get_wsgi_application\n\nos.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\napplication = get_wsgi_application()\n`,
+    },
+    /Recognized Django/,
+  ),
+  python(
+    "mcp python sdk",
+    {
+      "requirements.txt": "mcp==1.22.0\n",
+      "server.py": 'from mcp.server.fastmcp import FastMCP\n\nmcp = FastMCP("greeter")\n',
+    },
+    /Recognized MCP Python SDK/,
+    { ask: mcp },
+  ),
 ];

@@ -43,7 +43,7 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   }
   if (project.kind === "dockerfile") throw needsEngine(project);
   const installed = await steps.run("Install dependencies", () => install(request, context, project));
-  await steps.run("Build", () => build(request, context, project));
+  await steps.run("Build", () => build(request, withEnvironment(context, installed), project));
   const start = await steps.run("Prepare the start", () => prepareStart(context, project, { target, installed }));
   const artifact = await steps.run("Store the artifact", () => store(request, context, { project, start, target }));
   return { ok: true, artifact, cached: false, steps: steps.done };
@@ -108,6 +108,13 @@ const descriptions = {
 /** Directories that the install step created outside the source. */
 interface Installed {
   environmentDir?: string;
+}
+
+/** Puts the programs of the Python environment on the PATH of the build commands. */
+function withEnvironment(context: BuildContext, { environmentDir }: Installed): BuildContext {
+  if (environmentDir === undefined) return context;
+  const PATH = [path.join(environmentDir, "bin"), context.env["PATH"]].join(path.delimiter);
+  return { ...context, env: { ...context.env, PATH, VIRTUAL_ENV: environmentDir } };
 }
 
 async function install(request: BuildRequest, context: BuildContext, project: BuiltHere): Promise<Installed> {

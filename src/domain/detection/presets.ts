@@ -117,7 +117,7 @@ export const presets: readonly Preset[] = [
   python("flask", "Flask", ["flask"], {
     ...wsgi,
     entry: "wsgi-factory",
-    start: "python -m gunicorn {app}() --bind $HOST:$PORT",
+    start: "python -m gunicorn '{app}()' --bind $HOST:$PORT",
   }),
   python("chainlit", "Chainlit", ["chainlit"], {
     entry: "chainlit",
