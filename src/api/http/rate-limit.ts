@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import type { Credentials } from "../../auth/principal.ts";
 import { networkOf } from "../../base/network.ts";
@@ -77,9 +78,19 @@ const signIns: RateLimit = { perS: 10, burst: 200 };
  */
 const refusedBodies: RateLimit = { perS: 5, burst: 100 };
 
+/** A workspace with many keys may send as much as this many of them. */
+const keysOfWorkspace = 2;
+
+/**
+ * Pause before a request over its limit is refused. A client that ignores `Retry-After` then sends four requests a second
+ * on each connection, instead of as many as this server can refuse.
+ */
+const refusalDelayMs = 250;
+
 /** The rate limits of one API; setting the rate to 0 turns all of them off. */
 export class RequestLimits {
   readonly #byKey: RateLimiter | undefined;
+  readonly #byWorkspace: RateLimiter | undefined;
   readonly #byAddress: RateLimiter | undefined;
   readonly #signIns: RateLimiter | undefined;
   readonly #refusedBodies: RateLimiter | undefined;
@@ -87,6 +98,8 @@ export class RequestLimits {
 
   constructor(limit: RateLimit, proxies: TrustedProxies) {
     this.#byKey = limit.perS === 0 ? undefined : new RateLimiter(limit);
+    const ofWorkspace = { perS: limit.perS * keysOfWorkspace, burst: limit.burst * keysOfWorkspace };
+    this.#byWorkspace = limit.perS === 0 ? undefined : new RateLimiter(ofWorkspace);
     this.#byAddress = limit.perS === 0 ? undefined : new RateLimiter(wrongKeys);
     this.#signIns = limit.perS === 0 ? undefined : new RateLimiter(signIns);
     this.#refusedBodies = limit.perS === 0 ? undefined : new RateLimiter(refusedBodies);
@@ -98,10 +111,16 @@ export class RequestLimits {
     return networkOf(this.#proxies.clientOf(raw));
   }
 
-  /** Counts a request of this key. @throws ApiError 429 when the key exceeds its limit. */
-  count(keyId: string): void {
-    const waitS = this.#byKey?.take(keyId) ?? 0;
-    if (waitS > 0) throw errors.tooManyRequests(waitS);
+  /**
+   * Counts a request of a key and of its workspace, if it works on one.
+   * @throws ApiError 429, after a pause, when the key or the workspace exceeds its limit.
+   */
+  async count({ keyId, tenantId }: { keyId: string; tenantId?: string }): Promise<void> {
+    const ofKeyS = this.#byKey?.take(keyId) ?? 0;
+    const waitS = ofKeyS > 0 || tenantId === undefined ? ofKeyS : (this.#byWorkspace?.take(tenantId) ?? 0);
+    if (waitS === 0) return;
+    await sleep(refusalDelayMs, undefined, { ref: false });
+    throw errors.tooManyRequests(waitS);
   }
 
   /** Counts a sign-in that is started. @throws ApiError 429 when too many were started from this address. */

@@ -122,10 +122,13 @@ export function adminRoute<O extends Operation>(api: Api, operation: O, handler:
 }
 
 /** Authenticates and counts requests against the rate limit of their key. */
-function countedByKey<P extends { keyId: string }>(api: Api, find: (credentials: Credentials) => Promise<P>) {
+function countedByKey<P extends { keyId: string; tenantId?: string }>(
+  api: Api,
+  find: (credentials: Credentials) => Promise<P>,
+) {
   return async (request: FastifyRequest) => {
     const principal = await api.limits.admit(request, find);
-    api.limits.count(principal.keyId);
+    await api.limits.count(principal);
     return principal;
   };
 }
