@@ -10,6 +10,7 @@ import { toBeEnded } from "./endings.ts";
 import type { BenchRun, BenchServer, DatabaseKind, Installation } from "./installation.ts";
 import { type BenchLine, benchLine, percentile } from "./line.ts";
 import { runLoad } from "./load.ts";
+import { neighbourLines } from "./neighbours.ts";
 
 const plans = {
   small: { rounds: 1, loadMs: 1_000, deploys: 3, lockedMs: 2_000 },
@@ -42,6 +43,7 @@ export async function isolationBench(run: BenchRun): Promise<BenchLine[]> {
   await using repository = await createAgentRepository(nodeAgent("one"));
   const kinds = run.size === "small" ? run.kinds.slice(0, 1) : run.kinds;
   for (const kind of kinds) lines.push(...(await isolationLines(run, kind, repository)));
+  for (const kind of kinds) lines.push(...(await neighbourLines(run, kind, repository)));
   return lines;
 }
 

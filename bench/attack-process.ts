@@ -1,0 +1,12 @@
+import { type AttackName, type AttackSite, attacks } from "./attacks.ts";
+
+/** One attack in its own process, so that it does not delay the measuring one. Arguments: its name, its site as JSON. */
+const [name, site] = process.argv.slice(2);
+const ending = new AbortController();
+process.on("disconnect", () => {
+  ending.abort();
+  process.exit(0);
+});
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => {});
+await attacks[name as AttackName](JSON.parse(site ?? "") as AttackSite, ending.signal);
+process.send?.({ isInForce: true });
