@@ -70,6 +70,8 @@ const mcp: Question[] = [
   },
 ];
 
+const card: Question[] = [{ path: "/.well-known/agent-card.json", answers: /"name": ?"greeter"/ }];
+
 /** A workspace whose member needs another member. */
 const workspace = (root: object, member: string) => ({
   "package.json": { name: "root", private: true, ...root },
@@ -291,5 +293,68 @@ export const serverProjects = [
     },
     /Recognized MCP Python SDK/,
     { ask: mcp },
+  ),
+  server({
+    name: "python in a pierhead.json",
+    files: {
+      "pierhead.json": {
+        python: { requirements: "deploy/requirements.txt" },
+        build: ["uvicorn", "--version"],
+        start: ["uvicorn", "main:app", "--host", "$HOST", "--port", "$PORT"],
+      },
+      "deploy/requirements.txt": "fastapi==0.121.3\nuvicorn==0.38.0\n",
+      "main.py": fastapi,
+    },
+    needs: ["pypi"],
+    configPath: "pierhead.json",
+    ask: hello,
+    log: [/Running uvicorn/],
+  }),
+  python(
+    "flask factory",
+    {
+      "requirements.txt": "flask==3.1.2\n",
+      "shop/__init__.py": `from flask import Flask\n\n\ndef create_app():\n    app = Flask(__name__)\n    app.get("/hello")(lambda: "hello")\n    return app\n`,
+    },
+    /Recognized Flask/,
+  ),
+  python(
+    "a2a python sdk",
+    {
+      "requirements.txt": "a2a-sdk[http-server]==0.3.16\nuvicorn==0.38.0\nclick==8.3.1\n",
+      "agent/__init__.py": "",
+      "agent/__main__.py": `import click
+import uvicorn
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.apps import A2AStarletteApplication
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import AgentCapabilities, AgentCard
+
+
+class Greeter(AgentExecutor):
+    async def execute(self, context, event_queue): ...
+
+    async def cancel(self, context, event_queue): ...
+
+
+@click.command()
+@click.option("--host", default="localhost")
+@click.option("--port", default=9999)
+def main(host, port):
+    card = AgentCard(
+        name="greeter", description="greets", url="http://x.invalid/", version="1", skills=[],
+        default_input_modes=["text"], default_output_modes=["text"], capabilities=AgentCapabilities(),
+    )
+    handler = DefaultRequestHandler(agent_executor=Greeter(), task_store=InMemoryTaskStore())
+    uvicorn.run(A2AStarletteApplication(agent_card=card, http_handler=handler).build(), host=host, port=port)
+
+
+if __name__ == "__main__":
+    main()
+`,
+    },
+    /Recognized A2A Python SDK/,
+    { ask: card },
   ),
 ];
