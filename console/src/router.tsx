@@ -5,6 +5,7 @@ import { DeploymentsPage } from "./pages/deployments.tsx";
 import { lazyPart } from "./parts/lazy-part.tsx";
 import { Failure, Notice } from "./parts/notices.tsx";
 import { Shell } from "./parts/shell.tsx";
+import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
 import type { DeploymentSearch, ListSearch } from "./search.ts";
 import { basePath } from "./server.ts";
@@ -16,17 +17,24 @@ const root = createRootRoute({
 });
 
 /** The contract's values, repeated because its schemas would add 40 kB to the first view. */
-const sorts: Record<DeploymentSort, true> = { created_at: true, updated_at: true, name: true, status: true };
+const sorts: Record<DeploymentSort, true> = {
+  created_at: true,
+  updated_at: true,
+  name: true,
+  status: true,
+  health: true,
+};
 
 const text = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
 
 function listSearch(raw: Record<string, unknown>): ListSearch {
-  const [q, status, type] = [text(raw["q"]), text(raw["status"]), text(raw["type"])];
+  const [q, type] = [text(raw["q"]), text(raw["type"])];
+  const health = HealthNames.find((word) => word === raw["health"]);
   const [sort, order] = [text(raw["sort"]), raw["order"]];
   const page = Number(raw["page"]);
   return {
     ...(q !== undefined && { q }),
-    ...(status !== undefined && { status }),
+    ...(health !== undefined && { health }),
     ...(type !== undefined && { type }),
     ...(sort !== undefined && Object.hasOwn(sorts, sort) && { sort: sort as DeploymentSort }),
     ...((order === "asc" || order === "desc") && { order }),

@@ -1,10 +1,11 @@
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
+import type { HealthWord } from "../../src/contract/deployments/health.ts";
 import type { SortOrder } from "../../src/contract/page.ts";
 
 /** Search part of the list's address. Users can share a view as a link, and the Back button restores it. */
 export interface ListSearch {
   q?: string;
-  status?: string;
+  health?: HealthWord;
   type?: string;
   sort?: DeploymentSort;
   order?: SortOrder;

@@ -58,6 +58,7 @@ export const deploymentExample = {
   database_tier: null,
   tracked_packages: null,
   parent_deployment_id: null,
+  health: { status: "live", since: "2026-11-20T10:04:11.120000Z", reason: null, message: null, next_action: null },
 };
 
 export const createDeploymentExample = {

@@ -19,6 +19,7 @@ export const clientRoutes = {
   listDeployments: "GET /v2/deployments",
   createDeployment: "POST /v2/deployments",
   deleteDeployments: "DELETE /v2/deployments",
+  countHealth: "GET /v2/deployments/health-counts",
   countFreeDeployments: "GET /v2/deployments/free-count",
   getDeployment: "GET /v2/deployments/{deployment_id}",
   patchDeployment: "PATCH /v2/deployments/{deployment_id}",

@@ -19,6 +19,7 @@ import {
   planDeploymentDatabase,
   readDatabaseSettings,
 } from "../store/deployments/deployment-databases.ts";
+import { recordHealth } from "../store/deployments/deployment-health.ts";
 import { readDeploymentState } from "../store/deployments/deployment-state.ts";
 import { deleteDeploymentRow, moveDeployment, requestDelete } from "../store/deployments/deployments.ts";
 import {
@@ -47,6 +48,7 @@ export function createReconcilerStore(db: Db, sealer: Sealer): ReconcilerStore {
 
     readDeploymentState: (deploymentId) => readDeploymentState(db, deploymentId),
     moveDeployment: (deploymentId, move) => moveDeployment(db, deploymentId, move),
+    recordHealth: (deploymentId, record) => recordHealth(db, { id: deploymentId, ...record }),
     findOrphanedPreviews: (parentId) => findOrphanedPreviews(db, parentId),
     requestDelete: (tenantId, deploymentId, options) => requestDelete(db, tenantId, deploymentId, options),
     deleteLogs: (deploymentId, signal) => dropLogEntries(db, deploymentId, signal),

@@ -1,5 +1,7 @@
 import type { DeploymentStatus } from "../contract/deployments/deployment.ts";
+import type { HealthWord } from "../contract/deployments/health.ts";
 import type { Artifact } from "../contract/listeners/assignment.ts";
+import type { Health } from "../domain/deployment-health.ts";
 import type { ArtifactRow } from "../store/builds/artifacts.ts";
 import type { OrphanedProcess, StoredBuildResult } from "../store/builds/builds.ts";
 import type { BuiltArtifact } from "../store/builds/built-artifacts.ts";
@@ -31,6 +33,8 @@ export interface ReconcilerStore {
 
   readDeploymentState(deploymentId: string): Promise<DeploymentStateRow | undefined>;
   moveDeployment(deploymentId: string, move: DeploymentMove): Promise<boolean>;
+  /** Records the health of a deployment that still has the word `seen`. An event tells of a new word. */
+  recordHealth(deploymentId: string, record: { seen: HealthWord; health: Health }): Promise<boolean>;
   findOrphanedPreviews(parentId: string): Promise<{ id: string; deleteTracingProject: boolean }[]>;
   requestDelete(
     tenantId: string,

@@ -65,7 +65,7 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
 
   const status = await cli(["status", "directory-agent"]);
   assert.match(status.stdout, /serving +DEPLOYED/);
-  assert.match((await cli(["list"])).stdout, /directory-agent .* READY .* internal_source/);
+  assert.match((await cli(["list"])).stdout, /directory-agent .* live .* internal_source/);
   assert.match((await cli(["why", "directory-agent"])).stdout, /Next step\n {2}none/);
   assert.equal((await cli(["open", "directory-agent"])).stdout, first.stdout);
 });

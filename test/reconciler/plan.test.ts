@@ -4,7 +4,7 @@ import type { DeploymentStatus } from "../../src/contract/deployments/deployment
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../src/contract/revisions/revision.ts";
 import { canMoveRevision, holdsSlot } from "../../src/domain/revision-status.ts";
-import { planDeployment } from "../../src/reconciler/plan/plan.ts";
+import { currentHealth, planDeployment } from "../../src/reconciler/plan/plan.ts";
 import type { BuildFacts, DeploymentState, RevisionFacts } from "../../src/reconciler/plan/state.ts";
 import type { Step } from "../../src/reconciler/plan/step.ts";
 
@@ -105,6 +105,7 @@ test("has nothing to do when nothing is in progress and the active revision is a
     op: "apply",
     targetRevisionId: "a",
     servingRevisionId: "a",
+    replicasMin: {},
     isCurrent: true,
   } as const;
   assert.equal(planDeployment(stateWith({ activeRevisionId: "a", assignment }), now).kind, "none");
@@ -168,13 +169,16 @@ test("has no work for the code host of a deployment that follows no branch", () 
   }
 });
 
+/** A deployment whose health is recorded, unless a test gives another one. */
 function stateWith(given: Partial<DeploymentState>): DeploymentState {
-  return {
+  const state: DeploymentState = {
     id: "d",
     tenantId: "t",
     status: "READY",
     activeRevisionId: null,
     isDeleteForced: false,
+    health: { word: "live", reason: null, message: null },
+    latest: null,
     listener: "acting",
     unsettled: [],
     builds: [],
@@ -184,6 +188,7 @@ function stateWith(given: Partial<DeploymentState>): DeploymentState {
     host: null,
     ...given,
   };
+  return given.health === undefined ? { ...state, health: currentHealth(state) } : state;
 }
 
 function revision(id: string, status: RevisionStatus, deadlineAt: Date | null, hasArtifact: boolean): RevisionFacts {
@@ -241,8 +246,15 @@ function* everyBuild(): Generator<BuildFacts[]> {
 function* everyAssignment(): Generator<DeploymentState["assignment"]> {
   yield null;
   for (const targetRevisionId of ["new", "old"])
-    yield { generation: 2, op: "apply", targetRevisionId, servingRevisionId: "old", isCurrent: true };
-  yield { generation: 2, op: "delete", targetRevisionId: null, servingRevisionId: null, isCurrent: true };
+    yield { generation: 2, op: "apply", targetRevisionId, servingRevisionId: "old", replicasMin: {}, isCurrent: true };
+  yield {
+    generation: 2,
+    op: "delete",
+    targetRevisionId: null,
+    servingRevisionId: null,
+    replicasMin: {},
+    isCurrent: true,
+  };
 }
 
 function* everyObservation(): Generator<DeploymentState["observation"]> {

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import type { Send } from "../../src/client/listener-client.ts";
 import { SimulatedWorld } from "../../src/compute/simulated.ts";
+import { crashLoopStreak } from "../../src/domain/deployment-health.ts";
 import { resolveTimeoutMs } from "../../src/domain/limits.ts";
 import { holdsSlot, isFinal } from "../../src/domain/revision-status.ts";
 import { hostile, startVirtualProcess, VirtualClock, type VirtualProcess } from "../listener/virtual-world.ts";
 import { SimulatedControlPlane } from "./control-plane.ts";
-import { slugOf } from "./memory-store.ts";
 import type { DeploymentRecord, RevisionRecord } from "./records.ts";
+import { slugOf } from "./revision-settings.ts";
 
 const deploymentsMax = 5;
 /** Longer than the sum of all deadlines: what has not settled by then never will. */
@@ -165,6 +166,7 @@ function newDeployment(clock: VirtualClock): DeploymentRecord {
     builds: new Map(),
     status: "AWAITING_DATABASE",
     activeRevisionId: null,
+    health: { word: "deploying", reason: null, message: null },
     observation: null,
   };
 }
@@ -256,4 +258,14 @@ function assertDeploymentSettled(deployment: DeploymentRecord, { controlPlane, w
   const state = active === undefined ? "closed" : idleAfterMs !== null ? "asleep" : "open";
   if (assignment !== undefined)
     assert.deepEqual([route?.state, route?.targets.length], [state, wanted], `route of ${id}`);
+  assert.equal(deployment.health.word, expectedHealth(deployment, wanted), `health of ${id}`);
+}
+
+/** The health of a settled deployment, from what a user sees of it. */
+function expectedHealth({ revisions, activeRevisionId, observation }: DeploymentRecord, replicas: number): string {
+  if (activeRevisionId === null) return "failed";
+  // It fell asleep in the middle of a crash loop, and no request has woken it since.
+  if ((observation?.report.crash_streak ?? 0) >= crashLoopStreak) return "crash_looping";
+  if (replicas === 0) return "sleeping";
+  return /_FAILED$/.test(revisions.at(-1)?.status ?? "") ? "degraded" : "live";
 }

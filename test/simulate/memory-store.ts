@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
+import type { HealthWord } from "../../src/contract/deployments/health.ts";
 import type { Artifact, DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import type { Health } from "../../src/domain/deployment-health.ts";
 import { canMoveDeployment, isBeingDeleted } from "../../src/domain/deployment-status.ts";
 import { canMoveRevision, isFinal } from "../../src/domain/revision-status.ts";
-import { blankSourceConfig, blankSourceRevisionConfig } from "../../src/domain/settings.ts";
 import type { BuildStore, DeploymentMove, ReconcilerStore } from "../../src/reconciler/store.ts";
 import type { ArtifactRow } from "../../src/store/builds/artifacts.ts";
 import type { OrphanedProcess, StoredBuildResult } from "../../src/store/builds/builds.ts";
@@ -15,6 +16,7 @@ import type { DeploymentStateRow } from "../../src/store/deployments/deployment-
 import type { RevisionMove, RevisionRow } from "../../src/store/revisions/revisions.ts";
 import type { ControlPlane } from "../listener/control-plane.ts";
 import type { BuildRecord, DeploymentRecord, RevisionRecord } from "./records.ts";
+import { replicasMinOf, settingsOf, slugOf } from "./revision-settings.ts";
 
 export const tenantId = "7a9d6ab0-1f9c-4d9b-8f5f-6c2f6a3f0001";
 /** Begins the error of a row that refers to a deleted one. */
@@ -90,6 +92,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     const deployment = this.deployments.get(id);
     if (deployment === undefined) return undefined;
     const assignment = this.#assignments.assignments.get(id);
+    const latest = deployment.revisions.at(-1);
     const builds = [...deployment.builds].filter(
       ([revisionId, { status }]) => status === "running" || this.#revisions.get(revisionId)?.status === "BUILDING",
     );
@@ -99,6 +102,8 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       status: deployment.status,
       active_revision_id: deployment.activeRevisionId,
       force_delete: false,
+      health: deployment.health,
+      latest: latest === undefined ? null : { id: latest.id, status: latest.status, message: null },
       listener: "acting",
       unsettled: deployment.revisions
         .filter(({ status }) => !isFinal(status))
@@ -124,6 +129,8 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
               op: assignment.op,
               target_revision_id: assignment.target?.revision_id ?? null,
               serving_revision_id: assignment.serving?.revision_id ?? null,
+              target_replicas_min: replicasMinOf(assignment.target),
+              serving_replicas_min: replicasMinOf(assignment.serving),
               is_current: true,
             },
       observation: deployment.observation,
@@ -142,6 +149,14 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     return true;
   }
 
+  async recordHealth(id: string, { seen, health }: { seen: HealthWord; health: Health }): Promise<boolean> {
+    const deployment = this.deployments.get(id);
+    if (deployment?.health.word !== seen) return false;
+    deployment.health = health;
+    this.onChange();
+    return true;
+  }
+
   async findOrphanedPreviews(): Promise<[]> {
     return [];
   }
@@ -150,6 +165,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     const deployment = this.deployments.get(id);
     if (deployment === undefined) return false;
     if (!isBeingDeleted(deployment.status)) deployment.status = "AWAITING_DELETE";
+    deployment.health = { word: "deleting", reason: null, message: null };
     for (const revision of deployment.revisions) {
       if (!isFinal(revision.status)) Object.assign(revision, { status: "INTERRUPTED", deadlineAt: null });
     }
@@ -479,22 +495,4 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
   #enqueue(deploymentId: string): void {
     this.#changed(deploymentId);
   }
-}
-
-export const slugOf = (deploymentId: string) => `d-${deploymentId.slice(0, 8)}`;
-
-/** The path of a revision's upload is its id. A missing revision has the settings of a new deployment. */
-function settingsOf(
-  revision: RevisionRecord | undefined,
-): Pick<RevisionRow, "source" | "source_config" | "source_revision_config"> {
-  const { imageUri = null, minReplicas = 1, id = null } = revision ?? {};
-  return {
-    source: imageUri === null ? "internal_source" : "external_docker",
-    source_config: { ...blankSourceConfig, resource_spec: { min_scale: minReplicas } },
-    source_revision_config: {
-      ...blankSourceRevisionConfig,
-      image_uri: imageUri,
-      source_tarball_path: imageUri === null ? id : null,
-    },
-  };
 }

@@ -1,6 +1,7 @@
 import type { DeploymentStatus } from "../../src/contract/deployments/deployment.ts";
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../src/contract/revisions/revision.ts";
+import type { Health } from "../../src/domain/deployment-health.ts";
 import type { StoredBuildResult } from "../../src/store/builds/builds.ts";
 
 /** The row of a revision, and its fate, which the seed decides when the revision is created. */
@@ -39,5 +40,6 @@ export interface DeploymentRecord {
   readonly builds: Map<string, BuildRecord>;
   status: DeploymentStatus;
   activeRevisionId: string | null;
+  health: Health;
   observation: { generation: number; report: DeploymentReport; epoch: number } | null;
 }

@@ -100,7 +100,7 @@ function PartLink(props: { deployment: Deployment; name: string; text: string })
 }
 
 function Head({ deployment }: { deployment: Deployment }) {
-  const { name, display_name, status, url, updated_at } = deployment;
+  const { name, display_name, url, updated_at } = deployment;
   return (
     <header className="head">
       <p className="soft">
@@ -117,15 +117,17 @@ function Head({ deployment }: { deployment: Deployment }) {
         />
       </div>
       <p className="row facts">
-        <Status of={status} />
+        <Status of={deployment.health.status} />
         <span className="clip">{sourceText(deployment)}</span>
         {url !== null && <Address url={url} />}
         <span className="soft">
           updated <Ago at={updated_at} />
         </span>
       </p>
-      {deployment.active_revision_id === null && status === "READY" && (
-        <Notice>No revision is serving yet. The address refuses requests until a revision is deployed.</Notice>
+      {deployment.health.next_action !== null && (
+        <Notice>
+          {deployment.health.message} {deployment.health.next_action.text}
+        </Notice>
       )}
     </header>
   );

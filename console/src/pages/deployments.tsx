@@ -7,7 +7,7 @@ import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { statusText } from "../parts/status.tsx";
-import { DeploymentStatusNames, DeploymentTypeNames } from "../parts/words.ts";
+import { DeploymentTypeNames, HealthNames, type HealthWord } from "../parts/words.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 
@@ -21,7 +21,7 @@ export function DeploymentsPage() {
     limit: pageSize,
     offset: ((search.page ?? 1) - 1) * pageSize,
     ...(search.q !== undefined && { name_contains: search.q }),
-    ...(search.status !== undefined && { status: search.status }),
+    ...(search.health !== undefined && { health: [search.health] }),
     ...(search.type !== undefined && { deployment_type: search.type as "prod" }),
     ...(search.sort !== undefined && { sort_by: search.sort }),
     ...(search.order !== undefined && { sort_order: search.order }),
@@ -31,7 +31,7 @@ export function DeploymentsPage() {
     queryFn: ({ signal }) => client.listDeployments(input, { signal }),
     placeholderData: keepPreviousData,
   });
-  const isFiltered = search.q !== undefined || search.status !== undefined || search.type !== undefined;
+  const isFiltered = search.q !== undefined || search.health !== undefined || search.type !== undefined;
   const isEmpty = list.data?.resources.length === 0 && !isFiltered && search.page === undefined;
   return (
     <>
@@ -56,10 +56,10 @@ export function DeploymentsPage() {
 }
 
 /** Returns undefined for views that the command cannot show: it has no options for type, order or page. */
-function commandOf({ q, status, type, sort, page }: ListSearch): string | undefined {
+function commandOf({ q, health, type, sort, page }: ListSearch): string | undefined {
   if (type !== undefined || sort !== undefined || page !== undefined) return undefined;
   const options = [
-    ...(status === undefined ? [] : [` --status ${shellWord(status)}`]),
+    ...(health === undefined ? [] : [` --health ${shellWord(health)}`]),
     ...(q === undefined ? [] : [` --search ${shellWord(q)}`]),
   ];
   return `npx pierhead list${options.join("")}`;
@@ -91,12 +91,12 @@ function Filters({ search }: { search: ListSearch }) {
         onChange={(event) => setTyped(event.target.value)}
       />
       <Choice
-        label="Status"
-        all="Any status"
-        value={search.status}
-        options={DeploymentStatusNames}
+        label="Health"
+        all="Any health"
+        value={search.health}
+        options={HealthNames}
         textOf={statusText}
-        onValue={(status) => change({ status })}
+        onValue={(health) => change({ health: health as HealthWord | undefined })}
       />
       <Choice
         label="Type"

@@ -55,7 +55,7 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
               </th>
             )}
             <SortableHead column={byName} search={search} />
-            <SortableHead column={byStatus} search={search} />
+            <SortableHead column={byHealth} search={search} />
             <th>Serving</th>
             <th>Source</th>
             <th>Type</th>
@@ -95,11 +95,11 @@ interface SortableColumn {
 }
 
 const byName: SortableColumn = { name: "Name", by: "name", usual: "asc" };
-const byStatus: SortableColumn = { name: "Status", by: "status", usual: "asc" };
+const byHealth: SortableColumn = { name: "Health", by: "health", usual: "asc" };
 const byChange: SortableColumn = { name: "Updated", by: "updated_at", usual: "desc" };
 
 /** The columns that the server can sort by. */
-export const sortableColumns = [byName, byStatus, byChange];
+export const sortableColumns = [byName, byHealth, byChange];
 
 /** A column header that sorts by its column. A second click reverses the order. */
 function SortableHead({ column: { name, by, usual }, search }: { column: SortableColumn; search: ListSearch }) {
@@ -156,8 +156,8 @@ function Row({ row, isSelected, onSelect }: RowProps) {
           {row.display_name ?? row.name}
         </Link>
       </td>
-      <td data-label="Status">
-        <Status of={row.status} />
+      <td data-label="Health" title={row.health.message ?? undefined}>
+        <Status of={row.health.status} />
       </td>
       <td data-label="Serving">
         <Serving of={row} />

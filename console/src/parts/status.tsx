@@ -1,7 +1,7 @@
 import type { DeploymentStatus } from "../../../src/contract/deployments/deployment.ts";
 import type { RevisionStatus } from "../../../src/contract/revisions/revision.ts";
 
-type Tone = "good" | "bad" | "busy" | "idle";
+type Tone = "good" | "bad" | "warn" | "busy" | "idle";
 
 const tones: Record<string, Tone> = {
   READY: "good",
@@ -25,6 +25,12 @@ const tones: Record<string, Tone> = {
   AWAITING_DELETE: "busy",
   AWAITING_FINAL_DELETE: "busy",
   pending: "busy",
+  live: "good",
+  deploying: "busy",
+  degraded: "warn",
+  crash_looping: "bad",
+  deleting: "busy",
+  unknown: "warn",
 };
 
 /** A status as words, with a coloured dot that is never the only sign. */
@@ -39,6 +45,7 @@ export function Status({ of }: { of: DeploymentStatus | RevisionStatus | (string
 
 /** Returns a status of the API as words, such as `Build failed` for `BUILD_FAILED`. */
 export function statusText(status: string): string {
+  if (status === "crash_looping") return "Crash-looping";
   const words = status.toLowerCase().replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

@@ -1,9 +1,8 @@
 import type { Deployment, DeploymentType, SourceKind } from "../../../src/contract/deployments/deployment.ts";
-import { deploymentStatuses } from "../../../src/contract/deployments/deployment-statuses.ts";
+import type { HealthWord } from "../../../src/contract/deployments/health.ts";
 
 export type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-
-export const DeploymentStatusNames: readonly string[] = deploymentStatuses;
+export type { HealthWord } from "../../../src/contract/deployments/health.ts";
 
 /** The contract's values, repeated because its schemas would add 40 kB to the first view. The compiler finds a missing one. */
 const types: Record<DeploymentType, true> = {
@@ -13,6 +12,18 @@ const types: Record<DeploymentType, true> = {
   dev_zero: true,
   dev_free_zero: true,
 };
+const healths: Record<HealthWord, true> = {
+  crash_looping: true,
+  failed: true,
+  degraded: true,
+  unknown: true,
+  deploying: true,
+  live: true,
+  sleeping: true,
+  deleting: true,
+};
+export const HealthNames = Object.keys(healths) as HealthWord[];
+
 export const DeploymentTypeNames = Object.keys(types) as DeploymentType[];
 
 export const sourceNames: Record<SourceKind, string> = {

@@ -1,10 +1,12 @@
 import type { Principal } from "../../auth/principal.ts";
 import type { ListDeploymentsQuery } from "../../contract/deployments/deployment.ts";
+import { type HealthCounts, healthWords } from "../../contract/deployments/health.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { applyPatch } from "../../domain/patch.ts";
 import {
   countFreeDeployments,
+  countHealth,
   type DeploymentFilter,
   listDeployments,
 } from "../../store/deployments/deployment-list.ts";
@@ -44,6 +46,12 @@ export function addDeploymentRoutes(api: Api): void {
     return shown(await createFromRequest(api.deps, { principal, body, responseRow: (row) => responseRow(shown(row)) }));
   };
   route(api, operations.createDeployment, create, { savesResponse: true });
+
+  route(api, operations.countHealth, async ({ principal }) => {
+    const found = new Map((await countHealth(db, principal.tenantId)).map(({ health, count }) => [health, count]));
+    const entries = healthWords.map((word) => [word, found.get(word) ?? 0]);
+    return { counts: Object.fromEntries(entries) as HealthCounts["counts"] };
+  });
 
   route(api, operations.countFreeDeployments, async ({ principal }) => {
     return { count: await countFreeDeployments(db, principal.organizationId) };
@@ -89,6 +97,7 @@ function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): Deployme
     name: query.name || undefined,
     nameContains: query.name_contains || undefined,
     status: query.status || undefined,
+    health: query.health,
     isRemote: query.remote_reconciled,
     imageVersion: query.image_version || undefined,
     deploymentType: query.deployment_type,

@@ -39,7 +39,8 @@ export const deploymentCommands: readonly CommandSpec[] = [
     name: "list",
     summary: "List the deployments",
     options: [
-      ["--status <status>", "only deployments with this status"],
+      ["--health <words>", "only deployments with this health: live, failed, crash-looping, ...; several with commas"],
+      ["--status <status>", "only deployments with this status of the API"],
       ["--search <text>", "only deployments whose name contains this text"],
       ["--tag <tags...>", "only deployments tagged TAG=VALUE; values of the same tag are alternatives"],
       ["--limit <count>", "maximum number of deployments", "100"],

@@ -1,12 +1,15 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { HealthWord } from "../../contract/deployments/health.ts";
 import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { age, columns, parseWhole, shortId } from "../terminal/text.ts";
+import { healthOfText, healthText, healthTexts } from "./health.ts";
 
 export interface ListOptions {
   status?: string;
+  health?: string;
   search?: string;
   tag?: string[];
   limit: string;
@@ -20,12 +23,22 @@ async function parseStatus(text: string): Promise<string> {
   throw usageFailure(`"${text}" is not a deployment status.`, `Statuses: ${deploymentStatuses.join(", ")}`);
 }
 
+/** Parses health words, separated by commas. @throws CliFailure for an unknown one. */
+function parseHealth(text: string): HealthWord[] {
+  return text.split(",").map((part) => {
+    const word = healthOfText(part.trim());
+    if (word !== undefined) return word;
+    throw usageFailure(`"${part.trim()}" is not a health.`, `Health: ${healthTexts.join(", ")}`);
+  });
+}
+
 /** Lists the deployments of the workspace, newest first. */
 export async function list(session: Session, _: string[], options: ListOptions): Promise<void> {
   const client = await session.client();
   const limit = parseWhole(options.limit);
   const query = {
     ...(options.status === undefined ? {} : { status: await parseStatus(options.status) }),
+    ...(options.health === undefined ? {} : { health: parseHealth(options.health) }),
     ...(options.search === undefined ? {} : { name_contains: options.search }),
     ...(options.tag === undefined ? {} : { tag_value_ids: await tagIds(session, options.tag) }),
   };
@@ -51,16 +64,20 @@ function render({ terminal }: Session, deployments: Deployment[]): string | unde
   const rows = deployments.map((deployment) => [
     harmless(deployment.name),
     shortId(deployment.id),
-    deployment.status,
+    healthText(deployment).text,
     serving(deployment),
     deployment.source,
     age(deployment.updated_at),
     harmless(deployment.url ?? "-"),
   ]);
-  const [head, ...lines] = columns([["NAME", "ID", "STATUS", "SERVING", "SOURCE", "CHANGED", "URL"], ...rows]).split(
+  const [head, ...lines] = columns([["NAME", "ID", "HEALTH", "SERVING", "SOURCE", "CHANGED", "URL"], ...rows]).split(
     "\n",
   );
-  return [terminal.paintOut("dim", head ?? ""), ...lines].join("\n");
+  const painted = lines.map((line, row) => {
+    const { text, style } = healthText(deployments[row] as Deployment);
+    return line.replace(new RegExp(`(?<=^\\S+ +\\S+ +)${text}`), (found) => terminal.paintOut(style, found));
+  });
+  return [terminal.paintOut("dim", head ?? ""), ...painted].join("\n");
 }
 
 /** Formats the active revision: `b8a1c2d3`, or `b8a1c2d3 < 77aa00bb` if a newer revision does not serve yet. */

@@ -6,6 +6,7 @@ import { harmless, type Style } from "../terminal/terminal.ts";
 import { age, columns, shortId } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
+import { healthLines, healthText } from "./health.ts";
 
 /** Shows a deployment and its latest revisions. With `--watch`, follows the newest revision to its end. */
 export async function status(
@@ -26,8 +27,9 @@ export async function status(
 
 function render(session: Session, deployment: Deployment, revisions: Revision[]): string {
   const { paintOut } = session.terminal;
+  const health = healthText(deployment);
   const facts = columns([
-    ["  Status", deployment.status],
+    ["  Health", paintOut(health.style, health.text)],
     ["  URL", harmless(deployment.url ?? "none yet")],
     ["  Source", describeSource(deployment)],
     ["  Type", deployment.source_config.deployment_type ?? "-"],
@@ -35,7 +37,14 @@ function render(session: Session, deployment: Deployment, revisions: Revision[])
     ["  Id", deployment.id],
   ]);
   const title = paintOut("bold", harmless(deployment.display_name ?? deployment.name));
-  return [title, facts, "", ...describeRevisions(session, deployment, revisions)].join("\n");
+  const advice = healthLines(deployment, paintOut).map((line) => `  ${line.replaceAll("\n", "\n  ")}`);
+  return [
+    title,
+    facts,
+    "",
+    ...(advice.length === 0 ? [] : [...advice, ""]),
+    ...describeRevisions(session, deployment, revisions),
+  ].join("\n");
 }
 
 function describeRevisions({ terminal }: Session, deployment: Deployment, revisions: Revision[]): string[] {

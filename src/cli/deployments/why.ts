@@ -5,6 +5,7 @@ import { maskSecrets } from "../terminal/mask.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { age, columns } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
+import { healthLines, healthText } from "./health.ts";
 
 /** Shows the state of a deployment, the next step of the server, and the reason for it. */
 export async function why(session: Session, [name = ""]: string[]): Promise<void> {
@@ -31,8 +32,13 @@ function render({ terminal }: Session, deployment: Deployment, debug: Deployment
     ["Lease", facts(debug.lease)],
     ["Latest passes", passes.length === 0 ? "  none yet" : columns(passes)],
   ];
-  const title = `${paintOut("bold", harmless(deployment.name))}  ${deployment.status}`;
-  return [title, ...sections.flatMap(([head, text]) => ["", paintOut("dim", head), text])].join("\n");
+  const health = healthText(deployment);
+  const title = `${paintOut("bold", harmless(deployment.name))}  ${paintOut(health.style, health.text)}`;
+  return [
+    title,
+    ...healthLines(deployment, paintOut),
+    ...sections.flatMap(([head, text]) => ["", paintOut("dim", head), text]),
+  ].join("\n");
 }
 
 /** Formats one field per line, with nested fields indented below their name. */

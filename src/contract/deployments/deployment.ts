@@ -8,6 +8,7 @@ import {
 import { offsetQuery, resourcePage, SortOrder } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { deploymentStatuses } from "./deployment-statuses.ts";
+import { DeploymentHealth, HealthWord } from "./health.ts";
 import { ResourceSpec } from "./resource-spec.ts";
 
 /** Where the agent server comes from (contract 2.1). */
@@ -166,6 +167,7 @@ export const Deployment = Type.Object(
     database_tier: nullable(Size, "Size of the database, if it differs from the tier."),
     tracked_packages: nullable(Type.Array(Type.String())),
     parent_deployment_id: nullable(uuid(), "Deployment that a preview belongs to."),
+    health: DeploymentHealth,
   },
   {
     $id: "Deployment",
@@ -182,7 +184,7 @@ export const DeploymentPath = Type.Object({ deployment_id: uuid("Deployment of y
 export type DeploymentPath = Static<typeof DeploymentPath>;
 
 /** Sort keys of D1. An empty text in its query means no filter. Unknown statuses and tag values match nothing. */
-export const DeploymentSort = literals(["created_at", "updated_at", "name", "status"]);
+export const DeploymentSort = literals(["created_at", "updated_at", "name", "status", "health"]);
 export type DeploymentSort = Static<typeof DeploymentSort>;
 
 export const ListDeploymentsQuery = Type.Object({
@@ -202,6 +204,9 @@ export const ListDeploymentsQuery = Type.Object({
   ),
   name: Type.Optional(Type.String({ description: "Exact name." })),
   status: Type.Optional(Type.String({ description: "A deployment status. An unknown one returns an empty page." })),
+  health: Type.Optional(
+    Type.Array(HealthWord, { description: "Only deployments with one of these health words, separated by commas." }),
+  ),
   remote_reconciled: Type.Optional(
     Type.Boolean({ description: "true: run by a remote listener; false: by the built-in one." }),
   ),

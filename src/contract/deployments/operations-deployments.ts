@@ -16,6 +16,7 @@ import {
   PatchDeploymentTier,
   PatchResourceTiers,
 } from "./deployment.ts";
+import { HealthCounts } from "./health.ts";
 import { PushToken } from "./push-token.ts";
 
 /** Errors about settings, shared by creating and changing. */
@@ -77,6 +78,13 @@ export const deploymentOperations = {
     response: { status: 200, partly: 207, schema: DeletedDeployments },
     errors: ["deploymentNotFound"],
     role: "deployer",
+  }),
+  countHealth: operation("countHealth", {
+    operationId: "count_deployments_by_health",
+    tag: "Deployments",
+    summary: "Count the deployments of the workspace by health",
+    response: { status: 200, schema: HealthCounts },
+    role: "reader",
   }),
   countFreeDeployments: operation("countFreeDeployments", {
     operationId: "count_free_deployments_v2_deployments_free_count_get",

@@ -207,6 +207,12 @@ export const DeploymentReport = Type.Object({
   deleted: Type.Boolean({ description: "The data plane has deleted everything of this deployment." }),
   server_version: nullable(Type.String({ description: "Version from `/info` of the target, for image_version." })),
   cause: nullable(Cause),
+  crash_streak: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: "Exits in a row of the revision that serves, each soon after its start. Absent: 0.",
+    }),
+  ),
   replicas: Type.Array(ReplicaReport),
 });
 export type DeploymentReport = Static<typeof DeploymentReport>;

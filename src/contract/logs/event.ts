@@ -8,6 +8,7 @@ export const EventType = literals([
   "deployment.created",
   "deployment.changed",
   "deployment.status",
+  "deployment.health",
   "deployment.delete_requested",
   "deployment.deleted",
   "revision.created",

@@ -95,6 +95,7 @@ export function planReport(pass: Pass): Snapshot {
     deleted: isDelete && facts.replicas.length === 0 && facts.state === "removed",
     server_version: ofTarget.find(({ serverVersion }) => serverVersion !== undefined)?.serverVersion ?? null,
     cause: isDelete ? null : causeOf(pass, target),
+    ...(!isDelete && crashStreakOf(pass)),
     replicas: facts.replicas.map((replica) => reportReplica(pass, replica)),
   };
 }
@@ -113,6 +114,11 @@ function causeOf({ memory }: Pass, target: RevisionRun | null): DeploymentReport
   if (memory.bringUp?.cause != null) return memory.bringUp.cause;
   const crashes = memory.crashes[memory.currentRevisionId ?? ""];
   return crashes !== undefined && crashes.streak > 0 ? crashes.cause : null;
+}
+
+function crashStreakOf({ memory }: Pass): { crash_streak: number } | undefined {
+  const streak = memory.crashes[memory.currentRevisionId ?? ""]?.streak ?? 0;
+  return streak === 0 ? undefined : { crash_streak: streak };
 }
 
 const reportedPhases = { starting: "starting", ready: "ready", stopping: "draining", exited: "exited" } as const;

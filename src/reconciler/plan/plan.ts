@@ -1,5 +1,6 @@
 import type { Cause } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import { type Health, healthOf } from "../../domain/deployment-health.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { deployTimeoutMs, listenerPollMs } from "../../domain/limits.ts";
 import { holdsSlot } from "../../domain/revision-status.ts";
@@ -15,8 +16,21 @@ export const buildAttemptsMax = 3;
  */
 export function planDeployment(state: DeploymentState, now: Date): Step {
   const step = planWork(state, now);
-  return isIdle(step) ? planHost(state, now, planTracing(state, now, step)) : step;
+  if (!isIdle(step)) return step;
+  const health = currentHealth(state);
+  if (!isSameHealth(health, state.health)) return { kind: "recordHealth", health };
+  return planHost(state, now, planTracing(state, now, step));
 }
+
+/** Derives the health from what this pass read. */
+export function currentHealth(state: DeploymentState): Health {
+  const { status, activeRevisionId, unsettled, latest, assignment, observation } = state;
+  const replicasMin = assignment?.replicasMin[activeRevisionId ?? ""] ?? 0;
+  const facts = { status, activeRevisionId, latest, replicasMin, isUnderWay: unsettled.length > 0 };
+  return healthOf({ ...facts, report: observation?.report ?? null });
+}
+
+const isSameHealth = (a: Health, b: Health) => a.word === b.word && a.reason === b.reason && a.message === b.message;
 
 /** Work for the code host comes last, when there is nothing else to do: a push during a build waits in the queue. */
 function planHost(state: DeploymentState, now: Date, otherwise: Step): Step {

@@ -18,6 +18,8 @@ export async function readState(
     status: row.status,
     activeRevisionId: row.active_revision_id,
     isDeleteForced: row.force_delete,
+    health: row.health,
+    latest: row.latest,
     listener: row.listener,
     unsettled: row.unsettled.map((revision) => ({
       id: revision.id,
@@ -39,6 +41,7 @@ export async function readState(
       op: row.assignment.op,
       targetRevisionId: row.assignment.target_revision_id,
       servingRevisionId: row.assignment.serving_revision_id,
+      replicasMin: replicasMinOf(row.assignment),
       isCurrent: row.assignment.is_current,
     },
     observation: row.observation,
@@ -55,6 +58,14 @@ export async function readState(
     },
   };
   return { state, now };
+}
+
+function replicasMinOf(assignment: NonNullable<DeploymentStateRow["assignment"]>): Record<string, number> {
+  const { target_revision_id, target_replicas_min, serving_revision_id, serving_replicas_min } = assignment;
+  return {
+    ...(serving_revision_id !== null && { [serving_revision_id]: serving_replicas_min ?? 0 }),
+    ...(target_revision_id !== null && { [target_revision_id]: target_replicas_min ?? 0 }),
+  };
 }
 
 /** Returns the first time at which there is something to report that the host does not know; null: nothing. */

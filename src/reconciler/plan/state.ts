@@ -1,6 +1,7 @@
 import type { DeploymentStatus } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import type { Health } from "../../domain/deployment-health.ts";
 
 /** A revision as far as the plan needs it. */
 export interface RevisionFacts {
@@ -31,6 +32,8 @@ export interface AssignmentFacts {
   op: "apply" | "delete";
   targetRevisionId: string | null;
   servingRevisionId: string | null;
+  /** Replicas that must be ready, by revision: of the target and of the one that serves. */
+  replicasMin: Readonly<Record<string, number>>;
   /** Its addresses are the ones that the listener announces for agents now. */
   isCurrent: boolean;
 }
@@ -42,6 +45,10 @@ export interface DeploymentState {
   status: DeploymentStatus;
   activeRevisionId: string | null;
   isDeleteForced: boolean;
+  /** Health as recorded last. */
+  health: Health;
+  /** The newest revision; null: there is none. */
+  latest: { id: string; status: RevisionStatus; message: string | null } | null;
   /**
    * acting: the listener has a session and is not draining. awaited: it had a session within the last day. gone: it had
    * none for longer.

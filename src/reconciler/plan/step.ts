@@ -1,4 +1,5 @@
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import type { Health } from "../../domain/deployment-health.ts";
 
 /** One step of a pass. Each is safe to repeat and ends in at most one transaction. */
 export type Step =
@@ -22,6 +23,7 @@ export type Step =
   | { kind: "extendRollout"; revisionId: string }
   | { kind: "settleAssignment"; revisionId: string | null }
   | { kind: "assignDelete" }
+  | { kind: "recordHealth"; health: Health }
   | { kind: "finalize" }
   | { kind: "createTracingProject" }
   | { kind: "removeTracingProject" }

@@ -30,7 +30,10 @@ export async function moveRevision(
   recordMove(move);
   const { artifact_id: artifactId } = move.set ?? {};
   const known = artifactId === undefined ? {} : { hasArtifact: artifactId !== null };
-  return { kind: "done", state: afterMove(state, revisionId, { status: move.to, deadlineAt, ...known }) };
+  return {
+    kind: "done",
+    state: afterMove(state, revisionId, { status: move.to, deadlineAt, message: move.message ?? null, ...known }),
+  };
 }
 
 export async function skipRevisions(

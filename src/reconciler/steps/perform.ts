@@ -8,6 +8,7 @@ import { deleteDeployment, finalizeDeployment } from "./delete-deployment.ts";
 import { extendDeadlines } from "./extend-deadlines.ts";
 import { extendRollout, moveRevision, skipRevisions } from "./move-revision.ts";
 import type { Performed } from "./performed.ts";
+import { recordHealth } from "./record-health.ts";
 import { resolveRevision } from "./resolve.ts";
 import { assignDelete, failRollout, finishRollout, rollOut, settleAssignment } from "./rollout.ts";
 import { inStepSpan } from "./step-span.ts";
@@ -35,6 +36,7 @@ const steps: { readonly [Kind in Action["kind"]]: StepFunction<Kind> } = {
   extendRollout,
   settleAssignment,
   assignDelete,
+  recordHealth,
   finalize: finalizeDeployment,
   deleteRow: deleteDeployment,
   createTracingProject,

@@ -10,16 +10,22 @@ import type { Performed } from "./performed.ts";
 export function afterMove(
   state: DeploymentState,
   revisionId: string,
-  moved: Pick<RevisionFacts, "status" | "deadlineAt"> & Partial<Pick<RevisionFacts, "hasArtifact">>,
+  moved: Pick<RevisionFacts, "status" | "deadlineAt"> &
+    Partial<Pick<RevisionFacts, "hasArtifact">> & { message: string | null },
 ): DeploymentState {
+  const { message: _, ...facts } = moved;
   const unsettled = state.unsettled.map((revision) => {
-    if (revision.id !== revisionId) return revision;
-    return { ...revision, ...moved };
+    return revision.id === revisionId ? { ...revision, ...facts } : revision;
   });
-  const { host } = state;
+  const { host, latest } = state;
   // Whether the move is worth a report is decided by the report step.
   const hostAfter = host?.hasReports ? { ...host, reportAt: new Date(0) } : host;
-  return { ...state, unsettled: unsettled.filter(({ status }) => !isFinal(status)), host: hostAfter };
+  return {
+    ...state,
+    unsettled: unsettled.filter(({ status }) => !isFinal(status)),
+    latest: latest?.id === revisionId ? { ...latest, status: moved.status, message: moved.message } : latest,
+    host: hostAfter,
+  };
 }
 
 /** Adds an assignment that this pass wrote. Each write is a new generation, which no report answers yet. */
@@ -27,5 +33,6 @@ export function afterAssignment(performed: Performed, desired: Omit<DesiredAssig
   if (performed.kind !== "done" || performed.state === undefined) return performed;
   const { state } = performed;
   const generation = (state.assignment?.generation ?? 0) + 1;
-  return { kind: "done", state: { ...state, assignment: { generation, ...desired, isCurrent: true } } };
+  const replicasMin = state.assignment?.replicasMin ?? {};
+  return { kind: "done", state: { ...state, assignment: { generation, ...desired, replicasMin, isCurrent: true } } };
 }

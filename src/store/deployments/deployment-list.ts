@@ -1,4 +1,5 @@
 import type { DeploymentSort } from "../../contract/deployments/deployment.ts";
+import type { HealthWord } from "../../contract/deployments/health.ts";
 import { pageSizeMax, type SortOrder } from "../../contract/page.ts";
 import type { Db } from "../engine/database.ts";
 import { type Sql, sql } from "../engine/sql.ts";
@@ -12,6 +13,7 @@ export interface DeploymentFilter {
   nameContains?: string | undefined;
   /** Any text; one that is not a status matches nothing. */
   status?: string | undefined;
+  health?: readonly HealthWord[] | undefined;
   isRemote?: boolean | undefined;
   imageVersion?: string | undefined;
   deploymentType?: string | undefined;
@@ -44,6 +46,11 @@ const orders: Record<DeploymentSort, readonly (readonly [column: string, directi
   name: [["name", "asc"]],
   status: [
     ["status", "asc"],
+    ["created_at", "desc"],
+    ["seq", "desc"],
+  ],
+  health: [
+    ["health", "asc"],
     ["created_at", "desc"],
     ["seq", "desc"],
   ],
@@ -128,7 +135,7 @@ function readInOrder(
 }
 
 /** The columns that a list can be ordered by. */
-const keys = sql.raw("d.id, d.seq, d.name, d.status, d.created_at, d.updated_at");
+const keys = sql.raw("d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at");
 
 /** Rows scanned in page order before an index search starts: enough when 1 of 10 matches, and less than 1 ms. */
 const walkRows = 1_000;
@@ -254,6 +261,13 @@ const isOf = (tenantId: string) => sql`coalesce(d.tenant_id = ${tenantId}, false
 
 const all = (conditions: readonly Sql[]) => sql.join(conditions, " and ");
 
+/** Counts the deployments of a workspace per health, without words that none has. */
+export async function countHealth(db: Db, tenantId: string): Promise<{ health: HealthWord; count: number }[]> {
+  const { rows } = await db.query<{ health: HealthWord; count: number }>(sql`
+    select health, count(*) as count from deployments where tenant_id = ${tenantId} group by health`);
+  return rows;
+}
+
 /** Deployments that are being deleted do not count: their slot is free at once. */
 export async function countFreeDeployments(db: Db, organizationId: string): Promise<number> {
   const { rows } = await db.query<{ count: number }>(sql`
@@ -265,10 +279,11 @@ export async function countFreeDeployments(db: Db, organizationId: string): Prom
 
 /** Returns the conditions that an index delivers in the usual page order, or that match only a few rows. */
 function conditionsInOrder(tenantId: string, filter: DeploymentFilter): Sql[] {
-  const { name, status, ids, imageVersion, deploymentType, address, agentId, agentEnvironment } = filter;
+  const { name, status, health, ids, imageVersion, deploymentType, address, agentId, agentEnvironment } = filter;
   const found: Sql[] = [];
   if (name !== undefined) found.push(sql`d.name = ${name}`);
   if (status !== undefined) found.push(sql`d.status = ${status}`);
+  if (health?.length === 1) found.push(sql`d.health = ${health[0]}`);
   if (ids !== undefined) found.push(sql`d.id = any(${ids}::uuid[])`);
   if (status === undefined && ids === undefined) {
     found.push(sql`d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`);
@@ -289,9 +304,10 @@ function conditionsInOrder(tenantId: string, filter: DeploymentFilter): Sql[] {
 
 /** Returns the conditions that no index delivers in page order. */
 function conditionsOf(filter: DeploymentFilter): Sql[] {
-  const { nameContains, isRemote } = filter;
+  const { nameContains, isRemote, health } = filter;
   const found: Sql[] = [];
   if (nameContains !== undefined) found.push(sql`strpos(lower(d.name), lower(${nameContains})) > 0`);
+  if (health !== undefined && health.length !== 1) found.push(sql`d.health = any(${[...health]}::text[])`);
   if (isRemote !== undefined) {
     found.push(sql`d.listener_id in (select l.id from listeners l where l.builtin = ${!isRemote})`);
   }

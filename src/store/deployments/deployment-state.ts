@@ -1,4 +1,5 @@
 import type { DeploymentStatus } from "../../contract/deployments/deployment.ts";
+import type { HealthWord } from "../../contract/deployments/health.ts";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { CommitState } from "../../domain/commit-report.ts";
@@ -15,6 +16,8 @@ export interface DeploymentStateRow {
   status: DeploymentStatus;
   active_revision_id: string | null;
   force_delete: boolean;
+  health: { word: HealthWord; reason: string | null; message: string | null };
+  latest: { id: string; status: RevisionStatus; message: string | null } | null;
   listener: "acting" | "awaited" | "gone";
   unsettled: {
     id: string;
@@ -35,6 +38,9 @@ export interface DeploymentStateRow {
     op: "apply" | "delete";
     target_revision_id: string | null;
     serving_revision_id: string | null;
+    /** Replicas that must be ready; null: there is no such revision. */
+    target_replicas_min: number | null;
+    serving_replicas_min: number | null;
     /** Whether its listener still serves agents at the address that the assignment was made with. */
     is_current: boolean;
   } | null;
@@ -63,10 +69,18 @@ export interface DeploymentStateRow {
 const deadline = sql`case when r.deadline_at < r.status_since
   then r.status_since + ${sql.literal(buildTimeoutMs)} * interval '1 millisecond' else r.deadline_at end`;
 
+/** Replicas of the target, or of the serving revision, that must be ready. A server with exclusive state has one at most. */
+const replicasMin = (which: "target" | "serving") =>
+  sql.raw(`least((a.spec #> '{${which},min_replicas}')::integer,
+                  case a.spec #>> '{${which},artifact,rollout}' when 'handover' then 1 end)`);
+
 /** Returns the state of a deployment; undefined when it no longer exists. */
 export const readDeploymentState = batched(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await db.query<DeploymentStateRow>(sql`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
+      json_build_object('word', d.health, 'reason', d.health_reason, 'message', d.health_message) as health,
+      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 500))
+         from revisions r where r.id = d.latest_revision_id) as latest,
       coalesce((
         select case when l.lease_until > now() and not l.drain then 'acting'
                     when coalesce(l.last_seen_at, l.created_at) > now() - ${sql.literal(listenerAwaitedMs)} * interval '1 millisecond'
@@ -89,6 +103,7 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
       (select json_build_object('generation', a.generation, 'op', a.op,
                 'target_revision_id', a.spec -> 'target' ->> 'revision_id',
                 'serving_revision_id', a.spec -> 'serving' ->> 'revision_id',
+                'target_replicas_min', ${replicasMin("target")}, 'serving_replicas_min', ${replicasMin("serving")},
                 'is_current', a.spec ->> 'agents_url' is not distinct from l.facts ->> 'agents_url')
          from assignments a join listeners l on l.id = a.listener_id where a.deployment_id = d.id) as assignment,
       (select json_build_object('generation', o.generation, 'report', o.report)

@@ -6,6 +6,7 @@ import type {
   SourceKind,
   SourceRevisionConfig,
 } from "../../contract/deployments/deployment.ts";
+import type { HealthWord } from "../../contract/deployments/health.ts";
 import {
   bigint,
   boolean,
@@ -37,6 +38,10 @@ export const deploymentsTable = table("deployments", {
   secret_references: nullable(jsonbOf<{ name: string; secret_name: string; secret_key: string }[]>()),
   status: textOf<DeploymentStatus>(),
   status_since: timestamp,
+  health: textOf<HealthWord>(),
+  health_since: timestamp,
+  health_reason: nullable(text),
+  health_message: nullable(text),
   used_at: nullable(timestamp),
   latest_revision_id: nullable(uuid),
   active_revision_id: nullable(uuid),

@@ -1,6 +1,6 @@
 -- lockDeployment
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
@@ -10,6 +10,9 @@ select
 
 -- readDeploymentState
 select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
+      json_build_object('word', d.health, 'reason', d.health_reason, 'message', d.health_message) as health,
+      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 500))
+         from revisions r where r.id = d.latest_revision_id) as latest,
       coalesce((
         select case when l.lease_until > now() and not l.drain then 'acting'
                     when coalesce(l.last_seen_at, l.created_at) > now() - 86400000 * interval '1 millisecond'
@@ -33,6 +36,9 @@ select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
       (select json_build_object('generation', a.generation, 'op', a.op,
                 'target_revision_id', a.spec -> 'target' ->> 'revision_id',
                 'serving_revision_id', a.spec -> 'serving' ->> 'revision_id',
+                'target_replicas_min', least((a.spec #> '{target,min_replicas}')::integer,
+                  case a.spec #>> '{target,artifact,rollout}' when 'handover' then 1 end), 'serving_replicas_min', least((a.spec #> '{serving,min_replicas}')::integer,
+                  case a.spec #>> '{serving,artifact,rollout}' when 'handover' then 1 end),
                 'is_current', a.spec ->> 'agents_url' is not distinct from l.facts ->> 'agents_url')
          from assignments a join listeners l on l.id = a.listener_id where a.deployment_id = d.id) as assignment,
       (select json_build_object('generation', o.generation, 'report', o.report)
@@ -79,7 +85,7 @@ with wanted as (
 -- deploymentPage
 select * from (
       select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
@@ -89,22 +95,22 @@ select * from (
 
 -- deploymentPage with a part of the name
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
   s.sealed as sealed_secrets, s.data_key_id as secrets_key_id from (
     with walked as materialized (
-      select * from (select d.id, d.seq, d.name, d.status, d.created_at, d.updated_at, d.listener_id from deployments d where d.tenant_id = $1 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') order by "d"."created_at" desc, "d"."seq" desc limit 1000) longest limit $2 
+      select * from (select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at, d.listener_id from deployments d where d.tenant_id = $1 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') order by "d"."created_at" desc, "d"."seq" desc limit 1000) longest limit $2 
     ), met as materialized (
-      select * from (select d.id, d.seq, d.name, d.status, d.created_at, d.updated_at from walked d where strpos(lower(d.name), lower($3)) > 0 limit 100) longest limit $4 
+      select * from (select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at from walked d where strpos(lower(d.name), lower($3)) > 0 limit 100) longest limit $4 
     ), near as materialized (
       select * from (
     select d.* from (select min(created_at) as oldest, max(created_at) as newest from walked) walk,
            generate_series(0, 63) days (passed),
            lateral (
-             select d.id, d.seq, d.name, d.status, d.created_at, d.updated_at from deployments d where name_parts(d.tenant_id, d.name) @> (select rare_parts(array(
+             select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at from deployments d where name_parts(d.tenant_id, d.name) @> (select rare_parts(array(
       select left($5::text, 8) || substr(lower($6), i, 3)
         from (select generate_series(1, length($7) - 2, 3) union select length($8) - 2) at (i)))) and created_on(d.created_at) @> array[(created_on(newest))[1] - days.passed]
                 and d.tenant_id = $9 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and strpos(lower(d.name), lower($10)) > 0 order by "d"."created_at" desc, "d"."seq" desc offset 0) d
@@ -112,17 +118,17 @@ select
        and (select count(*) from met)::float8 * interval '64 days' >= (newest - oldest) * $12::float8
        and (select count(*) from walked) >= 1000 limit 100) longest limit $13 
     ), found as materialized (
-      select * from (select d.id, d.seq, d.name, d.status, d.created_at, d.updated_at from deployments d where name_parts(d.tenant_id, d.name) @> (select rare_parts(array(
+      select * from (select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at from deployments d where name_parts(d.tenant_id, d.name) @> (select rare_parts(array(
       select left($14::text, 8) || substr(lower($15), i, 3)
         from (select generate_series(1, length($16) - 2, 3) union select length($17) - 2) at (i)))) and coalesce(d.tenant_id = $18, false) and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and strpos(lower(d.name), lower($19)) > 0
                and greatest((select count(*) from met), (select count(*) from near)) < $20
                and (select count(*) from walked) = $21 limit 10000) longest limit $22 
     ), further as materialized (
-      select * from (select d.id, d.seq, d.name, d.status, d.created_at, d.updated_at from deployments d where d.tenant_id = $23 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and strpos(lower(d.name), lower($24)) > 0
+      select * from (select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at from deployments d where d.tenant_id = $23 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and strpos(lower(d.name), lower($24)) > 0
                and (select count(*) from found) = 10000 order by "d"."created_at" desc, "d"."seq" desc limit 100) longest limit $25 
     )
     select * from (
-      select d.id, d.seq, d.name, d.status, d.created_at, d.updated_at from deployments d where d.tenant_id = $26 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and strpos(lower(d.name), lower($27)) > 0 and d.name = $28 union
+      select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at from deployments d where d.tenant_id = $26 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') and strpos(lower(d.name), lower($27)) > 0 and d.name = $28 union
       select * from met union select * from near union select * from found union select * from further) d
      order by (d.name = $29) desc, "d"."created_at" desc, "d"."seq" desc limit $30 offset $31) page
       join deployments d on d.id = page.id left join secret_sets s on s.id = d.secret_set_id

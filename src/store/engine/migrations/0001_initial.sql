@@ -217,6 +217,11 @@ create table deployments (
   secret_references jsonb,
   status text not null,
   status_since timestamptz not null default now(),
+  -- Observed, see src/domain/deployment-health.ts.
+  health text not null default 'deploying',
+  health_since timestamptz not null default now(),
+  health_reason text,
+  health_message text,
   -- The last request that an agent of the deployment answered, to the hour.
   used_at timestamptz,
   latest_revision_id uuid,
@@ -249,6 +254,7 @@ create index deployments_changed on deployments (tenant_id, updated_at desc, seq
 
 -- The filters of the list. Each index also has the columns of the page order, so that a page is read off the index.
 create index deployments_status on deployments (tenant_id, status, created_at desc, seq desc);
+create index deployments_health on deployments (tenant_id, health, created_at desc, seq desc);
 create index deployments_version on deployments (tenant_id, image_version, created_at desc, seq desc);
 create index deployments_type on deployments
   (tenant_id, (coalesce(source_config ->> 'deployment_type', 'prod')), created_at desc, seq desc);

@@ -1,0 +1,38 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { HealthWord } from "../../contract/deployments/health.ts";
+import type { Paint, Style } from "../terminal/terminal.ts";
+import { harmless } from "../terminal/terminal.ts";
+
+/** How the command line shows each health word. */
+const shown: Readonly<Record<HealthWord, { text: string; style: Style }>> = {
+  live: { text: "live", style: "green" },
+  deploying: { text: "deploying", style: "cyan" },
+  degraded: { text: "degraded", style: "yellow" },
+  crash_looping: { text: "crash-looping", style: "red" },
+  failed: { text: "failed", style: "red" },
+  sleeping: { text: "sleeping", style: "dim" },
+  deleting: { text: "deleting", style: "dim" },
+  unknown: { text: "unknown", style: "yellow" },
+};
+
+/** The health words as `pierhead list --health` takes them. */
+export const healthTexts = Object.values(shown).map(({ text }) => text);
+
+/** Returns the health that a text names, with a hyphen or an underscore; undefined: there is no such health. */
+export function healthOfText(text: string): HealthWord | undefined {
+  const word = text.toLowerCase().replace("-", "_");
+  return word in shown ? (word as HealthWord) : undefined;
+}
+
+type Observed = Pick<Deployment, "status"> & Partial<Pick<Deployment, "health">>;
+
+/** Returns the health of a deployment as text and colour. An older server does not send it, so its status is shown. */
+export function healthText({ health, status }: Observed): { text: string; style: Style } {
+  return health === undefined ? { text: status, style: "dim" } : shown[health.status];
+}
+
+/** Returns why a deployment is not well, and what to do about it; nothing if all is well. */
+export function healthLines({ health }: Observed, paint: Paint): string[] {
+  if (health?.next_action == null) return [];
+  return [...(health.message === null ? [] : [harmless(health.message)]), paint("bold", health.next_action.text)];
+}

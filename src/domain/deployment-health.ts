@@ -1,0 +1,129 @@
+import type { DeploymentStatus } from "../contract/deployments/deployment.ts";
+import type { HealthWord, NextAction } from "../contract/deployments/health.ts";
+import type { DeploymentReport } from "../contract/listeners/assignment.ts";
+import type { RevisionStatus } from "../contract/revisions/revision.ts";
+import { isBeingDeleted } from "./deployment-status.ts";
+import { sanitizeText } from "./sanitize-text.ts";
+
+/** Exits in a row, each soon after a start, from which a deployment counts as crash-looping. */
+export const crashLoopStreak = 3;
+
+/** Characters of a message to keep. The log has the rest. */
+const messageMax = 500;
+
+/** What the health of a deployment depends on. */
+export interface HealthFacts {
+  status: DeploymentStatus;
+  activeRevisionId: string | null;
+  /** A revision has no final status yet. */
+  isUnderWay: boolean;
+  latest: { id: string; status: RevisionStatus; message: string | null } | null;
+  /** Replicas that must be ready; 0: the deployment may sleep. */
+  replicasMin: number;
+  /** What its listener reported last. */
+  report: Pick<DeploymentReport, "asleep" | "cause" | "crash_streak" | "replicas" | "serving_revision_id"> | null;
+}
+
+export interface Health {
+  word: HealthWord;
+  reason: string | null;
+  message: string | null;
+}
+
+/** Health of a deployment whose listener went silent. Its replicas may well be serving. */
+export const listenerLost: Health = {
+  word: "unknown",
+  reason: "ListenerLost",
+  message: "Its listener does not report.",
+};
+
+/** Derives the health of a deployment. The first rule that fits counts. */
+export function healthOf(facts: HealthFacts): Health {
+  const { status, activeRevisionId, latest, report } = facts;
+  if (isBeingDeleted(status)) return health("deleting");
+  if (activeRevisionId !== null && (report?.crash_streak ?? 0) >= crashLoopStreak) {
+    const cause = report?.cause ?? null;
+    return health("crash_looping", cause?.reason ?? "Exited", `It ends soon after each start. ${cause?.message ?? ""}`);
+  }
+  if (facts.isUnderWay || status === "AWAITING_DATABASE") return health("deploying");
+  if (activeRevisionId === null) return healthWithoutActive(latest);
+  if (status === "UNKNOWN") return listenerLost;
+  if (report === null) return health("unknown", "NoReport", "Its listener has not reported on it yet.");
+  return healthOfReplicas(facts, report, activeRevisionId);
+}
+
+/** A settled deployment with an active revision and a current report. */
+function healthOfReplicas(
+  { latest, replicasMin }: HealthFacts,
+  { asleep, cause, crash_streak: streak = 0, replicas }: NonNullable<HealthFacts["report"]>,
+  activeRevisionId: string,
+): Health {
+  if (asleep) return health("sleeping");
+  const ready = replicas.filter(({ phase, revision_id: id }) => phase === "ready" && id === activeRevisionId).length;
+  const isShort = ready < Math.max(1, replicasMin);
+  // An exit that the listener has made good is history.
+  if (cause !== null && (isShort || streak === 0)) return health("degraded", cause.reason, cause.message);
+  if (ready === 0 && replicasMin === 0) return health("sleeping");
+  if (isShort) {
+    const message = ready === 0 ? "No replica is ready." : `${ready} of ${replicasMin} replicas are ready.`;
+    return health("degraded", "ReplicasMissing", message);
+  }
+  if (latest !== null && latest.id !== activeRevisionId && failures[latest.status] !== undefined) {
+    const message = `The newest revision failed, and the one before still serves. ${latest.message ?? ""}`;
+    return health("degraded", "NewRevisionFailed", message);
+  }
+  return health("live");
+}
+
+/** Reasons of revisions that failed. */
+const failures: Partial<Record<RevisionStatus, string>> = {
+  CREATE_FAILED: "CreateFailed",
+  BUILD_FAILED: "BuildFailed",
+  DEPLOY_FAILED: "RolloutFailed",
+};
+
+function healthWithoutActive(latest: HealthFacts["latest"]): Health {
+  if (latest === null) return health("unknown", "NothingDeployed", "Nothing has been deployed yet.");
+  const reason = failures[latest.status];
+  if (reason !== undefined) return health("failed", reason, latest.message);
+  return health("failed", "Stopped", latest.message ?? "The deploy was stopped before anything served.");
+}
+
+function health(word: HealthWord, reason: string | null = null, message: string | null = null): Health {
+  return { word, reason, message: message === null ? null : shortened(message) };
+}
+
+/** Cuts between characters. A half of a surrogate pair could not be stored. */
+function shortened(message: string): string {
+  return [
+    ...sanitizeText(message)
+      .trim()
+      .slice(0, 2 * messageMax),
+  ]
+    .slice(0, messageMax)
+    .join("");
+}
+
+const readLog = { kind: "read_log", text: "Read the log of its replicas, then deploy a fix or roll back." } as const;
+const deployAgain = { kind: "deploy", text: "Change the source or the settings, then deploy again." } as const;
+
+/** What to do about each reason that is not an exit of a replica. */
+const actions: Readonly<Record<string, NextAction | null>> = {
+  BuildFailed: {
+    kind: "read_build_log",
+    text: "Read the build log, change the source or the settings, then deploy again.",
+  },
+  RolloutFailed: { kind: "read_log", text: "Read the log of the failed replicas, then deploy again." },
+  CreateFailed: deployAgain,
+  NewRevisionFailed: { kind: "deploy", text: "Read why the newest revision failed, then deploy again." },
+  Stopped: { kind: "deploy", text: "Deploy again." },
+  NothingDeployed: { kind: "deploy", text: "Upload a source or push an image." },
+  ListenerLost: { kind: "check_listener", text: "Check that its listener runs and reaches this server." },
+  NoReport: { kind: "check_listener", text: "Check that its listener runs and reaches this server." },
+};
+
+/** Returns what a user can do about the health of a deployment; null: nothing is to be done. */
+export function nextActionOf({ word, reason }: Pick<Health, "word" | "reason">): NextAction | null {
+  if (word === "live" || word === "deploying" || word === "sleeping" || word === "deleting") return null;
+  return actions[reason ?? ""] ?? readLog;
+}

@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { healthWords } from "../../src/contract/deployments/health.ts";
+import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import { type HealthFacts, healthOf, nextActionOf } from "../../src/domain/deployment-health.ts";
+
+const active = "11111111-0000-4000-8000-000000000000";
+const newer = "22222222-0000-4000-8000-000000000000";
+
+const exited = { reason: "Exited", message: "It exited with code 1.", exit_code: 1, signal: null, last_lines: [] };
+
+/** A report of `ready` ready replicas of the active revision. */
+function reportOf(ready: number, given: Partial<DeploymentReport> = {}): NonNullable<HealthFacts["report"]> {
+  const replica = {
+    phase: "ready",
+    address: null,
+    restarts: 0,
+    started_at: null,
+    limits: { memory: "", cpu: "" },
+  } as const;
+  const replicas = Array.from({ length: ready }, (_, n) => ({ ...replica, replica_id: `r${n}`, revision_id: active }));
+  return { asleep: false, cause: null, serving_revision_id: active, replicas, ...given };
+}
+
+const serving: HealthFacts = {
+  status: "READY",
+  activeRevisionId: active,
+  isUnderWay: false,
+  latest: { id: active, status: "DEPLOYED", message: null },
+  replicasMin: 1,
+  report: reportOf(1),
+};
+
+const failed = (status: "BUILD_FAILED" | "DEPLOY_FAILED" | "CREATE_FAILED") => ({
+  id: newer,
+  status,
+  message: "npm ended with code 1",
+});
+
+/** Each state that a user can meet, and the health that it must show. */
+const cases: readonly [name: string, facts: Partial<HealthFacts>, word: string, reason: string | null][] = [
+  ["a deployment that serves", {}, "live", null],
+  [
+    "a new deployment whose database is being made",
+    { status: "AWAITING_DATABASE", activeRevisionId: null, latest: null, report: null },
+    "deploying",
+    null,
+  ],
+  [
+    "a first revision that is being built",
+    { activeRevisionId: null, isUnderWay: true, report: null },
+    "deploying",
+    null,
+  ],
+  ["a newer revision under way beside one that serves", { isUnderWay: true }, "deploying", null],
+  [
+    "a first build that failed",
+    { activeRevisionId: null, latest: failed("BUILD_FAILED"), report: null },
+    "failed",
+    "BuildFailed",
+  ],
+  [
+    "a first rollout that failed",
+    { activeRevisionId: null, latest: failed("DEPLOY_FAILED"), report: null },
+    "failed",
+    "RolloutFailed",
+  ],
+  [
+    "a source that could not be read",
+    { activeRevisionId: null, latest: failed("CREATE_FAILED"), report: null },
+    "failed",
+    "CreateFailed",
+  ],
+  [
+    "a first deploy that was stopped",
+    {
+      activeRevisionId: null,
+      latest: { id: newer, status: "INTERRUPTED", message: "Stopped on request." },
+      report: null,
+    },
+    "failed",
+    "Stopped",
+  ],
+  [
+    "a deployment that waits for its first upload",
+    { activeRevisionId: null, latest: null, report: null },
+    "unknown",
+    "NothingDeployed",
+  ],
+  [
+    "a newer build that failed beside a revision that serves",
+    { latest: failed("BUILD_FAILED") },
+    "degraded",
+    "NewRevisionFailed",
+  ],
+  [
+    "a server that exited once and is started again",
+    { report: reportOf(0, { cause: exited, crash_streak: 1 }) },
+    "degraded",
+    "Exited",
+  ],
+  [
+    "a server that is up again after an exit",
+    { report: reportOf(1, { cause: exited, crash_streak: 2 }) },
+    "live",
+    null,
+  ],
+  [
+    "objects in a cluster that were changed by hand",
+    { report: reportOf(1, { cause: { ...exited, reason: "Drifted", message: "Changed by hand: replicas." } }) },
+    "degraded",
+    "Drifted",
+  ],
+  [
+    "a server that exits soon after each start",
+    { report: reportOf(0, { cause: exited, crash_streak: 3 }) },
+    "crash_looping",
+    "Exited",
+  ],
+  [
+    "a crash loop that is up for a moment",
+    { report: reportOf(1, { cause: exited, crash_streak: 7 }) },
+    "crash_looping",
+    "Exited",
+  ],
+  [
+    "a crash loop while a fix is being deployed",
+    { isUnderWay: true, report: reportOf(0, { cause: exited, crash_streak: 5 }) },
+    "crash_looping",
+    "Exited",
+  ],
+  [
+    "a server without memory",
+    { report: reportOf(0, { cause: { ...exited, reason: "OutOfMemory" }, crash_streak: 4 }) },
+    "crash_looping",
+    "OutOfMemory",
+  ],
+  ["two of three replicas", { replicasMin: 3, report: reportOf(2) }, "degraded", "ReplicasMissing"],
+  ["no ready replica without a cause", { report: reportOf(0) }, "degraded", "ReplicasMissing"],
+  [
+    "a ready replica of an old revision only",
+    { activeRevisionId: newer, latest: { id: newer, status: "DEPLOYED", message: null } },
+    "degraded",
+    "ReplicasMissing",
+  ],
+  ["a deployment scaled to zero", { replicasMin: 0, report: reportOf(0, { asleep: true }) }, "sleeping", null],
+  [
+    "a deployment that exited once before it was scaled to zero",
+    { replicasMin: 0, report: reportOf(0, { asleep: true, cause: exited, crash_streak: 1 }) },
+    "sleeping",
+    null,
+  ],
+  ["a deployment that wakes", { replicasMin: 0, report: reportOf(0) }, "sleeping", null],
+  [
+    "a deployment scaled to zero whose newest build failed",
+    { replicasMin: 0, report: reportOf(0, { asleep: true }), latest: failed("BUILD_FAILED") },
+    "sleeping",
+    null,
+  ],
+  ["a listener that went silent", { status: "UNKNOWN" }, "unknown", "ListenerLost"],
+  ["a listener that has not reported yet", { report: null }, "unknown", "NoReport"],
+  ["a delete under way", { status: "AWAITING_DELETE" }, "deleting", null],
+  ["the end of a delete", { status: "AWAITING_FINAL_DELETE", isUnderWay: true }, "deleting", null],
+];
+
+for (const [name, facts, word, reason] of cases) {
+  test(`${name}: ${word}`, () => {
+    const health = healthOf({ ...serving, ...facts });
+    assert.deepEqual([health.word, health.reason], [word, reason]);
+    const isFine = ["live", "deploying", "sleeping", "deleting"].includes(word);
+    assert.equal(health.message === null, isFine, `message: ${health.message}`);
+    assert.equal(nextActionOf(health) === null, isFine, "what to do next");
+  });
+}
+
+test("every health word is met", () => {
+  assert.deepEqual([...new Set(cases.map(([, , word]) => word))].sort(), [...healthWords].sort());
+});
+
+test("keeps the start of a long message, and whole characters", () => {
+  const message = "😀".repeat(2_000);
+  const { message: kept } = healthOf({
+    ...serving,
+    activeRevisionId: null,
+    latest: { ...failed("BUILD_FAILED"), message },
+  });
+  assert.ok(kept?.isWellFormed() && kept.length <= 1_000, kept ?? "none");
+});
