@@ -68,7 +68,7 @@ test("ships lock files without download URLs", async () => {
     "examples/account-agent",
     "examples/hello-agent",
   ].map((dir) => `${dir}/package-lock.json`);
-  for (const file of [...locks, "src/builds/toolchains/langgraph-js.package-lock.json"]) {
+  for (const file of [...locks, "src/builds/toolchains/langgraph-js-1.5.1.package-lock.json"]) {
     const text = await readFile(path.join(root, file), "utf8");
     assert.ok(!text.includes(`"resolved"`), file);
   }

@@ -3,8 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Engine } from "../../compute/docker/engine/engine.ts";
 import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import type { ImageTarget } from "../build.ts";
-import manifest from "../toolchains/langgraph-js.package.json" with { type: "json" };
-import lock from "../toolchains/langgraph-js.package-lock.json" with { type: "json" };
+import { agentServers } from "../node/agent-servers.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import type { OpenTarget } from "./build-network.ts";
 import { agentUser, type Instruction, ownDir, plain, programExtension, tidyProgram } from "./dockerfile.ts";
@@ -16,17 +15,33 @@ export const toolchainDir = `${ownDir}/toolchain`;
 /** The program that starts a LangGraph.js agent. */
 export const startProgram = "compute/docker/entrypoints/langgraph-js-start";
 
+/** The program that replaces the server of the base image when the project's packages need an older one. */
+export const fitProgram = "builds/image/fit-server";
+
 /** Pierhead's programs for each kind of base, with all their imports, relative to `src`. */
 const programsOf = {
   command: [tidyProgram],
   "langgraph-js": [
     tidyProgram,
     startProgram,
-    ...["shim", "options", "persistence", "state"].map((name) => `compute/process/langgraph/langgraph-js-${name}`),
+    ...["shim", "options", "packages", "persistence", "probe", "state"].map(
+      (name) => `compute/process/langgraph/langgraph-js-${name}`,
+    ),
+    fitProgram,
+    "builds/node/agent-servers",
+    "builds/version-range",
     "compute/process/langgraph/langgraph-config",
     "compute/process/system/processes",
   ],
 };
+/** Files that the programs for LangGraph.js read or import beside each other. */
+const dataFiles = [
+  "compute/process/langgraph/langgraph-js-probe-graph.mjs",
+  ...agentServers.flatMap(({ version }) =>
+    ["package", "package-lock"].map((name) => `builds/toolchains/langgraph-js-${version}.${name}.json`),
+  ),
+];
+
 export type BaseKind = keyof typeof programsOf;
 
 /** Public name of the base image for LangGraph.js agents, on which users can build (`langgraph deploy --base-image`). */
@@ -92,16 +107,22 @@ const serverInstructions: Instruction[] = [
 ];
 
 async function filesOf(kind: BaseKind, certificates: string | null): Promise<Record<string, string>> {
-  const programs = programsOf[kind].map(async (program) => {
-    const file = `${program}${programExtension}`;
+  const programs = [
+    ...programsOf[kind].map((program) => `${program}${programExtension}`),
+    ...(kind === "command" ? [] : dataFiles),
+  ].map(async (file) => {
     return [`programs/${file}`, await readFile(fileURLToPath(new URL(`../../${file}`, import.meta.url)), "utf8")];
   });
+  const [server] = agentServers;
   return {
     ...Object.fromEntries(await Promise.all(programs)),
     "programs/package.json": JSON.stringify({ type: "module" }),
     ...(certificates === null ? {} : { "certificates.pem": certificates }),
     ...(kind === "command"
       ? {}
-      : { "toolchain/package.json": JSON.stringify(manifest), "toolchain/package-lock.json": JSON.stringify(lock) }),
+      : {
+          "toolchain/package.json": JSON.stringify(server?.manifest),
+          "toolchain/package-lock.json": JSON.stringify(server?.lock),
+        }),
   };
 }

@@ -19,6 +19,8 @@ export interface ImageContent {
   /** From `stageLabel`. */
   label: string;
   install: InstallPlan;
+  /** Run after the installation, before files that change with every commit. */
+  afterInstall: Instruction[];
   build: ImageCommand[];
   /** Working directory of the server, relative to the root of the source. */
   directory: string;
@@ -44,8 +46,8 @@ export const agentUser = "10001:10001";
  * change with every commit, so that the engine's cache can reuse it.
  */
 export function generateDockerfile(content: ImageContent): Instruction[] {
-  const { base, label, install, build, directory, start } = content;
-  const installs = install.commands.flatMap(runIn);
+  const { base, label, install, afterInstall, build, directory, start } = content;
+  const installs = [...install.commands.flatMap(runIn), ...afterInstall];
   const copyAll = plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`);
   const copyAndInstall =
     install.manifests === null ? [copyAll, ...installs] : [copyManifests(install.manifests), ...installs, copyAll];

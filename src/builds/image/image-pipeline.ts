@@ -15,7 +15,7 @@ import type { Project } from "../detect/project.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import { baseImage, startProgram, toolchainDir } from "./base-image.ts";
+import { baseImage, fitProgram, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { type OpenTarget, withBuildNetwork } from "./build-network.ts";
@@ -30,6 +30,7 @@ import {
   ownDir,
   programExtension,
   stageLabel,
+  tidyProgram,
 } from "./dockerfile.ts";
 import { buildInEngine, type EngineBuild } from "./engine-build.ts";
 import { contextExtra, pythonInstructions } from "./python-image.ts";
@@ -119,6 +120,7 @@ async function prepareGenerated(
     base: await baseImage(engine, target, { kind: project.kind, context }),
     label,
     install,
+    afterInstall: project.kind === "langgraph-js" ? [fitServer(project)] : [],
     build: await planBuild(request, sourceDir, project),
     directory: project.directory,
     start: project.kind === "command" ? planStart(project) : startLanggraph(project),
@@ -171,6 +173,15 @@ async function preparePythonServer(
 }
 
 const textOf = (instructions: Instruction[]) => instructions.map(({ text }) => text).join("\n");
+
+function fitServer({ directory }: LanggraphProject): Instruction {
+  const [tidy, fit] = [tidyProgram, fitProgram].map((program) => `${ownDir}/${program}${programExtension}`);
+  const argv = ["node", tidy, "node", fit, toolchainDir, path.posix.join(appDir, directory)];
+  return {
+    text: `RUN ${JSON.stringify(argv)}`,
+    runs: { shown: "check of the LangGraph.js server", reason: "ToolchainFailed" },
+  };
+}
 
 function startLanggraph({ configPath }: LanggraphProject): string[] {
   const program = `${ownDir}/${startProgram}${programExtension}`;

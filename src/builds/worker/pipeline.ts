@@ -200,7 +200,11 @@ async function prepareStart(
     const start = { environment_dir: environmentDir, packages_dir: packagesDirName, config_path: configPath };
     return { runner: "langgraph-python", ...start };
   }
-  const toolchain = await langgraphToolchain(context, path.join(sourceDir, project.directory));
+  const [graph] = project.entryFiles;
+  const toolchain = await langgraphToolchain(context, {
+    projectDir: path.join(sourceDir, project.directory),
+    graphDir: path.join(sourceDir, path.dirname(graph?.file ?? project.configPath)),
+  });
   const inside = path.relative(sourceDir, toolchain);
   const toolchainDir = inside.startsWith("..") ? toolchain : path.join(target, inside);
   return { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath };

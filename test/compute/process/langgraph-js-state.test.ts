@@ -76,7 +76,7 @@ test("langgraph-js options: every path of langgraph.json becomes relative to the
     graphs: { a: `${at}/src/a.ts:graph`, b: { path: `${at}/b.ts:default`, description: "second" } },
     auth: { path: `${at}/auth.ts:auth`, disable_studio_auth: true },
     http: { app: `${at}/http/app.ts:app`, disable_meta: false },
-    ui: { panel: `${at}/ui/panel.tsx` },
+    ui: {},
   });
   assert.equal(serverOptions({ graphs: {} }, { ...directories, workers: "many" }).nWorkers, 10);
 });

@@ -18,6 +18,7 @@ const projectDir = givenFile === "" ? process.cwd() : path.dirname(givenFile);
 mkdirSync(stateDir, { recursive: true });
 const options: LaunchOptions = {
   toolchainDir: findServer(projectDir) ?? toolchainDir,
+  rootDir: "/",
   configFile: givenFile === "" ? writeConfig() : givenFile,
   stateDir,
   listen: { host: process.env["HOST"] ?? "0.0.0.0", port: Number(process.env["PORT"] ?? 8000) },

@@ -31,9 +31,8 @@ export function serverOptions(
     graphs: Object.fromEntries(graphs),
     ...(auth === undefined ? {} : { auth: { ...auth, ...(auth.path === undefined ? {} : { path: move(auth.path) }) } }),
     ...(http === undefined ? {} : { http: { ...http, ...(http.app === undefined ? {} : { app: move(http.app) }) } }),
-    ...(ui === undefined
-      ? {}
-      : { ui: Object.fromEntries(Object.entries(ui).map(([id, file]) => [id, relative(file, directory, stateDir)])) }),
+    // The shim bundles the components. The empty list makes the server serve them.
+    ...(ui === undefined ? {} : { ui: {} }),
     ...(ui_config === undefined ? {} : { ui_config }),
     ...(store === undefined ? {} : { store }),
   };

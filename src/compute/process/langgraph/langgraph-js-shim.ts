@@ -9,6 +9,7 @@ import { pathToFileURL } from "node:url";
 import type { ShimOptions, ShimReport } from "../replicas/replica-files.ts";
 import { environmentOf, type LanggraphConfig } from "./langgraph-config.ts";
 import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
+import { sharedPackages, sharePackages } from "./langgraph-js-packages.ts";
 import { hardenPersistence } from "./langgraph-js-persistence.ts";
 import { lockState, repairState } from "./langgraph-js-state.ts";
 
@@ -16,6 +17,8 @@ import { lockState, repairState } from "./langgraph-js-state.ts";
 export interface LaunchOptions extends ShimOptions {
   /** Directory with `@langchain/langgraph-api` in its node_modules. */
   toolchainDir: string;
+  /** Directory with all files of the project. Packages outside of it do not belong to the project. */
+  rootDir: string;
   configFile: string;
   /** null: compiled code is not cached. */
   compileCacheDir: string | null;
@@ -87,13 +90,43 @@ async function startServer(
   // The loader of TypeScript graphs is a dependency of the server, not of this program.
   const loader = (await import(pathToFileURL(createRequire(api).resolve("tsx/esm/api")).href)) as { register(): void };
   loader.register();
+  useProjectPackages(options, config, directory);
   await hardenPersistence(api);
   const { startServer: start } = (await import(pathToFileURL(api).href)) as {
     startServer(options: object): Promise<LanggraphServer>;
   };
+  await registerUi(api, config, directory);
   const stateDir = realpathSync(options.stateDir);
   const workers = process.env["N_JOBS_PER_WORKER"];
   return start({ ...serverOptions(config, { directory, stateDir, workers }), ...options.listen });
+}
+
+/** A server inside the project uses the project's packages anyway. */
+function useProjectPackages(
+  { toolchainDir, rootDir }: LaunchOptions,
+  config: LanggraphConfig,
+  directory: string,
+): void {
+  const toolchain = realpathSync(toolchainDir);
+  if (!path.relative(toolchain, directory).startsWith("..")) return;
+  const [graph] = Object.values(config.graphs).map((one) => (typeof one === "string" ? one : one.path));
+  const graphDir = path.dirname(path.resolve(directory, graph ?? ""));
+  sharePackages(sharedPackages(existsSync(graphDir) ? graphDir : directory, rootDir), [
+    pathToFileURL(`${toolchain}/`).href,
+  ]);
+}
+
+/**
+ * Bundles the components of `ui`. The server would resolve their paths against the state directory, and its bundler rejects
+ * files outside of that directory.
+ */
+async function registerUi(serverModule: string, { ui, ui_config: config }: LanggraphConfig, directory: string) {
+  if (ui === undefined) return;
+  const file = new URL("./ui/load.mjs", pathToFileURL(serverModule));
+  const { registerGraphUi } = (await import(file.href)) as {
+    registerGraphUi(components: Record<string, string>, options: { cwd: string; config: unknown }): Promise<void>;
+  };
+  await registerGraphUi(ui, { cwd: directory, config });
 }
 
 function applyEnvironment(config: LanggraphConfig, directory: string): void {

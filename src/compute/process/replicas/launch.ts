@@ -163,6 +163,7 @@ export async function prepareStart(
   const options: LaunchOptions = {
     ...own,
     toolchainDir: plan.toolchain_dir,
+    rootDir: artifact.path,
     configFile: path.join(artifact.path, plan.config_path),
     compileCacheDir: path.join(context.dataDir, "cache", "node-compile"),
   };
