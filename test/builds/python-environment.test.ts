@@ -8,13 +8,21 @@ import { noteUser, virtualEnvironment } from "../../src/builds/python/virtual-en
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
-/** A uv that makes empty environments, records what it is asked to install, and fails as configured. */
+/**
+ * A uv that makes environments without packages, whose probe passes, records what it is asked to install, resolves and fails as
+ * configured. It prints the reason of a failure first and explains it at length, as uv does.
+ */
 const fakeUv = `#!/bin/sh
 if [ "$1" = venv ]; then
   for target; do :; done
   mkdir -p "$target/bin" "$target/lib/python3.12/site-packages"
   echo "#!$target/bin/python" > "$target/bin/tool"
-  : > "$target/bin/python"
+  cat > "$target/bin/python" <<'END'
+#!/bin/sh
+case "$2" in *langgraph-python-probe.py) echo works; exit 0 ;; esac
+exec python3 "$@"
+END
+  chmod 755 "$target/bin/python"
   exit 0
 fi
 constraints=none
@@ -23,10 +31,12 @@ for word; do [ "$previous" = --constraint ] && constraints=$(wc -l < "$word"); p
 echo "$constraints pins: $*" >> "$UV_SEEN"
 if [ -s "$UV_FAILURES" ]; then
   head -n 1 "$UV_FAILURES" >&2
+  seq 60 | sed "s/^/      and because of reason /" >&2
   tail -n +2 "$UV_FAILURES" > "$UV_FAILURES.rest"
   mv "$UV_FAILURES.rest" "$UV_FAILURES"
   exit 1
 fi
+case "$*" in *--dry-run*) cat "$UV_RESOLVED" ;; esac
 `;
 
 /** A build host with that uv, and a project. */
@@ -37,7 +47,8 @@ async function openHost(files: Files = {}) {
   await chmod(path.join(bin, "uv"), 0o755);
   const seen = path.join(place.dir, "seen");
   const failures = path.join(place.dir, "failures");
-  await writeFiles(place.dir, { seen: "", failures: "" });
+  const resolved = path.join(place.dir, "resolved");
+  await writeFiles(place.dir, { seen: "", failures: "", resolved: "" });
   const lines: string[] = [];
   let builds = 0;
   return {
@@ -45,14 +56,19 @@ async function openHost(files: Files = {}) {
     root: path.join(place.dir, "cache/python"),
     lines,
     fail: (...messages: string[]) => writeFiles(place.dir, { failures: messages.map((text) => `${text}\n`).join("") }),
+    /** What the project alone resolves to. */
+    resolve: (...packages: string[]) =>
+      writeFiles(place.dir, { resolved: packages.map((one) => ` + ${one}\n`).join("") }),
     installs: async () => (await readFile(seen, "utf8")).split("\n").filter((line) => line !== ""),
+    log: () => lines.join("\n"),
+    pins: async () => (await readFile(seen, "utf8")).match(/^\d+(?= pins)/gm)?.map(Number) ?? [],
     async build(changes: Files = {}) {
       const sourceDir = path.join(place.dir, `build-${++builds}`, "source");
       await writeFiles(sourceDir, { "langgraph.json": config(["."]), "a.py": "", ...files, ...changes });
       const context = {
         sourceDir,
         cacheDir: path.join(place.dir, "cache"),
-        env: { PATH: `${bin}:/usr/bin:/bin`, UV_SEEN: seen, UV_FAILURES: failures },
+        env: { PATH: `${bin}:/usr/bin:/bin`, UV_SEEN: seen, UV_FAILURES: failures, UV_RESOLVED: resolved },
         log: new BuildLog((line) => lines.push(line.message)),
         signal: new AbortController().signal,
       };
@@ -70,7 +86,7 @@ test("shares one complete environment between builds with equal requirements", a
   await host.fail("error: the disk is full");
   await assert.rejects(host.build(), {
     reason: "InstallFailed",
-    message: /`uv pip install langgraph-api .* exit code 1[\s\S]*the disk is full/,
+    message: /`uv pip install langgraph-api .* exit code 1/,
   });
   assert.deepEqual(await readdir(host.root), []);
   const first = await host.build();
@@ -94,23 +110,76 @@ test("pins the tested versions of the server unless the project pins others", as
   await host.build();
   const [all = ""] = await host.installs();
   assert.ok(Number.parseInt(all, 10) > 50, all);
-  await host.fail("  x No solution found when resolving dependencies");
+  await host.fail(conflict);
+  await host.resolve("langgraph==1.2.0", "pydantic==2.9");
   await host.build({ "langgraph.json": config([".", "pydantic==2.9"]) });
-  assert.deepEqual(
-    (await host.installs()).slice(1).map((line) => line.slice(0, 7)),
-    [all.slice(0, 7), "2 pins:"],
-  );
-  assert.match(host.lines.join("\n"), /other versions than those the agent server is tested with/);
+  assert.deepEqual(await host.pins(), [Number.parseInt(all, 10), Number.parseInt(all, 10), 0, 2]);
+  assert.match(host.log(), /Using the agent server 0\.16\.7, the newest that works with langgraph 1\.2\.0/);
 });
 
-test("uses the agent server that a project pins, and reports other conflicts", async () => {
+const conflict = "  x No solution found when resolving dependencies";
+
+test("installs the newest agent server whose requirements fit what the project needs", async () => {
+  for (const [packages, version] of [
+    [["langgraph==0.6.8", "langgraph-checkpoint==2.1.2", "langchain-core==0.3.80"], "0.4.48"],
+    [["langgraph==0.3.34", "langgraph-checkpoint==2.1.2", "langchain-core==0.3.40"], "0.2.30"],
+    [["langgraph==0.2.76", "langgraph-checkpoint==2.1.2", "langchain-core==0.3.80"], "0.1.4"],
+  ] as const) {
+    await using host = await openHost({ "requirements.txt": "langgraph\n" });
+    await host.fail(conflict);
+    await host.resolve(...packages);
+    await host.build();
+    const [, , last = ""] = await host.installs();
+    assert.match(last, /^[4-7]\d pins: /, "the server is installed with the packages it is tested with");
+    assert.match(
+      host.log(),
+      new RegExp(`Using the agent server ${version}, the newest that works with ${packages[0]?.replace("==", " ")}`),
+    );
+  }
+});
+
+test("names the conflict in the user's words when no agent server fits", async () => {
+  await using host = await openHost({ "requirements.txt": "langgraph\n" });
+  await host.fail(conflict);
+  await host.resolve("langgraph==0.2.20", "langchain-core==0.2.43");
+  await assert.rejects(host.build(), {
+    reason: "InstallFailed",
+    message:
+      /The agent server needs langgraph 0\.2\.56 or newer, but the project installs langgraph 0\.2\.20\. Raise it/,
+  });
+});
+
+test("uses the agent server that a project pins, and reports requirements that exclude each other", async () => {
   await using host = await openHost();
-  const conflict = "  x No solution found when resolving dependencies";
-  await host.fail(conflict, conflict);
+  await host.fail(conflict);
+  await host.resolve("langgraph-api==0.15.0");
   await host.build({ "langgraph.json": config([".", "langgraph-api==0.15.0"]) });
-  assert.deepEqual((await host.installs()).map((line) => Number.parseInt(line, 10)).slice(1), [2, 0]);
+  assert.deepEqual((await host.pins()).slice(1), [0, 0]);
+  assert.match(host.log(), /pins another version of the agent server: using that version/);
   await host.fail(conflict, conflict);
-  await assert.rejects(host.build({ "langgraph.json": config(["a==1", "a==2"]) }), { message: /No solution found/ });
+  await assert.rejects(host.build({ "langgraph.json": config(["a==1", "a==2"]) }), {
+    message: /The project's own requirements exclude each other/,
+  });
+});
+
+test("installs the versions of a uv.lock, and gives it up when no agent server works with it", async () => {
+  const lock = `version = 1
+[[package]]
+name = "langgraph"
+version = "0.6.7"
+source = { registry = "https://packages.invalid/simple" }
+[[package]]
+name = "agent"
+version = "1.0.0"
+source = { editable = "." }
+`;
+  const files = { "pyproject.toml": '[project]\nname = "agent"\nversion = "1.0.0"\n', "uv.lock": lock };
+  await using host = await openHost(files);
+  await host.build();
+  assert.match(host.log(), /Installing the versions in uv\.lock/);
+  await host.fail(...Array.from({ length: 2 }, () => conflict));
+  await host.build({ "uv.lock": lock.replace("0.6.7", "0.6.6") });
+  assert.match(host.log(), /No agent server works with the versions in uv\.lock/);
 });
 
 test("keeps an environment while an artifact uses it, and unused ones for a day", async () => {

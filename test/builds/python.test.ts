@@ -8,7 +8,9 @@ import type { BuildFailure } from "../../src/builds/failure.ts";
 import { findPython } from "../../src/builds/python/interpreter.ts";
 import { keepLocalPackages, layOutLocalPackages } from "../../src/builds/python/local-packages.ts";
 import { collectRequirements } from "../../src/builds/python/requirements.ts";
+import { wantedPython } from "../../src/builds/python/wanted-version.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
+import { buildEnvironment } from "../../src/builds/worker/environment.ts";
 import type { BuildContext } from "../../src/builds/worker/run-command.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
@@ -32,11 +34,14 @@ async function pythons(dir: string, versions: Record<string, string | null>, has
   return bin;
 }
 
+/** What a project with only this `python_version` says. */
+const named = (version: string | null) => ({ version, from: "python_version", isPreference: false, ranges: [] });
+
 test("selects the requested Python, otherwise python3, otherwise any that is new enough", async () => {
   await using place = await scratch();
   const find = async (versions: Record<string, string | null>, wanted: string | null, hasVenv = true) => {
     const bin = await pythons(place.dir, versions, hasVenv);
-    return (await findPython(contextOf(place.dir, `${bin}:/usr/bin:/bin`), wanted, null)).version;
+    return (await findPython(contextOf(place.dir, `${bin}:/usr/bin:/bin`), named(wanted), null)).version;
   };
   assert.equal(await find({ python3: "3.11.2", "python3.12": "3.12.1" }, null), "3.11.2");
   assert.equal(await find({ python3: "3.9.2", "python3.12": "3.12.1", "python3.13": null }, null), "3.12.1");
@@ -48,18 +53,20 @@ test("reports the Python versions found and what to install when the required on
   await using place = await scratch();
   const refusal = async (versions: Record<string, string | null>, wanted: string | null, hasVenv = true) => {
     const bin = await pythons(place.dir, versions, hasVenv);
-    const failure = await findPython(contextOf(place.dir, bin), wanted, null).catch((error: BuildFailure) => error);
+    const failure = await findPython(contextOf(place.dir, bin), named(wanted), null).catch(
+      (error: BuildFailure) => error,
+    );
     assert.ok("reason" in failure && failure.reason === "ToolchainFailed");
     return failure.message.replaceAll(bin, "/bin");
   };
   const shell = { sh: null };
   assert.equal(
     await refusal({ ...shell }, null),
-    "The agent needs Python 3.11 or newer, but the PATH of this server has no Python. Install it, or install uv, which downloads it.",
+    "The agent needs Python 3.11 or newer, but this server has no Python. Install it, or install uv, which downloads it.",
   );
   assert.equal(
     await refusal({ python3: "3.9.2", python: "3.9.2" }, "3.12"),
-    "The agent needs Python 3.12 (python_version), but the PATH of this server has Python 3.9.2 at /bin/python3, Python 3.9.2 at /bin/python. Install it, or install uv, which downloads it, or change python_version.",
+    "The agent needs Python 3.12 (python_version), but this server has Python 3.9.2 at /bin/python3, Python 3.9.2 at /bin/python. Install it, or install uv, which downloads it, or change the requirement.",
   );
   assert.match(
     await refusal({ python3: "3.11.2" }, null, false),
@@ -69,8 +76,89 @@ test("reports the Python versions found and what to install when the required on
 
 test("lets uv download a missing Python", async () => {
   await using place = await scratch();
-  assert.equal((await findPython(contextOf(place.dir), "3.13", "/bin/uv")).python, "3.13");
-  assert.equal((await findPython(contextOf(place.dir), null, "/bin/uv")).python, ">=3.11");
+  assert.equal((await findPython(contextOf(place.dir), named("3.13"), "/bin/uv")).python, "3.13");
+  assert.equal((await findPython(contextOf(place.dir), named(null), "/bin/uv")).python, ">=3.11");
+});
+
+/** Returns the Python that is chosen for a project with these files. */
+async function pythonFor(files: Files, versions: Record<string, string | null>, uv: string | null = null) {
+  await using place = await scratch();
+  const bin = await pythons(place.dir, versions);
+  const lines: string[] = [];
+  const log = new BuildLog((line) => lines.push(line.message));
+  const context = { ...contextOf(place.dir, `${bin}:/usr/bin:/bin`), log };
+  await writeFiles(context.sourceDir, { "a.py": "", "langgraph.json": langgraph(["."]), ...files });
+  const wanted = await wantedPython(context, (await readProject(context.sourceDir, null, 24)) as PythonProject);
+  return { ...(await findPython(context, wanted, uv)), log: lines.join("\n") };
+}
+
+const requires = (range: string) => ({ "pyproject.toml": `[project]\nname = "a"\nrequires-python = "${range}"\n` });
+
+test("selects a Python that requires-python allows", async () => {
+  const versions = { python3: "3.13.1", "python3.12": "3.12.4", "python3.11": "3.11.9" };
+  assert.equal((await pythonFor(requires(">=3.11,<3.13"), versions)).version, "3.12.4");
+  assert.equal((await pythonFor(requires("~=3.11.2"), versions)).version, "3.11.9");
+  assert.equal((await pythonFor(requires("==3.12.*"), versions)).version, "3.12.4");
+  assert.equal((await pythonFor(requires(">=3.11,!=3.13.*"), versions)).version, "3.12.4");
+  assert.equal((await pythonFor(requires(">=3.9"), versions)).version, "3.13.1");
+  const poetry = { "pyproject.toml": '[tool.poetry.dependencies]\npython = "~3.11"\n' };
+  assert.equal((await pythonFor(poetry, versions)).version, "3.11.9");
+  assert.equal((await pythonFor(requires(">=3.15,<3.17"), versions, "/bin/uv")).python, ">=3.11,>=3.15,<3.17");
+  await assert.rejects(pythonFor(requires(">=3.15"), versions), {
+    reason: "ToolchainFailed",
+    message:
+      /The agent needs Python 3\.11 or newer and >=3\.15 \(requires-python in pyproject\.toml\), but this server has/,
+  });
+});
+
+test("selects the Python of .python-version, or another one if this server does not have it", async () => {
+  const versions = { python3: "3.13.1", "python3.12": "3.12.4" };
+  assert.equal((await pythonFor({ ".python-version": "3.12\n" }, versions)).version, "3.12.4");
+  assert.equal((await pythonFor({ ".python-version": "cpython-3.12.1\n" }, versions)).version, "3.12.4");
+  const other = await pythonFor({ ".python-version": "3.14\n" }, versions);
+  assert.equal(other.version, "3.13.1");
+  assert.match(
+    other.log,
+    /\.python-version names Python 3\.14, which this server does not have: using Python 3\.13\.1/,
+  );
+  assert.equal((await pythonFor({ ".python-version": "3.14\n" }, versions, "/bin/uv")).python, "3.14");
+  const old = await pythonFor({ ".python-version": "3.10\n" }, versions);
+  assert.match(old.log, /names Python 3\.10, but the agent server needs Python 3\.11 or newer/);
+});
+
+test("rejects a project whose requires-python excludes every Python of the agent server", async () => {
+  await assert.rejects(pythonFor(requires(">=3.9,<3.11"), { python3: "3.11.1" }), {
+    reason: "Unsupported",
+    message:
+      "pyproject.toml requires Python >=3.9,<3.11, but the agent server needs Python 3.11 or newer. Change requires-python and deploy again.",
+  });
+});
+
+test("finds a Python behind a version manager's name for one that is not installed, and where pyenv installs them", async () => {
+  await using place = await scratch();
+  const shims = await pythons(place.dir, { python3: "3.9.2", "python3.12": null });
+  const home = path.join(place.dir, "home");
+  const bin = path.join(home, ".pyenv/versions/3.12.8/bin");
+  await writeFiles(bin, { "python3.12": `#!/bin/sh\necho '[[3, 12, 8], "${bin}/python3.12", true]'\n` });
+  await chmod(path.join(bin, "python3.12"), 0o755);
+  const build = { buildId: "b", workerPid: 1, homeDir: "/h", tempDir: "/t", cacheDir: "/c", nodePath: "/n/node" };
+  const env = buildEnvironment({ HOME: home, PATH: `${shims}:/usr/bin:/bin` }, build);
+  const found = await findPython({ ...contextOf(place.dir), env }, named("3.12"), null);
+  assert.equal(found.python, path.join(bin, "python3.12"));
+});
+
+test("keeps the Pythons that uv downloads away from the directory of toolchains, which uv would take for its own", () => {
+  const build = { buildId: "b", workerPid: 1, homeDir: "/h", tempDir: "/t", cacheDir: "/c", nodePath: "/n/node" };
+  const directory = buildEnvironment({}, build)["UV_PYTHON_INSTALL_DIR"] ?? "";
+  assert.notEqual(path.join(path.dirname(directory), "toolchains"), "/c/toolchains");
+});
+
+test("finds the uv.lock beside a package or at the root of its workspace", async () => {
+  const files = { "pyproject.toml": "", "uv.lock": "version = 1" };
+  assert.equal((await requirements({ "langgraph.json": langgraph(["."]), ...files })).lock, "uv.lock");
+  const member = { "langgraph.json": langgraph(["./apps/agent"]), "apps/agent/pyproject.toml": "", ...files };
+  assert.equal((await requirements(member)).lock, "uv.lock");
+  assert.equal((await requirements({ "langgraph.json": langgraph(["."]), "uv.lock": "", "a.py": "" })).lock, null);
 });
 
 const langgraph = (dependencies: string[]) => JSON.stringify({ graphs: { a: "./a.py:graph" }, dependencies });

@@ -39,7 +39,7 @@ export function testProjects(projects: Project[]): void {
 async function deploy(client: Client, project: Project): Promise<void> {
   const { id, latest_revision_id: first } = await client.createDeployment({
     body: {
-      name: project.name.replaceAll(/[^a-z0-9]+/g, "-").replace(/-$/, ""),
+      name: project.name.replaceAll(/[^A-Za-z0-9.]+/g, "-").replace(/-$/, ""),
       source: "internal_source",
       source_config: {},
       source_revision_config: {},
@@ -60,14 +60,16 @@ async function deploy(client: Client, project: Project): Promise<void> {
   assert.ok(uploaded.latest_revision_id);
   const revision = await client.waitForRevision({ ...ids, revision_id: uploaded.latest_revision_id }, { timeoutMs });
   const log = await buildLog(client, { ...ids, revision_id: revision.id });
-  if (typeof project.ask === "object" && "buildFails" in project.ask) {
+  if ("buildFails" in project.ask) {
     assert.equal(revision.status, "BUILD_FAILED", log);
     assert.match(revision.status_message ?? "", project.ask.buildFails);
   } else {
     assert.equal(revision.status, "DEPLOYED", `${revision.status_message}\n${log}`);
     const { url } = await client.getDeployment(ids);
-    if (project.ask === "turns") await takeTurns(url as string);
-    else for (const question of project.ask) await check(url as string, question);
+    for (const question of project.ask) {
+      if (question === "turns") await takeTurns(url as string);
+      else await check(url as string, question);
+    }
   }
   for (const line of project.log ?? []) assert.match(log, line);
   await client.deleteDeployment(ids);

@@ -9,7 +9,8 @@ import { showCommand } from "../detect/command-line.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { collectRequirements } from "../python/requirements.ts";
-import { serverPackages, serverPins } from "../python/server.ts";
+import { pythonServers, serverPackages } from "../python/server.ts";
+import { isAllowed, wantedPython } from "../python/wanted-version.ts";
 import { isOutside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import type { OpenTarget } from "./build-network.ts";
@@ -20,11 +21,24 @@ import { makeBase, readCertificates } from "./make-base.ts";
 const programs = [
   "compute/process/langgraph/langgraph-python-shim.py",
   "compute/docker/entrypoints/langgraph-python-start.py",
-  "builds/image/pip-install.py",
+  "compute/process/langgraph/langgraph-python-probe.py",
+  "builds/python/install.py",
 ];
 
 const inOwn = (name: string) => `${ownDir}/${name}`;
-const pipInstall = ["python", inOwn("pip-install.py"), inOwn("pins.json"), ...serverPackages, "--"];
+
+/** Runs install.py. Its check comes with the project: without one, the base has the packages that the server is tested with. */
+function pipInstall({ lock, isChecked }: { lock: string | null; isChecked: boolean }): string[] {
+  const options = {
+    servers: inOwn("agent-servers.json"),
+    serverPackages,
+    installer: ["python", "-m", "pip", "install", "--no-cache-dir", "--use-pep517", "--root-user-action=ignore"],
+    lock: lock === null ? null : path.posix.join(appDir, lock),
+    check: isChecked ? ["python", "-P", inOwn("langgraph-python-probe.py"), inOwn("langgraph-python-shim.py")] : null,
+    checkedDir: null,
+  };
+  return ["python", "-P", inOwn("install.py"), JSON.stringify(options), "--"];
+}
 
 /** Directory in the build context of a Python agent for files that are not part of the source. */
 export const contextExtra = "pierhead";
@@ -48,23 +62,25 @@ export async function pythonInstructions(
   await writeLaunch(project, context);
   const { pipConfigFile } = python;
   const settings = pipConfigFile === null ? [] : ["env", `PIP_CONFIG_FILE=${path.posix.join(appDir, pipConfigFile)}`];
-  const install = (wanted: string[] = []): Instruction[] => {
+  const { lock } = requirements;
+  const isEarlyAll = isDeepStrictEqual(argv, early);
+  const install = (wanted: string[] = [], isChecked = true): Instruction[] => {
     if (wanted.length === 0) return [];
     const shown = showCommand(["pip", "install", ...wanted]);
-    const text = `RUN ${JSON.stringify([...settings, ...pipInstall, ...wanted])}`;
+    const text = `RUN ${JSON.stringify([...settings, ...pipInstall({ lock, isChecked }), ...wanted])}`;
     return [workdir(requirements.cwd), { text, runs: { shown, reason: "InstallFailed" } }];
   };
   const manifests = [...requirements.early.manifests, ...(pipConfigFile === null ? [] : [pipConfigFile])];
   const start = ["python", inOwn("langgraph-python-start.py"), inOwn("launch.json"), inOwn("langgraph-python-shim.py")];
   return [
-    plain(`FROM ${await pythonBase(engine, target, { version: python.version, context })}`),
+    plain(`FROM ${await pythonBase(engine, target, { version: await imageVersion(context, project), context })}`),
     plain(label),
     plain(`COPY ${JSON.stringify([`${contextExtra}/`, `${ownDir}/`])}`),
     // Published packages come before files that change with every commit, so that the engine's cache can reuse them.
     ...(early?.length === 0 ? [] : manifests.map(copyManifest)),
-    ...install(early),
+    ...install(early, isEarlyAll),
     plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`),
-    ...(isDeepStrictEqual(argv, early) ? [] : install(argv)),
+    ...(isEarlyAll ? [] : install(argv)),
     workdir(directory),
     plain(`ENV HOME=${stateMount} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1`),
     plain(`USER ${agentUser}`),
@@ -132,9 +148,9 @@ export const writeExtra = (sourceDir: string, name: string, text: string) =>
 async function pythonBase(
   engine: Engine,
   target: OpenTarget,
-  { version, context }: { version: string | null; context: BuildContext },
+  { version, context }: { version: string; context: BuildContext },
 ): Promise<string> {
-  const from = target.pythonImage.replaceAll("{version}", version ?? defaultVersion);
+  const from = target.pythonImage.replaceAll("{version}", version);
   const certificates = await readCertificates(context.env);
   const instructions = [
     plain(`FROM ${from}`),
@@ -144,7 +160,7 @@ async function pythonBase(
     plain("ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1"),
     ...(certificates === null ? [] : trustInstructions),
     {
-      text: `RUN ${JSON.stringify(pipInstall)}`,
+      text: `RUN ${JSON.stringify(pipInstall({ lock: null, isChecked: false }))}`,
       runs: { shown: "pip install (of the LangGraph server)", reason: "ToolchainFailed" as const },
     },
   ];
@@ -159,11 +175,20 @@ async function pythonBase(
     instructions,
     files: {
       ...Object.fromEntries(await Promise.all(read)),
-      "programs/pins.json": JSON.stringify(serverPins),
+      "programs/agent-servers.json": JSON.stringify(pythonServers),
       ...(certificates === null ? {} : { "programs/certificates.pem": certificates }),
     },
   });
   return name;
+}
+
+/** Versions of Python in the order of preference. The first is the newest for which all wheels are reliably available. */
+const versionsTried = ["3.12", "3.13", "3.11", "3.14"];
+
+async function imageVersion(context: BuildContext, project: PythonProject): Promise<string> {
+  const wanted = await wantedPython(context, project);
+  const newest = (version: string) => isAllowed(wanted, `${version}.99`) || isAllowed(wanted, `${version}.0`);
+  return wanted.version ?? versionsTried.find(newest) ?? "3.12";
 }
 
 /** The newest Python for which all wheels are reliably available. */

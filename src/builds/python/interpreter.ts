@@ -1,10 +1,9 @@
-import { execFile } from "node:child_process";
 import { realpath } from "node:fs/promises";
-import { promisify } from "node:util";
 import { BuildFailure } from "../failure.ts";
-import { findProgram } from "../worker/environment.ts";
+import { findPrograms } from "../worker/environment.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { pythonMinorMin } from "./settings.ts";
+import { isAllowed, type WantedPython } from "./wanted-version.ts";
 
 /** A Python with which environments can be created. */
 export interface Interpreter {
@@ -24,38 +23,66 @@ const minorsTried = [13, 12, 11, 14];
 const probeTimeoutMs = 10_000;
 
 /**
- * Finds the Python for a project on the PATH of the build host: the version that the project requires, otherwise `python3`,
- * otherwise any version that the agent server supports.
+ * Finds the Python for a project on the PATH of the build host and where version managers install it: the version that the
+ * project names, otherwise `python3`, otherwise any version that the project and the agent server allow.
  * @param uv path of uv, which can download a Python itself; null: uv is not installed.
  * @throws BuildFailure `ToolchainFailed` with the versions found and what to install.
  */
-export async function findPython(
-  context: BuildContext,
-  wanted: string | null,
-  uv: string | null,
-): Promise<Interpreter> {
-  const others = minorsTried.map((minor) => `python3.${minor}`);
-  const names = wanted === null ? ["python3", ...others, "python"] : [`python${wanted}`, "python3", "python"];
+export async function findPython(context: BuildContext, wanted: WantedPython, uv: string | null): Promise<Interpreter> {
   const seen: string[] = [];
-  for (const name of names) {
-    const program = findProgram(name, context.env["PATH"] ?? "");
-    const found = program === null ? null : await probe(context, program);
-    if (found === null) continue;
-    const fits = wanted === null ? isRecent(found.version) : found.version.startsWith(`${wanted}.`);
+  const found = await search(context, wanted, uv, seen);
+  if (found !== null) return found;
+  if (uv !== null) {
+    const range = [`>=3.${pythonMinorMin}`, ...wanted.ranges.map((one) => one.range)].join(",");
+    // uv does not know Poetry's operators.
+    const python = wanted.version ?? (/[\^]|~(?!=)/.test(range) ? `>=3.${pythonMinorMin}` : range);
+    return { python, version: wanted.version ?? `3.${pythonMinorMin} or newer` };
+  }
+  if (wanted.isPreference) {
+    const other = await search(context, { ...wanted, version: null }, uv, seen);
+    if (other !== null) {
+      const what = `${wanted.from} names Python ${wanted.version}, which this server does not have`;
+      context.log.say(`Note: ${what}: using Python ${other.version}.`);
+      return other;
+    }
+  }
+  throw notFound(wanted, [...new Set(seen)]);
+}
+
+async function search(
+  context: BuildContext,
+  wanted: WantedPython,
+  uv: string | null,
+  seen: string[],
+): Promise<Interpreter | null> {
+  const { version } = wanted;
+  const others = minorsTried.map((minor) => `python3.${minor}`);
+  const names = version === null ? ["python3", ...others, "python"] : [`python${version}`, "python3", "python"];
+  const probed = new Set<string>();
+  // The first program of each name is what the operator's shell would run, so all of these come before the others.
+  const programs = names.map((name) => findPrograms(name, context.env["PATH"] ?? ""));
+  const ordered = [...programs.flatMap((one) => one.slice(0, 1)), ...programs.flatMap((one) => one.slice(1))];
+  for (const program of ordered) {
+    const found = await probe(context, program);
+    if (found === null || probed.has(found.executable)) continue;
+    probed.add(found.executable);
+    const isNamed = version === null ? isRecent(found.version) : found.version.startsWith(`${version}.`);
+    const fits = isNamed && isAllowed(wanted, found.version);
     if (fits && (found.hasVenv || uv !== null)) return { python: found.executable, version: found.version };
     const lack = fits ? " without venv (Debian: install python3-venv)" : "";
     seen.push(`Python ${found.version} at ${found.executable}${lack}`);
   }
-  if (uv === null) throw notFound(wanted, [...new Set(seen)]);
-  return { python: wanted ?? `>=3.${pythonMinorMin}`, version: wanted ?? `3.${pythonMinorMin} or newer` };
+  return null;
 }
 
-function notFound(wanted: string | null, seen: string[]): BuildFailure {
-  const what = wanted === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${wanted} (python_version)`;
-  const advice = wanted === null ? "" : ", or change python_version";
+function notFound({ version, from, ranges }: WantedPython, seen: string[]): BuildFailure {
+  const required = ranges.map((one) => `${one.range} (requires-python in ${one.from})`);
+  const named = version === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${version} (${from})`;
+  const what = [named, ...required].join(" and ");
+  const advice = version === null && ranges.length === 0 ? "" : ", or change the requirement";
   return new BuildFailure(
     "ToolchainFailed",
-    `The agent needs ${what}, but the PATH of this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. Install it, or install uv, which downloads it${advice}.`,
+    `The agent needs ${what}, but this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. Install it, or install uv, which downloads it${advice}.`,
   );
 }
 
@@ -64,13 +91,12 @@ async function probe({ env, signal }: BuildContext, program: string) {
   const script =
     "import json,sys;from importlib.util import find_spec as f;" +
     "print(json.dumps([sys.version_info[:3],sys.executable,bool(f('venv') and f('ensurepip'))]))";
-  const options = { env, timeout: probeTimeoutMs, killSignal: "SIGKILL", signal } as const;
-  const stdout = await promisify(execFile)(program, ["-I", "-c", script], options).then(
-    (ended) => ended.stdout,
-    () => null,
-  );
+  const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: probeTimeoutMs } as const;
+  // Loaded here, because most builds need no Python.
+  const { execa } = await import("execa");
+  const { failed, stdout } = await execa(program, ["-I", "-c", script], { ...options, cancelSignal: signal });
   signal.throwIfAborted();
-  if (stdout === null) return null;
+  if (failed) return null;
   try {
     const [version, executable, hasVenv] = JSON.parse(stdout) as [number[], string, boolean];
     return { version: version.join("."), executable: await realpath(executable), hasVenv };

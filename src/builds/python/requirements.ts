@@ -18,9 +18,11 @@ export interface Requirements {
    * it.
    */
   isShareable: boolean;
+  /** A uv.lock whose versions apply, relative to the root of the source; null: none. */
+  lock: string | null;
   /**
    * The published packages, which can be installed before the source is copied. `--dependencies-of FILE` stands for the
-   * dependencies in a pyproject.toml. @see pip-install.py
+   * dependencies in a pyproject.toml. @see install.py
    */
   early: { argv: string[] /** Files it reads, relative to the root of the source. */; manifests: string[] };
 }
@@ -38,6 +40,7 @@ export async function collectRequirements(context: BuildContext, project: Python
     cwd: directory,
     identity: [...python.packages],
     isShareable: true,
+    lock: null,
     early: { argv: python.packages.filter((one) => !isElsewhere(one)), manifests: [] },
   };
   if (python.packages.some((one) => isElsewhere(one))) collected.isShareable = false;
@@ -50,7 +53,26 @@ export async function collectRequirements(context: BuildContext, project: Python
     }
     await addLocal(context.sourceDir, localDir, collected);
   }
+  await addLock(context, project, collected);
   return collected;
+}
+
+/** Finds the uv.lock of a local package: beside it, or above it at the root of its workspace. */
+async function addLock({ sourceDir, log }: BuildContext, { python }: PythonProject, collected: Requirements) {
+  for (const localDir of python.localDirs) {
+    if (!(await isFileInside(sourceDir, path.posix.join(localDir, "pyproject.toml")))) continue;
+    for (let directory = localDir; ; directory = path.posix.dirname(directory)) {
+      const lock = path.posix.join(directory, "uv.lock");
+      if (await isFileInside(sourceDir, lock)) {
+        log.say(`Installing the versions in ${lock}.`);
+        collected.lock = lock;
+        collected.identity.push(await readFile(path.join(sourceDir, lock), "utf8"));
+        collected.early.manifests.push(lock);
+        return;
+      }
+      if (directory === ".") break;
+    }
+  }
 }
 
 async function addLocal(sourceDir: string, localDir: string, collected: Requirements): Promise<void> {
@@ -95,6 +117,7 @@ async function collectFromUv(
     cwd,
     identity: [text, described.map(({ identity }) => identity)],
     isShareable: described.every(({ isShareable }) => isShareable),
+    lock: null,
     early: { argv: ["--requirement", early], manifests: [] },
   };
 }

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat, utimes, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { artifactManifestName } from "../cache/artifact.ts";
 import { installOnce } from "../cache/install-once.ts";
@@ -13,7 +14,8 @@ import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { findPython, type Interpreter } from "./interpreter.ts";
 import { keepLocalPackages, replaceInFiles } from "./local-packages.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
-import { pythonServerVersion, serverPackages, serverPins } from "./server.ts";
+import { pythonServers, pythonServerVersion, serverPackages } from "./server.ts";
+import { wantedPython } from "./wanted-version.ts";
 
 /**
  * Returns the virtual environment of a project: the agent server and the project's dependencies, without the project itself.
@@ -28,7 +30,7 @@ export async function virtualEnvironment(
   artifactKey: string,
 ): Promise<string> {
   const uv = findUv(context, project);
-  const interpreter = await findPython(context, project.python.version, uv);
+  const interpreter = await findPython(context, await wantedPython(context, project), uv);
   const requirements = await collectRequirements(context, project);
   const tools = { interpreter, uv, pipConfigFile: project.python.pipConfigFile };
   const root = path.join(context.cacheDir, "python");
@@ -113,44 +115,34 @@ async function create(
   await moveTo(context, draft, directory);
 }
 
-/** Which tested versions are pinned, from all to none. The project's own pins take precedence, and the log reports this. */
-const strictness = [
-  { pinned: Object.keys(serverPins), because: "" },
-  {
-    pinned: serverPackages,
-    because:
-      "The project pins other versions than those the agent server is tested with: using the project's versions.",
-  },
-  { pinned: [], because: "The project pins another version of the agent server: using that version." },
-];
-
+/** Installs the project's dependencies with the newest agent server that works with them (install.py). */
 async function install(context: BuildContext, draft: string, requirements: Requirements, tools: Tools): Promise<void> {
-  const constraints = path.join(path.dirname(context.sourceDir), "constraints.txt");
+  const workDir = path.dirname(context.sourceDir);
   const python = path.join(draft, "bin", "python");
-  const installer =
-    tools.uv === null
-      ? [python, "-m", "pip", "install", "--use-pep517"]
-      : [tools.uv, "pip", "install", "--python", python, "--compile-bytecode"];
-  const wanted = [...serverPackages, ...requirements.argv];
-  const argv = [...installer, "--constraint", constraints, ...wanted];
-  const shown = [...(tools.uv === null ? [] : ["uv"]), "pip", "install", ...wanted];
+  const servers = path.join(workDir, "agent-servers.json");
+  await writeFile(servers, JSON.stringify(pythonServers));
+  const options = {
+    servers,
+    serverPackages,
+    installer:
+      tools.uv === null
+        ? [python, "-m", "pip", "install", "--use-pep517"]
+        : [tools.uv, "pip", "install", "--python", python, "--compile-bytecode"],
+    lock: requirements.lock === null ? null : path.join(context.sourceDir, requirements.lock),
+    check: [python, "-P", ownFile(probeProgram), ownFile(shimProgram)],
+    checkedDir: path.join(context.cacheDir, "toolchains", "checked"),
+  };
+  const argv = [python, "-P", ownFile("./install.py"), JSON.stringify(options), "--", ...requirements.argv];
+  const shown = [...(tools.uv === null ? [] : ["uv"]), "pip", "install", ...serverPackages, ...requirements.argv];
   const env =
     tools.pipConfigFile === null ? {} : { PIP_CONFIG_FILE: path.join(context.sourceDir, tools.pipConfigFile) };
-  const namesServer = /langgraph[-_](api|cli|runtime)/i.test(
-    JSON.stringify([requirements.argv, requirements.identity]),
-  );
-  const levels = strictness.filter(({ pinned }) => pinned.length > 0 || namesServer);
-  for (const [at, { pinned, because }] of levels.entries()) {
-    if (because !== "") context.log.say(because);
-    await writeFile(constraints, pinned.map((name) => `${name}==${serverPins[name]}\n`).join(""));
-    try {
-      return await runCommand(context, { argv, shown, cwd: requirements.cwd, env }, "InstallFailed");
-    } catch (error) {
-      const isConflict = context.log.lastLines(30).some((line) => /ResolutionImpossible|No solution found/.test(line));
-      if (at === levels.length - 1 || !isConflict) throw error;
-    }
-  }
+  await runCommand(context, { argv, shown, cwd: requirements.cwd, env }, "InstallFailed");
 }
+
+const shimProgram = "../../compute/process/langgraph/langgraph-python-shim.py";
+const probeProgram = "../../compute/process/langgraph/langgraph-python-probe.py";
+
+const ownFile = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
 
 async function moveTo(context: BuildContext, draft: string, directory: string): Promise<void> {
   await mkdir(path.dirname(directory), { recursive: true });

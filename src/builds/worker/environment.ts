@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { buildMark } from "./processes.ts";
 
@@ -33,7 +33,11 @@ export function buildEnvironment(
   return {
     ...pick(host, (name) => passedOn.has(name) || passedOnPattern.test(name)),
     ...(userConfig === null ? {} : { npm_config_userconfig: userConfig, ...referredIn(userConfig, host) }),
-    PATH: [path.dirname(build.nodePath), host["PATH"] ?? "/usr/local/bin:/usr/bin:/bin"].join(path.delimiter),
+    PATH: [
+      path.dirname(build.nodePath),
+      host["PATH"] ?? "/usr/local/bin:/usr/bin:/bin",
+      ...unlistedDirectories(host),
+    ].join(path.delimiter),
     HOME: build.homeDir,
     TMPDIR: build.tempDir,
     CI: "true",
@@ -55,7 +59,8 @@ export function buildEnvironment(
     PIP_PROGRESS_BAR: "off",
     PIP_ROOT_USER_ACTION: "ignore",
     UV_CACHE_DIR: path.join(build.cacheDir, "uv"),
-    UV_PYTHON_INSTALL_DIR: path.join(build.cacheDir, "uv-python"),
+    // Not directly in the cache directory: uv takes a `toolchains` directory beside it for its own of an old version and moves it.
+    UV_PYTHON_INSTALL_DIR: path.join(build.cacheDir, "uv-managed", "python"),
     UV_NO_PROGRESS: "1",
     COREPACK_ENABLE_DOWNLOAD_PROMPT: "0",
     LANGGRAPH_CLI_NO_ANALYTICS: "1",
@@ -65,16 +70,47 @@ export function buildEnvironment(
 
 /** Returns the path of the first executable with this name on PATH. */
 export function findProgram(name: string, searchPath: string): string | null {
-  for (const directory of searchPath.split(path.delimiter)) {
+  return findPrograms(name, searchPath)[0] ?? null;
+}
+
+/** Returns the paths of all executables with this name on PATH, in its order. */
+export function findPrograms(name: string, searchPath: string): string[] {
+  return searchPath.split(path.delimiter).flatMap((directory) => {
     const file = path.join(directory, name);
     try {
       accessSync(file, constants.X_OK);
-      return file;
+      return [file];
     } catch {
-      // not in this directory
+      return []; // not in this directory
     }
+  });
+}
+
+/**
+ * Returns directories with programs that a user's shell finds and a service often does not: uv, Homebrew, and the versions of
+ * Python that version managers install. They come last on PATH.
+ */
+function unlistedDirectories(host: NodeJS.ProcessEnv): string[] {
+  const home = host["HOME"] ?? "/";
+  const managed = [
+    path.join(host["PYENV_ROOT"] ?? path.join(home, ".pyenv"), "versions"),
+    path.join(home, ".local/share/uv/python"),
+    path.join(home, ".local/share/mise/installs/python"),
+    path.join(home, ".asdf/installs/python"),
+    "/Library/Frameworks/Python.framework/Versions",
+  ];
+  const versions = managed.flatMap((directory) => listed(directory).map((name) => path.join(directory, name, "bin")));
+  const common = [path.join(home, ".local/bin"), path.join(home, ".cargo/bin"), "/usr/local/bin", "/opt/homebrew/bin"];
+  return [...common, ...versions].filter((directory) => existsSync(directory));
+}
+
+/** Newest first, by the numbers in the names. */
+function listed(directory: string): string[] {
+  try {
+    return readdirSync(directory).sort((a, b) => b.localeCompare(a, "en", { numeric: true }));
+  } catch {
+    return [];
   }
-  return null;
 }
 
 /** Returns the operator's npm settings (registries, certificates) for builds, because their HOME does not contain them. */

@@ -1,0 +1,238 @@
+"""Installs a project's dependencies with an agent server that fits them, into the environment whose Python runs it.
+
+    python install.py OPTIONS -- ARGUMENT...
+
+OPTIONS is a JSON object: `servers` names a JSON file with the agent servers, newest first, `serverPackages` their packages,
+`installer` is the command to which arguments are added, `lock` a uv.lock whose versions apply (null: none), `check` the command of the
+probe (null: none), `checkedDir` where passed checks are recorded (null: nowhere). The argument
+`--dependencies-of FILE` stands for the dependencies in a pyproject.toml, without the project itself.
+
+The first attempt pins the newest server with all packages it is tested with. The project's own versions take precedence: on
+a conflict, the project is resolved without a server, and the newest server that fits the result is installed. A server that
+fits by its metadata must also pass the probe. The lock file is given up last.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+
+def main(options, arguments):
+    with open(options["servers"]) as file:
+        servers = json.load(file)
+    install = Installer(options, wanted_of(arguments))
+    locked = {} if options.get("lock") is None else locked_versions(options["lock"])
+    problem = install.with_any(servers, locked)
+    if problem is not None and locked:
+        say("No agent server works with the versions in uv.lock. Installing the versions that the project allows instead.")
+        problem = install.with_any(servers, {})
+    if problem is not None:
+        say(problem)
+        sys.exit(1)
+
+
+def wanted_of(arguments):
+    wanted = []
+    for before, argument in zip(["", *arguments], arguments):
+        if before == "--dependencies-of":
+            wanted += dependencies_of(argument)
+        elif argument != "--dependencies-of":
+            wanted.append(argument)
+    return wanted
+
+
+def dependencies_of(file):
+    with open(file, "rb") as opened:
+        needed = tomllib.load(opened).get("project", {}).get("dependencies", [])
+    # Directories beside the project have not been copied yet.
+    return [one for one in needed if "file:" not in one]
+
+
+def locked_versions(file):
+    """Returns the versions of published packages. A package with several versions for several platforms is left to the installer."""
+    with open(file, "rb") as opened:
+        packages = tomllib.load(opened).get("package", [])
+    versions = {}
+    for package in packages:
+        if "version" in package and "registry" in package.get("source", {}):
+            versions.setdefault(canonical(package["name"]), set()).add(package["version"])
+    return {name: next(iter(found)) for name, found in versions.items() if len(found) == 1}
+
+
+# pip and uv print these lines first and explain them at length.
+conflict = re.compile(r"ResolutionImpossible|No solution found|resolution-too-deep")
+
+
+class Installer:
+    def __init__(self, options, wanted):
+        self.options = options
+        self.wanted = wanted
+        self.server_packages = options["serverPackages"]
+        self.is_uv = os.path.basename(options["installer"][0]) == "uv"
+
+    def with_any(self, servers, locked):
+        """Installs the newest server that fits. Returns None, or why there is none."""
+        newest = servers[0]
+        if self.attempt(self.pinned(newest, locked)):
+            failure = self.check()
+            if failure is None:
+                return None
+            say(f"The agent server {newest['version']} does not work with the project: {failure}")
+        found = self.alone(locked)
+        if found is None:
+            return "The project's own requirements exclude each other (see above). Correct them and deploy again."
+        if "langgraph-api" in found:
+            say("The project pins another version of the agent server: using that version.")
+            return None if self.attempt(locked) and self.check() is None else conflict_of(found, servers)
+        failures = []
+        for server in servers:
+            misfits = misfits_of(server, found)
+            if misfits:
+                continue
+            # The newest has been tried with all its pins.
+            pinned = [] if server is newest else [self.pinned(server, locked)]
+            for constraints in [*pinned, self.only_server(server, locked)]:
+                if not self.attempt(constraints):
+                    continue
+                failure = self.check()
+                if failure is None:
+                    say(f"Using the agent server {server['version']}, the newest that works with {shown(found)}.")
+                    return None
+                failures.append(f"The agent server {server['version']} does not work with {shown(found)}: {failure}.")
+                say(failures[-1])
+        # Between the servers above are others that may fit.
+        if any(not misfits_of(server, found) for server in servers) and self.attempt(locked):
+            failure = self.check()
+            version = importlib.metadata.version("langgraph-api")
+            if failure is None:
+                say(f"Using the agent server {version}, which works with {shown(found)}.")
+                return None
+            failures.append(f"The agent server {version} does not work with {shown(found)}: {failure}.")
+        return " ".join([*failures[-1:], conflict_of(found, servers)])
+
+    def pinned(self, server, locked):
+        pins = {canonical(name): version for name, version in server["pins"].items()}
+        return {**pins, **locked}
+
+    def only_server(self, server, locked):
+        return {**{name: server["pins"][name] for name in self.server_packages}, **locked}
+
+    def attempt(self, constraints):
+        lines = self.run([*self.server_packages, *self.wanted], constraints)
+        return lines is not None
+
+    def alone(self, locked):
+        """Returns the versions that the project needs without a server, or None when there are none."""
+        say("The newest agent server does not fit the project: looking for the versions that the project needs.")
+        again = "--reinstall" if self.is_uv else "--ignore-installed"
+        lines = self.run([*self.wanted, "--dry-run", again], locked) if self.wanted else []
+        if lines is None:
+            return None
+        if self.is_uv:
+            pairs = [line[3:].split("==", 1) for line in lines if line.startswith(" + ") and "==" in line]
+        else:
+            found = [line for line in lines if line.startswith("Would install ")]
+            pairs = [one.rsplit("-", 1) for line in found for one in line.split()[2:]]
+        return {canonical(name): version.split(" ")[0] for name, version in pairs}
+
+    def run(self, arguments, constraints):
+        """Runs the installer. Returns its output, or None when versions conflict. Ends this program on any other failure."""
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.writelines(f"{name}=={version}\n" for name, version in constraints.items())
+            file.flush()
+            argv = [*self.options["installer"], "--constraint", file.name, *arguments]
+            process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            lines = []
+            for line in process.stdout:
+                print(line, end="", flush=True)
+                lines.append(line.rstrip("\n"))
+            code = process.wait()
+        if code == 0:
+            return lines
+        if any(conflict.search(line) for line in lines):
+            return None
+        sys.exit(code if code > 0 else 1)
+
+    def check(self):
+        """Runs the probe. Returns why it failed. Equal versions are checked once."""
+        probe, checked_dir = self.options.get("check"), self.options.get("checkedDir")
+        if probe is None:
+            return None
+        record = None if checked_dir is None else os.path.join(checked_dir, self.fingerprint())
+        if record is not None and os.path.exists(record):
+            return None
+        say("Checking that the agent server works with the project's packages: two runs on one thread.")
+        directory = tempfile.mkdtemp()
+        try:
+            run = subprocess.run([*probe, directory], stdout=subprocess.PIPE, text=True, timeout=300)
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+        if run.returncode != 0:
+            return (run.stdout.strip().split("\n")[-1] or "it ended without a reason").rstrip(".")
+        if record is not None:
+            os.makedirs(checked_dir, exist_ok=True)
+            open(record, "w").close()
+        return None
+
+    def fingerprint(self):
+        with open(self.options["servers"]) as file:
+            names = {canonical(name) for server in json.load(file) for name in server["pins"]}
+        found = {canonical(one.metadata["Name"]): one.version for one in importlib.metadata.distributions()}
+        what = [sys.version, sorted((name, version) for name, version in found.items() if name in names)]
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
+
+
+def misfits_of(server, found):
+    """Returns the packages of the project that a server cannot work with."""
+    return [name for name, needed in server["requires"].items() if name in found and not is_in(found[name], needed)]
+
+
+def conflict_of(found, servers):
+    oldest = servers[-1]["requires"]
+    old = [name for name in misfits_of(servers[-1], found) if name in found]
+    if old:
+        needs = " and ".join(f"{name} {oldest[name].split(',')[0].removeprefix('>=')} or newer" for name in old)
+        has = " and ".join(f"{name} {found[name]}" for name in old)
+        return f"The agent server needs {needs}, but the project installs {has}. Raise it in the project's requirements and deploy again."
+    return (
+        f"No agent server works with {shown(found)} and the other versions that the project requires (see above). "
+        "Loosen the version that the lines above name, or remove the pin, and deploy again."
+    )
+
+
+def shown(found):
+    names = [name for name in ("langgraph", "langgraph-checkpoint", "langchain-core") if name in found]
+    return ", ".join(f"{name} {found[name]}" for name in names) or "the project"
+
+
+def is_in(version, needed):
+    have = numbers(version)
+    for part in needed.split(","):
+        operator, bound = re.match(r"(>=|<)(.+)", part).groups()
+        if (have < numbers(bound)) if operator == ">=" else (have >= numbers(bound)):
+            return False
+    return True
+
+
+def numbers(version):
+    parts = [int(part) for part in re.match(r"\d+(\.\d+)*", version)[0].split(".")]
+    return (parts + [0, 0, 0])[:3]
+
+
+def canonical(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def say(text):
+    print(text, flush=True)
+
+
+at = sys.argv.index("--")
+main(json.loads(sys.argv[1]), sys.argv[at + 1 :])

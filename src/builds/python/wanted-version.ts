@@ -1,0 +1,99 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import type { PythonProject } from "../detect/langgraph-config.ts";
+import { BuildFailure } from "../failure.ts";
+import { isFileInside } from "../sources/inside.ts";
+import { isInRange } from "../version-range.ts";
+import type { BuildContext } from "../worker/run-command.ts";
+import { pythonMinorMin } from "./settings.ts";
+
+/** What a project says about its version of Python. */
+export interface WantedPython {
+  /** `3.12`; null: no minor version is named. */
+  version: string | null;
+  /** The setting or file that names the version. */
+  from: string;
+  /** Whether another version may be used when this one is missing: `.python-version` is for the author's own machine. */
+  isPreference: boolean;
+  /** All must be satisfied. `range` as in the file, such as `>=3.11,<3.14`. */
+  ranges: { range: string; from: string }[];
+}
+
+/**
+ * Reads the version of Python that a project needs: `python_version` of langgraph.json, otherwise a `.python-version` beside it;
+ * and `requires-python`, or Poetry's `python`, of its packages.
+ * @throws BuildFailure `Unsupported` when only versions that no agent server runs on are allowed
+ */
+export async function wantedPython({ sourceDir, log }: BuildContext, project: PythonProject): Promise<WantedPython> {
+  const { python, directory } = project;
+  const packageDirs = [
+    directory,
+    ...python.localDirs,
+    ...(python.uvProject === null ? [] : [python.uvProject.directory]),
+  ];
+  const read = async (file: string) =>
+    (await isFileInside(sourceDir, file)) ? readFile(path.join(sourceDir, file), "utf8") : null;
+  const ranges: WantedPython["ranges"] = [];
+  for (const one of new Set(packageDirs)) {
+    const file = path.posix.join(one, "pyproject.toml");
+    const range = requiredRange((await read(file)) ?? "");
+    if (range !== null) ranges.push({ range, from: file });
+  }
+  for (const { range, from } of ranges) {
+    if (minors.some((minor) => isVersionIn(`3.${minor}.99`, range) || isVersionIn(`3.${minor}.0`, range))) continue;
+    throw new BuildFailure(
+      "Unsupported",
+      `${from} requires Python ${range}, but the agent server needs Python 3.${pythonMinorMin} or newer. Change requires-python and deploy again.`,
+    );
+  }
+  if (python.version !== null) {
+    return { version: python.version, from: "python_version", isPreference: false, ranges };
+  }
+  for (const one of [...new Set([...packageDirs, "."])]) {
+    const file = path.posix.join(one, ".python-version");
+    const minor = /^(?:cpython-|python-?)?3\.(\d{1,2})\b/m.exec((await read(file)) ?? "")?.[1];
+    if (minor === undefined) continue;
+    if (Number(minor) >= pythonMinorMin) return { version: `3.${minor}`, from: file, isPreference: true, ranges };
+    log.say(`Note: ${file} names Python 3.${minor}, but the agent server needs Python 3.${pythonMinorMin} or newer.`);
+  }
+  return { version: null, from: "", isPreference: false, ranges };
+}
+
+/** Versions that exist, for the question whether a range allows any that the agent server runs on. */
+const minors = Array.from({ length: 10 }, (_, index) => pythonMinorMin + index);
+
+/** Returns whether a version satisfies everything the project says about it, apart from its named version. */
+export const isAllowed = ({ ranges }: WantedPython, version: string) =>
+  ranges.every(({ range }) => isVersionIn(version, range));
+
+/** Reads `requires-python` of a pyproject.toml, or the `python` of Poetry's dependencies. */
+function requiredRange(pyproject: string): string | null {
+  const project = sectionOf(pyproject, "project");
+  const poetry = sectionOf(pyproject, "tool.poetry.dependencies");
+  const found = /^\s*requires-python\s*=\s*["']([^"']+)["']/m.exec(project)?.[1];
+  return found ?? /^\s*python\s*=\s*["']([^"']+)["']/m.exec(poetry)?.[1] ?? null;
+}
+
+function sectionOf(toml: string, name: string): string {
+  const lines = toml.split(/\r?\n/);
+  const start = lines.findIndex((line) => line.replaceAll(/\s/g, "") === `[${name}]`);
+  if (start === -1) return "";
+  const length = lines.slice(start + 1).findIndex((line) => /^\s*\[/.test(line));
+  return lines.slice(start + 1, length === -1 ? undefined : start + 1 + length).join("\n");
+}
+
+/** Returns whether a version is in a range of PEP 440, or of Poetry, whose `^` and `~` npm has as well. */
+export function isVersionIn(version: string, range: string): boolean {
+  const parts = range.split(",").map((part) => part.trim());
+  const excluded = parts.filter((part) => part.startsWith("!="));
+  if (excluded.some((part) => isInRange(version, part.slice(2).trim().replace(/\.\*$/, "")))) return false;
+  const others = parts.filter((part) => !part.startsWith("!=")).map(toNpm);
+  return isInRange(version, others.join(" ").trim() || "*");
+}
+
+function toNpm(part: string): string {
+  const [, compatible] = /^~=\s*(.+)$/.exec(part) ?? [];
+  // `~=3.11` allows 3.12 and `~=3.11.2` does not.
+  if (compatible !== undefined) return compatible.split(".").length <= 2 ? `>=${compatible} <4` : `~${compatible}`;
+  return part.replace(/^={2,3}\s*/, "").replace(/\.\*$/, "");
+}
