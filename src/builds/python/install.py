@@ -195,10 +195,10 @@ def misfits_of(server, found):
 
 
 def conflict_of(found, servers):
-    oldest = servers[-1]["requires"]
-    old = [name for name in misfits_of(servers[-1], found) if name in found]
+    lowest = {name: needed.split(",")[0] for name, needed in servers[-1]["requires"].items()}
+    old = [name for name, needed in lowest.items() if name in found and not is_in(found[name], needed)]
     if old:
-        needs = " and ".join(f"{name} {oldest[name].split(',')[0].removeprefix('>=')} or newer" for name in old)
+        needs = " and ".join(f"{name} {lowest[name].removeprefix('>=')} or newer" for name in old)
         has = " and ".join(f"{name} {found[name]}" for name in old)
         return f"The agent server needs {needs}, but the project installs {has}. Raise it in the project's requirements and deploy again."
     return (
