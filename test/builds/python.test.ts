@@ -80,6 +80,8 @@ test("lets uv download a missing Python", async () => {
   assert.equal((await findPython(contextOf(place.dir), named(null), "/bin/uv")).python, ">=3.11");
 });
 
+const host = { nodeMajor: 24, target: "directory" } as const;
+
 /** Returns the Python that is chosen for a project with these files. */
 async function pythonFor(files: Files, versions: Record<string, string | null>, uv: string | null = null) {
   await using place = await scratch();
@@ -88,7 +90,7 @@ async function pythonFor(files: Files, versions: Record<string, string | null>, 
   const log = new BuildLog((line) => lines.push(line.message));
   const context = { ...contextOf(place.dir, `${bin}:/usr/bin:/bin`), log };
   await writeFiles(context.sourceDir, { "a.py": "", "langgraph.json": langgraph(["."]), ...files });
-  const wanted = await wantedPython(context, (await readProject(context.sourceDir, null, 24)) as PythonProject);
+  const wanted = await wantedPython(context, (await readProject(context.sourceDir, null, host)) as PythonProject);
   return { ...(await findPython(context, wanted, uv)), log: lines.join("\n") };
 }
 

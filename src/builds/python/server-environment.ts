@@ -22,7 +22,11 @@ type Project = CommandProject & { python: PythonRequest };
  */
 export async function serverEnvironment(context: BuildContext, project: Project, artifactKey: string): Promise<string> {
   const uv = findProgram("uv", context.env["PATH"] ?? "");
-  const interpreter = await findPython(context, project.python.version, uv);
+  const interpreter = await findPython(
+    context,
+    { version: project.python.version, from: "python_version", isPreference: false, ranges: [] },
+    uv,
+  );
   const requirements = await findServerRequirements(context, project, uv);
   const settings = Object.entries(context.env).filter(([name]) => /^(PIP|UV)_.*(INDEX|FIND_LINKS|CONFIG)/.test(name));
   const { identity, isShareable, cwd } = requirements;
