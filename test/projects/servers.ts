@@ -223,14 +223,20 @@ export const serverProjects = [
     /yarn install --no-immutable/,
     inWeb,
   ),
-  javascript("yarn 1 workspace", workspace({ ...workspaces, packageManager: "yarn@1.22.22" }, "1.0.0"), /yarn@1\.22\.22 -- yarn install/, inWeb),
+  javascript(
+    "yarn 1 workspace",
+    workspace({ ...workspaces, packageManager: "yarn@1.22.22" }, "1.0.0"),
+    /yarn@1\.22\.22 -- yarn install/,
+    inWeb,
+  ),
   javascript("bun workspace", workspace({ ...workspaces, packageManager: "bun@1.3.2" }, "workspace:*"), /bun/, inWeb),
 
   python("fastapi", { "requirements.txt": "fastapi==0.121.3\n", "main.py": fastapi }, /Recognized FastAPI/),
   python(
     "fastapi of poetry without a build system",
     {
-      "pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.11"\nfastapi = "^0.121.0"\nuvicorn = { version = "^0.38", extras = ["standard"] }\n',
+      "pyproject.toml":
+        '[tool.poetry.dependencies]\npython = "^3.11"\nfastapi = "^0.121.0"\nuvicorn = { version = "^0.38", extras = ["standard"] }\n',
       "shop/__init__.py": "",
       "shop/main.py": fastapi,
       "data/x.txt": "",
@@ -240,7 +246,8 @@ export const serverProjects = [
   python(
     "uv workspace",
     {
-      "pyproject.toml": '[project]\nname = "root"\nversion = "1"\nrequires-python = ">=3.11"\n[tool.uv.workspace]\nmembers = ["apps/*", "packages/*"]\n',
+      "pyproject.toml":
+        '[project]\nname = "root"\nversion = "1"\nrequires-python = ">=3.11"\n[tool.uv.workspace]\nmembers = ["apps/*", "packages/*"]\n',
       "packages/words/pyproject.toml":
         '[project]\nname = "words"\nversion = "1"\nrequires-python = ">=3.11"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
       "packages/words/src/words/__init__.py": 'word = "hello"\n',
