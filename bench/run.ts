@@ -1,6 +1,7 @@
 import { inspect, parseArgs } from "node:util";
 import { apiBench } from "./api.ts";
 import { backupBench } from "./backup.ts";
+import { bodiesBench } from "./bodies.ts";
 import { buildsBench } from "./builds.ts";
 import { deployBench } from "./deploy.ts";
 import { dockerBench } from "./docker.ts";
@@ -26,6 +27,7 @@ import { watchBench } from "./watch.ts";
 const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   api: apiBench,
   backup: backupBench,
+  bodies: bodiesBench,
   builds: buildsBench,
   deploy: deployBench,
   docker: dockerBench,

@@ -4,9 +4,10 @@ import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { errorHeader } from "../../src/contract/error.ts";
 import { operations } from "../../src/contract/operations.ts";
+import { turnMsMax } from "../support/event-loop.ts";
 import { checkResponse } from "./check-response.ts";
 import { type Answer, exchange } from "./exchange.ts";
-import { type FuzzRequest, requestNumber } from "./requests.ts";
+import { type FuzzRequest, hostileRequests, requestNumber } from "./requests.ts";
 import { checkTables } from "./tables.ts";
 import { startTarget, type Target } from "./target.ts";
 
@@ -14,7 +15,8 @@ import { startTarget, type Target } from "./target.ts";
  * npm run fuzz [-- --requests N] [--seed N] [--lanes N] [--replay INDEX]: sends requests that are generated from the
  * operations table to a server of its own. Some are valid, others are wrong in shape, text, size, path, headers or framing.
  * No response may be a 500, and each must be one that its operation documents. At the end the server must be alive and its
- * tables consistent. A request follows from the seed and its number: `--replay` sends only that one and shows the response.
+ * tables consistent. The longest turn of the server's event loop is measured in the server, for the whole run and for each
+ * hostile body alone: other requests wait that long. A request follows from the seed and its number: `--replay` sends only that one and shows the response.
  * Ends with the line `N passed, N failed`.
  */
 const { values: options } = parseArgs({
@@ -27,6 +29,8 @@ const { values: options } = parseArgs({
 });
 const seed = options.seed === undefined ? randomInt(2 ** 31) : Number(options.seed);
 const total = Number(options.requests);
+
+const hostileAttempts = 3;
 
 /** Failures of one kind to print; the others are counted. */
 const shownMax = 3;
@@ -50,6 +54,7 @@ try {
 async function run(one: Target): Promise<void> {
   console.log(`seed ${seed}, ${total} requests`);
   const began = performance.now();
+  await one.loop.longestTurnMs();
   let next = 0;
   const lane = async () => {
     while (next < total && one.server.child.exitCode === null) {
@@ -76,7 +81,30 @@ async function run(one: Target): Promise<void> {
       .sort()
       .join(", ")}`,
   );
+  console.log(`  longest turn of the event loop under this load: ${(await one.loop.longestTurnMs()).toFixed(1)} ms`);
+  await measureHostile(one);
   await checkAlive(one);
+}
+
+/** Sends each hostile body alone. A turn that is too long is measured again, because code that is not compiled yet is slow. */
+async function measureHostile(one: Target): Promise<void> {
+  let worst = { name: "none", ms: 0 };
+  let sent = 0;
+  for (const { name, wanted } of hostileRequests(seed)) {
+    let ms = Number.POSITIVE_INFINITY;
+    for (let attempt = 0; attempt < hostileAttempts && ms > turnMsMax; attempt += 1) {
+      await one.loop.longestTurnMs();
+      const { sent: asked, answer } = await send(one, wanted);
+      ms = Math.min(ms, await one.loop.longestTurnMs());
+      sent += 1;
+      const problem = checkResponse(asked, answer);
+      if (problem !== undefined) fail(`${name}: ${problem}`);
+    }
+    if (ms > worst.ms) worst = { name, ms };
+  }
+  const shown = `${worst.ms.toFixed(1)} ms of the event loop (${worst.name}; ${sent} hostile bodies)`;
+  console.log(`  worst request: ${shown}`);
+  check(`no request holds the event loop longer than ${turnMsMax} ms: ${shown}`, worst.ms <= turnMsMax);
 }
 
 async function attempt(one: Target, index: number): Promise<void> {

@@ -4,6 +4,7 @@ import { exampleOf } from "../../src/api/documents/schema-example.ts";
 import { requestHeadersOf } from "../../src/contract/headers.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
+import { hostileBodies } from "../support/hostile-bodies.ts";
 import { arbitraryOf, type Schema } from "./arbitrary.ts";
 import { invalidJson, mutatedBody, textOf } from "./mutate-body.ts";
 import { headerName, headerText, headerValue, oddValue, parameter, segment } from "./odd-parts.ts";
@@ -25,6 +26,7 @@ export type Kind =
   | "valid"
   | "mutated body"
   | "broken body"
+  | "hostile body"
   | "odd query"
   | "odd path"
   | "odd headers"
@@ -184,6 +186,25 @@ const broken = fc.tuple(valid, invalidJson).map(([request, body]): FuzzRequest =
   return request.verb === "GET" ? { ...changed, verb: "POST", operation: null } : changed;
 });
 
+const readingBodies = all.filter(({ body }) => body !== null);
+const hostileOf = (operation: Operation): fc.Arbitrary<FuzzRequest> =>
+  fc
+    .tuple(validRequest(operation), fc.constantFrom(...hostileBodies(operation.bodyLimits, operation.body)))
+    .map(([request, { text }]): FuzzRequest => ({ ...request, kind: "hostile body", body: text }));
+const hostile = fc.nat(readingBodies.length - 1).chain((index) => hostileOf(readingBodies[index] as Operation));
+
+/** Returns every hostile body of every operation that reads one, with the name of the body. */
+export function* hostileRequests(seed: number): Generator<{ name: string; wanted: FuzzRequest }> {
+  for (const operation of readingBodies) {
+    const [request] = fc.sample(validRequest(operation), { seed, numRuns: 1 });
+    const key = operation.role === "listener" ? "listener" : "admin";
+    for (const { name, text } of hostileBodies(operation.bodyLimits, operation.body)) {
+      const wanted = { ...(request as FuzzRequest), kind: "hostile body" as const, key, body: text } as const;
+      yield { name: `${operation.id}, ${name}`, wanted };
+    }
+  }
+}
+
 const oddQuery = fc
   .tuple(valid, fc.array(fc.tuple(parameter, oddValue, fc.constantFrom("=", "", "==")), { minLength: 1, maxLength: 8 }))
   .map(([request, pairs]): FuzzRequest => {
@@ -251,6 +272,7 @@ const anyRequest: fc.Arbitrary<FuzzRequest> = fc.oneof(
   { weight: 40, arbitrary: valid },
   { weight: 25, arbitrary: withBody },
   { weight: 5, arbitrary: broken },
+  { weight: 1, arbitrary: hostile },
   { weight: 10, arbitrary: oddQuery },
   { weight: 8, arbitrary: oddPath },
   { weight: 7, arbitrary: oddHeaders },

@@ -6,6 +6,7 @@ import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import { ensureTemplate } from "../../src/store/engine/embedded/prepare-directory.ts";
 import { type ServerProcess, startServerProcess } from "../storm/server-process.ts";
 import { type Call, makeListener, thingMakers } from "../support/call-api.ts";
+import { loopWatch } from "../support/event-loop.ts";
 import type { FuzzRequest, KeyName } from "./requests.ts";
 
 /** Starts a server for the requests, on a directory of its own, with simulated agents and no access to the outside. */
@@ -16,7 +17,9 @@ export async function startTarget() {
   const emptyDatabaseDir = path.resolve("node_modules/.cache/pierhead");
   await mkdir(emptyDatabaseDir, { recursive: true });
   await ensureTemplate(emptyDatabaseDir);
+  const loop = loopWatch(directory);
   const server = (await startServerProcess(dataDir, {
+    ...loop.environment,
     PORT: "0",
     PIERHEAD_COMPUTE: "simulated",
     PIERHEAD_TEMPLATES_DIR: templatesDir,
@@ -34,6 +37,7 @@ export async function startTarget() {
   const epoch = { now: 0 };
   return {
     server,
+    loop,
     dataDir,
     origin: new URL(server.url),
     things: new ResourcePool(call),

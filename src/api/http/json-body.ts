@@ -59,7 +59,6 @@ export function findFault(text: string): Fault {
   return fault ?? { reason: "Expecting value", at: 0 };
 }
 
-const blank = /[ \t\n\r]*/y;
 const number = /-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
 const constant = /null|true|false/y;
 const hex = /[0-9a-fA-F]{4}/y;
@@ -77,10 +76,10 @@ class Scanner {
   }
 
   document(): Fault | undefined {
-    this.#match(blank);
+    this.#skipBlank();
     const fault = this.#value();
     if (fault !== undefined) return fault;
-    this.#match(blank);
+    this.#skipBlank();
     return this.#at < this.#text.length ? this.#fault("Extra data") : undefined;
   }
 
@@ -102,7 +101,7 @@ class Scanner {
   #enter(open: Container[]): Fault | "value" | "ended" {
     const container = this.#text[this.#at] as Container;
     this.#at += 1;
-    this.#match(blank);
+    this.#skipBlank();
     if (this.#text[this.#at] === closing[container]) {
       this.#at += 1;
       return "ended";
@@ -121,12 +120,12 @@ class Scanner {
     for (;;) {
       const container = open.at(-1);
       if (container === undefined) return undefined;
-      this.#match(blank);
+      this.#skipBlank();
       const next = this.#text[this.#at];
       if (next !== closing[container]) {
         if (next !== ",") return this.#fault("Expecting ',' delimiter");
         this.#at += 1;
-        this.#match(blank);
+        this.#skipBlank();
         return this.#member(container);
       }
       this.#at += 1;
@@ -138,10 +137,10 @@ class Scanner {
     if (this.#text[this.#at] !== '"') return this.#fault("Expecting property name enclosed in double quotes");
     const fault = this.#string();
     if (fault !== undefined) return fault;
-    this.#match(blank);
+    this.#skipBlank();
     if (this.#text[this.#at] !== ":") return this.#fault("Expecting ':' delimiter");
     this.#at += 1;
-    this.#match(blank);
+    this.#skipBlank();
     return undefined;
   }
 
@@ -181,6 +180,14 @@ class Scanner {
       return { reason: "Invalid \\uXXXX escape", at: this.#at + 1 };
     this.#at += 6;
     return undefined;
+  }
+
+  #skipBlank(): void {
+    for (;;) {
+      const code = this.#text.charCodeAt(this.#at);
+      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
+      this.#at += 1;
+    }
   }
 
   /** Moves to the closing quote, a backslash or a control character. */
