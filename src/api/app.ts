@@ -4,6 +4,7 @@ import { modes } from "../domain/mode.ts";
 import type { ApiDeps } from "./deps.ts";
 import { addConsole } from "./documents/console-routes.ts";
 import { addDocuments } from "./documents/document-routes.ts";
+import { guardConsoleCookies } from "./http/console-cookies.ts";
 import { answerErrors, answerRefused } from "./http/error-responses.ts";
 import { observeRequests } from "./http/observe-requests.ts";
 import { createRewrite } from "./http/path-prefixes.ts";
@@ -35,6 +36,7 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     if (!/^[\w.+-]+\/[\w.+*-]+\s*(;.*)?$/.test(raw.headers["content-type"] ?? "")) delete raw.headers["content-type"];
   });
 
+  guardConsoleCookies(server, settings);
   observeRequests(server, deps);
   answerErrors(server, deps.logger);
   const api = createRoutes(server, deps);

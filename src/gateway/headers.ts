@@ -2,9 +2,9 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
-import { sessionCookie, signInCookie } from "../contract/administration/session.ts";
 import type { Address } from "./address.ts";
 import { type AdmittedCaller, callerHeader, headersAboutCaller, isKeyHeader, mayAgentSee } from "./caller-headers.ts";
+import { agentCookies, agentSetCookie, clearsSite, passesSharedOrigin } from "./shared-origin.ts";
 
 /** Headers as Node keeps them: name, value, name, value, in order, with repetitions. */
 export type RawHeaders = string[];
@@ -54,7 +54,7 @@ export function requestHeaders(
     if (hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-")) return;
     if (perHop?.has(lower)) return;
     if (caller !== null && isKeyHeader(lower) && !mayAgentSee(lower, value, caller)) return;
-    const forwarded = lower === "cookie" ? withoutConsoleCookies(value) : value;
+    const forwarded = lower === "cookie" ? agentCookies(value, address) : value;
     if (forwarded !== "") headers.push(name, forwarded);
   });
   const peer = request.socket.remoteAddress ?? "unknown";
@@ -86,15 +86,24 @@ export interface AnswerOptions {
 /** Returns the headers for the client. Node frames the body itself. */
 export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): RawHeaders {
   const headers: RawHeaders = ownHeaders(options);
-  if (options.address.prefix !== "" && answer.statusCode !== 101) headers.push("content-security-policy", sandbox);
+  const { address } = options;
+  const isShared = address.prefix !== "";
+  if (isShared && answer.statusCode !== 101) headers.push("content-security-policy", sandbox);
   const perHop = connectionOptions(answer.headers.connection);
   forEachHeader(answer.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || lower === revisionHeader || lower === requestIdHeader) return;
     if (perHop?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
-    if (lower === "set-cookie" && isConsoleCookie(value)) return;
-    headers.push(name, lower === "location" ? publicLocation(value, options.address) : value);
+    if (lower === clearsSite || (isShared && !passesSharedOrigin(lower))) return;
+    const sent = forBrowser(lower, value, address);
+    if (sent !== null) headers.push(name, sent);
   });
   return headers;
+}
+
+/** Returns a header value of an agent as browsers must see it, or null for a header that must not reach them. */
+function forBrowser(lower: string, value: string, address: Address): string | null {
+  if (lower === "location") return publicLocation(value, address);
+  return lower === "set-cookie" ? agentSetCookie(value, address) : value;
 }
 
 export function ownHeaders({ revisionId, requestId }: Omit<AnswerOptions, "address">): RawHeaders {
@@ -129,22 +138,6 @@ function publicLocation(location: string, { prefix, authority }: Address): strin
  * otherwise their scripts could act as the signed-in user who views them. With host names they have their own anyway.
  */
 const sandbox = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
-
-/** Browsers send cookies to every port of a host, so the console's cookies are removed: an agent must never see them. */
-function withoutConsoleCookies(cookies: string): string {
-  if (!cookies.includes(sessionCookie) && !cookies.includes(signInCookie)) return cookies;
-  const others = cookies.split(";").filter((pair) => !isConsoleCookie(pair));
-  return others.join(";").trim();
-}
-
-/**
- * Whether a cookie pair belongs to the console. A browser takes `=name=value` for a cookie without a name and sends it as
- * `name=value` (RFC 6265bis 5.7).
- */
-const isConsoleCookie = (pair: string) => {
-  const [name = ""] = pair.replace(/^[=\s]+/, "").split("=", 1);
-  return [sessionCookie, signInCookie].includes(name.trim());
-};
 
 /** Returns the headers that a `Connection` header declares hop-by-hop. A client cannot remove framing and routing headers. */
 function connectionOptions(connection: string | undefined): Set<string> | null {

@@ -50,6 +50,7 @@ export function createHttpServer(
     socket.on("error", () => socket.destroy());
     socket.end(notFound, () => socket.destroy());
   });
+  server.on("clientError", answerClientError);
   return {
     server,
     async end() {
@@ -64,6 +65,33 @@ export function createHttpServer(
     },
   };
 }
+
+const tooLarge =
+  "Cookies or other headers of this request are too large. The server asked the browser to delete its cookies: reload.";
+
+/**
+ * Answers a request that Node could not parse, as Node does itself. When the headers are too large, the answer also deletes the
+ * browser's cookies: a page of another name under the same domain may have set so many that no request of its user arrives here.
+ */
+function answerClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
+  const status = statuses[error.code ?? ""] ?? "400 Bad Request";
+  const isOverflow = error.code === "HPE_HEADER_OVERFLOW";
+  const body = isOverflow ? tooLarge : "";
+  const more = isOverflow ? 'clear-site-data: "cookies"\r\ncontent-type: text/plain\r\n' : "";
+  const head = `HTTP/1.1 ${status}\r\n${more}content-length: ${body.length}\r\nconnection: close\r\n\r\n`;
+  if (error.code === "ECONNRESET" || !socket.writable || hasStarted(socket)) return void socket.destroy(error);
+  socket.end(head + body, () => socket.destroy());
+}
+
+const statuses: Record<string, string> = {
+  HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: "413 Payload Too Large",
+  ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
+};
+
+/** Whether a response is being written, so that another one would be read as a part of it. */
+const hasStarted = (socket: Duplex) =>
+  (socket as { _httpMessage?: { headersSent: boolean } | null })._httpMessage?.headersSent === true;
 
 const late = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n\r\n";
 

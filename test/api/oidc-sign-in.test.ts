@@ -13,6 +13,7 @@ after(() => provider[Symbol.asyncDispose]());
 const ownUrl = "https://pierhead.example.org/base";
 const settings = { issuer: provider.issuer, clientId: "pierhead", clientSecret: "canary-9d1f", name: "Example ID" };
 const t = await startApi({
+  publicUrl: ownUrl,
   ownUrl: () => ownUrl,
   oidc: { ...settings, trustsEmail: false },
   rateLimit: { perS: 100_000, burst: 100_000 },
@@ -35,7 +36,7 @@ async function finish(cookie: string, parameters: URLSearchParams) {
   return {
     ...answer,
     cookies: cookiesOf(answer.headers),
-    session: pairOf(cookiesOf(answer.headers), "pierhead_session"),
+    session: pairOf(cookiesOf(answer.headers), "__Host-pierhead_session"),
   };
 }
 
@@ -63,15 +64,18 @@ test("a member signs in with a code, PKCE, state and nonce, and then has the rol
   const asked = Object.fromEntries(new URL(location).searchParams);
   assert.equal(asked["redirect_uri"], `${ownUrl}/v2/session/oidc/callback`);
   assert.deepEqual([asked["code_challenge_method"], asked["scope"]], ["S256", "openid email"]);
-  assert.match(cookie, /^pierhead_sign_in=[\w-]{40,}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=600; Secure$/);
+  assert.match(cookie, /^__Host-pierhead_sign_in=[\w-]{40,}; Path=\/; HttpOnly; SameSite=Lax; Max-Age=600; Secure$/);
   for (const part of ["state", "nonce", "code_challenge"]) assert.equal(asked[part]?.length, 43);
   assert.equal(new Set([asked["state"], asked["nonce"], asked["code_challenge"]]).size, 3);
   provider.told = verified("Ada@Example.org");
   const done = await finish(pair, provider.signIn(location).parameters);
   assert.deepEqual([done.status, done.headers["location"]], [303, `${ownUrl}/`]);
-  assert.match(pairOf(done.cookies, "pierhead_sign_in"), /=$/);
-  const kept = done.cookies.find((one) => one.startsWith("pierhead_session=")) ?? "";
-  assert.match(kept, /^pierhead_session=phs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Expires=[^;]+; Secure$/);
+  assert.match(pairOf(done.cookies, "__Host-pierhead_sign_in"), /=$/);
+  const kept = done.cookies.find((one) => one.startsWith("__Host-pierhead_session=")) ?? "";
+  assert.match(
+    kept,
+    /^__Host-pierhead_session=phs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Priority=High; Expires=[^;]+; Secure$/,
+  );
   const call = provider.server.calls.findLast(({ path }) => path === "/token");
   const { code_verifier: verifier = "", client_secret: secret } = call?.form ?? {};
   assert.equal(createHash("sha256").update(verifier).digest("base64url"), asked["code_challenge"]);
@@ -174,7 +178,7 @@ test("a sign-in ends once, in the browser that started it, and in time", async (
   await t.db.query(sql`update sign_ins set expires_at = now() - interval '1 second'`);
   assert.equal((await finish(other.pair, late)).status, 400);
   const forged = provider.signIn((await begin()).location).parameters;
-  assert.equal((await finish("pierhead_sign_in=phs_invented", forged)).status, 400);
+  assert.equal((await finish("__Host-pierhead_sign_in=phs_invented", forged)).status, 400);
 });
 
 test("of two concurrent answers to one sign-in one is accepted", async () => {

@@ -27,7 +27,10 @@ const askAs = (cookie: string, headers: Record<string, string> = fromConsole) =>
 test("a key signs a browser in: the cookie is for the server only and then stands for the key", async () => {
   const { status, body, cookie, pair } = await signIn(t.tenant.adminKey);
   assert.equal(status, 200);
-  assert.match(cookie, /^pierhead_session=phs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Expires=[^;]+$/);
+  assert.match(
+    cookie,
+    /^pierhead_session=phs_[\w-]{43}; Path=\/; HttpOnly; SameSite=Strict; Priority=High; Expires=[^;]+$/,
+  );
   assert.ok(!cookie.includes(t.tenant.adminKey) && !JSON.stringify(body).includes(t.tenant.adminKey));
   assert.deepEqual([body.role, body.scope, body.workspace_id], ["admin", "workspace", t.tenant.tenantId]);
   assert.deepEqual(body.workspaces, [{ id: t.tenant.tenantId, name: "acme", role: "admin", scope: "workspace" }]);

@@ -131,7 +131,7 @@ test("a page of an agent cannot act for the signed-in user, and its server never
   await page.getByText(/refused|Invalid token/).waitFor();
   assert.ok(!(await page.locator("#said").innerText()).includes(made.id));
   await page.goto(`${agentUrl}/cookie`);
-  assert.equal(await page.locator("body").innerText(), "null");
+  assert.equal(await page.locator("body").innerText(), '"pierhead_session=stolen"', "the agent's own cookie");
   await page.goto(`${pierhead.url}/`);
   await page.getByRole("link", { name: "onerror" }).waitFor();
   // The browser reports what it blocked.

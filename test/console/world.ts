@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { after } from "node:test";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Page } from "playwright-core";
 import { startTestServer, type TestServer } from "../support/server.ts";
 import { seriousFindings } from "./axe.ts";
+import { startBrowser } from "./browser.ts";
 
 export interface World {
   pierhead: TestServer;
@@ -22,15 +23,7 @@ const limitMs = 30_000;
 /** Starts a server and a browser, which end with the tests of the file. */
 export async function startWorld(environment: Record<string, string> = {}): Promise<World> {
   const pierhead = await startTestServer(environment);
-  const browser = await chromium.launch({
-    executablePath: process.env["PIERHEAD_TEST_CHROMIUM"] ?? "/usr/bin/chromium",
-    // Containers lack what the sandbox needs. The browser shows only our own pages and reaches only this machine.
-    args: [
-      "--no-sandbox",
-      "--disable-background-networking",
-      "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
-    ],
-  });
+  const browser = await startBrowser();
   after(async () => {
     await browser.close();
     await pierhead[Symbol.asyncDispose]();

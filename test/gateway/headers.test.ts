@@ -17,7 +17,11 @@ test("hides the console's session from agents, rejects their attempts to set it,
   const asked = { headers: { cookie: "a=1; pierhead_session=phs_secret; b=2; pierhead_sign_in=phs_other" } };
   const byPath = await fetch(url, asked);
   assert.equal(seen, "a=1; b=2");
-  assert.deepEqual(byPath.headers.getSetCookie(), ["own=1"]);
+  assert.deepEqual(byPath.headers.getSetCookie(), [
+    "d.demo.pierhead_session=forged; Path=/d/demo",
+    "d.demo.pierhead_sign_in=forged; Path=/d/demo",
+    "own=1; Path=/d/demo",
+  ]);
   assert.match(byPath.headers.get("content-security-policy") ?? "", /^sandbox (?!.*same-origin).*, default-src \*$/);
   await fetch(url, { headers: { cookie: "pierhead_session=phs_secret" } });
   assert.equal(seen, undefined);
@@ -85,8 +89,8 @@ test("drops hop-by-hop headers and passes the rest in order with repetitions, bo
     "x-request-id: client-7",
     "x-pierhead-revision: rev-1",
     "content-security-policy: sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts",
-    "Set-Cookie: a=1",
-    "Set-Cookie: b=2",
+    "Set-Cookie: a=1; Path=/d/demo",
+    "Set-Cookie: b=2; Path=/d/demo",
     "X-Own: yes",
     "Content-Length: 2",
     "Connection: close",

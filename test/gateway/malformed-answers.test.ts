@@ -13,15 +13,15 @@ test("answers 502 instead of a malformed answer, for requests and WebSockets, an
     "HTTP/1.1 000 X\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 1000 X\r\n\r\n",
     "HTTP/1.1 200 O\x01K\r\nContent-Length: 0\r\n\r\n",
-    "HTTP/1.1 200 OK\r\nX: a\r\n b\r\nContent-Length: 0\r\n\r\n",
-    "HTTP/1.1 200 OK\r\nX: a\x01b\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nX-Own: a\r\n b\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nX-Own: a\x01b\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 200 OK\r\nX Y: a\r\nContent-Length: 0\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: abc\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
-    `HTTP/1.1 200 OK\r\nX: ${"x".repeat(20_000)}\r\nContent-Length: 0\r\n\r\n`,
+    `HTTP/1.1 200 OK\r\nX-Own: ${"x".repeat(20_000)}\r\nContent-Length: 0\r\n\r\n`,
     "HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
-    "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\nX: a\r\n b\r\n\r\n",
+    "HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\nConnection: upgrade\r\nX-Own: a\r\n b\r\n\r\n",
     "SSH-2.0-OpenSSH\r\n\r\n",
     "",
   ];
@@ -55,8 +55,8 @@ test("passes old and unusual but valid answers", async () => {
   assert.match(await passed("HTTP/1.0 200 OK\r\n\r\nold"), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n3\r\nold\r\n0\r\n\r\n$/);
   assert.match(await passed("HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n"), /^HTTP\/1\.1 200 \r\n/);
   assert.match(
-    await passed("HTTP/1.1 299 Own\r\nX: \xe9\r\nContent-Length: 0\r\n\r\n"),
-    /299 Own\r\n[\s\S]*X: \xe9\r\n/,
+    await passed("HTTP/1.1 299 Own\r\nX-Own: \xe9\r\nContent-Length: 0\r\n\r\n"),
+    /299 Own\r\n[\s\S]*X-Own: \xe9\r\n/,
   );
   assert.match(
     await passed("HTTP/1.1 103 E\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),

@@ -3,12 +3,13 @@ import { digestOf, mintSessionToken } from "../../auth/api-key.ts";
 import { OAuthFailure } from "../../auth/oauth/failure.ts";
 import { createProviderFetch } from "../../auth/oauth/outbound.ts";
 import { Oidc } from "../../auth/oidc.ts";
-import { memberSessionHours, signInCookie } from "../../contract/administration/session.ts";
+import { cookieName, memberSessionHours, signInCookie } from "../../contract/administration/session.ts";
 import { operations } from "../../contract/operations.ts";
 import { createMemberSession, findMemberships } from "../../store/tenants/sessions.ts";
 import { consumeSignIn, insertSignIn, signInLifeMs } from "../../store/tenants/sign-ins.ts";
 import { cookieNamed } from "../http/authenticate.ts";
 import type { Page } from "../http/browser-page.ts";
+import { isSecure } from "../http/path-prefixes.ts";
 import { type Api, pageRoute } from "../http/route.ts";
 import { sessionCookieText } from "./session-routes.ts";
 import { signInCallbackOf } from "./sign-in-urls.ts";
@@ -44,7 +45,7 @@ export function addOidcRoutes(api: Api): void {
       const secret = mintSessionToken();
       const location = await oidc.begin(secret, signInCallbackOf(settings));
       await insertSignIn(db, digestOf(secret));
-      setCookie(signInCookieText(home(), secret, signInLifeMs));
+      setCookie(signInCookieText(secret, signInLifeMs, isSecure(request.raw, settings)));
       return { status: 303, title: "Sign in", lines: [], location };
     });
   });
@@ -67,8 +68,9 @@ export function addOidcRoutes(api: Api): void {
       const token = mintSessionToken();
       const expiresAt = new Date(db.now().getTime() + memberSessionHours * 3_600_000);
       await createMemberSession(db, { tokenHash: digestOf(token), memberships, email, expiresAt });
-      setCookie(signInCookieText(home(), "", 0));
-      setCookie(sessionCookieText(token, expiresAt, home().startsWith("https:")));
+      const isTls = isSecure(request.raw, settings);
+      setCookie(signInCookieText("", 0, isTls));
+      setCookie(sessionCookieText(token, expiresAt, isTls));
       return { status: 303, title: "Signed in", lines: [], location: home() };
     });
   });
@@ -84,7 +86,7 @@ const notSetUp = "Member sign-in is not set up on this server. Sign in with an A
 const notBegun = "This sign-in was not started in this browser, was already completed, or took too long. Start again.";
 
 /** Returns a `Lax` cookie: the provider's page redirects here, and browsers would not send a `Strict` one. */
-function signInCookieText(home: string, secret: string, lifeMs: number): string {
-  const secure = home.startsWith("https:") ? "; Secure" : "";
-  return `${signInCookie}=${secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${lifeMs / 1_000}${secure}`;
+function signInCookieText(secret: string, lifeMs: number, isTls: boolean): string {
+  const secure = isTls ? "; Secure" : "";
+  return `${cookieName(signInCookie, isTls)}=${secret}; Path=/; HttpOnly; SameSite=Lax; Max-Age=${lifeMs / 1_000}${secure}`;
 }

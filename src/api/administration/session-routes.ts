@@ -2,7 +2,7 @@ import type { FastifyRequest } from "fastify";
 import { digestOf, mintSessionToken } from "../../auth/api-key.ts";
 import { type Holder, isMember } from "../../auth/keyring.ts";
 import { findAdministrator } from "../../auth/principal.ts";
-import { type Session, sessionCookie, sessionDays } from "../../contract/administration/session.ts";
+import { cookieName, type Session, sessionCookie, sessionDays } from "../../contract/administration/session.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import type { Db } from "../../store/engine/database.ts";
@@ -11,8 +11,8 @@ import { createSession, deleteSession, findSession, listMemberWorkspaces } from 
 import { listWorkspaces } from "../../store/tenants/tenants.ts";
 import type { ApiSettings } from "../deps.ts";
 import { isFromConsole, sessionTokenOf } from "../http/authenticate.ts";
+import { isSecure } from "../http/path-prefixes.ts";
 import { type Api, adminRoute, type Handler, openRoute } from "../http/route.ts";
-import { apiUrlOf } from "../http/urls.ts";
 
 /** Adds the routes to sign in to the console with a key, and to sign out. */
 export function addSessionRoutes(api: Api): void {
@@ -104,8 +104,10 @@ async function keyWorkspaces(db: Db, key: ApiKeyRow): Promise<Session["workspace
  */
 export function sessionCookieText(token: string, expiresAt: Date, isSecure: boolean): string {
   const secure = isSecure ? "; Secure" : "";
-  return `${sessionCookie}=${token}; Path=/; HttpOnly; SameSite=Strict; Expires=${expiresAt.toUTCString()}${secure}`;
+  const text = `${cookieName(sessionCookie, isSecure)}=${token}; Path=/; HttpOnly; SameSite=Strict`;
+  // Browsers limit the cookies of a domain. Those of agents on the same host must not push this one out.
+  return `${text}; Priority=High; Expires=${expiresAt.toUTCString()}${secure}`;
 }
 
 const cookieOf = (request: FastifyRequest, settings: ApiSettings, token: string, expiresAt: Date) =>
-  sessionCookieText(token, expiresAt, apiUrlOf(request.raw, settings).startsWith("https:"));
+  sessionCookieText(token, expiresAt, isSecure(request.raw, settings));

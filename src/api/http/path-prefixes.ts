@@ -57,4 +57,12 @@ export function originOf(request: IncomingMessage, trusted: TrustedProxies): str
   return `${scheme}://${hostForm.test(host) ? host : "localhost"}`;
 }
 
+/** Returns whether browsers reach this server over https: as the operator says, or as this request came. */
+export function isSecure(
+  request: IncomingMessage,
+  { publicUrl, trustedProxies }: { publicUrl: string | null; trustedProxies: TrustedProxies },
+): boolean {
+  return (publicUrl ?? originOf(request, trustedProxies)).startsWith("https:");
+}
+
 const hostForm = /^(?:[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?$/;

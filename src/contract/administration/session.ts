@@ -7,6 +7,12 @@ import { KeyScope } from "./organization.ts";
 export const sessionCookie = "pierhead_session";
 
 /**
+ * Returns the name of a cookie of the console. Over https it has the prefix `__Host-`: browsers accept such a cookie only from
+ * this very host, for all its paths (RFC 6265bis 4.1.3), so no page of another name under the same domain can replace it.
+ */
+export const cookieName = (name: string, isSecure: boolean): string => (isSecure ? `__Host-${name}` : name);
+
+/**
  * Every call that uses the cookie must carry this header. A page of another origin cannot send it, because browsers ask
  * for permission first (a CORS preflight), and the server does not grant it.
  */
