@@ -11,6 +11,12 @@ export interface ServiceClaims {
 /** Maximum difference between the clocks of servers that share a secret. */
 const skewS = 60;
 
+/**
+ * Longest remaining life of a token. Services sign one for each call or for a few minutes, and a token cannot be revoked: one
+ * that leaks must end soon.
+ */
+export const serviceKeyLifeMaxS = 3_600;
+
 /** A token is a few hundred bytes. Longer ones are refused unread. */
 const tokenLengthMax = 4_096;
 
@@ -19,7 +25,7 @@ const uuidForm = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
  * Reads a JSON Web Token (RFC 7519) of the only accepted kind: HS256, with `sub`, `exp`, `tenant_id` and, if it acts for a
- * user, `user_id`. Signing and checking use Node's own crypto (decision 0049).
+ * user, `user_id`. It must expire within an hour. `iat` and `nbf` are optional and must not be in the future. Signing and checking use Node's own crypto (decision 0049).
  * @returns undefined for every other token, without a reason.
  */
 export function readServiceKey(token: string, secret: string, nowMs: number): ServiceClaims | undefined {
@@ -28,10 +34,12 @@ export function readServiceKey(token: string, secret: string, nowMs: number): Se
   const header = decoded(head);
   const claims = decoded(body);
   if (header?.["alg"] !== "HS256" || header["crit"] !== undefined || claims === undefined) return undefined;
-  const { sub, exp, nbf, tenant_id: tenantId, user_id: userId = null } = claims;
+  const { sub, exp, iat, nbf, tenant_id: tenantId, user_id: userId = null } = claims;
   const nowS = nowMs / 1_000;
-  if (typeof exp !== "number" || exp + skewS <= nowS) return undefined;
-  if (nbf !== undefined && (typeof nbf !== "number" || nbf - skewS > nowS)) return undefined;
+  if (typeof exp !== "number" || exp + skewS <= nowS || exp - skewS > nowS + serviceKeyLifeMaxS) return undefined;
+  if (![iat, nbf].every((from) => from === undefined || (typeof from === "number" && from - skewS <= nowS))) {
+    return undefined;
+  }
   if (!isShort(sub) || (userId !== null && !isShort(userId))) return undefined;
   if (typeof tenantId !== "string" || !uuidForm.test(tenantId)) return undefined;
   return { service: sub, tenantId: tenantId.toLowerCase(), userId };

@@ -110,8 +110,9 @@ export class CallerAuthorizer {
   }
 }
 
-/** Health checks need no key (contract 7.1), and neither do CORS preflight requests. */
+/** Health checks need no key (contract 7.1), and neither do CORS preflight requests. A WebSocket is neither. */
 function isPublic({ method, headers }: IncomingMessage, path: string): boolean {
+  if (/^websocket$/i.test(headers.upgrade ?? "")) return false;
   if (method === "OPTIONS") return headers["access-control-request-method"] !== undefined;
   return (method === "GET" || method === "HEAD") && /^\/ok\/?(?:\?|$)/.test(path);
 }

@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { childEnvironment } from "../base/child-environment.ts";
 import { credentialLines, writeAskpass } from "./git-credential.ts";
 import { explainGit, GitFailure, type GitRemote, timedOut } from "./git-failure.ts";
 import { checkUrl } from "./git-url.ts";
@@ -54,7 +55,7 @@ export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<
 
 interface GitCall {
   remote: GitRemote;
-  /** Arguments of env(1): the variables to unset and set. */
+  /** Arguments of env(1): the variables to set. */
   env: string[];
   signal: AbortSignal;
   scratchDir: string;
@@ -65,7 +66,7 @@ const answerBytesMax = 8 * 1024 * 1024;
 
 /**
  * Runs git with node:child_process, because git does not read the pipe if it needs no credential, and that must not fail the call.
- * env(1) executes git with the environment of this server (PATH, proxies, certificates) except for the unset variables.
+ * env(1) adds to what git may inherit of this server (PATH, proxies, certificates).
  */
 async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCall): Promise<string> {
   signal.throwIfAborted();
@@ -75,6 +76,7 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
     cwd: scratchDir,
     detached: true,
     stdio: ["ignore", "pipe", "pipe", "pipe"],
+    env: childEnvironment(),
   });
   const closed = once(git, "close") as Promise<[number | null, string | null]>;
   // The process did not start, for example at the process or descriptor limit. There are no pipes, only the error event.
@@ -118,16 +120,9 @@ function killGroup(git: ChildProcess): void {
   }
 }
 
-/** Variables that would let the user or the machine configure git. HOME is for versions without GIT_CONFIG_GLOBAL. */
+/** Git inherits no variable that configures it. HOME is for versions without GIT_CONFIG_GLOBAL. */
 function environment(scratchDir: string): string[] {
-  const inherited = [
-    "DIR WORK_TREE INDEX_FILE OBJECT_DIRECTORY ALTERNATE_OBJECT_DIRECTORIES COMMON_DIR NAMESPACE PREFIX CEILING_DIRECTORIES",
-    "CONFIG CONFIG_COUNT CONFIG_PARAMETERS SSH SSH_COMMAND PROXY_COMMAND PROXY_SSL_KEY EXEC_PATH TEMPLATE_DIR TRACE TRACE2",
-    "TRACE_CURL TRACE_PACKET TRACE_SETUP CURL_VERBOSE EXTERNAL_DIFF EDITOR PAGER SHALLOW_FILE GRAFT_FILE REPLACE_REF_BASE",
-  ].flatMap((line) => line.split(" "));
   return [
-    ...inherited.flatMap((name) => ["-u", `GIT_${name}`]),
-    ...["-u", "SSH_ASKPASS"],
     "GIT_TERMINAL_PROMPT=0",
     "GIT_CONFIG_NOSYSTEM=1",
     "GIT_ATTR_NOSYSTEM=1",

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Readable, Writable } from "node:stream";
+import { childEnvironment } from "../base/child-environment.ts";
 import type { SshKey } from "./git-credential.ts";
 import { GitFailure } from "./git-failure.ts";
 
@@ -41,6 +42,7 @@ export async function openSsh(
   const agent = spawn("ssh-agent", ["-D", "-a", socket, "-t", String(lifeS)], {
     cwd: scratchDir,
     stdio: ["ignore", "pipe", "pipe"],
+    env: childEnvironment(),
   });
   const close = () => end(agent);
   try {
@@ -75,8 +77,8 @@ async function begun(agent: ChildProcess, signal: AbortSignal): Promise<void> {
 }
 
 async function addKey(scratchDir: string, privateKey: string, signal: AbortSignal): Promise<void> {
-  const env = ["-u", "SSH_ASKPASS", "-u", "DISPLAY", "SSH_ASKPASS_REQUIRE=never", `SSH_AUTH_SOCK=${socket}`];
-  const add = spawn("env", [...env, "ssh-add", "-q", "-"], {
+  const add = spawn("ssh-add", ["-q", "-"], {
+    env: { ...childEnvironment(), SSH_ASKPASS_REQUIRE: "never", SSH_AUTH_SOCK: socket },
     cwd: scratchDir,
     stdio: ["pipe", "ignore", "pipe"],
     signal,

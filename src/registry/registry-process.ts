@@ -5,6 +5,7 @@ import { chmod, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { childEnvironment } from "../base/child-environment.ts";
 import { readJson, writeJson } from "../compute/json-file.ts";
 import { identify, isRunning, type ProcessIdentity, signalProcess } from "../compute/process/system/processes.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
@@ -105,7 +106,10 @@ export class RegistryProcess {
     // The file of a moved or copied directory names blobs elsewhere. A correct one is kept, because the disk may be full.
     if (found?.storage.filesystem.rootdirectory !== this.blobsDir) await this.#configure("");
     const argv = ["garbage-collect", this.#configFile];
-    const child = spawn(program, argv, { stdio: "ignore", timeout, killSignal: "SIGKILL", signal });
+    const child = spawn(program, argv, {
+      ...{ stdio: "ignore", timeout, killSignal: "SIGKILL", signal },
+      env: childEnvironment(),
+    });
     const ended = new Promise<string | null>((resolve) => {
       child.once("error", (error) => child.pid === undefined && resolve(error.message));
       child.once("exit", (code, by) => resolve(code === 0 ? null : `it exited with ${by ?? `exit code ${code}`}`));
@@ -154,7 +158,10 @@ export class RegistryProcess {
 
   async #launch(socket: string): Promise<string> {
     await this.#configure(socket);
-    const child = spawn(this.#options.program, ["serve", this.#configFile], { stdio: ["ignore", "ignore", "pipe"] });
+    const child = spawn(this.#options.program, ["serve", this.#configFile], {
+      stdio: ["ignore", "ignore", "pipe"],
+      env: childEnvironment(),
+    });
     const lastOutput = collectLastOutput(child);
     const ended = new Promise<string>((resolve) => {
       child.once("error", (error) => resolve(error.message));

@@ -212,7 +212,7 @@ export const settings = {
   serviceSecret: optional(
     "PIERHEAD_SERVICE_KEY_SECRET",
     "none",
-    "Secret shared with services that sign their own keys (`X-Service-Key`, HS256) to get tokens for users; at least 32 characters.",
+    "Secret shared with services that sign their own keys (`X-Service-Key`, HS256) to get tokens for users; at least 32 characters. A key expires within an hour.",
   ),
   sharedAuthOrganizationId: optional(
     "PIERHEAD_SHARED_AUTH_ORGANIZATION",

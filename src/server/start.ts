@@ -38,6 +38,7 @@ import { Closing } from "./closing.ts";
 import { buildTargetOf, openCompute } from "./compute.ts";
 import type { Config } from "./config.ts";
 import { consoleDirectory } from "./console.ts";
+import { openDataDirectory } from "./data-directory.ts";
 import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
 import { crashAt } from "./fault-point.ts";
@@ -169,7 +170,7 @@ async function checkTemplates({ templatesDir }: Config): Promise<void> {
 
 async function openContext(config: Config, logger: Logger, closing: Closing): Promise<ServerContext> {
   await checkTemplates(config);
-  await mkdir(config.dataDir, { recursive: true, mode: 0o700 });
+  await openDataDirectory(config.dataDir, logger);
   // Replicas, artifacts and state are in this directory, so one server at a time may use it, whichever database it uses.
   const lock = await lockDirectory(path.join(config.dataDir, "server.lock"), logger);
   closing.add("data directory", () => lock.release());

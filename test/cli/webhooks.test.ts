@@ -9,7 +9,7 @@ import { runCli } from "./run-cli.ts";
 
 let server: TestServer;
 before(async () => {
-  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_WEBHOOK_ANSWERS: "true" });
 });
 after(() => server[Symbol.asyncDispose]());
 
@@ -47,7 +47,7 @@ test("creates, tests, lists, redelivers, toggles, re-keys and deletes a webhook"
   assert.match(made.stdout, /^whsec_\S{32}\n$/);
   assert.doesNotMatch(made.stderr, /whsec_/);
   const tried = await done(["webhooks", "test", "CI"]);
-  assert.match(tried.stdout, /^delivered: 200 in \d+ ms: thanks/);
+  assert.match(tried.stdout, /^delivered: 200 in \d+ ms, 6 bytes: thanks/);
   await server.client.patchDeployment({
     deployment_id: (await server.client.listDeployments({ name: "hooked" })).resources[0]?.id as string,
     body: { display_name: "Hooked" },
@@ -60,7 +60,7 @@ test("creates, tests, lists, redelivers, toggles, re-keys and deletes a webhook"
   assert.ok(deliveries.length >= 2);
   assert.match(
     (await done(["webhooks", "deliveries", "CI"])).stdout,
-    /webhook\.test +delivered +1 .* 200 in \d+ ms: thanks/,
+    /webhook\.test +delivered +1 .* 200 in \d+ ms, 6 bytes: thanks/,
   );
   const before = receiver.received.length;
   await done(["webhooks", "redeliver", "CI", (deliveries[0] as WebhookDelivery).id.slice(0, 8)]);

@@ -32,9 +32,10 @@ test("files and folders are named in kebab-case, and none is called utils, helpe
   assert.deepEqual(offences, []);
 });
 
-test("only main.ts, and programs that are started on their own, read the environment", () => {
+test("only main.ts, what passes it on to children, and programs that are started on their own read the environment", () => {
   const ownMains = [
     "src/main.ts",
+    "src/base/child-environment.ts",
     "src/builds/worker/worker.ts",
     "src/compute/process/langgraph/langgraph-js-shim.ts",
     "src/compute/docker/entrypoints/langgraph-js-start.ts",

@@ -62,7 +62,7 @@ const emptyGzip = gzipSync("");
  */
 async function linkUpload(dataDir: string, directory: string, objectPath: string): Promise<void> {
   const target = path.join(directory, objectPath);
-  await mkdir(path.dirname(target), { recursive: true });
+  await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   const source = path.join(dataDir, objectPath);
   try {
     // Uploads may be on another disk, where a hard link fails.

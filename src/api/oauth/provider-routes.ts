@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { OAuthDeps } from "../../auth/oauth/deps.ts";
 import { discoverMcpProvider } from "../../auth/oauth/discover-mcp.ts";
 import { revokeTokens } from "../../auth/oauth/drop-tokens.ts";
+import { lacksPkce } from "../../auth/oauth/pkce-support.ts";
 import { changedProviderSettings, checkProviderId, newProviderSettings } from "../../auth/oauth/provider-settings.ts";
 import { reaches } from "../../auth/permissions.ts";
 import type { Principal } from "../../auth/principal.ts";
@@ -39,7 +40,7 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
   route(api, operations.listOAuthPresets, () => [...oauthPresets]);
 
   route(api, operations.createOAuthProvider, async ({ principal, body }) => {
-    const fields = newProviderSettings(body, settings);
+    const fields = newProviderSettings(body, { ...settings, lacksPkce: await endsPkce(oauth, body) });
     const row = draftProvider(sealer, principal.organizationId, {
       id: randomUUID(),
       providerId: body.provider_id,
@@ -70,11 +71,13 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
   route(api, operations.patchOAuthProvider, async ({ principal, params, body }) => {
     await checkReach(db, principal);
     const { allowPrivateNetwork } = settings;
+    const known = await findProvider(db, principal.organizationId, params.provider_id);
+    const lacksPkce = await endsPkce(oauth, { ...body, issuer: body.issuer ?? known?.issuer });
     const row = await changeProvider(db, sealer, principal, params.provider_id, {
       secret: body.client_secret ?? null,
       change: (before) =>
         changedProviderSettings(fieldsOf(before), body, {
-          allowPrivateNetwork,
+          ...{ allowPrivateNetwork, lacksPkce },
           hasSecret: before.sealed_secret !== null,
         }),
     });
@@ -95,6 +98,14 @@ export function addAuthProviderRoutes(api: Api, oauth: OAuthDeps): void {
     },
     { savesResponse: true },
   );
+}
+
+/** Returns whether a request may turn PKCE off: the metadata of the provider's issuer must say that it is not supported. */
+async function endsPkce(
+  { fetch }: OAuthDeps,
+  { uses_pkce: asked, issuer }: { uses_pkce?: boolean | null; issuer?: string | null | undefined },
+): Promise<boolean> {
+  return asked === false && issuer != null && URL.canParse(issuer) && (await lacksPkce(fetch, issuer));
 }
 
 /**

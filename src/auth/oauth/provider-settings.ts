@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { errors } from "../../contract/error.ts";
-import type { CreateOAuthProvider, PatchOAuthProvider } from "../../contract/oauth/oauth-provider.ts";
+import type { CreateOAuthProvider, OAuthPreset, PatchOAuthProvider } from "../../contract/oauth/oauth-provider.ts";
 import { findOAuthPreset, oauthPresets } from "../../domain/oauth-presets.ts";
 import { oauthQuirksOf } from "../../domain/oauth-quirks.ts";
 import { isLoopbackAddress, isPublicAddress } from "../../integrations/outbound-address.ts";
@@ -8,6 +8,8 @@ import type { ProviderFields } from "../../store/oauth/oauth-providers.ts";
 
 interface Rules {
   allowPrivateNetwork: boolean;
+  /** Whether the provider's metadata says that it does not support PKCE. */
+  lacksPkce?: boolean;
 }
 
 /**
@@ -29,7 +31,7 @@ export function newProviderSettings(body: CreateOAuthProvider, rules: Rules): Pr
     client_id: body.client_id,
     auth_url: body.auth_url ?? preset?.auth_url ?? "",
     token_url: body.token_url ?? preset?.token_url ?? "",
-    uses_pkce: body.uses_pkce ?? preset?.uses_pkce ?? method === "none",
+    uses_pkce: usesPkce(body, { method, preset, rules }),
     provider_type: body.provider_type ?? preset?.provider_type ?? null,
     token_endpoint_auth_method: method,
     authorization_params: body.authorization_params ?? preset?.authorization_params ?? {},
@@ -43,6 +45,20 @@ export function newProviderSettings(body: CreateOAuthProvider, rules: Rules): Pr
 }
 
 /**
+ * Returns whether codes are requested with PKCE: for every client, also one with a secret (RFC 9700, section 2.1.1), because a
+ * server that does not know it ignores its parameters. Exceptions are presets of services whose documentation excludes it, and
+ * providers whose metadata does. A public client without PKCE is refused later.
+ */
+function usesPkce(
+  { uses_pkce: asked, auth_url: authUrl }: CreateOAuthProvider,
+  { method, preset, rules }: { method: string; preset: OAuthPreset | undefined; rules: Rules },
+): boolean {
+  if (method === "none" || asked === true) return asked ?? true;
+  if (asked === false && rules.lacksPkce === true) return false;
+  return preset === undefined || authUrl != null || preset.uses_pkce;
+}
+
+/**
  * Returns the settings of a provider after a change. A null or absent field leaves the setting unchanged.
  * @throws ApiError 400 `invalidProvider`, also when the secret would be sent to a host that it was not given for.
  */
@@ -53,6 +69,8 @@ export function changedProviderSettings(
 ): ProviderFields {
   const given = Object.entries(patch).filter(([field, value]) => value != null && field in before);
   const after: ProviderFields = { ...before, ...Object.fromEntries(given) };
+  const mayEndPkce = rules.lacksPkce === true || after.token_endpoint_auth_method === "none";
+  if (patch.uses_pkce === false && !mayEndPkce) after.uses_pkce = before.uses_pkce;
   checkProviderSettings(after, { ...rules, hasSecret: rules.hasSecret || patch.client_secret != null });
   const moved = movedEndpoint(before, after);
   if (moved !== undefined && rules.hasSecret && patch.client_secret == null) {

@@ -42,7 +42,7 @@ export async function inTurn<T>({ signal }: { signal: AbortSignal }, name: strin
  * @returns null when another process holds the lock.
  */
 async function takeLock(file: string): Promise<(() => Promise<void>) | null> {
-  await mkdir(path.dirname(file), { recursive: true });
+  await mkdir(path.dirname(file), { recursive: true, mode: 0o700 });
   try {
     const lockFile = await open(file, "wx");
     await lockFile.writeFile(`${process.pid} ${startedAtTicks(process.pid)}`);

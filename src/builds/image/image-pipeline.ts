@@ -248,7 +248,7 @@ export async function storeManifest(
   const draft = path.join(request.workDir, "manifest");
   await mkdir(draft, { recursive: true });
   await writeFile(path.join(draft, artifactManifestName), JSON.stringify(artifact, null, 2));
-  await mkdir(request.artifactsDir, { recursive: true });
+  await mkdir(request.artifactsDir, { recursive: true, mode: 0o700 });
   // An existing manifest describes an image that is gone, or one with the same content.
   await rm(target, { recursive: true, force: true });
   await moveWhole(draft, target, context);

@@ -100,7 +100,7 @@ async function copy({ env, signal }: BuildContext, from: string, to: string): Pr
 async function keep(context: BuildContext, target: string, kept: string): Promise<void> {
   const keptDir = path.dirname(kept);
   try {
-    await mkdir(keptDir, { recursive: true });
+    await mkdir(keptDir, { recursive: true, mode: 0o700 });
     await copy(context, target, kept);
     const all = await readdir(keptDir);
     await removeUnfinished(keptDir, all);

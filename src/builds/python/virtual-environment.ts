@@ -145,7 +145,7 @@ const probeProgram = "../../compute/process/langgraph/langgraph-python-probe.py"
 const ownFile = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));
 
 async function moveTo(context: BuildContext, draft: string, directory: string): Promise<void> {
-  await mkdir(path.dirname(directory), { recursive: true });
+  await mkdir(path.dirname(directory), { recursive: true, mode: 0o700 });
   try {
     await moveWhole(draft, directory, context);
   } catch (error) {
@@ -163,7 +163,7 @@ const usersName = "pierhead-users";
 /** Records that an artifact uses an environment, which is then kept as long as the artifact exists. */
 export async function noteUser(environmentDir: string, artifactDir: string): Promise<void> {
   const users = path.join(environmentDir, usersName);
-  await mkdir(users, { recursive: true });
+  await mkdir(users, { recursive: true, mode: 0o700 });
   await writeFile(path.join(users, createHash("sha256").update(artifactDir).digest("hex")), artifactDir);
 }
 

@@ -1,5 +1,6 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
+import { childEnvironment } from "../../base/child-environment.ts";
 import { buildMark } from "./processes.ts";
 
 /**
@@ -49,6 +50,9 @@ export function buildEnvironment(
     npm_config_update_notifier: "false",
     npm_config_progress: "false",
     npm_config_yes: "true",
+    // Variables win over the .npmrc of a source, which could name programs of its own for both.
+    npm_config_script_shell: "sh",
+    npm_config_git: "git",
     YARN_CACHE_FOLDER: path.join(build.cacheDir, "yarn"),
     PNPM_HOME: path.join(build.cacheDir, "pnpm"),
     BUN_INSTALL_CACHE_DIR: path.join(build.cacheDir, "bun"),
@@ -67,6 +71,18 @@ export function buildEnvironment(
     ...buildMark(build),
   };
 }
+
+/** Returns what a build worker inherits of this server: all that its builds may see, and the files of settings to look for. */
+export function workerEnvironment(): Record<string, string> {
+  const forBuilds = (name: string) => passedOn.has(name) || passedOnPattern.test(name) || settingsFiles.has(name);
+  const userConfig = npmUserConfig(childEnvironment(forBuilds));
+  const referred = userConfig === null ? new Set<string>() : namesIn(userConfig);
+  return childEnvironment((name) => forBuilds(name) || referred.has(name));
+}
+
+const settingsFiles: ReadonlySet<string> = new Set([
+  ...["npm_config_userconfig", "NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE", "XDG_CONFIG_HOME"],
+]);
 
 /** Returns the path of the first executable with this name on PATH. */
 export function findProgram(name: string, searchPath: string): string | null {
@@ -131,9 +147,12 @@ function pipUserConfig(host: NodeJS.ProcessEnv): Record<string, string> {
 
 /** Returns the variables that an .npmrc refers to, such as `${NPM_TOKEN}`: npm rejects the file if one is missing. */
 function referredIn(file: string, host: NodeJS.ProcessEnv): Record<string, string> {
-  const names = new Set([...readFileSync(file, "utf8").matchAll(/\$\{(\w+)\??\}/g)].map((match) => match[1]));
+  const names = namesIn(file);
   return pick(host, (name) => names.has(name));
 }
+
+const namesIn = (file: string): ReadonlySet<string> =>
+  new Set([...readFileSync(file, "utf8").matchAll(/\$\{(\w+)\??\}/g)].map(([, name = ""]) => name));
 
 function pick(host: NodeJS.ProcessEnv, isWanted: (name: string) => boolean): Record<string, string> {
   return Object.fromEntries(

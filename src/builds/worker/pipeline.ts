@@ -231,7 +231,7 @@ async function store(
     builder: builderVersion,
   };
   await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));
-  await mkdir(request.artifactsDir, { recursive: true });
+  await mkdir(request.artifactsDir, { recursive: true, mode: 0o700 });
   return moveInto(sourceDir, artifact, { env, signal });
 }
 

@@ -8,6 +8,7 @@ import { describeError } from "../../telemetry/log.ts";
 import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../build.ts";
 import { type FailedResult, failureLine } from "../failure.ts";
 import { LineSplitter } from "./build-log.ts";
+import { workerEnvironment } from "./environment.ts";
 import { killBuildProcesses, type ProcessIdentity, startedAtTicks } from "./processes.ts";
 import type { WorkerMessage } from "./worker.ts";
 
@@ -28,6 +29,7 @@ export function startBuild(request: BuildRequest, observer: BuildObserver): Runn
   const worker = fork(fileURLToPath(new URL(`./worker${extension}`, import.meta.url)), [request.buildId], {
     detached: true,
     execArgv: [],
+    env: workerEnvironment(),
     serialization: "advanced",
     stdio: ["ignore", "pipe", "pipe", "ipc"],
   });

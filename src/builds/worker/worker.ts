@@ -65,7 +65,9 @@ async function build(request: BuildRequest, log: BuildLog): Promise<BuildResult>
 async function prepareEnvironment(request: BuildRequest): Promise<Record<string, string>> {
   const { buildId, workDir, cacheDir } = request;
   const [homeDir, tempDir] = [path.join(workDir, "home"), path.join(workDir, "tmp")];
-  await Promise.all([homeDir, tempDir, cacheDir].map((directory) => mkdir(directory, { recursive: true })));
+  await Promise.all(
+    [homeDir, tempDir, cacheDir].map((directory) => mkdir(directory, { recursive: true, mode: 0o700 })),
+  );
   const places = { homeDir, tempDir, cacheDir, nodePath: process.execPath };
   const env = buildEnvironment(process.env, { buildId, workerPid: process.pid, ...places });
   for (const name of Object.keys(process.env)) delete process.env[name];

@@ -11,7 +11,7 @@ const settings = [
   ["--token-url <url>", "token endpoint, which exchanges codes for tokens"],
   ["--issuer <url>", "issuer in authorization responses, if the provider sends one (RFC 9207)"],
   ["--revocation-url <url>", "revocation endpoint (RFC 7009)"],
-  ["--pkce", "the provider supports PKCE; presets set this themselves"],
+  ["--pkce", "use PKCE although the preset does not; every other provider gets it anyway"],
   ["--redirect-uris <uris>", "your own addresses that may receive codes, separated by commas"],
 ] as const;
 

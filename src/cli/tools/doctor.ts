@@ -4,6 +4,7 @@ import { access, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
+import { childEnvironment } from "../../base/child-environment.ts";
 import { readDiskSpace, reserveOf } from "../../base/disk-reserve.ts";
 import { ApiFailure, type Client } from "../../client/client.ts";
 import type { Posture } from "../../contract/administration/posture.ts";
@@ -146,7 +147,7 @@ function checkNode(): Finding {
 
 /** Python is only needed for agents in Python. With uv, a build installs its own Python version. */
 async function checkPython(): Promise<Finding> {
-  const run = promisify(execFile);
+  const run = (program: string, argv: string[]) => promisify(execFile)(program, argv, { env: childEnvironment() });
   const script = "import sys, venv, ensurepip; print('%d.%d.%d' % sys.version_info[:3])";
   const python = await run("python3", ["-c", script]).then(
     ({ stdout }) => stdout.trim(),
@@ -165,7 +166,7 @@ async function checkPython(): Promise<Finding> {
 
 async function checkGit(): Promise<Finding> {
   try {
-    const { stdout } = await promisify(execFile)("git", ["--version"]);
+    const { stdout } = await promisify(execFile)("git", ["--version"], { env: childEnvironment() });
     const found = /\d+\.\d+(\.\d+)?/.exec(stdout)?.[0] ?? "unknown";
     const [major = 0, minor = 0] = found.split(".").map(Number);
     // Builds fetch a single commit partially, which works since 2.20.

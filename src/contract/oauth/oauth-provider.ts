@@ -121,7 +121,7 @@ export const CreateOAuthProvider = Type.Object(
     token_url: optional(url("An endpoint."), "Endpoint that exchanges codes for tokens.", { requiredUnless: "preset" }),
     uses_pkce: optional(
       Type.Boolean(),
-      "Default: false, or the preset's value. Enable it for every provider that supports PKCE.",
+      "Default: true, or the preset's value. false has an effect only if the metadata of `issuer` says that the provider does not support PKCE with S256.",
     ),
     code_challenge_method: optional(CodeChallengeMethod, "Default S256."),
     provider_type: optional(OAuthProviderType, "For services that deviate from the standard."),

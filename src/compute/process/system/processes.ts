@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { readdir, readFile, readlink } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
+import { childEnvironment } from "../../../base/child-environment.ts";
 
 /** Identity of one process that is never reused: a recycled pid has another start time, and another boot another id. */
 export interface ProcessIdentity {
@@ -167,13 +168,16 @@ async function holdsSocket(pid: number, inode: string): Promise<boolean> {
 }
 
 function identifyWithPs(pid: number): ProcessIdentity | undefined {
-  const { stdout } = spawnSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8" });
+  const { stdout } = spawnSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], {
+    encoding: "utf8",
+    env: childEnvironment(),
+  });
   const [, state = "Z", startedAt] = /^(\S+)\s+(.+)$/.exec(stdout.trim()) ?? [];
   return startedAt === undefined || isGone(state.charAt(0)) ? undefined : { pid, startedAt };
 }
 
 function findGroupWithPs(groupId: number): number[] {
-  const { stdout } = spawnSync("ps", ["-axo", "pid=,pgid=,stat="], { encoding: "utf8" });
+  const { stdout } = spawnSync("ps", ["-axo", "pid=,pgid=,stat="], { encoding: "utf8", env: childEnvironment() });
   return stdout.split("\n").flatMap((line) => {
     const [pid, group, state = "Z"] = line.trim().split(/\s+/);
     return Number(group) === groupId && !isGone(state.charAt(0)) ? [Number(pid)] : [];
