@@ -110,12 +110,13 @@ test("lists events oldest first, for one deployment or all, and follows them unt
   const { id } = await create("timeline");
   await eventually(
     () => json<Event>(["events", "timeline", "-n", "1"]).catch(() => undefined),
-    (event) => event?.data["to"] === "DEPLOYED",
+    (event) => event?.data["to"] === "live",
     { timeoutMs: 60_000 },
   );
   const lines = (await done(["events", "timeline"])).stdout.trimEnd().split("\n");
   assert.match(lines[0] ?? "", /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d timeline [0-9a-f]{8} deployment\.created/);
-  assert.match(lines.at(-1) ?? "", /revision\.status DEPLOYING -> DEPLOYED \(/);
+  assert.match(lines.at(-2) ?? "", /revision\.status DEPLOYING -> DEPLOYED \(/);
+  assert.match(lines.at(-1) ?? "", /deployment\.health deploying -> live$/);
   assert.match((await done(["events", "--types", "deployment.created"])).stdout, /timeline/);
   const abort = new AbortController();
   let [isEnded, shown] = [false, 0];
