@@ -41,7 +41,7 @@ export const listenerLost: Health = {
 export function healthOf(facts: HealthFacts): Health {
   const { status, activeRevisionId, latest, report } = facts;
   if (isBeingDeleted(status)) return health("deleting");
-  if (activeRevisionId !== null && (report?.crash_streak ?? 0) >= crashLoopStreak) {
+  if (isCrashLooping(facts)) {
     const cause = report?.cause ?? null;
     return health("crash_looping", cause?.reason ?? "Exited", `It ends soon after each start. ${cause?.message ?? ""}`);
   }
@@ -50,6 +50,12 @@ export function healthOf(facts: HealthFacts): Health {
   if (status === "UNKNOWN") return listenerLost;
   if (report === null) return health("unknown", "NoReport", "Its listener has not reported on it yet.");
   return healthOfReplicas(facts, report, activeRevisionId);
+}
+
+/** Whether the server that should be serving keeps ending. The last report of a silent listener tells nothing about now. */
+function isCrashLooping({ status, activeRevisionId, report }: HealthFacts): boolean {
+  if (activeRevisionId === null || report === null || status === "UNKNOWN" || report.asleep) return false;
+  return (report.crash_streak ?? 0) >= crashLoopStreak;
 }
 
 /** A settled deployment with an active revision and a current report. */
@@ -116,6 +122,11 @@ const actions: Readonly<Record<string, NextAction | null>> = {
   RolloutFailed: { kind: "read_log", text: "Read the log of the failed replicas, then deploy again." },
   CreateFailed: deployAgain,
   NewRevisionFailed: { kind: "deploy", text: "Read why the newest revision failed, then deploy again." },
+  ReplicasMissing: { kind: "read_log", text: "Read the log of its replicas." },
+  Drifted: { kind: "deploy", text: "Undo the change in the cluster, or deploy again." },
+  Unschedulable: { kind: "deploy", text: "Give the cluster more room, or deploy again with less CPU and memory." },
+  ImagePull: { kind: "deploy", text: "Check the image and the credentials of its registry, then deploy again." },
+  ClusterError: { kind: "check_listener", text: "Check that its listener reaches the cluster." },
   Stopped: { kind: "deploy", text: "Deploy again." },
   NothingDeployed: { kind: "deploy", text: "Upload a source or push an image." },
   ListenerLost: { kind: "check_listener", text: "Check that its listener runs and reaches this server." },

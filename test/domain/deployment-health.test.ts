@@ -145,6 +145,18 @@ const cases: readonly [name: string, facts: Partial<HealthFacts>, word: string, 
   ],
   ["a deployment scaled to zero", { replicasMin: 0, report: reportOf(0, { asleep: true }) }, "sleeping", null],
   [
+    "a crash loop that fell asleep",
+    { replicasMin: 0, report: reportOf(0, { asleep: true, cause: exited, crash_streak: 4 }) },
+    "sleeping",
+    null,
+  ],
+  [
+    "a listener that went silent during a crash loop",
+    { status: "UNKNOWN", report: reportOf(0, { cause: exited, crash_streak: 4 }) },
+    "unknown",
+    "ListenerLost",
+  ],
+  [
     "a deployment that exited once before it was scaled to zero",
     { replicasMin: 0, report: reportOf(0, { asleep: true, cause: exited, crash_streak: 1 }) },
     "sleeping",

@@ -264,8 +264,7 @@ function assertDeploymentSettled(deployment: DeploymentRecord, { controlPlane, w
 /** The health of a settled deployment, from what a user sees of it. */
 function expectedHealth({ revisions, activeRevisionId, observation }: DeploymentRecord, replicas: number): string {
   if (activeRevisionId === null) return "failed";
-  // It fell asleep in the middle of a crash loop, and no request has woken it since.
-  if ((observation?.report.crash_streak ?? 0) >= crashLoopStreak) return "crash_looping";
   if (replicas === 0) return "sleeping";
+  if ((observation?.report.crash_streak ?? 0) >= crashLoopStreak) return "crash_looping";
   return /_FAILED$/.test(revisions.at(-1)?.status ?? "") ? "degraded" : "live";
 }

@@ -94,8 +94,16 @@ async function detect(sourceDir: string, place: string): Promise<CommandProject>
 }
 
 function commandProject(server: DetectedServer, configPath: string, directory: string): CommandProject {
-  const lineOf = (line: string, what: string) =>
-    line.startsWith("script:") ? [line] : parseStartLine(line, { cwd: ".", what }).argv;
+  const lineOf = (line: string, what: string) => {
+    if (line.startsWith("script:")) return [line];
+    const { argv, cwd } = parseStartLine(line, { cwd: ".", what });
+    if (cwd === ".") return argv;
+    const advice = `Put the project's files beside each other, or write a pierhead.json in ${cwd}`;
+    throw new BuildFailure(
+      "ConfigInvalid",
+      `The ${what} changes to the directory '${cwd}', which is not supported. ${advice}.`,
+    );
+  };
   return {
     kind: "command",
     configPath,

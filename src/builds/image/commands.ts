@@ -64,7 +64,8 @@ export async function planBuild(request: BuildRequest, sourceDir: string, projec
 export function planStart(project: CommandProject): string[] {
   const { start } = project;
   const argv = isScript(start) ? ["npm", "run", scriptName(start)] : ofPackages(project, start);
-  return argv.map((word) => word.replaceAll("$PORT", String(agentPort)).replaceAll("$HOST", "0.0.0.0"));
+  const known: Record<string, string> = { PORT: String(agentPort), HOST: "0.0.0.0" };
+  return argv.map((word) => word.replaceAll(/\$(PORT|HOST)\b/g, (_all, name: string) => known[name] ?? ""));
 }
 
 /** npm finds a program of the project's packages, which are only in the image. */

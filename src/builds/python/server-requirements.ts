@@ -61,6 +61,11 @@ export async function findServerRequirements(
   for (const file of ["requirements.txt", "requirements/base.txt", "requirements/production.txt"])
     if (await has(file)) return fromFile(sourceDir, directory, file, adds);
   if (await has("setup.py")) return fromSetup(directory, adds);
+  if (await has("Pipfile"))
+    throw new BuildFailure(
+      "InstallFailed",
+      "Pierhead does not install a Pipfile. Write its packages into a requirements.txt: pipenv requirements > requirements.txt",
+    );
   return {
     argv: [...adds],
     withoutProject: null,

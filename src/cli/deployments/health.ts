@@ -21,14 +21,15 @@ export const healthTexts = Object.values(shown).map(({ text }) => text);
 /** Returns the health that a text names, with a hyphen or an underscore; undefined: there is no such health. */
 export function healthOfText(text: string): HealthWord | undefined {
   const word = text.toLowerCase().replace("-", "_");
-  return word in shown ? (word as HealthWord) : undefined;
+  return Object.hasOwn(shown, word) ? (word as HealthWord) : undefined;
 }
 
 type Observed = Pick<Deployment, "status"> & Partial<Pick<Deployment, "health">>;
 
-/** Returns the health of a deployment as text and colour. An older server does not send it, so its status is shown. */
+/** Returns the health of a deployment as text and colour. An older server does not send it, and a newer one may know more words. */
 export function healthText({ health, status }: Observed): { text: string; style: Style } {
-  return health === undefined ? { text: status, style: "dim" } : shown[health.status];
+  if (health === undefined) return { text: status, style: "dim" };
+  return shown[health.status] ?? { text: health.status, style: "dim" };
 }
 
 /** Returns why a deployment is not well, and what to do about it; nothing if all is well. */

@@ -1,6 +1,6 @@
 import type { StepDeps } from "../deps.ts";
 import type { Outcome } from "../plan/outcome.ts";
-import { planDeployment } from "../plan/plan.ts";
+import { planDeployment, planHealth } from "../plan/plan.ts";
 import { readState } from "../plan/read-state.ts";
 import { perform } from "../steps/perform.ts";
 import { inPassSpan } from "./pass-span.ts";
@@ -36,6 +36,9 @@ async function takeSteps(deps: StepDeps, first: Read, signal: AbortSignal): Prom
     if (step.kind === "wait") return { kind: "waiting", retryAt: step.until, because: step.because };
     const performed = await perform(deps, read.state, step, signal);
     if (performed.kind === "later") {
+      // The step may wait for long, for a build slot for example.
+      const health = planHealth(read.state);
+      if (health !== null) await perform(deps, read.state, health, signal);
       return {
         kind: "waiting",
         retryAt: new Date(read.now.getTime() + performed.retryInMs),

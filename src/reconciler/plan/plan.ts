@@ -17,9 +17,7 @@ export const buildAttemptsMax = 3;
 export function planDeployment(state: DeploymentState, now: Date): Step {
   const step = planWork(state, now);
   if (!isIdle(step)) return step;
-  const health = currentHealth(state);
-  if (!isSameHealth(health, state.health)) return { kind: "recordHealth", health };
-  return planHost(state, now, planTracing(state, now, step));
+  return planHealth(state) ?? planHost(state, now, planTracing(state, now, step));
 }
 
 /** Derives the health from what this pass read. */
@@ -27,7 +25,16 @@ export function currentHealth(state: DeploymentState): Health {
   const { status, activeRevisionId, unsettled, latest, assignment, observation } = state;
   const replicasMin = assignment?.replicasMin[activeRevisionId ?? ""] ?? 0;
   const facts = { status, activeRevisionId, latest, replicasMin, isUnderWay: unsettled.length > 0 };
-  return healthOf({ ...facts, report: observation?.report ?? null });
+  const report = observation?.report ?? null;
+  // A report on an earlier assignment may have the cause of a target that was given up since.
+  const isStale = observation !== null && observation.generation < (assignment?.generation ?? 0);
+  return healthOf({ ...facts, report: report !== null && isStale ? { ...report, cause: null } : report });
+}
+
+/** Returns the step that records a changed health; null: the recorded one is right. */
+export function planHealth(state: DeploymentState): Extract<Step, { kind: "recordHealth" }> | null {
+  const health = currentHealth(state);
+  return isSameHealth(health, state.health) ? null : { kind: "recordHealth", health };
 }
 
 const isSameHealth = (a: Health, b: Health) => a.word === b.word && a.reason === b.reason && a.message === b.message;

@@ -8,7 +8,7 @@ import { isUnsettled } from "../revisions/revisions.ts";
 /** What the health of a settled deployment depends on in a report (domain/deployment-health.ts). */
 const healthFactsOf = (report: string) =>
   sql.raw(`jsonb_build_array(${report} -> 'asleep', ${report} #> '{cause,reason}',
-        least((${report} ->> 'crash_streak')::integer, ${crashLoopStreak}),
+        least(coalesce((${report} ->> 'crash_streak')::integer, 0), ${crashLoopStreak}),
         (select count(*) from jsonb_array_elements(${report} -> 'replicas') x where x ->> 'phase' = 'ready'))`);
 
 /**

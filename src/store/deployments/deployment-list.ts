@@ -285,7 +285,7 @@ function conditionsInOrder(tenantId: string, filter: DeploymentFilter): Sql[] {
   if (status !== undefined) found.push(sql`d.status = ${status}`);
   if (health?.length === 1) found.push(sql`d.health = ${health[0]}`);
   if (ids !== undefined) found.push(sql`d.id = any(${ids}::uuid[])`);
-  if (status === undefined && ids === undefined) {
+  if (status === undefined && ids === undefined && !health?.includes("deleting")) {
     found.push(sql`d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE')`);
   }
   if (imageVersion !== undefined) found.push(sql`d.image_version = ${imageVersion}`);
