@@ -28,6 +28,7 @@ const programsOf = {
       (name) => `compute/process/langgraph/langgraph-js-${name}`,
     ),
     fitProgram,
+    "base/child-environment",
     "builds/node/agent-servers",
     "builds/version-range",
     "compute/process/langgraph/langgraph-config",

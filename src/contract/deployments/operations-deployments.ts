@@ -80,7 +80,7 @@ export const deploymentOperations = {
     role: "deployer",
   }),
   countHealth: operation("countHealth", {
-    operationId: "count_deployments_by_health",
+    operationId: "count_health_v2_deployments_health_counts_get",
     tag: "Deployments",
     summary: "Count the deployments of the workspace by health",
     response: { status: 200, schema: HealthCounts },

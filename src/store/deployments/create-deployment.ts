@@ -139,10 +139,10 @@ const insertDeployment = batched(async (db, inserts: Insert[]): Promise<boolean[
               subject_name text, actor text, action text, noted jsonb)
     ), deployment as (
       insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
-        tracked_ref, secret_references, secret_set_id, status, latest_revision_id, shareable, route_through_gateway,
+        tracked_ref, secret_references, secret_set_id, status, health, health_since, latest_revision_id, shareable, route_through_gateway,
         agent_id, agent_environment, tracer_session_id, is_preview, parent_deployment_id, created_at, updated_at)
       select d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.source, d.source_config, d.source_revision_config,
-             d.tracked_ref, d.secret_references, d.secret_set_id, d.status, d.latest_revision_id, d.shareable,
+             d.tracked_ref, d.secret_references, d.secret_set_id, d.status, d.health, d.health_since, d.latest_revision_id, d.shareable,
              d.route_through_gateway, d.agent_id, d.agent_environment, d.tracer_session_id, d.is_preview,
              d.parent_deployment_id, d.created_at, d.updated_at
         from wanted w, jsonb_populate_record(null::deployments, w.deployment) d
