@@ -32,9 +32,12 @@ const allowedStarts = [
   ...["langgraph-", "langsmith-", "langchain-", "openai-", "anthropic-"],
 ];
 
+/** Commands to a proxy in front of Pierhead, which would choose its files and addresses, or cache for other users. */
+const proxyCommand = /^x-(accel-(?!buffering$)|sendfile|lighttpd-)/;
+
 /** Reports whether a response header of an agent passes although the agent shares its origin with the console. */
 export const passesSharedOrigin = (lower: string): boolean =>
-  allowed.has(lower) || allowedStarts.some((start) => lower.startsWith(start));
+  !proxyCommand.test(lower) && (allowed.has(lower) || allowedStarts.some((start) => lower.startsWith(start)));
 
 /**
  * Clears the cookies of the whole registrable domain, which an agent with a host name may share with the console. No agent may
@@ -71,9 +74,9 @@ export function agentCookies(cookies: string, { prefix, slug }: Address): string
     const text = pair.replace(/^[=\s]+/, "");
     const name = text.split("=", 1)[0]?.trim() ?? "";
     if (namesOfConsole.has(name)) return [];
-    if (!name.startsWith(reservedStart)) return [pair.trim()];
+    if (prefix === "" || !name.startsWith(reservedStart)) return [pair.trim()];
     const own = `${reservedStart}${slug}.`;
-    return prefix !== "" && name.startsWith(own) ? [text.slice(own.length)] : [];
+    return name.startsWith(own) ? [text.slice(own.length)] : [];
   });
   return pairs.join("; ");
 }

@@ -69,13 +69,26 @@ export function createHttpServer(
 const tooLarge =
   "Cookies or other headers of this request are too large. The server asked the browser to delete its cookies: reload.";
 
+/** Length of a request line above which its address, and not the cookies, may be what made the headers too large. */
+const requestLineMax = 2_048;
+
+/** Whether cookies alone made the headers of a request too large. */
+function hasTooManyCookies({ code, rawPacket }: NodeJS.ErrnoException & { rawPacket?: Buffer }): boolean {
+  if (code !== "HPE_HEADER_OVERFLOW" || rawPacket === undefined) return false;
+  const [requestLine = "", ...headers] = rawPacket.toString("latin1").split("\r\n");
+  if (!/^[A-Z]+ \//.test(requestLine) || requestLine.length > requestLineMax) return false;
+  const lengthOf = (lines: string[]) => lines.reduce((sum, line) => sum + line.length, 0);
+  return lengthOf(headers.filter((line) => /^cookie:/i.test(line))) > lengthOf(headers) / 2;
+}
+
 /**
- * Answers a request that Node could not parse, as Node does itself. When the headers are too large, the answer also deletes the
- * browser's cookies: a page of another name under the same domain may have set so many that no request of its user arrives here.
+ * Answers a request that Node could not parse, as Node does itself. When cookies made the headers too large, the answer also
+ * deletes the browser's cookies: a page of another name under the same domain may have set so many that no request of its user
+ * arrives here. A link with a long address does not do that.
  */
 function answerClientError(error: NodeJS.ErrnoException, socket: Duplex): void {
   const status = statuses[error.code ?? ""] ?? "400 Bad Request";
-  const isOverflow = error.code === "HPE_HEADER_OVERFLOW";
+  const isOverflow = hasTooManyCookies(error);
   const body = isOverflow ? tooLarge : "";
   const more = isOverflow ? 'clear-site-data: "cookies"\r\ncontent-type: text/plain\r\n' : "";
   const head = `HTTP/1.1 ${status}\r\n${more}content-length: ${body.length}\r\nconnection: close\r\n\r\n`;

@@ -15,7 +15,7 @@ export interface BodyMemoryLimits {
   anonymousMax: number;
   /** Bytes of one key. */
   keyMax: number;
-  /** Bytes of one address without a key, for one operation. */
+  /** Bytes of one address without a key. */
   addressMax: number;
 }
 

@@ -9,12 +9,16 @@ import type { BodyMemory, BodyOwner } from "./body-memory.ts";
 import { JsonBounds } from "./json-bounds.ts";
 import type { RequestLimits } from "./rate-limit.ts";
 
-/** Returns whose body a request sends. The bodies of one address count separately for each operation without a key. */
-export function bodyOwnerOf(request: FastifyRequest, { id }: Operation, limits: RequestLimits): BodyOwner {
+/** Returns whose body a request sends. */
+export function bodyOwnerOf(request: FastifyRequest, limits: RequestLimits): BodyOwner {
   const { principal } = request;
   if (principal !== null) return { name: principal.keyId, isAnonymous: false };
-  return { name: `${id} ${limits.addressOf(request)}`, isAnonymous: true };
+  return { name: limits.addressOf(request), isAnonymous: true };
 }
+
+/** Returns the name under which refused bodies count. Those of one address count separately for each operation without a key, so that one client does not stop another. */
+export const refusalsOf = ({ name, isAnonymous }: BodyOwner, { id }: Operation) =>
+  isAnonymous ? `${id} ${name}` : name;
 
 /**
  * Reads the body of a request, no further than the limits of its operation allow. Call it after authentication. The rest
@@ -29,8 +33,9 @@ export async function readBody(
 ): Promise<Buffer> {
   const { raw } = request;
   if (!hasBody(raw)) return Buffer.alloc(0);
-  const owner = bodyOwnerOf(request, operation, limits);
-  limits.admitBody(owner.name);
+  const owner = bodyOwnerOf(request, limits);
+  const refusals = refusalsOf(owner, operation);
+  limits.admitBody(refusals);
   if (raw.destroyed || reply.raw.destroyed) throw endedEarly();
   let taken = 0;
   reply.raw.once("close", () => memory.give(owner, taken));
@@ -41,7 +46,7 @@ export async function readBody(
   try {
     return await receive(raw, operation, take);
   } catch (error) {
-    if (error instanceof ApiError && !isOverload(error)) limits.countRefusedBody(owner.name);
+    if (error instanceof ApiError && !isOverload(error)) limits.countRefusedBody(refusals);
     throw error;
   }
 }

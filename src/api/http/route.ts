@@ -20,7 +20,7 @@ import { type Page, sendPage } from "./browser-page.ts";
 import { etagOf, hasAnswer } from "./etag.ts";
 import { type EncodedResponse, idempotentRequestOf, type MakeResponseRow, runOnce } from "./idempotency.ts";
 import { RequestLimits } from "./rate-limit.ts";
-import { bodyOwnerOf, readBody } from "./read-body.ts";
+import { bodyOwnerOf, readBody, refusalsOf } from "./read-body.ts";
 import { compileRequest } from "./request-parts.ts";
 import { inRequestSpan } from "./request-span.ts";
 
@@ -211,7 +211,7 @@ function register<O extends Operation, P extends Caller | null>(
 ): void {
   const { limits, bodyMemory: memory } = api;
   const onMalformed = (request: FastifyRequest) =>
-    limits.countRefusedBody(bodyOwnerOf(request, operation, limits).name);
+    limits.countRefusedBody(refusalsOf(bodyOwnerOf(request, limits), operation));
   const read = compileRequest(operation, { ...api.deps.settings, onMalformed });
   const hasOwnBody = operation.verb !== "GET" && operation.stream === null;
   const { status, partly = status, schema, isPage = false } = operation.response;

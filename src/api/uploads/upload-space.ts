@@ -1,4 +1,4 @@
-import { isDiskLow, readDiskSpace } from "../../base/disk-reserve.ts";
+import { isDiskLow, readDiskSpace, reserveOf } from "../../base/disk-reserve.ts";
 import { type Held, Shares } from "../../base/shares.ts";
 import { errors } from "../../contract/error.ts";
 import { readUploadedBytes } from "../../store/builds/uploads.ts";
@@ -30,9 +30,16 @@ export class UploadSpace {
   /** Holds space for an archive until it is stored or refused. @throws ApiError 413 `uploadSpaceTaken`, 503 `diskFull` */
   async hold(workspaceId: string, bytes: number): Promise<Held> {
     const { db, settings } = this.#deps;
-    const { sizeBytes } = await readDiskSpace(settings.dataDir);
-    const total = settings.uploadSpaceMib === undefined ? sizeBytes * uploadFraction : settings.uploadSpaceMib * mib;
+    const space = await readDiskSpace(settings.dataDir);
+    const reserve = reserveOf(space, settings.diskReserveMib);
+    if (space.freeBytes < reserve) throw errors.diskFull();
     const stored = await readUploadedBytes(db);
+    const wanted =
+      settings.uploadSpaceMib === undefined ? space.sizeBytes * uploadFraction : settings.uploadSpaceMib * mib;
+    // On a disk that other files fill, a workspace gets a share of what uploads can still use.
+    const storedBytes = [...stored].reduce((sum, [, bytes]) => sum + bytes, 0);
+    const usable = storedBytes + space.freeBytes - reserve;
+    const total = Math.max(0, Math.min(wanted, usable));
     // No code waits between this count and the next line that adds to it, so two uploads never take the same space.
     const shares = new Shares({ total, workspace: settings.workspaceShare, key: 1 });
     for (const [id, held] of stored) shares.hold({ workspaceId: id }, held);

@@ -64,11 +64,11 @@ export async function buildInEngine(engine: Engine, build: EngineBuild, context:
   };
   const stop = new AbortController();
   const signal = AbortSignal.any([context.signal, stop.signal]);
-  const steps = new StepLog(build, context, (containerId) => {
-    if (!build.target.canLimitProcesses) return;
-    limitProcesses(engine, containerId, signal).catch((error: unknown) => stop.abort(error));
+  const limits = new ProcessLimits(engine, network, signal);
+  const steps = new StepLog(build, context, () => {
+    if (build.target.canLimitProcesses) limits.apply().catch((error: unknown) => stop.abort(error));
   });
-  const watch = watchContainer(engine, steps, build.diskBytesMax, (failure) => stop.abort(failure));
+  const watch = watchContainers(engine, network, build.diskBytesMax, (failure) => stop.abort(failure));
   let imageId = "";
   try {
     const progress = engine.values<Progress>("POST", "/build", { query, body: build.context, signal });
@@ -97,29 +97,91 @@ function proxiesOf(env: Record<string, string>): Record<string, string> {
 /** Polling interval. To measure a container, the engine walks over its files. */
 const diskLookMs = 2_000;
 
-/** Polls the size of the running container, because the engine does not limit what a build writes. */
-function watchContainer(
+/**
+ * Returns the ids of the containers on the build's own network. The output of a build names them too, but a program of the
+ * build can print whatever it likes.
+ */
+async function containersOn(engine: Engine, network: string, signal?: AbortSignal): Promise<string[]> {
+  const query = { all: true, filters: { network: [network] } };
+  const found = await engine.call<{ Id: string }[]>("GET", "/containers/json", { query, ...(signal && { signal }) });
+  return found.map(({ Id }) => Id);
+}
+
+/** Polls the size of the build's containers, because the engine does not limit what a build writes. */
+function watchContainers(
   engine: Engine,
-  steps: StepLog,
+  network: string,
   bytesMax: number,
   onExceeded: (failure: BuildFailure) => void,
 ): NodeJS.Timeout {
   let isLooking = false;
   const look = async () => {
-    const id = steps.runningIn;
-    if (id === null || isLooking) return;
+    if (isLooking) return;
     isLooking = true;
-    const found = await engine
-      .callUnless<{ SizeRw?: number }>([404], "GET", `/containers/${id}/json`, { query: { size: true } })
-      .catch(() => undefined);
+    for (const id of await containersOn(engine, network).catch(() => [])) {
+      const found = await engine
+        .callUnless<{ SizeRw?: number }>([404], "GET", `/containers/${id}/json`, { query: { size: true } })
+        .catch(() => undefined);
+      if (found?.SizeRw !== undefined && found.SizeRw > bytesMax) onExceeded(tooLarge(found.SizeRw, bytesMax));
+    }
     isLooking = false;
-    if (found?.SizeRw !== undefined && found.SizeRw > bytesMax) onExceeded(tooLarge(found.SizeRw, bytesMax));
   };
   return setInterval(() => void look(), diskLookMs).unref();
 }
 
 /** The engine may not have finished creating or removing a container. */
 const limitAttempts = { max: 20, everyMs: 100 };
+
+/** Limits the processes of each container of a build once. */
+class ProcessLimits {
+  readonly #engine: Engine;
+  readonly #network: string;
+  readonly #signal: AbortSignal;
+  readonly #limited = new Set<string>();
+  #isApplying = false;
+  #isDue = false;
+
+  constructor(engine: Engine, network: string, signal: AbortSignal) {
+    this.#engine = engine;
+    this.#network = network;
+    this.#signal = signal;
+  }
+
+  /**
+   * Limits the containers that exist now. A call during another one makes that one look once more, so a build that prints
+   * many lines causes few calls.
+   * @throws BuildFailure `BuilderFailed` when a container exists and cannot be limited
+   */
+  async apply(): Promise<void> {
+    this.#isDue = true;
+    if (this.#isApplying) return;
+    this.#isApplying = true;
+    try {
+      while (this.#isDue && !this.#signal.aborted) {
+        this.#isDue = false;
+        await this.#limitNew();
+      }
+    } finally {
+      this.#isApplying = false;
+    }
+  }
+
+  /** Waits a moment for a new container: the engine may announce it before it lists it. A short one may be gone already. */
+  async #limitNew(): Promise<void> {
+    for (let attempt = 0; attempt < newContainerLooks.max; attempt++) {
+      const found = await containersOn(this.#engine, this.#network, this.#signal);
+      const added = found.filter((id) => !this.#limited.has(id));
+      for (const id of added) {
+        this.#limited.add(id);
+        await limitProcesses(this.#engine, id, this.#signal);
+      }
+      if (added.length > 0) return;
+      await sleep(newContainerLooks.everyMs, undefined, { signal: this.#signal });
+    }
+  }
+}
+
+const newContainerLooks = { max: 10, everyMs: 50 };
 
 /**
  * Limits the number of processes in a container of the build. The engine's build API has no such limit. The engine names
@@ -152,7 +214,7 @@ async function limitProcesses(engine: Engine, containerId: string, signal: Abort
 class StepLog {
   readonly #build: Pick<EngineBuild, "instructions" | "stageLabel">;
   readonly #context: BuildContext;
-  readonly #onContainer: (containerId: string) => void;
+  readonly #onContainer: () => void;
   readonly #splitter = new LineSplitter((line) => this.#read(line));
   #current: Instruction | null = null;
   #shown = "the first instruction";
@@ -160,13 +222,8 @@ class StepLog {
   #isOwn = false;
   /** The `FROM` of a stage that has no label yet. */
   #unlabelled: string | null = null;
-  runningIn: string | null = null;
 
-  constructor(
-    build: Pick<EngineBuild, "instructions" | "stageLabel">,
-    context: BuildContext,
-    onContainer: (containerId: string) => void,
-  ) {
+  constructor(build: Pick<EngineBuild, "instructions" | "stageLabel">, context: BuildContext, onContainer: () => void) {
     this.#build = build;
     this.#context = context;
     this.#onContainer = onContainer;
@@ -202,17 +259,14 @@ class StepLog {
       this.#checkLabel(text ?? "");
       this.#current = this.#build.instructions?.[Number(number) - 1] ?? null;
       this.#shown = text ?? "";
-      this.runningIn = null;
       log.forgetLastLines();
       this.#isOwn = text === this.#build.stageLabel;
       if (this.#isOwn) return;
       log.say(this.#current?.runs == null ? `> ${text}` : `$ ${this.#current.runs.shown}`);
       return;
     }
-    const [, container] = /^ ---> Running in ([0-9a-f]+)$/.exec(line) ?? [];
-    if (container !== undefined) {
-      this.runningIn = container;
-      this.#onContainer(container);
+    if (/^ ---> Running in [0-9a-f]+$/.test(line)) {
+      this.#onContainer();
     } else if (line === " ---> Using cache") {
       if (!this.#isOwn) log.say("  unchanged since an earlier build");
     } else if (!/^( ---> [0-9a-f]+|Removing intermediate container .*|Successfully (built|tagged) .*|)$/.test(line)) {
