@@ -1,4 +1,4 @@
-import { fork } from "node:child_process";
+import { fork, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -76,13 +76,26 @@ export async function neighbourLines(run: BenchRun, kind: DatabaseKind, reposito
     const stage: Stage = { server, attacker, victim, repository, site, served, listenerId };
     await measure(stage, { loadMs: 200, deploys: 1, builds: 1 }, none());
     const lines: BenchLine[] = [];
-    for (const name of Object.keys(attacks) as AttackName[]) lines.push(...(await attackLines(stage, name, run, kind)));
+    for (const name of attacksOf(run)) lines.push(...(await attackLines(stage, name, run, kind)));
     return lines;
   } finally {
     await removeAll(victim.api);
     await stopListener();
     await server.stop();
   }
+}
+
+/** A full run makes all attacks. A small one makes two, which the commit chooses, so that all are made in turn. */
+function attacksOf({ size }: BenchRun): AttackName[] {
+  const names = Object.keys(attacks) as AttackName[];
+  if (size === "full") return names;
+  const head = spawnSync("git", ["rev-parse", "--short=6", "HEAD"], { encoding: "utf8" }).stdout;
+  const first = Number.parseInt(head, 16) || 0;
+  const chosen = [0, 1].map((step) => names[(first + step) % names.length] as AttackName);
+  process.stderr.write(
+    `isolation: this commit makes the attacks ${chosen.join(" and ")}; --size full makes all ${names.length}\n`,
+  );
+  return chosen;
 }
 
 async function attackLines(
