@@ -9,11 +9,16 @@ import { postgresSkipped, startPostgresServer } from "./support/postgres-server.
  * Runs the given test files, each in a process of its own, and ends with the line `N passed, N failed`. `--only PATTERN` runs
  * the tests whose names match, `--without PATTERN` the others. The slowest files are listed before the last line.
  *
- * A file that hangs is killed after 10 minutes. The slowest file takes about 2, so this limit measures nothing.
+ * A file that hangs is killed after `--timeout-minutes`, 10 by default. The slowest file takes about 2, so this limit measures
+ * nothing.
  */
 const { values, positionals: files } = parseArgs({
   allowPositionals: true,
-  options: { only: { type: "string" }, without: { type: "string" } },
+  options: {
+    only: { type: "string" },
+    without: { type: "string" },
+    "timeout-minutes": { type: "string", default: "10" },
+  },
 });
 const counts = { passed: 0, failed: 0, skipped: 0 };
 const failures: string[] = [];
@@ -31,7 +36,7 @@ process.env["NODE_COMPILE_CACHE"] ??= path.resolve("node_modules/.cache/compiled
 // A file waits about as long as it works: on two cores, three files at a time took 154 s and two took 177 s.
 const concurrency = Math.max(3, Math.floor(availableParallelism() / 2));
 const stream = run({
-  ...{ files, concurrency, timeout: 600_000 },
+  ...{ files, concurrency, timeout: Number(values["timeout-minutes"]) * 60_000 },
   ...(values.only !== undefined && { testNamePatterns: [new RegExp(values.only)] }),
   ...(values.without !== undefined && { testSkipPatterns: [new RegExp(values.without)] }),
 });

@@ -1,22 +1,32 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
+import { parseArgs } from "node:util";
 import { selectedProjects, selectionVariable, uvDirectory } from "./select.ts";
 import { type Project, projects } from "./table.ts";
 
 /**
  * npm run test:projects [-- WORDS...]: deploys the projects of table.ts on a real server with process compute and asks each of
  * them over the gateway. Words select the projects whose names contain one of them. Projects whose installer is missing are
- * skipped.
+ * skipped. `--part-of N` deploys one of N parts, which the commit chooses, so that all parts are deployed in turn.
  */
-const words = process.argv.slice(2);
+const { values, positionals: words } = parseArgs({
+  allowPositionals: true,
+  options: { "part-of": { type: "string", default: "1" } },
+});
+const parts = Number(values["part-of"]);
+const head = spawnSync("git", ["rev-parse", "--short=6", "HEAD"], { encoding: "utf8" }).stdout;
+const part = (Number.parseInt(head, 16) || 0) % parts;
+if (parts > 1)
+  console.log(`This commit deploys part ${part + 1} of ${parts}. Without --part-of, all projects are deployed.`);
 const missing = new Map<Project["needs"][number], string | undefined>([
   ["npm", run("npm", ["view", "@langchain/langgraph", "name"]) ? undefined : "the npm registry cannot be reached"],
   ["pypi", missingPython()],
 ]);
 if (projects.some(({ needs }) => needs.includes("uv"))) missing.set("uv", missing.get("pypi") ?? missingUv());
 
-const chosen = projects.filter(({ name, needs }) => {
+const chosen = projects.filter(({ name, needs }, index) => {
+  if (index % parts !== part) return false;
   if (words.length > 0 && !words.some((word) => name.includes(word))) return false;
   const lack = needs.map((need) => missing.get(need)).find((one) => one !== undefined);
   if (lack !== undefined) console.log(`SKIPPED projects: ${name}: ${lack}`);
@@ -30,7 +40,9 @@ const files = [
 if (files.length === 0) console.log("0 passed, 0 failed");
 else {
   const env = { ...process.env, PIERHEAD_TEST_DATABASE_URL: "none" };
-  process.exitCode = spawnSync(process.execPath, ["test/run.ts", ...files], { stdio: "inherit", env }).status ?? 1;
+  process.exitCode =
+    spawnSync(process.execPath, ["test/run.ts", "--timeout-minutes", "35", ...files], { stdio: "inherit", env })
+      .status ?? 1;
 }
 
 function missingPython(): string | undefined {
