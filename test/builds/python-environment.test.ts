@@ -4,7 +4,8 @@ import path from "node:path";
 import { test } from "node:test";
 import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
-import { noteUser, virtualEnvironment } from "../../src/builds/python/virtual-environment.ts";
+import { noteUser } from "../../src/builds/python/shared-environment.ts";
+import { virtualEnvironment } from "../../src/builds/python/virtual-environment.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 

@@ -8,7 +8,7 @@ import type { BuildFailure } from "../../src/builds/failure.ts";
 import { findPython } from "../../src/builds/python/interpreter.ts";
 import { keepLocalPackages, layOutLocalPackages } from "../../src/builds/python/local-packages.ts";
 import { collectRequirements } from "../../src/builds/python/requirements.ts";
-import { wantedPython } from "../../src/builds/python/wanted-version.ts";
+import { type PythonServer, wantedPython } from "../../src/builds/python/wanted-version.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { buildEnvironment } from "../../src/builds/worker/environment.ts";
 import type { BuildContext } from "../../src/builds/worker/run-command.ts";
@@ -83,14 +83,20 @@ test("lets uv download a missing Python", async () => {
 const host = { nodeMajor: 24, target: "directory" } as const;
 
 /** Returns the Python that is chosen for a project with these files. */
-async function pythonFor(files: Files, versions: Record<string, string | null>, uv: string | null = null) {
+async function pythonFor(
+  files: Files,
+  versions: Record<string, string | null>,
+  uv: string | null = null,
+  project: Files = { "a.py": "", "langgraph.json": langgraph(["."]) },
+) {
   await using place = await scratch();
   const bin = await pythons(place.dir, versions);
   const lines: string[] = [];
   const log = new BuildLog((line) => lines.push(line.message));
   const context = { ...contextOf(place.dir, `${bin}:/usr/bin:/bin`), log };
-  await writeFiles(context.sourceDir, { "a.py": "", "langgraph.json": langgraph(["."]), ...files });
-  const wanted = await wantedPython(context, (await readProject(context.sourceDir, null, host)) as PythonProject);
+  await writeFiles(context.sourceDir, { ...project, ...files });
+  const read = (await readProject(context.sourceDir, null, host)) as PythonProject | PythonServer;
+  const wanted = await wantedPython(context, read);
   return { ...(await findPython(context, wanted, uv)), log: lines.join("\n") };
 }
 
@@ -126,6 +132,24 @@ test("selects the Python of .python-version, or another one if this server does 
   assert.equal((await pythonFor({ ".python-version": "3.14\n" }, versions, "/bin/uv")).python, "3.14");
   const old = await pythonFor({ ".python-version": "3.10\n" }, versions);
   assert.match(old.log, /names Python 3\.10, but the agent server needs Python 3\.11 or newer/);
+});
+
+test("selects the Python of a server without a LangGraph agent by the same files", async () => {
+  const versions = { python3: "3.13.1", "python3.12": "3.12.4" };
+  const recognized = { "main.py": "app = FastAPI()\n", "requirements.txt": "fastapi\n" };
+  const chosen = async (files: Files) => (await pythonFor(files, versions, null, recognized)).version;
+  assert.equal(await chosen(requires(">=3.11,<3.13")), "3.12.4");
+  assert.equal(await chosen({ ".python-version": "3.12\n" }), "3.12.4");
+  assert.equal(await chosen({ ".python-version": "3.14\n" }), "3.13.1");
+  assert.equal(await chosen({ "runtime.txt": "python-3.12.1\n" }), "3.12.4");
+  const configured = {
+    "server.py": "",
+    "pierhead.json": JSON.stringify({ start: ["python", "server.py"], python: "3.14" }),
+  };
+  await assert.rejects(pythonFor({}, versions, null, configured), {
+    reason: "ToolchainFailed",
+    message: /The agent needs Python 3\.14 \(python in pierhead\.json\)/,
+  });
 });
 
 test("rejects a project whose requires-python excludes every Python of the agent server", async () => {

@@ -26,7 +26,7 @@ test("builds a recognized server without a configuration file", async () => {
     configPath: "requirements.txt",
     directory: ".",
     install: "python",
-    python: { version: "3.12", requirements: null, adds: ["uvicorn"] },
+    python: { version: null, requirements: null, adds: ["uvicorn"] },
     build: [],
     start: ["python", "-m", "uvicorn", "main:app", "--host", "$HOST", "--port", "$PORT"],
     healthPath: "",

@@ -109,8 +109,8 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     configPath,
     directory,
     install: server.language,
-    python:
-      server.language === "python" ? { version: server.pythonVersion, requirements: null, adds: server.adds } : null,
+    // The build reads the version of Python from the project's files.
+    python: server.language === "python" ? { version: null, requirements: null, adds: server.adds } : null,
     build: server.build === null ? [] : [lineOf(server.build, "build command")],
     start: lineOf(server.start, server.preset === "procfile" ? "web command of the Procfile" : "start command"),
     healthPath: "",

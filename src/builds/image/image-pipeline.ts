@@ -13,6 +13,7 @@ import { parseJsonText } from "../detect/json-text.ts";
 import type { LanggraphProject, PythonProject } from "../detect/langgraph-config.ts";
 import type { Project } from "../detect/project.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
+import type { PythonServer } from "../python/wanted-version.ts";
 import { isFileInside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { baseImage, fitProgram, startProgram, toolchainDir } from "./base-image.ts";
@@ -34,7 +35,7 @@ import {
 } from "./dockerfile.ts";
 import { buildInEngine, type EngineBuild } from "./engine-build.ts";
 import { contextExtra, pythonInstructions } from "./python-image.ts";
-import { type PythonServer, pythonServerInstructions } from "./python-server-image.ts";
+import { pythonServerInstructions } from "./python-server-image.ts";
 
 type ImageArtifact = Extract<Artifact, { kind: "image" }>;
 

@@ -10,7 +10,7 @@ import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { collectRequirements } from "../python/requirements.ts";
 import { pythonServers, serverPackages } from "../python/server.ts";
-import { isAllowed, wantedPython } from "../python/wanted-version.ts";
+import { isAllowed, type PythonServer, wantedPython } from "../python/wanted-version.ts";
 import { isOutside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import type { OpenTarget } from "./build-network.ts";
@@ -185,14 +185,12 @@ async function pythonBase(
 /** Versions of Python in the order of preference. The first is the newest for which all wheels are reliably available. */
 const versionsTried = ["3.12", "3.13", "3.11", "3.14"];
 
-async function imageVersion(context: BuildContext, project: PythonProject): Promise<string> {
+/** Returns the minor version of Python that an image of the project starts from, such as `3.12`. */
+export async function imageVersion(context: BuildContext, project: PythonProject | PythonServer): Promise<string> {
   const wanted = await wantedPython(context, project);
   const newest = (version: string) => isAllowed(wanted, `${version}.99`) || isAllowed(wanted, `${version}.0`);
   return wanted.version ?? versionsTried.find(newest) ?? "3.12";
 }
-
-/** The newest Python for which all wheels are reliably available. */
-export const defaultVersion = "3.12";
 
 /** Creates a state directory that the agent's user may write to. */
 export const makeState = `import os; os.makedirs("${stateMount}", exist_ok=True); os.chown("${stateMount}", ${agentUser.replace(":", ", ")})`;

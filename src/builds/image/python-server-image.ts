@@ -2,22 +2,20 @@ import path from "node:path";
 import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { ImageTarget } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
-import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { findServerRequirements } from "../python/server-requirements.ts";
+import type { PythonServer } from "../python/wanted-version.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { type ImageCommand, planStart } from "./commands.ts";
 import { agentUser, appDir, contextSource, type Instruction, ownDir, plain, workdir } from "./dockerfile.ts";
 import { readCertificates } from "./make-base.ts";
 import {
   contextExtra,
-  defaultVersion,
+  imageVersion,
   makeState,
   moveRequirements,
   trustInstructions,
   writeExtra,
 } from "./python-image.ts";
-
-export type PythonServer = CommandProject & { python: PythonRequest };
 
 /**
  * Generates the Dockerfile of a Python server that is not a LangGraph agent: Python, the project's dependencies, the project.
@@ -32,7 +30,7 @@ export async function pythonServerInstructions(
     label,
   }: { project: PythonServer; build: ImageCommand[]; context: BuildContext; label: string },
 ): Promise<Instruction[]> {
-  const { directory, python } = project;
+  const { directory } = project;
   const requirements = await findServerRequirements(context, project, null);
   context.log.say(requirements.because);
   const wanted = await moveRequirements(requirements.argv, context);
@@ -43,7 +41,7 @@ export async function pythonServerInstructions(
   const runs = { shown: showCommand(["pip", "install", ...wanted]), reason: "InstallFailed" as const };
   const importDirs = [directory, path.posix.join(directory, "src")].map((one) => path.posix.join(appDir, one));
   return [
-    plain(`FROM ${target.pythonImage.replaceAll("{version}", python.version ?? defaultVersion)}`),
+    plain(`FROM ${target.pythonImage.replaceAll("{version}", await imageVersion(context, project))}`),
     plain(label),
     plain(`RUN ${JSON.stringify(["python", "-c", makeState])}`),
     ...(hasExtra ? [plain(`COPY ${JSON.stringify([`${contextExtra}/`, `${ownDir}/`])}`)] : []),

@@ -1,17 +1,13 @@
-import { createHash } from "node:crypto";
-import { chmod, mkdir, readdir, readFile, rm, utimes, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { installOnce } from "../cache/install-once.ts";
-import { moveWhole } from "../cache/move-atomically.ts";
-import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { findProgram } from "../worker/environment.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { findPython, type Interpreter } from "./interpreter.ts";
-import { keepLocalPackages, packagesDirName, replaceInFiles } from "./local-packages.ts";
+import { findPython } from "./interpreter.ts";
+import { packagesDirName } from "./local-packages.ts";
 import { findServerRequirements, type ServerRequirements } from "./server-requirements.ts";
-
-type Project = CommandProject & { python: PythonRequest };
+import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
+import { type PythonServer, wantedPython } from "./wanted-version.ts";
 
 /**
  * Returns the environment of a Python server that is not a LangGraph agent: the project's dependencies, without the project
@@ -20,50 +16,31 @@ type Project = CommandProject & { python: PythonRequest };
  * @returns its absolute directory
  * @throws BuildFailure `ToolchainFailed`, `InstallFailed`, `ConfigInvalid`
  */
-export async function serverEnvironment(context: BuildContext, project: Project, artifactKey: string): Promise<string> {
+export async function serverEnvironment(
+  context: BuildContext,
+  project: PythonServer,
+  artifactKey: string,
+): Promise<string> {
   const uv = findProgram("uv", context.env["PATH"] ?? "");
-  const interpreter = await findPython(
-    context,
-    { version: project.python.version, from: "python_version", isPreference: false, ranges: [] },
-    uv,
-  );
+  const interpreter = await findPython(context, await wantedPython(context, project), uv);
   const requirements = await findServerRequirements(context, project, uv);
-  const settings = Object.entries(context.env).filter(([name]) => /^(PIP|UV)_.*(INDEX|FIND_LINKS|CONFIG)/.test(name));
   const { identity, isShareable, cwd } = requirements;
-  const what = ["server", interpreter, uv !== null, settings, cwd, identity, isShareable ? null : artifactKey];
-  const name = createHash("sha256").update(JSON.stringify(what)).digest("hex").slice(0, 32);
-  const directory = path.join(context.cacheDir, "python", name);
-  let isNew = false;
-  await installOnce(context, directory, async () => {
-    await create(context, directory, { requirements, interpreter, uv });
-    isNew = true;
-  });
-  if (!isNew) context.log.say("The dependencies are unchanged: reusing the environment of an earlier build.");
-  await utimes(directory, new Date(), new Date());
-  return directory;
+  const plan = { requirements, interpreter, uv };
+  return sharedEnvironment(context, plan, ["server", cwd, identity, isShareable ? null : artifactKey], (draft) =>
+    installServer(context, draft, plan),
+  );
 }
 
-interface Plan {
+interface Plan extends EnvironmentTools {
   requirements: ServerRequirements;
-  interpreter: Interpreter;
-  /** null: use pip. */
-  uv: string | null;
 }
 
-/** Creates the environment in the work directory, where its size is limited and a killed build leaves nothing behind. */
-async function create(context: BuildContext, directory: string, plan: Plan): Promise<void> {
-  const { requirements, interpreter, uv } = plan;
-  const draft = path.join(path.dirname(context.sourceDir), "environment");
-  context.log.say(`Creating an environment with Python ${interpreter.version} and ${uv === null ? "pip" : "uv"}.`);
+/** Installs the requirements. A project whose files do not have the form of a package runs from its directory. */
+async function installServer(context: BuildContext, draft: string, plan: Plan): Promise<void> {
+  const { requirements } = plan;
   context.log.say(requirements.because);
   const make = async (argv: string[]) => {
-    await rm(draft, { recursive: true, force: true });
-    const made =
-      uv === null
-        ? [interpreter.python, "-m", "venv", draft]
-        : [uv, "venv", "--quiet", "--python", interpreter.python, draft];
-    const shown = uv === null ? ["python", "-m", "venv"] : ["uv", "venv"];
-    await runCommand(context, { argv: made, shown, cwd: ".", env: {} }, "ToolchainFailed");
+    await makeEmptyEnvironment(context, plan, draft);
     await installInto(context, draft, { ...plan, argv });
   };
   try {
@@ -76,10 +53,6 @@ async function create(context: BuildContext, directory: string, plan: Plan): Pro
     );
     await make(requirements.withoutProject);
   }
-  await keepLocalPackages(draft, context.sourceDir);
-  await replaceInFiles(path.join(draft, "bin"), draft, directory);
-  await mkdir(path.dirname(directory), { recursive: true });
-  await moveWhole(draft, directory, context);
 }
 
 /** What build back ends say when the files of a project do not have the form of a package. */

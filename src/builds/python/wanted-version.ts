@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { PythonProject } from "../detect/langgraph-config.ts";
+import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { isInRange } from "../version-range.ts";
@@ -19,18 +20,32 @@ export interface WantedPython {
   ranges: { range: string; from: string }[];
 }
 
+/** A server in Python that is not a LangGraph agent. */
+export type PythonServer = CommandProject & { python: PythonRequest };
+
+/** Returns the directories with the project's packages, and the setting that may name a version. */
+function placesOf(project: PythonProject | PythonServer): { packageDirs: string[]; from: string } {
+  const { directory, configPath } = project;
+  if (project.kind === "command") return { packageDirs: [directory], from: `python in ${configPath}` };
+  const { localDirs, uvProject } = project.python;
+  const packageDirs = [directory, ...localDirs, ...(uvProject === null ? [] : [uvProject.directory])];
+  return { packageDirs, from: "python_version" };
+}
+
+/** Files beside the packages that name a version: pyenv's and uv's, and Heroku's. */
+const versionFiles = [".python-version", "runtime.txt"];
+
 /**
- * Reads the version of Python that a project needs: `python_version` of langgraph.json, otherwise a `.python-version` beside it;
- * and `requires-python`, or Poetry's `python`, of its packages.
+ * Reads the version of Python that a project needs: the one that its configuration names, otherwise that of a `.python-version` or
+ * `runtime.txt`; and `requires-python`, or Poetry's `python`, of its packages.
  * @throws BuildFailure `Unsupported` when only versions that no agent server runs on are allowed
  */
-export async function wantedPython({ sourceDir, log }: BuildContext, project: PythonProject): Promise<WantedPython> {
-  const { python, directory } = project;
-  const packageDirs = [
-    directory,
-    ...python.localDirs,
-    ...(python.uvProject === null ? [] : [python.uvProject.directory]),
-  ];
+export async function wantedPython(
+  { sourceDir, log }: BuildContext,
+  project: PythonProject | PythonServer,
+): Promise<WantedPython> {
+  const { python } = project;
+  const { packageDirs, from: setting } = placesOf(project);
   const read = async (file: string) =>
     (await isFileInside(sourceDir, file)) ? readFile(path.join(sourceDir, file), "utf8") : null;
   const ranges: WantedPython["ranges"] = [];
@@ -47,10 +62,10 @@ export async function wantedPython({ sourceDir, log }: BuildContext, project: Py
     );
   }
   if (python.version !== null) {
-    return { version: python.version, from: "python_version", isPreference: false, ranges };
+    return { version: python.version, from: setting, isPreference: false, ranges };
   }
-  for (const one of [...new Set([...packageDirs, "."])]) {
-    const file = path.posix.join(one, ".python-version");
+  const directories = [...new Set([...packageDirs, "."])];
+  for (const file of directories.flatMap((one) => versionFiles.map((name) => path.posix.join(one, name)))) {
     const minor = /^(?:cpython-|python-?)?3\.(\d{1,2})\b/m.exec((await read(file)) ?? "")?.[1];
     if (minor === undefined) continue;
     if (Number(minor) >= pythonMinorMin) return { version: `3.${minor}`, from: file, isPreference: true, ranges };
