@@ -114,9 +114,10 @@ test("reports no resync corrections in the metrics after a deploy", async () => 
   });
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
-  const text = await fetch(`${pierhead.url}/metrics`).then((answer) => answer.text());
+  const metrics = () => fetch(`${pierhead.url}/metrics`).then((answer) => answer.text());
+  const isConverged = (text: string) => /^pierhead_reconcile_passes_total\{outcome="converged"\} [1-9]/m.test(text);
+  const text = await eventually(metrics, isConverged, { what: "a converged pass" });
   assert.match(text, /^pierhead_resync_corrections_total 0$/m);
-  assert.match(text, /^pierhead_reconcile_passes_total\{outcome="converged"\} [1-9]/m);
 });
 
 test("a redeploy reuses the artifact and explains this in its build log", async () => {

@@ -227,7 +227,8 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     revision.deadlineAt = deadlineAt;
     if (set.artifact_id !== undefined) revision.artifactId = set.artifact_id;
     revision.artifactKey = set.artifact_key ?? revision.artifactKey;
-    if (to === "DEPLOYED") deployment.activeRevisionId = id;
+    if (to === "DEPLOYED")
+      Object.assign(deployment, { activeRevisionId: id, health: move.health ?? deployment.health });
     const assigned = this.#assignments.assignments.get(deployment.id);
     if (assignment === "proven" && assigned !== undefined) {
       this.#assignments.assign({ deployment_id: deployment.id, serving: assigned.target });

@@ -52,7 +52,7 @@ export async function sharedEnvironment(
   return directory;
 }
 
-/** Makes an environment without packages, in place of one that is there. @throws BuildFailure `ToolchainFailed` */
+/** Makes an environment without packages. Removes one that is there already. @throws BuildFailure `ToolchainFailed` */
 export async function makeEmptyEnvironment(
   context: BuildContext,
   { interpreter, uv }: EnvironmentTools,

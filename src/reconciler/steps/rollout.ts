@@ -1,11 +1,12 @@
 import type { DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
 import type { FaultPoint } from "../../store/engine/fault-points.ts";
 import type { StepDeps } from "../deps.ts";
+import { currentHealth } from "../plan/plan.ts";
 import type { DeploymentState } from "../plan/state.ts";
 import { describeAssignment } from "./assignment.ts";
 import { moveRevision } from "./move-revision.ts";
 import { done, type Performed } from "./performed.ts";
-import { afterAssignment } from "./state-after.ts";
+import { afterAssignment, afterMove } from "./state-after.ts";
 
 /**
  * Steps that change what the listener should run. The status of the revision and the assignment of the listener change
@@ -36,6 +37,10 @@ export async function finishRollout(
   state: DeploymentState,
   { revisionId }: { revisionId: string },
 ): Promise<Performed> {
+  const health = currentHealth({
+    ...afterMove(state, revisionId, { status: "DEPLOYED", deadlineAt: null, message: null }),
+    activeRevisionId: revisionId,
+  });
   const moved = await moveRevision(deps, state, {
     revisionId,
     from: "DEPLOYING",
@@ -43,12 +48,14 @@ export async function finishRollout(
     because: "healthy, and traffic has moved",
     set: { image_version: state.observation?.report.server_version ?? null },
     assignment: "proven",
+    // In the same statement, because it follows every rollout.
+    health,
   });
   const desired = { op: "apply", targetRevisionId: revisionId, servingRevisionId: revisionId } as const;
   const after = afterAssignment(moved, desired);
   const performed =
     after.kind === "done" && after.state
-      ? { ...after, state: { ...after.state, activeRevisionId: revisionId } }
+      ? { ...after, state: { ...after.state, activeRevisionId: revisionId, health } }
       : after;
   return announced(deps, "rollout finished", performed);
 }

@@ -1,4 +1,5 @@
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
+import type { Health } from "../../domain/deployment-health.ts";
 import { canMoveRevision } from "../../domain/revision-status.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { assigned, assignmentColumns, type NewAssignment } from "../data-plane/assignments.ts";
@@ -142,6 +143,8 @@ export interface RevisionMove {
   set?: Partial<Pick<RevisionRow, "artifact_id" | "artifact_key" | "image_version" | "source_revision_config">>;
   /** What its listener should run from now on; `proven`: the target, because it has shown that it serves. */
   assignment?: NewAssignment | "proven";
+  /** Health of the deployment once the revision is active. An event tells of a new word. */
+  health?: Health;
   /** The move is made by a pass that holds the deployment and reads it again before it ends, so it is not enqueued. */
   byPass?: boolean;
 }
@@ -165,28 +168,31 @@ export async function moveRevision(
 }
 
 const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[]): Promise<boolean[]> => {
-  const wanted = moves.map(({ id, from, to, because, message, deadlineAt, set, assignment, byPass, audit }, n) => ({
-    ...{
-      n,
-      id,
-      from,
-      to,
-      because,
-      // It may quote the output of a command or the response of another server.
-      message: message ? sanitizeText(message) : null,
-      deadline_at: deadlineAt,
-      by_pass: byPass ?? false,
-      sets_artifact: set?.artifact_id !== undefined,
-      ...set,
-    },
-    ...(assignment === "proven" ? { proven: true } : assignment && assignmentColumns(assignment)),
-    ...(audit && auditColumns(audit)),
-  }));
+  const wanted = moves.map(
+    ({ id, from, to, because, message, deadlineAt, set, assignment, health, byPass, audit }, n) => ({
+      ...{
+        n,
+        id,
+        from,
+        to,
+        because,
+        // It may quote the output of a command or the response of another server.
+        message: message ? sanitizeText(message) : null,
+        deadline_at: deadlineAt,
+        by_pass: byPass ?? false,
+        sets_artifact: set?.artifact_id !== undefined,
+        health,
+        ...set,
+      },
+      ...(assignment === "proven" ? { proven: true } : assignment && assignmentColumns(assignment)),
+      ...(audit && auditColumns(audit)),
+    }),
+  );
   const { rows } = await db.query<{ n: number }>(sql`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
         as w (n integer, id uuid, "from" text, "to" text, because text, message text, deadline_at timestamptz, by_pass boolean,
-              sets_artifact boolean, artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean,
+              sets_artifact boolean, artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean, health jsonb,
               listener_id uuid, op text, spec jsonb, actor text, action text, noted jsonb)
     ), moved as (
       update revisions r set status = w."to", status_message = w.message, status_since = now(), deadline_at = w.deadline_at,
@@ -196,15 +202,27 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
         from wanted w
        where r.id = any(${moves.map(({ id }) => id)}::uuid[]) and r.id = w.id and r.status = w."from"
       returning w.n, r.id, r.deployment_id, r.tenant_id, w."from", w."to", w.because, w.message, w.by_pass, r.image_version,
-                w.proven, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted, null as subject_name
+                w.proven, w.health, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted, null as subject_name
     ), activated as (
-      update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now()
+      update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now(),
+             health = coalesce(m.health ->> 'word', d.health),
+             health_reason = case when m.health is null then d.health_reason else m.health ->> 'reason' end,
+             health_message = case when m.health is null then d.health_message else m.health ->> 'message' end,
+             health_since = case when coalesce(m.health ->> 'word', d.health) = d.health then d.health_since else now() end
         from moved m where d.id = m.deployment_id and m."to" = 'DEPLOYED'
+      returning d.tenant_id, d.id as deployment_id, m.id, d.health as "to", d.health_reason, d.health_message,
+                (select o.health from deployments o where o.id = d.id) as "from"
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
-      select tenant_id, deployment_id, id, 'revision.status',
-             jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message)
-        from moved order by deployment_id
+      select tenant_id, deployment_id, id, kind, data from (
+        select tenant_id, deployment_id, id, 'revision.status' as kind, 1 as part,
+               jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message) as data
+          from moved
+        union all
+        select tenant_id, deployment_id, id, 'deployment.health', 2,
+               jsonb_build_object('from', "from", 'to', "to", 'because', health_reason, 'message', health_message)
+          from activated where "from" <> "to") news
+       order by deployment_id, part
     ), audit as (${auditedRows("moved")}
     ), desired as (
       select deployment_id, tenant_id, listener_id, op, spec from moved where spec is not null

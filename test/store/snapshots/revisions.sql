@@ -10,7 +10,7 @@ select
 with wanted as (
       select * from jsonb_to_recordset($1::jsonb)
         as w (n integer, id uuid, "from" text, "to" text, because text, message text, deadline_at timestamptz, by_pass boolean,
-              sets_artifact boolean, artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean,
+              sets_artifact boolean, artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean, health jsonb,
               listener_id uuid, op text, spec jsonb, actor text, action text, noted jsonb)
     ), moved as (
       update revisions r set status = w."to", status_message = w.message, status_since = now(), deadline_at = w.deadline_at,
@@ -20,15 +20,27 @@ with wanted as (
         from wanted w
        where r.id = any($2::uuid[]) and r.id = w.id and r.status = w."from"
       returning w.n, r.id, r.deployment_id, r.tenant_id, w."from", w."to", w.because, w.message, w.by_pass, r.image_version,
-                w.proven, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted, null as subject_name
+                w.proven, w.health, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted, null as subject_name
     ), activated as (
-      update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now()
+      update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now(),
+             health = coalesce(m.health ->> 'word', d.health),
+             health_reason = case when m.health is null then d.health_reason else m.health ->> 'reason' end,
+             health_message = case when m.health is null then d.health_message else m.health ->> 'message' end,
+             health_since = case when coalesce(m.health ->> 'word', d.health) = d.health then d.health_since else now() end
         from moved m where d.id = m.deployment_id and m."to" = 'DEPLOYED'
+      returning d.tenant_id, d.id as deployment_id, m.id, d.health as "to", d.health_reason, d.health_message,
+                (select o.health from deployments o where o.id = d.id) as "from"
     ), event as (
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
-      select tenant_id, deployment_id, id, 'revision.status',
-             jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message)
-        from moved order by deployment_id
+      select tenant_id, deployment_id, id, kind, data from (
+        select tenant_id, deployment_id, id, 'revision.status' as kind, 1 as part,
+               jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message) as data
+          from moved
+        union all
+        select tenant_id, deployment_id, id, 'deployment.health', 2,
+               jsonb_build_object('from', "from", 'to', "to", 'because', health_reason, 'message', health_message)
+          from activated where "from" <> "to") news
+       order by deployment_id, part
     ), audit as (
       insert into audit_log (organization_id, tenant_id, actor, action, deployment_id, subject_id, subject_name, data)
       select w.organization_id, s.tenant_id, s.actor, s.action, s.deployment_id, s.deployment_id,
