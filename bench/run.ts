@@ -1,4 +1,5 @@
 import { inspect, parseArgs } from "node:util";
+import { partOfCommit } from "../test/support/commit-part.ts";
 import { apiBench } from "./api.ts";
 import { backupBench } from "./backup.ts";
 import { bodiesBench } from "./bodies.ts";
@@ -20,7 +21,8 @@ import { tuningBench } from "./tuning.ts";
 import { watchBench } from "./watch.ts";
 
 /**
- * `npm run bench -- [NAME...] [--size small|full] [--json] [--save]`: runs the named benches, or all. The table goes to
+ * `npm run bench -- [NAME...] [--size small|full] [--part-of N] [--json] [--save]`: runs the named benches, or all; with
+ * `--part-of N` one of N parts, which the commit chooses, so that all parts run in turn. The table goes to
  * stdout; with `--json` to stderr, and one JSON object a line to stdout. `--save` writes it into `bench/results.md`.
  * `PIERHEAD_TEST_DATABASE_URL` names a PostgreSQL to use instead of starting one.
  */
@@ -48,11 +50,14 @@ const { values: options, positionals } = parseArgs({
     json: { type: "boolean", default: false },
     save: { type: "boolean", default: false },
     size: { type: "string", default: "full" },
+    "part-of": { type: "string", default: "1" },
   },
 });
 const { size } = options;
 const unknown = positionals.find((name) => !(name in benches));
 if (unknown !== undefined) fail(`There is no bench '${unknown}'; there are ${Object.keys(benches).join(", ")}.`);
+const parts = Number(options["part-of"]);
+if (!Number.isInteger(parts) || parts < 1) fail(`--part-of is a number from 1 on, not '${options["part-of"]}'.`);
 if (size !== "small" && size !== "full") fail(`--size is small or full, not '${size}'.`);
 
 let exitCode = 0;
@@ -70,7 +75,10 @@ async function runBenches(): Promise<void> {
   await useOwnDirectory();
   await using run = await startBenchRun(size as BenchRun["size"], process.env["PIERHEAD_TEST_DATABASE_URL"]);
   if (!run.kinds.includes("postgres")) process.stderr.write("SKIPPED postgres: it is not installed\n");
-  for (const name of positionals.length > 0 ? positionals : Object.keys(benches)) {
+  const part = partOfCommit(parts);
+  const names = positionals.length > 0 ? positionals : Object.keys(benches);
+  if (parts > 1) process.stderr.write(`This commit runs part ${part + 1} of ${parts}. Without --part-of, all run.\n`);
+  for (const name of names.filter((_, index) => index % parts === part)) {
     const lines = (await benches[name]?.(run)) ?? [];
     if (options.json) for (const line of lines) printLine(line);
     (options.json ? process.stderr : process.stdout).write(`${name}\n${tableOf(lines)}\n`);

@@ -21,9 +21,9 @@ export const bodyLimits = {
   /** Operations with a key. */
   keyed: { bytesMax: 256 * kib, valuesMax: 10_000 },
   /** 1 MiB of secrets with escapes, 4,096 names of them and as many references, and a `resource_spec` of 256 KiB. */
-  deployment: { bytesMax: 2 * mib, valuesMax: 40_000 },
+  deployment: { bytesMax: 2 * mib, valuesMax: 30_000 },
   /** A batch of 1,000 log lines or samples. A listener halves a batch that is refused. */
-  report: { bytesMax: 2 * mib, valuesMax: 40_000 },
+  report: { bytesMax: 2 * mib, valuesMax: 30_000 },
   /** A push with a thousand commits. The server finds larger pushes when it polls the branch. */
-  hostMessage: { bytesMax: mib, valuesMax: 50_000 },
+  hostMessage: { bytesMax: mib, valuesMax: 30_000 },
 } as const satisfies Record<string, BodyLimits>;

@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import path from "node:path";
 import { parseArgs } from "node:util";
+import { partOfCommit } from "../support/commit-part.ts";
 import { selectedProjects, selectionVariable, uvDirectory } from "./select.ts";
 import { type Project, projects } from "./table.ts";
 
@@ -15,8 +16,7 @@ const { values, positionals: words } = parseArgs({
   options: { "part-of": { type: "string", default: "1" } },
 });
 const parts = Number(values["part-of"]);
-const head = spawnSync("git", ["rev-parse", "--short=6", "HEAD"], { encoding: "utf8" }).stdout;
-const part = (Number.parseInt(head, 16) || 0) % parts;
+const part = partOfCommit(parts);
 if (parts > 1)
   console.log(`This commit deploys part ${part + 1} of ${parts}. Without --part-of, all projects are deployed.`);
 const missing = new Map<Project["needs"][number], string | undefined>([

@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { pathToFileURL } from "node:url";
 
 /** Goal for the longest turn of a server's event loop that one request causes: others wait that long. */
-export const turnMsMax = 50;
+export const turnMsGoal = 50;
 
 export interface LoopWatch {
   /** Environment for the server process to be watched. */
