@@ -11,6 +11,7 @@ import {
 import { installOnce } from "../cache/install-once.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import { BuildFailure } from "../failure.ts";
+import { programOutput } from "../worker/program-output.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { type AgentServer, agentServers, apiPackage, fittingServers } from "./agent-servers.ts";
 
@@ -112,23 +113,13 @@ async function check(
   await mkdir(stateDir);
   const extension = path.extname(fileURLToPath(import.meta.url));
   const probe = `../../compute/process/langgraph/langgraph-js-probe${extension}`;
-  const { execa } = await import("execa");
-  const { exitCode, stdout, stderr } = await execa(
+  const { hasFailed, stdout, stderr } = await programOutput(
     process.execPath,
     [fileURLToPath(new URL(probe, import.meta.url)), directory, graphDir, sourceDir, stateDir],
-    {
-      cwd: stateDir,
-      env,
-      extendEnv: false,
-      reject: false,
-      stdin: "ignore",
-      timeout: checkTimeoutMs,
-      cancelSignal: signal,
-    },
+    { cwd: stateDir, env, timeoutMs: checkTimeoutMs, signal },
   );
-  signal.throwIfAborted();
   const last = stdout.trim().split("\n").at(-1) ?? "";
-  if (exitCode !== 0) return last || stderr.trim().split("\n").at(-1) || "it ended without a reason";
+  if (hasFailed) return last || stderr.trim().split("\n").at(-1) || "it ended without a reason";
   await mkdir(path.dirname(passed), { recursive: true });
   await writeFile(passed, `${what.join("\n")}\n`);
   return null;

@@ -1,6 +1,7 @@
 import { realpath } from "node:fs/promises";
 import { BuildFailure } from "../failure.ts";
 import { findPrograms } from "../worker/environment.ts";
+import { programOutput } from "../worker/program-output.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { pythonMinorMin } from "./settings.ts";
 import { isAllowed, type WantedPython } from "./wanted-version.ts";
@@ -91,12 +92,9 @@ async function probe({ env, signal }: BuildContext, program: string) {
   const script =
     "import json,sys;from importlib.util import find_spec as f;" +
     "print(json.dumps([sys.version_info[:3],sys.executable,bool(f('venv') and f('ensurepip'))]))";
-  const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: probeTimeoutMs } as const;
-  // Loaded here, because most builds need no Python.
-  const { execa } = await import("execa");
-  const { failed, stdout } = await execa(program, ["-I", "-c", script], { ...options, cancelSignal: signal });
-  signal.throwIfAborted();
-  if (failed) return null;
+  const options = { env, timeoutMs: probeTimeoutMs, signal };
+  const { hasFailed, stdout } = await programOutput(program, ["-I", "-c", script], options);
+  if (hasFailed) return null;
   try {
     const [version, executable, hasVenv] = JSON.parse(stdout) as [number[], string, boolean];
     return { version: version.join("."), executable: await realpath(executable), hasVenv };

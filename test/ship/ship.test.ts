@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, before, test } from "node:test";
+import { promisify } from "node:util";
+
+/** The package as `npm publish` would upload it, installed as a user would: from the archive, outside of this clone. */
+const run = promisify(execFile);
+let folder: string;
+let pack: { filename: string; size: number; entryCount: number; files: { path: string }[] };
+
+// `npx pierhead` starts with the `node` of the PATH, and this machine may bring an older one than Pierhead needs.
+const env: NodeJS.ProcessEnv = {
+  ...process.env,
+  PATH: [path.dirname(process.execPath), process.env["PATH"]].join(path.delimiter),
+  npm_config_update_notifier: "false",
+};
+for (const name of Object.keys(env)) if (/^(PIERHEAD_|NODE_COMPILE_CACHE)/.test(name)) delete env[name];
+
+before(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "pierhead-ship-"));
+  const packed = await run("npm", ["pack", "--json", "--ignore-scripts", "--pack-destination", folder], {
+    env,
+    maxBuffer: 1e8,
+  });
+  // Newer versions of npm print an object by package name instead of an array.
+  [pack] = Object.values(JSON.parse(packed.stdout)) as [typeof pack];
+});
+after(() => rm(folder, { recursive: true, force: true }));
+
+test("the package contains the program, the console and the templates, and nothing else of the clone", () => {
+  const files = pack.files.map(({ path: file }) => file);
+  for (const file of [
+    "LICENSE",
+    "README.md",
+    "package.json",
+    "dist/main.js",
+    "dist/client/client.d.ts",
+    "dist/console/index.html",
+    "dist/builds/python/install.py",
+    "templates/langgraph-js-hello/package-lock.json",
+  ])
+    assert.ok(files.includes(file), file);
+  const strange = files.filter(
+    (file) =>
+      !/^(dist\/|templates\/|LICENSE$|README\.md$|package\.json$)/.test(file) ||
+      /(^|\/)(node_modules|\.env|\.git|credentials\.json|master\.key)(\/|$)|\.(log|tgz|pem)$/.test(file) ||
+      (/(?<!\.d)\.ts$/.test(file) && !file.startsWith("templates/")),
+  );
+  assert.deepEqual(strange, []);
+  assert.ok(pack.size < 8 << 20, `the package has ${pack.size} bytes`);
+});
+
+test("an empty folder gets the program without build tools, and the first call of an agent is answered", async (t) => {
+  const startedAt = performance.now();
+  const home = path.join(folder, "home");
+  const app = path.join(folder, "app");
+  const install = ["install", "--prefix", app, "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
+  await run("npm", [...install, path.join(folder, pack.filename)], { env });
+  const installed = await installedPackages(path.join(app, "node_modules"));
+  const tools = ["@biomejs/biome", "execa", "node", "typescript"];
+  assert.deepEqual(
+    tools.filter((name) => installed.includes(name)),
+    [],
+  );
+  assert.ok(installed.length < 100, `${installed.length} packages`);
+  const installedAt = performance.now();
+
+  const own = { ...env, HOME: home, PIERHEAD_LOG_LEVEL: "warn" };
+  const npx = (...args: string[]) => ["--no-install", "pierhead", ...args, "--data-dir", path.join(folder, "data")];
+  const up = spawn("npx", npx("up", "--port", "0", "--json", "--stop-agents-on-exit"), {
+    ...{ cwd: app, env: own, detached: true, stdio: ["ignore", "pipe", "pipe"] },
+  });
+  try {
+    await firstOutput(up);
+    const readyAt = performance.now();
+    const deployed = await run("npx", npx("deploy", "--template", "langgraph-js-hello", "--name", "hello", "--json"), {
+      ...{ cwd: app, env: own, maxBuffer: 1e8 },
+    });
+    const { deployment } = JSON.parse(deployed.stdout) as { deployment: { url: string } };
+    const deployedAt = performance.now();
+    const input = { messages: [{ role: "user", content: "hello" }] };
+    const response = await fetch(`${deployment.url}/runs/wait`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ assistant_id: "agent", input }),
+    });
+    assert.equal(response.status, 200);
+    const { messages } = (await response.json()) as { messages: { content: string }[] };
+    assert.ok((messages.at(-1)?.content ?? "").length > 0);
+    const seconds = (from: number, to = performance.now()) => `${((to - from) / 1_000).toFixed(1)} s`;
+    t.diagnostic(
+      `first answered call after ${seconds(startedAt)}: install ${seconds(startedAt, installedAt)} (${installed.length} packages), start ${seconds(installedAt, readyAt)}, deploy ${seconds(readyAt, deployedAt)}, call ${seconds(deployedAt)}`,
+    );
+  } finally {
+    await stop(up);
+  }
+});
+
+async function installedPackages(directory: string): Promise<string[]> {
+  const names = (await readdir(directory)).filter((name) => !name.startsWith("."));
+  const scoped = names.map(async (name) =>
+    name.startsWith("@") ? (await readdir(path.join(directory, name))).map((inner) => `${name}/${inner}`) : [name],
+  );
+  return (await Promise.all(scoped)).flat();
+}
+
+async function firstOutput(child: ChildProcess): Promise<string> {
+  let said = "";
+  child.stderr?.on("data", (chunk) => (said += String(chunk)));
+  return new Promise((resolve, reject) => {
+    child.stdout?.once("data", (chunk) => resolve(String(chunk)));
+    child.once("error", reject);
+    child.once("exit", (code) => reject(new Error(`pierhead up ended with ${code}: ${said}`)));
+  });
+}
+
+/** Ends the whole group, because npx passes no signal on to its child. */
+async function stop(child: ChildProcess): Promise<void> {
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  if (child.exitCode !== null || child.pid === undefined) return;
+  process.kill(-child.pid, "SIGINT");
+  await ended;
+}
