@@ -109,6 +109,11 @@ export const revisionExample = {
   rollout: "rolling",
   artifact_digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
   builder_version: "2/js-1.4.5/py-0.9.2",
+  number: 7,
+  reason: "deploy",
+  made_by: { kind: "key", name: "ci" },
+  based_on: null,
+  commit: { message: "Answer in the user's language", author: "Ada" },
 };
 
 export const metricsExample = {

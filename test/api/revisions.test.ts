@@ -86,6 +86,29 @@ test("a client that reads the resources, sets a few and sends them back, as Terr
   assert.equal(partial.status, 400);
 });
 
+test("numbers the revisions of a deployment, and says why each exists and who made it", async () => {
+  const { url } = await createGithub("numbered");
+  const change = (payload: object) => t.ask({ method: "PATCH", url, payload });
+  await change({ secrets: [{ name: "A", value: "2" }] });
+  await change({ source_revision_config: { repo_ref: "dev" }, secrets: [{ name: "A", value: "3" }] });
+  await change({ display_name: "no revision" });
+  await post(`${url}/revisions`);
+  const { resources } = (await t.ask({ url: `${url}/revisions` })).body;
+  const shown = resources.map((one: { number: number; reason: string }) => [one.number, one.reason]);
+  const expected = [
+    [4, "deploy"],
+    [3, "deploy"],
+    [2, "variables"],
+    [1, "deploy"],
+  ];
+  assert.deepEqual(shown, expected);
+  const other = await createGithub("numbered-too");
+  const [only] = (await t.ask({ url: `${other.url}/revisions` })).body.resources;
+  assert.equal(only.number, 1);
+  assert.equal(only.made_by.kind, "key");
+  assert.equal(typeof only.made_by.name, "string");
+});
+
 test("distinguishes an unknown revision from an unknown deployment", async () => {
   const { url } = await createGithub("unknown");
   const other = await createGithub("unknown-other");
@@ -127,7 +150,8 @@ test("a redeploy runs the named revision's code with the current settings", asyn
   assert.equal(again.body.source_revision_config.repo_ref, "main");
   assert.deepEqual(again.body.secrets, [{ name: "B", value: "2" }]);
   const revision = (await t.ask({ url: `${url}/revisions/${again.body.latest_revision_id}` })).body;
-  assert.equal(revision.triggered_by, "redeploy");
+  assert.deepEqual([revision.triggered_by, revision.reason], ["redeploy", "redeploy"]);
+  assert.deepEqual(revision.based_on, { id: first, number: 1 });
   assert.equal(revision.rollout, "rolling");
   assert.deepEqual([revision.artifact_digest, revision.builder_version], ["sha256:1", "2"]);
   assert.equal(revision.source_revision_config.repo_ref, "main");

@@ -16,7 +16,7 @@ import type { DeploymentStateRow } from "../../src/store/deployments/deployment-
 import type { RevisionMove, RevisionRow } from "../../src/store/revisions/revisions.ts";
 import type { ControlPlane } from "../listener/control-plane.ts";
 import type { BuildRecord, DeploymentRecord, RevisionRecord } from "./records.ts";
-import { replicasMinOf, settingsOf, slugOf } from "./revision-settings.ts";
+import { noOrigin, replicasMinOf, settingsOf, slugOf } from "./revision-settings.ts";
 
 export const tenantId = "7a9d6ab0-1f9c-4d9b-8f5f-6c2f6a3f0001";
 /** Begins the error of a row that refers to a deleted one. */
@@ -209,6 +209,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       triggered_by: "api",
       image_version: null,
       tracked_packages: null,
+      ...noOrigin,
       created_at: then,
       updated_at: then,
       rollout: null,

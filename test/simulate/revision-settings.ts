@@ -26,3 +26,6 @@ export function replicasMinOf(run: RevisionRun | null): number | null {
   if (run === null) return null;
   return run.artifact.rollout === "handover" ? Math.min(1, run.min_replicas) : run.min_replicas;
 }
+
+/** Columns that only users read. */
+export const noOrigin = { number: null, reason: null, made_by: null, commit_message: null, commit_author: null };

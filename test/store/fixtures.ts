@@ -33,6 +33,10 @@ export function newRevision(changed: Partial<NewRevision> = {}): NewRevision {
     tracked_packages: null,
     deadline_at: new Date(Date.now() + 60_000),
     traceparent: null,
+    reason: "deploy",
+    made_by: "test",
+    commit_message: null,
+    commit_author: null,
     ...changed,
   };
 }

@@ -3,7 +3,7 @@ import type { FastifyRequest } from "fastify";
 import type { Principal } from "../../auth/principal.ts";
 import type { PatchDeployment } from "../../contract/deployments/deployment.ts";
 import { errors } from "../../contract/error.ts";
-import type { RevisionTrigger } from "../../contract/revisions/revision.ts";
+import type { RevisionReason } from "../../contract/revisions/revision.ts";
 import { changesBetween, secretChangesBetween } from "../../domain/audit.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
 import type { ChangedDeployment, CurrentDeployment, RuleContext } from "../../domain/settings.ts";
@@ -18,7 +18,12 @@ import {
   lockDeployment,
 } from "../../store/deployments/deployments.ts";
 import type { Trx } from "../../store/engine/database.ts";
-import { findRevision, type NewRevision, type RevisionRow } from "../../store/revisions/revisions.ts";
+import {
+  findRevision,
+  type NewRevision,
+  type RevisionRow,
+  type ShownRevisionRow,
+} from "../../store/revisions/revisions.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
 import { openSecrets, sealSecrets } from "../../store/secrets/secrets.ts";
 import type { AuditNote } from "../../store/tenants/audit.ts";
@@ -36,8 +41,8 @@ export interface ChangeRequest {
   tarballPath?: string | null | undefined;
   /** Name of the operation in the audit log. */
   action: string;
-  /** Trigger of the new revision, if one is created; by default `api`, or `redeploy` when an earlier one runs again. */
-  trigger?: RevisionTrigger;
+  /** Why the new revision exists, if one is created. */
+  reason: RevisionReason;
   /** Settings without rules, written as they are. */
   plain?: Partial<Pick<PatchDeployment, "display_name" | "shareable" | "route_through_gateway">>;
   /** Request whose `If-Match` must still hold. */
@@ -63,7 +68,7 @@ export interface Decided {
 export async function changeSettings(
   { db, sealer, settings }: ApiDeps,
   request: ChangeRequest,
-): Promise<{ row: DeploymentRow; revision: RevisionRow | undefined }> {
+): Promise<{ row: DeploymentRow; revision: ShownRevisionRow | undefined }> {
   const { tenantId, actor } = request.principal;
   const id = request.deploymentId;
   // A finished upload never changes, so it can be read before the lock, which keeps the transaction short.
@@ -85,8 +90,8 @@ export async function changeSettings(
     const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
     const secretSetId = secrets?.id ?? row.secret_set_id;
     const awaitsDatabase = row.status === "AWAITING_DATABASE";
-    const { trigger } = request;
-    const made = { now: db.now(), secretSetId, awaitsDatabase, ...(again && { again }), ...(trigger && { trigger }) };
+    const origin = { reason: request.reason, actor };
+    const made = { now: db.now(), secretSetId, awaitsDatabase, origin, ...(again && { again }) };
     const revision = changed.revision === null ? null : newRevision(changed.revision, made);
     const change = changeOf(row, changed, request.plain);
     if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };
@@ -116,7 +121,10 @@ function auditOf(
   return {
     changes: changesBetween(before, change),
     secrets: changed.secrets && secretChangesBetween(openSecrets(sealer, row, row), changed.secrets),
-    details: revision === null ? {} : { revision_id: revision.id, triggered_by: revision.triggered_by },
+    details:
+      revision === null
+        ? {}
+        : { revision_id: revision.id, triggered_by: revision.triggered_by, reason: revision.reason },
   };
 }
 

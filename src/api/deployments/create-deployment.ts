@@ -50,7 +50,12 @@ export async function createFromRequest(
     agent_environment: made.agent?.environment ?? null,
     secrets,
     revision: made.createsRevision
-      ? newRevision(made, { now: deps.db.now(), secretSetId: secrets?.id ?? null, awaitsDatabase: true })
+      ? newRevision(made, {
+          now: deps.db.now(),
+          secretSetId: secrets?.id ?? null,
+          awaitsDatabase: true,
+          origin: { reason: "deploy", actor: principal.actor },
+        })
       : null,
     tracing: { otherName: slugOf(made.name, id), isWanted: deps.tracing !== null },
     actor: principal.actor,

@@ -4,6 +4,7 @@ import { type HealthCounts, healthWords } from "../../contract/deployments/healt
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import { applyPatch } from "../../domain/patch.ts";
+import { reasonOfChange } from "../../domain/revision-reason.ts";
 import {
   countFreeDeployments,
   countHealth,
@@ -72,6 +73,7 @@ export function addDeploymentRoutes(api: Api): void {
         deploymentsUrl,
         tarballPath: body.source_revision_config?.source_tarball_path,
         action: "deployment.patch",
+        reason: reasonOfChange(body),
         plain: body,
         ifMatch: request,
         decide: (current, context) => ({ changed: check(current, applyPatch(current, body, context)) }),

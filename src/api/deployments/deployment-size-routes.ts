@@ -22,7 +22,7 @@ export function addSizeRoutes(api: Api): void {
       deploymentId: params.deployment_id,
       deploymentsUrl,
       action: "deployment.resize",
-      trigger: "tier",
+      reason: "size",
       ifMatch: request,
       decide,
     });

@@ -1,8 +1,8 @@
-import type { Revision } from "../../contract/revisions/revision.ts";
-import type { RevisionRow } from "../../store/revisions/revisions.ts";
+import type { Revision, RevisionMaker } from "../../contract/revisions/revision.ts";
+import type { ShownRevisionRow } from "../../store/revisions/revisions.ts";
 
 /** Returns the wire shape of a revision (contract 2.5). */
-export function revisionOf(row: RevisionRow): Revision {
+export function revisionOf(row: ShownRevisionRow): Revision {
   return {
     id: row.id,
     deployment_id: row.deployment_id,
@@ -17,5 +17,16 @@ export function revisionOf(row: RevisionRow): Revision {
     rollout: row.rollout,
     artifact_digest: row.artifact_digest,
     builder_version: row.builder_version,
+    number: row.number,
+    reason: row.reason,
+    made_by: makerOf(row),
+    based_on: row.redeploy_of === null ? null : { id: row.redeploy_of, number: row.redeploy_of_number },
+    commit: row.commit_message === null ? null : { message: row.commit_message, author: row.commit_author },
   };
+}
+
+function makerOf({ made_by: actor, made_by_name: name }: ShownRevisionRow): RevisionMaker | null {
+  if (actor === null) return null;
+  const kind = actor.split(":", 1)[0];
+  return { kind: kind === "key" || kind === "member" ? kind : "system", name };
 }

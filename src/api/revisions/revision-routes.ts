@@ -4,10 +4,16 @@ import { operations } from "../../contract/operations.ts";
 import type { RevisionPath } from "../../contract/revisions/revision.ts";
 import { applyNewRevision } from "../../domain/patch.ts";
 import { redeploySettings } from "../../domain/redeploy.ts";
+import { reasonOfChange } from "../../domain/revision-reason.ts";
 import type { CurrentDeployment } from "../../domain/settings.ts";
 import { findDeployment } from "../../store/deployments/deployments.ts";
 import type { Db, Trx } from "../../store/engine/database.ts";
-import { findRevision, interruptRevision, listRevisions, type RevisionRow } from "../../store/revisions/revisions.ts";
+import {
+  findRevision,
+  interruptRevision,
+  listRevisions,
+  type ShownRevisionRow,
+} from "../../store/revisions/revisions.ts";
 import { changeSettings, type Decided } from "../deployments/change-deployment.ts";
 import { changeWithRepositoryCheck } from "../deployments/check-repository.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
@@ -40,10 +46,11 @@ export function addRevisionRoutes(api: Api): void {
         deploymentsUrl: deploymentsUrlOf(request.raw, settings),
         tarballPath: body.source_revision_config?.source_tarball_path,
         action: "revision.create",
+        reason: reasonOfChange(body ?? {}),
         ifMatch: request,
         decide: (current, context) => ({ changed: check(current, applyNewRevision(current, body, context)) }),
       });
-      return revisionOf(revision as RevisionRow);
+      return revisionOf(revision as ShownRevisionRow);
     });
   };
   route(api, operations.createRevision, create, { savesResponse: true });
@@ -59,6 +66,7 @@ export function addRevisionRoutes(api: Api): void {
       deploymentId: params.deployment_id,
       deploymentsUrl,
       action: "revision.redeploy",
+      reason: "redeploy",
       ifMatch: request,
       decide: (current, _context, trx) => decideRedeploy(trx, principal, params.revision_id, current),
     });
@@ -89,7 +97,7 @@ async function decideRedeploy(
 }
 
 /** Returns a revision. @throws ApiError 404 that names what is unknown: the deployment or the revision. */
-export async function readRevision(db: Db, principal: Principal, params: RevisionPath): Promise<RevisionRow> {
+export async function readRevision(db: Db, principal: Principal, params: RevisionPath): Promise<ShownRevisionRow> {
   const { deployment_id: deploymentId, revision_id: revisionId } = params;
   const row = await findRevision(db, principal.tenantId, { deploymentId, revisionId });
   if (row === undefined) throw await notFoundError(db, principal, params);

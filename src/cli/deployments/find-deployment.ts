@@ -37,11 +37,13 @@ export async function findByName(client: Client, name: string, signal: AbortSign
   return resources.find((deployment) => deployment.name === name);
 }
 
-/** Returns the revision of the deployment with the given id or unique prefix of an id. */
+/** Returns the revision of the deployment with the given number, id, or unique prefix of an id. */
 export async function findRevision(session: Session, deployment: Deployment, id: string): Promise<Revision> {
   const client = await session.client();
   const found: Revision[] = [];
+  const number = /^#?(\d{1,6})$/.exec(id)?.[1];
   for await (const revision of allRevisions(client, deployment.id, session.signal)) {
+    if (number !== undefined && revision.number === Number(number)) return revision;
     if (revision.id.startsWith(id.toLowerCase())) found.push(revision);
   }
   const [revision, another] = found;

@@ -4,9 +4,9 @@ import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { confirm } from "../terminal/prompt.ts";
 import { age, shortId } from "../terminal/text.ts";
+import { describeRevision } from "./describe-revision.ts";
 import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts";
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
-import { describeRevision } from "./status.ts";
 
 /** Redeploys the artifact of a revision, by default of the newest one. */
 export async function redeploy(

@@ -4,6 +4,7 @@ import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
 import { harmless, type Style } from "../terminal/terminal.ts";
 import { age, columns, shortId } from "../terminal/text.ts";
+import { describeCode, describeMaker, describeReason } from "./describe-revision.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
 import { healthLines, healthText } from "./health.ts";
@@ -50,14 +51,16 @@ function render(session: Session, deployment: Deployment, revisions: Revision[])
 function describeRevisions({ terminal }: Session, deployment: Deployment, revisions: Revision[]): string[] {
   if (revisions.length === 0) return ["  No revision yet."];
   const rows = revisions.map((revision) => [
-    `  ${shortId(revision.id)}`,
+    `  ${revision.number ?? "-"}`,
+    shortId(revision.id),
     revision.id === deployment.active_revision_id ? "serving" : "",
     revision.status,
-    revision.triggered_by,
+    describeReason(revision),
+    describeMaker(revision),
     `${age(revision.created_at)} ago`,
-    describeRevision(revision),
+    describeCode(revision),
   ]);
-  const lines = columns([["  REVISION", "", "STATUS", "BY", "CREATED", "FROM"], ...rows]).split("\n");
+  const lines = columns([["  NO", "REVISION", "", "STATUS", "WHY", "BY", "CREATED", "FROM"], ...rows]).split("\n");
   const painted = lines.map((line, row) => {
     const revision = revisions[row - 1];
     return revision === undefined
@@ -86,13 +89,4 @@ function colorOf({ status }: Revision): Style {
 function describeSource({ source, source_config: config }: Deployment): string {
   const where = config.repo_url ?? config.template_id;
   return where === null ? source : `${source} ${harmless(where)}`;
-}
-
-/** Returns the value that distinguishes a revision from others: ref, commit, upload or image. */
-export function describeRevision({ source_revision_config: config }: Pick<Revision, "source_revision_config">): string {
-  const { repo_ref: ref, repo_commit_sha: commit, source_tarball_path: upload, image_uri: image } = config;
-  if (ref !== null && ref === commit) return shortId(commit);
-  if (ref !== null) return harmless(commit === null ? ref : `${ref} ${shortId(commit)}`);
-  if (upload !== null) return `upload ${shortId(harmless(upload.split("/").at(-1) ?? ""))}`;
-  return harmless(image ?? "-");
 }

@@ -34,6 +34,32 @@ export type RevisionStatus = Static<typeof RevisionStatus>;
 export const RevisionTrigger = literals(["api", "push", "pull_request", "redeploy", "tier", "system"]);
 export type RevisionTrigger = Static<typeof RevisionTrigger>;
 
+/**
+ * Why a revision exists. `triggered_by` is the contract's coarser word for it. deploy: new code or settings by hand; latest:
+ * the newest commit by hand; retry: a failed revision again.
+ */
+export const RevisionReason = literals([
+  "deploy",
+  "latest",
+  "push",
+  "pull_request",
+  "variables",
+  "size",
+  "rollback",
+  "redeploy",
+  "retry",
+  "restart",
+  "system",
+]);
+export type RevisionReason = Static<typeof RevisionReason>;
+
+/** Maker of a revision: an API key, a member, or Pierhead itself. */
+export const RevisionMaker = Type.Object({
+  kind: literals(["key", "member", "system"]),
+  name: nullable(Type.String(), "Name of the key or address of the member. null: deleted since, or Pierhead."),
+});
+export type RevisionMaker = Static<typeof RevisionMaker>;
+
 /** Immutable version of a deployment and the attempt to run it (contract 2.5). */
 export const Revision = Type.Object(
   {
@@ -53,6 +79,17 @@ export const Revision = Type.Object(
     ),
     artifact_digest: nullable(Type.String(), "Digest of the build or of the image. null until it is known."),
     builder_version: nullable(Type.String(), "Version of the builder. null: this server did not build it."),
+    number: nullable(Type.Integer(), "Counts the revisions of the deployment from 1. null: an older server made it."),
+    reason: nullable(RevisionReason, "Why it exists. null: an older server made it."),
+    made_by: nullable(RevisionMaker, "null: an older server made it."),
+    based_on: nullable(
+      Type.Object({ id: uuid(), number: nullable(Type.Integer()) }),
+      "The earlier revision that it runs again: of a rollback, redeploy, retry, restart or change of variables.",
+    ),
+    commit: nullable(
+      Type.Object({ message: Type.String(), author: nullable(Type.String()) }),
+      "First lines and author of the commit. null: no git source, or not read yet.",
+    ),
   },
   {
     $id: "Revision",

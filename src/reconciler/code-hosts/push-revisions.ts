@@ -1,4 +1,4 @@
-import type { RevisionTrigger } from "../../contract/revisions/revision.ts";
+import type { RevisionReason } from "../../contract/revisions/revision.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { applyPush } from "../../domain/patch.ts";
 import type { RuleContext } from "../../domain/settings.ts";
@@ -24,7 +24,7 @@ export async function createPushRevisions(
     deps.db.transaction(async (trx) => {
       const row = await lockDeployment(trx, tenantId, id);
       if (row === undefined || isBeingDeleted(row.status)) return;
-      for (const commitSha of commits) await createCommitRevision(deps, trx, row, { commitSha, trigger: "push" });
+      for (const commitSha of commits) await createCommitRevision(deps, trx, row, { commitSha, reason: "push" });
       await recordBranchPoll(trx, poll);
     });
   // A push requests its revisions as an API call does, so their trace begins here.
@@ -40,17 +40,18 @@ export async function createCommitRevision(
   deps: CodeHostDeps,
   trx: Trx,
   row: DeploymentRow,
-  commit: { commitSha: string; trigger: RevisionTrigger; ref?: string },
+  commit: { commitSha: string; reason: Extract<RevisionReason, "push" | "pull_request">; ref?: string },
 ): Promise<string> {
-  const { commitSha, trigger } = commit;
+  const { commitSha, reason } = commit;
   const current = currentOf(row, { latestRevisionSource: "github", sealer: deps.sealer, url: null });
   const followed = { ...current, trackedRef: commit.ref ?? current.trackedRef };
   const { revision: settings, sourceRevisionConfig } = applyPush(followed, ruleContextOf(deps));
   if (settings === null) throw new Error("a push must create a revision");
   const config = { ...settings.sourceRevisionConfig, repo_commit_sha: commitSha };
   const awaitsDatabase = row.status === "AWAITING_DATABASE";
-  const facts = { now: deps.db.now(), secretSetId: row.secret_set_id, awaitsDatabase, trigger };
-  const revision = newRevision({ ...settings, sourceRevisionConfig: config }, facts);
+  const facts = { now: deps.db.now(), secretSetId: row.secret_set_id, awaitsDatabase };
+  const origin = { reason, actor: "system" };
+  const revision = newRevision({ ...settings, sourceRevisionConfig: config }, { ...facts, origin });
   await changeDeployment(trx, row, {
     change: { source_revision_config: sourceRevisionConfig },
     secrets: null,
@@ -58,7 +59,7 @@ export async function createCommitRevision(
     audit: {
       actor: "system",
       action: "revision.create",
-      details: { revision_id: revision.id, triggered_by: trigger, commit: commitSha },
+      details: { revision_id: revision.id, triggered_by: reason, commit: commitSha },
     },
   });
   if (row.source_config.integration_id !== null) await beginReport(trx, { id: revision.id, deploymentId: row.id });

@@ -113,7 +113,12 @@ async function createChild(
   const slug = slugOf(name, id);
   const revision = newRevision(
     { ...settings, sourceConfig, sourceRevisionConfig },
-    { now: deps.db.now(), secretSetId: secrets?.id ?? null, awaitsDatabase: true, trigger: "pull_request" },
+    {
+      now: deps.db.now(),
+      secretSetId: secrets?.id ?? null,
+      awaitsDatabase: true,
+      origin: { reason: "pull_request", actor: "system" },
+    },
   );
   const deployment = {
     ...owner,
@@ -156,7 +161,7 @@ async function update(
   await deps.db.transaction(async (trx) => {
     const row = await lockDeployment(trx, tenantId, deploymentId);
     if (row === undefined) return;
-    await createCommitRevision(deps, trx, row, { commitSha: headSha, trigger: "pull_request", ref: headRef });
+    await createCommitRevision(deps, trx, row, { commitSha: headSha, reason: "pull_request", ref: headRef });
     await recordPreview(trx, { parentId: parent.id, number, tenantId, deploymentId, headSha });
   });
   deps.db.changes.wake();

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { SourceKind } from "../../contract/deployments/deployment.ts";
-import type { RevisionTrigger } from "../../contract/revisions/revision.ts";
+import type { RevisionReason, RevisionTrigger } from "../../contract/revisions/revision.ts";
 import { databaseTimeoutMs, resolveTimeoutMs } from "../../domain/limits.ts";
 import type { CurrentDeployment, RevisionSettings } from "../../domain/settings.ts";
 import { activeSpan } from "../../telemetry/traces.ts";
@@ -30,6 +30,21 @@ export function currentOf(
   };
 }
 
+/** Who or what makes a revision, and why. */
+export interface RevisionOrigin {
+  reason: RevisionReason;
+  /** Actor of the audit log. */
+  actor: string;
+}
+
+/** The contract's words for the reasons that it knows; the others are `redeploy` with an earlier revision, else `api`. */
+const triggers: Partial<Record<RevisionReason, RevisionTrigger>> = {
+  push: "push",
+  pull_request: "pull_request",
+  size: "tier",
+  system: "system",
+};
+
 /** Returns the row of a revision that runs these settings. With `again` it runs that revision's artifact, if it still exists. */
 export function newRevision(
   settings: RevisionSettings,
@@ -38,10 +53,10 @@ export function newRevision(
     secretSetId: string | null;
     awaitsDatabase: boolean;
     again?: RevisionRow;
-    trigger?: RevisionTrigger;
+    origin: RevisionOrigin;
   },
 ): NewRevision {
-  const { again } = made;
+  const { again, origin } = made;
   const timeoutMs = resolveTimeoutMs + (made.awaitsDatabase ? databaseTimeoutMs : 0);
   return {
     id: randomUUID(),
@@ -54,9 +69,13 @@ export function newRevision(
     artifact_key: again?.artifact_key ?? null,
     redeploy_of: again?.id ?? null,
     sizes: settings.sizes,
-    triggered_by: made.trigger ?? (again === undefined ? "api" : "redeploy"),
+    triggered_by: triggers[origin.reason] ?? (again === undefined ? "api" : "redeploy"),
     tracked_packages: settings.sourceRevisionConfig.tracked_packages,
     deadline_at: new Date(made.now.getTime() + timeoutMs),
     traceparent: activeSpan()?.traceparent ?? null,
+    reason: origin.reason,
+    made_by: origin.actor,
+    commit_message: again?.commit_message ?? null,
+    commit_author: again?.commit_author ?? null,
   };
 }

@@ -140,7 +140,7 @@ export async function changeDeployment(
   const event =
     revision === null
       ? { kind: "deployment.changed", data: { changed } }
-      : { kind: "revision.created", data: { changed, triggered_by: revision.triggered_by } };
+      : { kind: "revision.created", data: { changed, triggered_by: revision.triggered_by, reason: revision.reason } };
   if (made.secrets !== null) assignments.push(sql`secret_set_id = ${made.secrets.id}`);
   if (revision !== null) assignments.push(sql`latest_revision_id = ${revision.id}`);
   await trx.query(sql`

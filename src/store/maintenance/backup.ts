@@ -296,10 +296,11 @@ const redeployed = sql`
   ), made as (
     insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
       source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
-      triggered_by, tracked_packages)
+      triggered_by, tracked_packages, reason, made_by, commit_message, commit_author, number)
     select new_id, tenant_id, deployment_id, 'CREATING', ${creatingDeadline}, source, source_config,
            source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, id,
-           'system', tracked_packages
+           'system', tracked_packages, 'system', 'system', commit_message, commit_author,
+           (select max(n.number) + 1 from revisions n where n.deployment_id = again.deployment_id)
       from again
   ), notified as (
     insert into events (tenant_id, deployment_id, revision_id, kind, data)

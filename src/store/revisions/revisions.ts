@@ -33,6 +33,11 @@ const revisionFields = pick(
   "triggered_by",
   "image_version",
   "tracked_packages",
+  "number",
+  "reason",
+  "made_by",
+  "commit_message",
+  "commit_author",
   "created_at",
   "updated_at",
 );
@@ -59,6 +64,10 @@ export interface NewRevision
     | "redeploy_of"
     | "triggered_by"
     | "tracked_packages"
+    | "reason"
+    | "made_by"
+    | "commit_message"
+    | "commit_author"
   > {
   /** When CREATING counts as stuck. */
   deadline_at: Date;
@@ -73,6 +82,23 @@ export const revisionColumns = sql`
   ${selectList(revisionFields, "r")}, ${ofManifest("rollout")} as rollout, ${ofManifest("digest")} as artifact_digest,
   ${ofManifest("builder")} as builder_version`;
 
+/** A revision with what only users see: names instead of ids. */
+export interface ShownRevisionRow extends RevisionRow {
+  /** Name of the key, or address of the member, that made it; null: it is gone, or no user made it. */
+  made_by_name: string | null;
+  /** Number of the revision that it runs again. */
+  redeploy_of_number: number | null;
+}
+
+const idIn = (kind: string) =>
+  sql`case when starts_with(r.made_by, ${sql.literal(`${kind}:`)}) then split_part(r.made_by, ':', 2)::uuid end`;
+
+const shownColumns = sql`
+  ${revisionColumns},
+  coalesce((select k.name from api_keys k where k.id = ${idIn("key")}),
+           (select m.email from members m where m.id = ${idIn("member")})) as made_by_name,
+  (select o.number from revisions o where o.id = r.redeploy_of) as redeploy_of_number`;
+
 /** Condition on rows of `revisions` under an alias: the status is not final. Written exactly like the index `revisions_unsettled`. */
 export const isUnsettled = (alias: string): Sql =>
   sql`${sql.identifier(`${alias}.status`)} in ('CREATING', 'QUEUED', 'AWAITING_BUILD', 'BUILDING', 'AWAITING_DEPLOY', 'DEPLOYING', 'UNKNOWN')`;
@@ -85,10 +111,13 @@ export function insertedRevision(source: string): Sql {
   return sql`
       insert into revisions (id, tenant_id, deployment_id, status, deadline_at, source, source_config,
         source_revision_config, secret_set_id, secret_references, sizes, artifact_id, artifact_key, redeploy_of,
-        triggered_by, tracked_packages, traceparent)
+        triggered_by, tracked_packages, traceparent, reason, made_by, commit_message, commit_author, number)
       select r.id, s.tenant_id, s.deployment_id, 'CREATING', r.deadline_at, r.source, r.source_config,
              r.source_revision_config, r.secret_set_id, r.secret_references, r.sizes, r.artifact_id, r.artifact_key,
-             r.redeploy_of, r.triggered_by, r.tracked_packages, r.traceparent
+             r.redeploy_of, r.triggered_by, r.tracked_packages, r.traceparent, r.reason, r.made_by, r.commit_message,
+             r.commit_author,
+             coalesce((select n.number from revisions n where n.deployment_id = s.deployment_id and n.number is not null
+                        order by n.seq desc limit 1), 0) + 1
         from ${sql.identifier(source)} s, jsonb_populate_record(null::revisions, s.revision) r where s.revision is not null`;
 }
 
@@ -100,9 +129,9 @@ export async function findRevision(
   db: Db | Trx,
   tenantId: string,
   path: { deploymentId: string; revisionId: string },
-): Promise<RevisionRow | undefined> {
-  const { rows } = await db.query<RevisionRow>(sql`
-    select ${revisionColumns} from revisions r
+): Promise<ShownRevisionRow | undefined> {
+  const { rows } = await db.query<ShownRevisionRow>(sql`
+    select ${shownColumns} from revisions r
      where r.id = ${path.revisionId} and r.deployment_id = ${path.deploymentId} and r.tenant_id = ${tenantId}`);
   return rows[0];
 }
@@ -120,9 +149,9 @@ export async function listRevisions(
   tenantId: string,
   deploymentId: string,
   page: { statuses: string[] | null; limit: number; offset: number },
-): Promise<RevisionRow[]> {
-  const { rows } = await db.query<RevisionRow>(sql`
-    select ${revisionColumns} from revisions r
+): Promise<ShownRevisionRow[]> {
+  const { rows } = await db.query<ShownRevisionRow>(sql`
+    select ${shownColumns} from revisions r
      where r.deployment_id = ${deploymentId} and r.tenant_id = ${tenantId}
        and (${page.statuses}::text[] is null or r.status = any(${page.statuses}::text[]))
      order by r.seq desc limit ${page.limit} offset ${page.offset}`);

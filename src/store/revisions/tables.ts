@@ -1,7 +1,7 @@
 import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
-import type { RevisionStatus, RevisionTrigger } from "../../contract/revisions/revision.ts";
+import type { RevisionReason, RevisionStatus, RevisionTrigger } from "../../contract/revisions/revision.ts";
 import type { Sizes } from "../../domain/tiers.ts";
-import { bigint, jsonbOf, nullable, table, text, textOf, timestamp, uuid } from "../engine/table.ts";
+import { bigint, integer, jsonbOf, nullable, table, text, textOf, timestamp, uuid } from "../engine/table.ts";
 
 export const revisionsTable = table("revisions", {
   id: uuid,
@@ -25,6 +25,11 @@ export const revisionsTable = table("revisions", {
   image_version: nullable(text),
   tracked_packages: nullable(jsonbOf<string[]>()),
   traceparent: nullable(text),
+  number: nullable(integer),
+  reason: nullable(textOf<RevisionReason>()),
+  made_by: nullable(text),
+  commit_message: nullable(text),
+  commit_author: nullable(text),
   created_at: timestamp,
   updated_at: timestamp,
 });
