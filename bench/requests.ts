@@ -77,6 +77,7 @@ export const apiSettings: ApiSettings = {
   posture,
   trustedProxies,
   owner: "bench:1",
+  agentsDomain: null,
   serviceSecret: null,
   oidc: null,
   dataDir,

@@ -53,6 +53,8 @@ export interface ApiSettings {
   /** From where the server can be reached, and what it allows therefore. */
   posture: Posture;
   trustedProxies: TrustedProxies;
+  /** Domain that serves the agents alone, if the operator named one. */
+  agentsDomain: string | null;
   /** Path that a proxy adds before ours, such as `/pierhead`; "" for none. */
   basePath: string;
   /** Base of absolute URLs; null to use the scheme and host of the request. */

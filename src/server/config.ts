@@ -18,6 +18,7 @@ import {
 } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { LogLevel } from "../telemetry/log.ts";
+import { type AgentsDomain, readAgentsDomain } from "./agents-domain.ts";
 import { dockerSettings } from "./docker-settings.ts";
 import { oidcSettings, readOidc } from "./oidc-settings.ts";
 import { tracesSettings } from "./otel.ts";
@@ -86,7 +87,16 @@ export const settings = {
     "none",
     "Addresses and networks of reverse proxies whose `X-Forwarded-*` headers are true: `127.0.0.1, 10.0.0.0/8`. Makes the server public.",
   ),
-  rootDomain: text("PIERHEAD_ROOT_DOMAIN", "localhost", "Deployments also answer at `<slug>.<this>`."),
+  rootDomain: text(
+    "PIERHEAD_ROOT_DOMAIN",
+    "localhost",
+    "Deployments also answer at `<slug>.<this>`. `PIERHEAD_AGENTS_DOMAIN` replaces it.",
+  ),
+  agentsDomain: optional(
+    "PIERHEAD_AGENTS_DOMAIN",
+    "none",
+    "Domain that serves the agents alone: each has its address at `<slug>.<this>`, with the scheme and port of `PIERHEAD_PUBLIC_URL`. Keeps their pages and cookies away from the console.",
+  ),
   masterKey: optional(
     "PIERHEAD_MASTER_KEY",
     "created at first start",
@@ -362,6 +372,7 @@ export const settings = {
 type Settings = Read<typeof settings>;
 
 type Computed =
+  | "agentsDomain"
   | "allowLocalSources"
   | "allowPrivateNetwork"
   | "anonymousMetrics"
@@ -378,6 +389,8 @@ export interface Config extends Omit<Settings, Computed> {
   trustedProxies: TrustedProxies;
   cacheDir: string;
   regions: Region[];
+  /** Domain that serves the agents alone; null: they answer below the console's own address. */
+  agentsDomain: AgentsDomain | null;
   /** Identity provider for members; null when sign-in is not configured. */
   oidc: OidcSettings | null;
 }
@@ -402,11 +415,13 @@ export function readConfig(environment: Environment): Config {
     throw new Error("PIERHEAD_AGENT_DATABASES=containers needs PIERHEAD_COMPUTE=docker");
   }
   const publicUrl = read.publicUrl === undefined ? undefined : readPublicUrl(read.publicUrl);
-  const posture = postureOf({ ...read, publicUrl });
+  const agentsDomain = readAgentsDomain(read.agentsDomain, publicUrl);
+  const posture = postureOf({ ...read, publicUrl, rootDomain: agentsDomain?.domain ?? read.rootDomain });
   return {
     ...read,
     oidc: readOidc(read),
     publicUrl,
+    agentsDomain,
     basePath: readBasePath(read.basePath),
     cacheDir: path.resolve(read.cacheDir ?? path.join(read.dataDir, "cache")),
     posture,

@@ -38,6 +38,8 @@ export async function startListener(parts: {
   listenerKey: string;
   dataDir: string;
   scaleDownAfterMs: number;
+  /** Address template of the agents on a domain of their own; null: they answer below this server's own address. */
+  agentsUrl: string | null;
   /** Lets the listener take over its session right after a crash of the same installation (decision 0007). */
   installationId: string;
 }): Promise<RunningListener> {
@@ -54,6 +56,7 @@ export async function startListener(parts: {
     traces,
     instanceId: parts.installationId,
     version,
+    facts: parts.agentsUrl === null ? {} : { agents_url: parts.agentsUrl },
     logCursorsPath: path.join(dataDir, "log-cursors.json"),
   };
   const listener = createListener(options, fleet);

@@ -72,7 +72,7 @@ function whyPublic({ mode, host, publicUrl, rootDomain, trustedProxies }: Postur
   if (publicUrl !== undefined && !isLoopback(new URL(publicUrl).hostname)) {
     return `PIERHEAD_PUBLIC_URL is ${publicUrl}, which is not loopback`;
   }
-  if (!isLoopback(rootDomain)) return `PIERHEAD_ROOT_DOMAIN is ${rootDomain}, which is not loopback`;
+  if (!isLoopback(rootDomain)) return `agents answer at names of ${rootDomain}, which is not loopback`;
   if (trustedProxies !== undefined) return "PIERHEAD_TRUSTED_PROXIES names a proxy in front of it";
   return null;
 }

@@ -76,7 +76,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     const { db, installed } = context;
     const api = await openApi(context, closing);
     const gateway = createGateway({
-      rootDomain: config.rootDomain,
+      rootDomain: config.agentsDomain?.domain ?? config.rootDomain,
       pathPrefix: "/d/",
       publicUrl: config.publicUrl ?? null,
       trustedProxies: config.trustedProxies,
@@ -336,6 +336,7 @@ async function startBuiltinListener(
     listenerKey: installed.listenerKey,
     dataDir: config.dataDir,
     scaleDownAfterMs: config.scaleDownAfterMs,
+    agentsUrl: config.agentsDomain?.urlTemplate ?? null,
     installationId,
   }).catch(async (error: unknown) => {
     await compute.close();
@@ -385,6 +386,7 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     publicUrl: config.publicUrl ?? null,
     ownUrl: () => address.public,
     posture: config.posture,
+    agentsDomain: config.agentsDomain?.domain ?? null,
     trustedProxies: config.trustedProxies,
     dataDir: config.dataDir,
     templatesDir: config.templatesDir ?? templatesDirectory,

@@ -132,6 +132,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   version: "0.1.0",
   posture: { kind: "local", because: "it is a test", items: [] },
   trustedProxies: noTrustedProxies,
+  agentsDomain: null,
   basePath: "",
   owner: "test:1",
   serviceSecret: null,

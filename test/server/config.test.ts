@@ -34,6 +34,28 @@ test("rejects an invalid public address or base path with the name of the settin
   }
 });
 
+test("gives agents addresses in their own domain, with the scheme and port of the public address", () => {
+  for (const [publicUrl, domain, template] of [
+    ["https://pierhead.example.org", "agents.example.net", "https://{slug}.agents.example.net"],
+    ["http://10.1.2.3:8124/pierhead", "Agents.Example.Net.", "http://{slug}.agents.example.net:8124"],
+  ]) {
+    const { agentsDomain } = readConfig({ PIERHEAD_PUBLIC_URL: publicUrl, PIERHEAD_AGENTS_DOMAIN: domain });
+    assert.deepEqual(agentsDomain, { domain: "agents.example.net", urlTemplate: template });
+  }
+  assert.equal(readConfig({}).agentsDomain, null);
+});
+
+test("refuses an agents' domain that is not a name, or contains the console's own host", () => {
+  const refused = (domain: string, publicUrl: string | undefined, expected: RegExp) =>
+    assert.throws(() => readConfig({ PIERHEAD_PUBLIC_URL: publicUrl, PIERHEAD_AGENTS_DOMAIN: domain }), expected);
+  for (const given of ["https://agents.example.net", "*.example.net", "agents.example.net:80", "a..b", "-a.b"]) {
+    refused(given, "https://pierhead.example.org", /^Error: PIERHEAD_AGENTS_DOMAIN must be a domain name/);
+  }
+  refused("agents.example.net", undefined, /needs PIERHEAD_PUBLIC_URL/);
+  refused("example.org", "https://pierhead.example.org", /must not contain the host of PIERHEAD_PUBLIC_URL/);
+  refused("pierhead.example.org", "https://pierhead.example.org", /must not contain the host/);
+});
+
 test("trims whitespace and the final newline of keys", () => {
   const names = ["PIERHEAD_ADMIN_KEY", "PIERHEAD_LISTENER_KEY", "PIERHEAD_METRICS_TOKEN"];
   const { adminKey, listenerKey, metricsToken } = readConfig(Object.fromEntries(names.map((name) => [name, " k \n"])));

@@ -15,6 +15,7 @@ export function addInfoRoutes(api: Api): void {
     region,
     regions: shownRegions(mode, region, settings.regions),
     sources: [...modes[mode].sources],
+    agents_domain: settings.agentsDomain,
   };
 
   openRoute(api, operations.getOk, () => ({ ok: true }));

@@ -35,6 +35,10 @@ export const Info = Type.Object(
     region: Type.String({ description: "Name of the region that sent this response." }),
     regions: Type.Array(Region),
     sources: Type.Array(SourceKind, { description: "Sources that this installation accepts for deployments." }),
+    agents_domain: nullable(
+      Type.String({ examples: ["agents.example.net"] }),
+      "Domain whose names serve the agents of this installation. null: they answer below its own address.",
+    ),
     sign_in: nullable(
       Type.Object({
         name: Type.String({ description: "Display name of the identity provider.", examples: ["Example ID"] }),
@@ -55,6 +59,7 @@ export const Info = Type.Object(
         region: "local",
         regions: [{ name: "local", url: "http://127.0.0.1:8124" }],
         sources: SourceKind.enum,
+        agents_domain: null,
         sign_in: null,
       },
     ],
