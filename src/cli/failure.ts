@@ -66,7 +66,8 @@ function hintsFor({ status, detail }: ApiFailure): string[] {
     return ["Set the workspace: --workspace ID, or PIERHEAD_WORKSPACE"];
   if (status === 401) {
     return [
-      "Set a key: PIERHEAD_API_KEY, or --api-key-file FILE",
+      "Sign in: pierhead login URL",
+      "Or set a key: PIERHEAD_API_KEY (sent only to PIERHEAD_URL, if that is set), or --api-key-file FILE",
       "On the server's machine, use the key in its data directory: --data-dir DIR",
     ];
   }

@@ -19,7 +19,18 @@ This page is generated from \`src/cli/command-table.ts\`. \`pierhead COMMAND --h
 Commands write data to stdout and messages to stderr. Refer to a deployment by its name, its id or a unique prefix of its id, and
 to a revision by its id or a unique prefix. With \`--json\`, stdout is one JSON document. On failure it has the key \`error\` with
 \`message\`, \`because\`, \`hints\`, \`request_id\` and \`exit_code\`. Names such as \`Deployment\` or \`Workspace\` are types of the API,
-with masked secret values.`;
+with masked secret values.
+
+## Server, key and workspace
+
+A command calls the server of the first of these that is set: \`--context\`, \`--url\`, \`--data-dir\`, \`PIERHEAD_URL\`,
+\`PIERHEAD_DATA_DIR\`, the current context of \`pierhead login\`, the server of \`~/.pierhead\`. In short: flags go before the
+environment, and the environment goes before the context. \`pierhead whoami\` shows the result and where it comes from.
+
+The key is that of \`--api-key-file\`, then \`PIERHEAD_API_KEY\`, then the one that is stored for this server. A stored key is only sent
+to the server that it was stored for. \`PIERHEAD_API_KEY\` is only sent to \`PIERHEAD_URL\` if that is set, and never with \`--context\`. If
+only \`PIERHEAD_API_KEY\` is set, the current context is not used. Contexts are in \`~/.config/pierhead/contexts.json\` (mode 0600);
+\`XDG_CONFIG_HOME\` or \`PIERHEAD_CONFIG_DIR\` moves the file.`;
 
 const exits = [
   "## Exit codes",

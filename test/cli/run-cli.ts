@@ -49,7 +49,11 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
   if (options.isTTY) stdin.isTTY = true;
   const cli = createCli({
     argv,
-    env: { PIERHEAD_DATA_DIR: path.join(tmpdir(), "pierhead-no-such-data-dir"), ...options.env },
+    env: {
+      PIERHEAD_DATA_DIR: path.join(tmpdir(), "pierhead-no-such-data-dir"),
+      PIERHEAD_CONFIG_DIR: path.join(tmpdir(), "pierhead-no-such-config-dir"),
+      ...options.env,
+    },
     cwd: options.cwd ?? tmpdir(),
     stdin,
     stdout: stream("stdout"),

@@ -1,6 +1,7 @@
 import type { CommandSpec, LoadCommands } from "../command.ts";
 import { usageFailure } from "../failure.ts";
 import { globalOptions } from "../global-options.ts";
+import { localName, readContexts } from "../login/contexts.ts";
 import type { Session } from "../session.ts";
 
 /** Each script sends the words before the cursor to `pierhead __complete`, which prints one candidate per line. Without candidates the shell completes file names. */
@@ -51,6 +52,7 @@ async function candidates(session: Session, commands: readonly CommandSpec[], wo
   }
   const argument = spec.args?.[given]?.[0] ?? "";
   if (argument === "<deployment>") return deploymentNames(session, typed);
+  if (/^.context.$/.test(argument)) return fitting([localName, ...Object.keys(readContexts(session.context).contexts)]);
   return argument === "<shell>" ? fitting(Object.keys(scripts)) : [];
 }
 

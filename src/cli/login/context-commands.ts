@@ -1,0 +1,29 @@
+import type { Session } from "../session.ts";
+import { columns } from "../terminal/text.ts";
+import { contextsFile, findContext, localName, readContexts, writeContexts } from "./contexts.ts";
+
+/** Lists the contexts without their keys. */
+export async function contextList(session: Session): Promise<void> {
+  const { current = localName, contexts } = readContexts(session.context);
+  const rows = Object.entries(contexts).map(([name, { url, workspace_id }]) => ({
+    ...{ name, url, workspace_id: workspace_id ?? null },
+  }));
+  session.answer({ current, contexts: rows }, () =>
+    columns([
+      [current === localName ? "*" : " ", localName, "server of the data directory"],
+      ...rows.map(({ name, url, workspace_id }) => [name === current ? "*" : " ", name, url, workspace_id ?? "-"]),
+    ]),
+  );
+  if (session.context.env.PIERHEAD_URL)
+    session.terminal.say("PIERHEAD_URL is set and goes before the current context.");
+}
+
+export async function contextUse(session: Session, [name = ""]: [string?]): Promise<void> {
+  const { context, terminal } = session;
+  const stored = readContexts(context);
+  if (name !== localName) findContext(stored, name);
+  const { contexts } = stored;
+  writeContexts(context, name === localName ? { contexts } : { current: name, contexts });
+  session.answer({ current: name }, () => undefined);
+  terminal.say(`Commands now use the context ${name} (${contextsFile(context)}).`);
+}

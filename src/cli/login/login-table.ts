@@ -1,0 +1,53 @@
+import type { CommandSpec } from "../command.ts";
+
+/** Commands that choose the server, the key and the workspace. */
+export const loginCommands: readonly CommandSpec[] = [
+  {
+    name: "login",
+    summary: "Store the key of a server as a context, after the server has accepted it",
+    args: [["[url]", "address of the server; default: --url, then PIERHEAD_URL, then the current context"]],
+    options: [["--name <name>", "name of the context; default: the host"]],
+    examples: [
+      "pierhead login https://pierhead.example.com",
+      "pierhead login https://pierhead.example.com --workspace Search --name search <key.txt",
+    ],
+    json: '{"context": string, "url": string, "workspace_id": string | null, "session": Session}',
+    load: async () => (await import("./login.ts")).login,
+  },
+  {
+    name: "logout",
+    summary: "Delete a context and its key from this machine",
+    args: [["[context]", "default: the current context"]],
+    examples: ["pierhead logout", "pierhead logout search"],
+    json: '{"context": string, "deleted": true}',
+    load: async () => (await import("./login.ts")).logout,
+  },
+  {
+    name: "whoami",
+    summary: "Show the server, the key with its role, and the workspace that commands use",
+    examples: ["pierhead whoami", "pierhead whoami --context search"],
+    json: '{"url": string, "url_from": string, "api_key_from": string, "workspace_id": string | null, "session": Session}',
+    load: async () => (await import("./whoami.ts")).whoami,
+  },
+  {
+    name: "context",
+    summary: "List the stored contexts, or choose the current one",
+    commands: [
+      {
+        name: "list",
+        summary: "List the contexts; * marks the current one",
+        examples: ["pierhead context list"],
+        json: '{"current": string, "contexts": [{"name": string, "url": string, "workspace_id": string | null}]}',
+        load: async () => (await import("./context-commands.ts")).contextList,
+      },
+      {
+        name: "use",
+        summary: "Make a context the current one",
+        args: [["<context>", "name of a context, or local for the server of the data directory"]],
+        examples: ["pierhead context use search", "pierhead context use local"],
+        json: '{"current": string}',
+        load: async () => (await import("./context-commands.ts")).contextUse,
+      },
+    ],
+  },
+];

@@ -1,0 +1,152 @@
+import { ApiFailure } from "../../client/failure.ts";
+import type { Session as Caller } from "../../contract/administration/session.ts";
+import { type ConnectionOptions, readKeyFile } from "../connection.ts";
+import { CliFailure, exitCodes, usageFailure } from "../failure.ts";
+import { lightSend } from "../light-send.ts";
+import type { Session } from "../session.ts";
+import { askSecret } from "../terminal/prompt.ts";
+import { readStdin } from "../terminal/stdin.ts";
+import { harmless } from "../terminal/terminal.ts";
+import {
+  contextsFile,
+  findContext,
+  isSameOrigin,
+  localName,
+  readContexts,
+  type StoredContexts,
+  writeContexts,
+} from "./contexts.ts";
+
+interface LoginOptions extends ConnectionOptions {
+  name?: string;
+}
+
+/** Checks a key with the server and stores it as the current context. Stores nothing that the server does not accept. */
+export async function login(session: Session, [argument]: [string?], options: LoginOptions): Promise<void> {
+  const { context, terminal, signal } = session;
+  const stored = readContexts(context);
+  const url = addressOf(session, argument, stored);
+  warnOfPlainHttp(session, url);
+  const apiKey = await readKey(session, options);
+  const { createClient } = await import("../../client/client.ts");
+  const client = createClient({ baseUrl: url, apiKey, send: lightSend(context.env) });
+  const caller = await client.getSession({}, { signal }).catch((error: unknown) => {
+    if (!(error instanceof ApiFailure) || error.status !== 401) throw error;
+    const hints = ["Ask an administrator of the server for a key: pierhead admin keys create NAME"];
+    throw new CliFailure(`${url} rejected this key. Nothing was stored.`, { exitCode: exitCodes.auth, hints });
+  });
+  const workspace = chooseWorkspace(caller, options.workspace);
+  const workspaceId = workspace?.id ?? caller.workspace_id;
+  const name = nameOf(stored, { url, workspaceId, wanted: options.name });
+  const contexts = {
+    ...stored.contexts,
+    [name]: { url, api_key: apiKey, ...(workspaceId && { workspace_id: workspaceId }) },
+  };
+  writeContexts(context, { current: name, contexts });
+  session.answer({ context: name, url, workspace_id: workspaceId, session: caller }, () => name);
+  terminal.say(
+    `Signed in to ${url} as ${harmless(caller.name)} (${caller.role}). The key is in ${contextsFile(context)}, and commands now use the context ${name}.`,
+  );
+  if (workspaceId === null) {
+    terminal.say(`Commands need --workspace ID. Or sign in to one workspace: pierhead login ${url} --workspace ID`);
+    for (const one of caller.workspaces) terminal.say(`  ${one.id}  ${harmless(one.name)}`);
+  }
+}
+
+/** Deletes a context. The key stays valid, because other machines may use it. */
+export async function logout(session: Session, [argument]: [string?]): Promise<void> {
+  const { context, terminal, options } = session;
+  const { current, contexts } = readContexts(context);
+  const name = argument ?? options.context ?? current;
+  if (name === undefined) throw usageFailure("No context is selected.", "Name one: pierhead logout CONTEXT");
+  findContext({ contexts }, name);
+  const rest = Object.fromEntries(Object.entries(contexts).filter(([other]) => other !== name));
+  writeContexts(context, { ...(current !== undefined && current !== name && { current }), contexts: rest });
+  session.answer({ context: name, deleted: true }, () => undefined);
+  terminal.say(`Deleted the context ${name} and its key from this machine.`);
+  terminal.say("The key stays valid. An administrator revokes it: pierhead admin keys revoke NAME");
+}
+
+function addressOf(session: Session, argument: string | undefined, stored: StoredContexts): string {
+  const { options, context } = session;
+  if (argument !== undefined && options.url !== undefined && argument !== options.url) {
+    throw usageFailure("Give one address: either as argument or with --url.");
+  }
+  const name = options.context ?? stored.current;
+  const url =
+    argument ??
+    options.url ??
+    (context.env.PIERHEAD_URL || (name === undefined ? undefined : findContext(stored, name).url));
+  if (url === undefined)
+    throw usageFailure("No address given.", "Example: pierhead login https://pierhead.example.com");
+  const { protocol, username, password, hash, search } = URL.canParse(url) ? new URL(url) : new URL("invalid:");
+  if (!/^https?:$/.test(protocol)) throw usageFailure(`"${url}" is not an HTTP address.`);
+  if (username !== "" || password !== "" || hash !== "" || search !== "") {
+    throw usageFailure("The address must not contain a user, a password, a query or a fragment.");
+  }
+  return url.replace(/\/+$/, "");
+}
+
+function warnOfPlainHttp({ terminal }: Session, url: string): void {
+  const { protocol, hostname } = new URL(url);
+  if (protocol === "https:" || /^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname)) return;
+  terminal.say(
+    terminal.paintErr("yellow", `The key travels unencrypted to ${url}. Use https outside of a trusted network.`),
+  );
+}
+
+/** Reads the key from the file, the terminal or stdin. An argument or a variable would show it to other programs. */
+async function readKey(session: Session, options: ConnectionOptions): Promise<string> {
+  const { context, terminal } = session;
+  const fromFile = await readKeyFile(options.apiKeyFile, context);
+  const key = fromFile ?? (await (terminal.isInteractive ? askSecret(session, "API key") : readStdin(context)));
+  const trimmed = key.trim();
+  if (trimmed === "") throw usageFailure("No key given.", "Send it on stdin, or use --api-key-file FILE.");
+  if (!/^[\x21-\x7e]+$/.test(trimmed))
+    throw usageFailure("The key contains invalid characters: it must be one line of letters and digits.");
+  return trimmed;
+}
+
+/** Returns the workspace with this id or name. @returns undefined when none is wanted and the key does not belong to only one. */
+function chooseWorkspace({ workspaces }: Caller, wanted: string | undefined) {
+  if (wanted === undefined) return workspaces.length === 1 ? workspaces[0] : undefined;
+  const byId = workspaces.find(({ id }) => id === wanted);
+  const byName = workspaces.filter(({ name }) => name === wanted);
+  const found = byId ?? (byName.length === 1 ? byName[0] : undefined);
+  if (found !== undefined) return found;
+  const hints = workspaces.slice(0, 20).map(({ id, name }) => `${id}  ${name}`);
+  throw new CliFailure(`This key may not act in a workspace ${wanted}. Nothing was stored.`, {
+    exitCode: exitCodes.auth,
+    hints,
+  });
+}
+
+interface Named {
+  url: string;
+  workspaceId: string | null;
+  wanted: string | undefined;
+}
+
+/** Returns the name to store under. A context of another server or workspace is never replaced under a derived name. */
+function nameOf({ contexts }: StoredContexts, { url, workspaceId, wanted }: Named): string {
+  if (wanted !== undefined) {
+    if (!/^[\w.:/-]{1,100}$/.test(wanted) || wanted === localName || wanted === "__proto__") {
+      throw usageFailure(
+        `"${wanted}" cannot be the name of a context: use letters, digits and .:/-_, and not ${localName}.`,
+      );
+    }
+    const found = contexts[wanted];
+    if (found !== undefined && !isSameOrigin(found.url, url)) {
+      throw usageFailure(
+        `The context ${wanted} is for ${found.url}.`,
+        `Choose another name, or delete it: pierhead logout ${wanted}`,
+      );
+    }
+    return wanted;
+  }
+  const { host } = new URL(url);
+  const found = contexts[host];
+  const isOther =
+    found !== undefined && !(isSameOrigin(found.url, url) && (found.workspace_id ?? null) === workspaceId);
+  return isOther ? `${host}/${workspaceId ?? "all"}` : host;
+}
