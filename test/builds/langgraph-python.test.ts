@@ -52,7 +52,7 @@ test("builds a Python agent with its own environment and reuses the environment 
   }
   await assert.rejects(execa(python, ["-P", "-c", "import hello_agent"], { extendEnv: false }), /No module named/);
   assert.ok(!(await readdir(artifact.path, { recursive: true })).some((name) => name.includes("__pycache__")));
-  assert.ok((await stat(path.join(start.environment_dir, "bin/pip"))).isFile());
+  assert.ok((await stat(path.join(start.environment_dir, "bin/uvicorn"))).isFile());
 });
 
 test("fails the build of conflicting dependencies with the message of pip or uv", async (t) => {

@@ -69,7 +69,13 @@ async function openHost(files: Files = {}) {
       const context = {
         sourceDir,
         cacheDir: path.join(place.dir, "cache"),
-        env: { PATH: `${bin}:/usr/bin:/bin`, UV_SEEN: seen, UV_FAILURES: failures, UV_RESOLVED: resolved },
+        env: {
+          PATH: `${bin}:/usr/bin:/bin`,
+          UV_SEEN: seen,
+          UV_FAILURES: failures,
+          UV_RESOLVED: resolved,
+          PIP_NO_INDEX: "1",
+        },
         log: new BuildLog((line) => lines.push(line.message)),
         signal: new AbortController().signal,
       };
@@ -213,7 +219,7 @@ test("reports a missing uv to a project that requires it", async () => {
   ] as const) {
     await assert.rejects(host.build({ "langgraph.json": JSON.stringify(wanted) }), {
       reason: "ToolchainFailed",
-      message: `langgraph.json: ${place} requires uv, which is not on the PATH of this server. Install uv on the build host.`,
+      message: `langgraph.json: ${place} requires uv, which is neither on the PATH of this server nor in its package index. Install uv on the build host.`,
     });
   }
 });

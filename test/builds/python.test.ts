@@ -4,10 +4,11 @@ import path from "node:path";
 import { test } from "node:test";
 import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
-import type { BuildFailure } from "../../src/builds/failure.ts";
-import { findPython } from "../../src/builds/python/interpreter.ts";
+import { BuildFailure } from "../../src/builds/failure.ts";
+import { findPython, withFittingPython } from "../../src/builds/python/interpreter.ts";
 import { keepLocalPackages, layOutLocalPackages } from "../../src/builds/python/local-packages.ts";
 import { collectRequirements } from "../../src/builds/python/requirements.ts";
+import { uvSettings } from "../../src/builds/python/uv.ts";
 import { type PythonServer, wantedPython } from "../../src/builds/python/wanted-version.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { buildEnvironment } from "../../src/builds/worker/environment.ts";
@@ -80,6 +81,41 @@ test("lets uv download a missing Python", async () => {
   assert.equal((await findPython(contextOf(place.dir), named(null), "/bin/uv")).python, ">=3.11");
 });
 
+test("installs once more with the Python that the packages need", async () => {
+  await using place = await scratch();
+  const bin = await pythons(place.dir, { python3: "3.11.7", "python3.13": "3.13.0" });
+  const lines: string[] = [];
+  const log = new BuildLog((line) => lines.push(line.message));
+  const context = { ...contextOf(place.dir, bin), log };
+  const wanted = { ...named(null), from: "" };
+  for (const said of [
+    "ERROR: Ignored the following versions that require a different python version: 6.0 Requires-Python >=3.12; 6.0.1",
+    "  × No solution found: Because the current Python version (3.11.7) does not satisfy Python>=3.12 and django>=6.0",
+  ]) {
+    const used = await withFittingPython(context, { wanted, uv: null }, async ({ version }) => {
+      log.output("stderr", version === "3.11.7" ? said : "installed");
+      if (version === "3.11.7") throw new BuildFailure("InstallFailed", "pip failed");
+      return version;
+    });
+    assert.equal(used, "3.13.0");
+  }
+  assert.match(lines.join("\n"), /The packages need Python >=3\.12: using Python 3\.13\.0 instead of 3\.11\.7\./);
+});
+
+test("converts the package indexes of pip to those of uv", () => {
+  const listed = [
+    "global.index-url='https://file.example/simple'",
+    ":env:.index-url='https://packages.example/simple'",
+    "global.extra-index-url='\\nhttps://a.example/simple\\nhttps://b.example/simple'",
+    "global.timeout='60'",
+  ];
+  assert.deepEqual(uvSettings(listed.join("\n")), {
+    UV_DEFAULT_INDEX: "https://packages.example/simple",
+    UV_INDEX: "https://a.example/simple https://b.example/simple",
+    UV_INDEX_STRATEGY: "unsafe-best-match",
+  });
+});
+
 const host = { nodeMajor: 24, target: "directory" } as const;
 
 /** Returns the Python that is chosen for a project with these files. */
@@ -129,7 +165,9 @@ test("selects the Python of .python-version, or another one if this server does 
     other.log,
     /\.python-version names Python 3\.14, which this server does not have: using Python 3\.13\.1/,
   );
-  assert.equal((await pythonFor({ ".python-version": "3.14\n" }, versions, "/bin/uv")).python, "3.14");
+  const [uvThatDownloads, uvThatFails] = ["/bin/true", "/bin/false"];
+  assert.equal((await pythonFor({ ".python-version": "3.14\n" }, versions, uvThatDownloads)).python, "3.14");
+  assert.equal((await pythonFor({ ".python-version": "3.14\n" }, versions, uvThatFails)).version, "3.13.1");
   const old = await pythonFor({ ".python-version": "3.10\n" }, versions);
   assert.match(old.log, /names Python 3\.10, but the agent server needs Python 3\.11 or newer/);
 });

@@ -92,10 +92,10 @@ class Installer:
             say("The project pins another version of the agent server: using that version.")
             return None if self.attempt(locked) and self.check() is None else conflict_of(found, servers)
         failures = []
-        for server in servers:
-            misfits = misfits_of(server, found)
-            if misfits:
-                continue
+        fitting = [server for server in servers if not misfits_of(server, found)]
+        # The project may also allow older versions than those that were found.
+        fitting += [server for server in servers if server not in fitting and not misfits_of(server, found, ">=")]
+        for server in fitting:
             # The newest has been tried with all its pins.
             pinned = [] if server is newest else [self.pinned(server, locked)]
             for constraints in [*pinned, self.only_server(server, locked)]:
@@ -108,7 +108,7 @@ class Installer:
                 failures.append(f"The agent server {server['version']} does not work with {shown(found)}: {failure}.")
                 say(failures[-1])
         # Between the servers above are others that may fit.
-        if any(not misfits_of(server, found) for server in servers) and self.attempt(locked):
+        if fitting and self.attempt(locked):
             failure = self.check()
             version = importlib.metadata.version("langgraph-api")
             if failure is None:
@@ -189,9 +189,14 @@ class Installer:
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 
-def misfits_of(server, found):
-    """Returns the packages of the project that a server cannot work with."""
-    return [name for name, needed in server["requires"].items() if name in found and not is_in(found[name], needed)]
+def misfits_of(server, found, operators=(">=", "<")):
+    """Returns the packages of the project that a server cannot work with, by the bounds with these operators."""
+    misfits = []
+    for name, needed in server["requires"].items():
+        bounds = ",".join(part for part in needed.split(",") if part.startswith(operators))
+        if name in found and bounds and not is_in(found[name], bounds):
+            misfits.append(name)
+    return misfits
 
 
 def conflict_of(found, servers):

@@ -4,7 +4,7 @@ import { findPrograms } from "../worker/environment.ts";
 import { programOutput } from "../worker/program-output.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { pythonMinorMin } from "./settings.ts";
-import { isAllowed, type WantedPython } from "./wanted-version.ts";
+import { isAllowed, isVersionIn, type WantedPython } from "./wanted-version.ts";
 
 /** A Python with which environments can be created. */
 export interface Interpreter {
@@ -20,6 +20,9 @@ export interface Interpreter {
  */
 const minorsTried = [13, 12, 11, 14];
 
+/** A Python has about 30 MB. */
+const downloadTimeoutMs = 120_000;
+
 /** Starting Python takes 20 ms, or up to a second through a version manager. */
 const probeTimeoutMs = 10_000;
 
@@ -33,7 +36,7 @@ export async function findPython(context: BuildContext, wanted: WantedPython, uv
   const seen: string[] = [];
   const found = await search(context, wanted, uv, seen);
   if (found !== null) return found;
-  if (uv !== null) {
+  if (uv !== null && !(wanted.isPreference && !(await canDownload(context, wanted.version ?? "", uv)))) {
     const range = [`>=3.${pythonMinorMin}`, ...wanted.ranges.map((one) => one.range)].join(",");
     // uv does not know Poetry's operators.
     const python = wanted.version ?? (/[\^]|~(?!=)/.test(range) ? `>=3.${pythonMinorMin}` : range);
@@ -48,6 +51,49 @@ export async function findPython(context: BuildContext, wanted: WantedPython, uv
     }
   }
   throw notFound(wanted, [...new Set(seen)]);
+}
+
+/**
+ * Finds a Python and installs packages with it. When the packages need another version of Python, which only the installer finds
+ * out, it tries once more with that version, unless the project's configuration names one.
+ * @throws BuildFailure of `findPython` or `install`
+ */
+export async function withFittingPython<T>(
+  context: BuildContext,
+  { wanted, uv }: { wanted: WantedPython; uv: string | null },
+  install: (interpreter: Interpreter) => Promise<T>,
+): Promise<T> {
+  const interpreter = await findPython(context, wanted, uv);
+  try {
+    return await install(interpreter);
+  } catch (error) {
+    const range = rangeOfPackages(context.log.lastLines(100), interpreter.version);
+    const isNamed = wanted.version !== null && !wanted.isPreference;
+    if (!(error instanceof BuildFailure) || range === null || isNamed) throw error;
+    const ranges = [...wanted.ranges, { range, from: "the packages" }];
+    const other = await findPython(context, { ...wanted, version: null, ranges }, uv).catch(() => null);
+    if (other === null) throw error;
+    context.log.say(
+      `The packages need Python ${range}: using Python ${other.version} instead of ${interpreter.version}.`,
+    );
+    return install(other);
+  }
+}
+
+/** Returns the first range in the messages of pip or uv that excludes a version of Python. */
+function rangeOfPackages(lines: readonly string[], version: string): string | null {
+  const forms = /(?:Requires-Python |not in '|does not satisfy Python|depends on Python)((?:[<>=!~]=?[\d.*, ]+)+)/g;
+  const ranges = [...lines.join(" ").matchAll(forms)].map(([, range = ""]) => range.replace(/[\s,]+$/, ""));
+  return ranges.find((range) => !isVersionIn(version, range)) ?? null;
+}
+
+/** Lets uv download a Python, which fails without access to its releases, or for a version that does not exist. */
+async function canDownload({ env, signal }: BuildContext, version: string, uv: string): Promise<boolean> {
+  const { execa } = await import("execa");
+  const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: downloadTimeoutMs } as const;
+  const { failed } = await execa(uv, ["python", "install", version], { ...options, cancelSignal: signal });
+  signal.throwIfAborted();
+  return !failed;
 }
 
 async function search(

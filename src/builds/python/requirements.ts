@@ -32,9 +32,13 @@ export interface Requirements {
  * installed as editable packages; other directories contribute their requirements.txt (contract 7.5).
  * @throws BuildFailure `ConfigInvalid` for a directory that does not exist
  */
-export async function collectRequirements(context: BuildContext, project: PythonProject): Promise<Requirements> {
+export async function collectRequirements(
+  context: BuildContext,
+  project: PythonProject,
+  uv: string | null = null,
+): Promise<Requirements> {
   const { python, directory } = project;
-  if (python.uvProject !== null) return collectFromUv(context, python.uvProject);
+  if (python.uvProject !== null) return collectFromUv(context, python.uvProject, uv ?? "uv");
   const collected: Requirements = {
     argv: [...python.packages],
     cwd: directory,
@@ -97,13 +101,16 @@ async function addLocal(sourceDir: string, localDir: string, collected: Requirem
 async function collectFromUv(
   context: BuildContext,
   uvProject: { directory: string; package: string | null },
+  uv: string,
 ): Promise<Requirements> {
   const cwd = uvProject.directory;
   const exported = path.join(path.dirname(context.sourceDir), "uv-requirements.txt");
   const ofPackage = uvProject.package === null ? [] : ["--package", uvProject.package];
   const options = ["--frozen", "--no-dev", "--no-hashes", "--no-header", "--no-annotate", "--quiet"];
-  const shown = ["uv", "export", ...options, ...ofPackage];
-  await runCommand(context, { argv: [...shown, "--output-file", exported], shown, cwd, env: {} }, "InstallFailed");
+  const args = ["export", ...options, ...ofPackage];
+  const shown = ["uv", ...args];
+  const argv = [uv, ...args, "--output-file", exported];
+  await runCommand(context, { argv, shown, cwd, env: {} }, "InstallFailed");
   const text = await readFile(exported, "utf8");
   const locals = [...text.matchAll(/^(?:-e |--editable )?(\.\S*)/gm)].map((match) =>
     path.posix.join(cwd, match[1] ?? "."),

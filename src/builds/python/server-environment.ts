@@ -1,12 +1,12 @@
 import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { BuildFailure } from "../failure.ts";
-import { findProgram } from "../worker/environment.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { findPython } from "./interpreter.ts";
+import { withFittingPython } from "./interpreter.ts";
 import { packagesDirName } from "./local-packages.ts";
 import { findServerRequirements, type ServerRequirements } from "./server-requirements.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
+import { findOrInstallUv } from "./uv.ts";
 import { type PythonServer, wantedPython } from "./wanted-version.ts";
 
 /**
@@ -17,18 +17,19 @@ import { type PythonServer, wantedPython } from "./wanted-version.ts";
  * @throws BuildFailure `ToolchainFailed`, `InstallFailed`, `ConfigInvalid`
  */
 export async function serverEnvironment(
-  context: BuildContext,
+  given: BuildContext,
   project: PythonServer,
   artifactKey: string,
 ): Promise<string> {
-  const uv = findProgram("uv", context.env["PATH"] ?? "");
-  const interpreter = await findPython(context, await wantedPython(context, project), uv);
+  const { uv, context } = await findOrInstallUv(given);
+  const wanted = await wantedPython(context, project);
   const requirements = await findServerRequirements(context, project, uv);
   const { identity, isShareable, cwd } = requirements;
-  const plan = { requirements, interpreter, uv };
-  return sharedEnvironment(context, plan, ["server", cwd, identity, isShareable ? null : artifactKey], (draft) =>
-    installServer(context, draft, plan),
-  );
+  const what = ["server", cwd, identity, isShareable ? null : artifactKey];
+  return withFittingPython(context, { wanted, uv }, (interpreter) => {
+    const plan = { requirements, interpreter, uv };
+    return sharedEnvironment(context, plan, what, (draft) => installServer(context, draft, plan));
+  });
 }
 
 interface Plan extends EnvironmentTools {

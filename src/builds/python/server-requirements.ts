@@ -51,7 +51,7 @@ export async function findServerRequirements(
       return fromFile(sourceDir, directory, path.posix.relative(directory, named), adds);
   }
   if (named === null && uv !== null) {
-    const locked = await fromUvLock(context, { directory, adds });
+    const locked = await fromUvLock(context, { directory, adds, uv });
     if (locked !== null) return locked;
   }
   if (named !== null || (await has("pyproject.toml"))) {
@@ -105,7 +105,7 @@ const fromSetup = (directory: string, adds: readonly string[]): ServerRequiremen
 /** Uses the versions of a uv.lock beside the project or above it, in the root of its workspace. */
 async function fromUvLock(
   context: BuildContext,
-  { directory, adds }: { directory: string; adds: readonly string[] },
+  { directory, adds, uv }: { directory: string; adds: readonly string[]; uv: string },
 ): Promise<ServerRequirements | null> {
   const { sourceDir } = context;
   let root = path.posix.normalize(directory);
@@ -116,9 +116,9 @@ async function fromUvLock(
   if (!(await isFileInside(sourceDir, path.posix.join(directory, "pyproject.toml")))) return null;
   const exported = path.join(path.dirname(sourceDir), "uv-requirements.txt");
   const options = ["--frozen", "--no-dev", "--no-hashes", "--no-header", "--no-annotate", "--quiet"];
-  const shown = ["uv", "export", ...options];
-  const argv = [...shown, "--output-file", exported];
-  await runCommand(context, { argv, shown, cwd: directory, env: {} }, "InstallFailed");
+  const args = ["export", ...options];
+  const argv = [uv, ...args, "--output-file", exported];
+  await runCommand(context, { argv, shown: ["uv", ...args], cwd: directory, env: {} }, "InstallFailed");
   const text = await readFile(exported, "utf8");
   // uv names the members of a workspace relative to its root, and the project itself as `.`.
   const locals = /^(-e |--editable )?\./m.test(text);

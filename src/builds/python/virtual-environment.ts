@@ -3,12 +3,12 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
-import { findProgram } from "../worker/environment.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { findPython } from "./interpreter.ts";
+import { withFittingPython } from "./interpreter.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
 import { pythonServers, pythonServerVersion, serverPackages } from "./server.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
+import { findOrInstallUv, type Uv } from "./uv.ts";
 import { wantedPython } from "./wanted-version.ts";
 
 /**
@@ -19,25 +19,28 @@ import { wantedPython } from "./wanted-version.ts";
  * @throws BuildFailure `ToolchainFailed`, `InstallFailed`, `ConfigInvalid`
  */
 export async function virtualEnvironment(
-  context: BuildContext,
+  given: BuildContext,
   project: PythonProject,
   artifactKey: string,
 ): Promise<string> {
-  const uv = findUv(context, project);
-  const interpreter = await findPython(context, await wantedPython(context, project), uv);
-  const requirements = await collectRequirements(context, project);
-  const tools = { interpreter, uv, pipConfigFile: project.python.pipConfigFile };
+  const { uv, context } = await findUv(given, project);
+  const wanted = await wantedPython(context, project);
+  const requirements = await collectRequirements(context, project, uv);
+  const { pipConfigFile } = project.python;
   const { cwd, identity, isShareable } = requirements;
   const what = [
     pythonServerVersion,
-    await pipConfigOf(context, tools),
+    await pipConfigOf(context, pipConfigFile),
     cwd,
     identity,
     isShareable ? null : artifactKey,
   ];
-  return sharedEnvironment(context, tools, what, async (draft) => {
-    await makeEmptyEnvironment(context, tools, draft);
-    await install(context, draft, requirements, tools);
+  return withFittingPython(context, { wanted, uv }, (interpreter) => {
+    const tools = { interpreter, uv, pipConfigFile };
+    return sharedEnvironment(context, tools, what, async (draft) => {
+      await makeEmptyEnvironment(context, tools, draft);
+      await install(context, draft, requirements, tools);
+    });
   });
 }
 
@@ -46,20 +49,21 @@ interface Tools extends EnvironmentTools {
   pipConfigFile: string | null;
 }
 
-function findUv({ env }: BuildContext, { configPath, python }: PythonProject): string | null {
+async function findUv(given: BuildContext, { configPath, python }: PythonProject): Promise<Uv> {
   const needs = python.installer === "uv" ? "pip_installer" : python.uvProject === null ? null : "source.kind";
   // Only pip reads pip's configuration file.
-  if (needs === null && (python.installer === "pip" || python.pipConfigFile !== null)) return null;
-  const uv = findProgram("uv", env["PATH"] ?? "");
-  if (uv !== null || needs === null) return uv;
+  if (needs === null && (python.installer === "pip" || python.pipConfigFile !== null))
+    return { uv: null, context: given };
+  const found = await findOrInstallUv(given);
+  if (found.uv !== null || needs === null) return found;
   throw new BuildFailure(
     "ToolchainFailed",
-    `${configPath}: ${needs} requires uv, which is not on the PATH of this server. Install uv on the build host.`,
+    `${configPath}: ${needs} requires uv, which is neither on the PATH of this server nor in its package index. Install uv on the build host.`,
   );
 }
 
 /** Returns what pip's configuration file of the project says: where packages come from is a part of what they are. */
-async function pipConfigOf({ sourceDir }: BuildContext, { pipConfigFile }: Tools): Promise<string | null> {
+async function pipConfigOf({ sourceDir }: BuildContext, pipConfigFile: string | null): Promise<string | null> {
   return pipConfigFile === null ? null : readFile(path.join(sourceDir, pipConfigFile), "utf8").catch(() => "");
 }
 
