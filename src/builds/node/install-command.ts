@@ -9,6 +9,8 @@ export interface Install extends Command {
   because: string;
   /** Program and arguments of the package manager, to which `run NAME` can be added. */
   manager: string[];
+  /** Arguments of the package manager that update the packages named after them as far as package.json allows; null: no lock file. */
+  update: string[] | null;
 }
 
 /**
@@ -45,6 +47,7 @@ export async function installCommand(
     env: managerEnvironment(manager),
     because: `${because}${viaNpm}`,
     manager: prefix,
+    update: locked === null ? null : await updateOf(manager, project),
   };
 }
 
@@ -121,6 +124,11 @@ async function argvOf(manager: Manager, isLocked: boolean, project: ProjectFiles
     case "bun":
       return isLocked ? ["bun", "install", "--frozen-lockfile"] : ["bun", "install"];
   }
+}
+
+async function updateOf(manager: Manager, project: ProjectFiles): Promise<string[]> {
+  if (manager !== "yarn") return ["update"];
+  return (await project.isYarnClassic()) ? ["upgrade"] : ["up", "--recursive"];
 }
 
 /** Returns the version that package.json requires, otherwise a major version that reads the lock file. */

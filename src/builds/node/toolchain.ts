@@ -14,6 +14,7 @@ import { BuildFailure } from "../failure.ts";
 import { programOutput } from "../worker/program-output.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { type AgentServer, agentServers, apiPackage, fittingServers } from "./agent-servers.ts";
+import { updatePackages } from "./install-packages.ts";
 
 /** Names all servers that a project may get, so that artifacts are built again when one changes. */
 export const toolchainVersion = `${agentServers[0]?.version}-${createHash("sha256")
@@ -39,17 +40,35 @@ export async function langgraphToolchain(
     context.log.say(`The project includes ${apiPackage} ${own}.`);
     return projectDir;
   }
+  const found = await findServer(context, graphDir);
+  if ("directory" in found) return found.directory;
+  const { packages, problem } = found;
+  const isUpdated = await updatePackages(context, {
+    directory: path.relative(context.sourceDir, projectDir) || ".",
+    isMeant: (name) => /^(@langchain\/|langchain$)/.test(name),
+    because: "No LangGraph.js server works with the versions in the lock file.",
+  });
+  const again = isUpdated ? await findServer(context, graphDir) : found;
+  if ("directory" in again) return again.directory;
+  throw misfit(packages, problem);
+}
+
+/** Tries the servers that fit the project's packages, the best first. */
+async function findServer(
+  context: BuildContext,
+  graphDir: string,
+): Promise<{ directory: string } | { packages: Packages; problem: string }> {
   const packages = sharedPackages(graphDir, context.sourceDir);
   const problems: string[] = [];
   for (const { server, because } of fittingServers(packages)) {
     context.log.say(`Using the LangGraph.js server ${server.version}: ${because}.`);
     const directory = await installServer(context, server);
     const problem = await check(context, { server, directory, packages, graphDir });
-    if (problem === null) return directory;
+    if (problem === null) return { directory };
     context.log.say(`The LangGraph.js server ${server.version} does not work with the project: ${problem}`);
     problems.push(problem);
   }
-  throw misfit(packages, problems[0] ?? "");
+  return { packages, problem: problems[0] ?? "" };
 }
 
 function misfit(packages: Packages, problem: string): BuildFailure {
