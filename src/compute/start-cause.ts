@@ -9,7 +9,7 @@ export function findStartCause(lines: readonly string[]): string | null {
 const missingVariableForms = [
   /\bKeyError: ['"]([A-Z][A-Z0-9_]{2,})['"]/,
   /\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)['"`]?\s+(?:environment |env )?(?:variable |var )?(?:must be set|needs to be set|(?:is |was )?(?:missing|not set|not found|unset|undefined|required|empty|needed))/,
-  /(?:environment variable|env var(?:iable)?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: environment variables?| env(?: vars?)?| the)*:? *['"`]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b/,
+  /(?:environment variable|env var(?:iable)?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: environment variables?| env(?: vars?)?| the| named| called)*:? *['"`]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b/,
 ];
 
 function missingVariable(lines: readonly string[]): string | null {
@@ -61,7 +61,7 @@ const wrappers = /^(?:\w+\.)*(?:BaseExceptionGroup|ExceptionGroup|SystemExit|Can
 
 /** Returns the exception that a server reported last: with groups, the innermost one. */
 function rootException(lines: readonly string[]): string | null {
-  const form = /^(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Failure|Refused|Invalid)): (.+)$/;
+  const form = /^(?:[A-Za-z_]\w*\.)*((?:[A-Z]\w*)?(?:Error|Exception|Failure|Refused|Invalid)): (.+)$/;
   const found = lines.flatMap((line) => (wrappers.test(line) ? [] : (form.exec(line)?.slice(0, 1) ?? [])));
   const last = found.at(-1);
   return last === undefined ? null : withoutCredentials(last).slice(0, 300);

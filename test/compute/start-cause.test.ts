@@ -12,6 +12,7 @@ test("names the variable that a start misses", () => {
     "OpenAIError: The OPENAI_API_KEY environment variable is missing or empty; either provide it, or",
     "Error: Missing required environment variable: OPENAI_API_KEY",
     "ValueError: OPENAI_API_KEY is not set",
+    'Error: No API key found. Either set an environment variable named "OPENAI_API_KEY" or pass an API key as "apiKey".',
     "Error: OPENAI_API_KEY must be set",
     '{"level": "error", "exception": "Traceback\\n  File x\\nKeyError: \'OPENAI_API_KEY\'"}',
     "pydantic_core._pydantic_core.ValidationError: 1 validation error for Settings\nopenai_api_key\n  Field required [type=missing]",

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { ReplicaSpec } from "../../../src/compute/compute.ts";
@@ -141,6 +142,28 @@ describe("process compute: failures", () => {
     const exit = await world.exits(spec);
     assert.equal(exit.reason, "PortTaken");
     for (const server of foreign) server.close();
+    await world.remove(spec);
+  });
+
+  test("a server that ignores PORT is ready on its own port, but never on one where another program answers", async () => {
+    const foreign = createServer((_, response) => response.end("foreign")).listen(0, "127.0.0.1");
+    await once(foreign, "listening");
+    const { port } = foreign.address() as AddressInfo;
+    const artifact = await writeAgent(
+      path.join(world.root, "own-port"),
+      `
+      import { createServer } from "node:http";
+      createServer((_, response) => response.end("hidden")).on("error", () => {}).listen({ port: ${port}, host: "::", ipv6Only: true });
+      createServer((_, response) => response.end("own")).listen(0, "127.0.0.1");
+      `,
+    );
+    const spec = world.spec(artifact, { startTimeoutMs: 10_000 });
+    await world.compute.ensure(spec, soon());
+    const { address } = await world.reaches(spec, "ready");
+    assert.ok(address);
+    assert.notEqual(address.port, port);
+    assert.equal(await (await fetch(`http://127.0.0.1:${address.port}/`)).text(), "own");
+    foreign.close();
     await world.remove(spec);
   });
 

@@ -1,6 +1,6 @@
 import { checkHealth, describeHealthy, getFromLoopback, readServerVersion } from "../../health.ts";
 import { readJson } from "../../json-file.ts";
-import { findPortOwner, type ReplicaProcesses } from "../system/processes.ts";
+import { findPortOwner, findReplicaPorts, type ReplicaProcesses } from "../system/processes.ts";
 import type { ReadyRecord, ReplicaFiles, ReplicaRecord, ShimReport } from "./replica-files.ts";
 
 /**
@@ -26,12 +26,16 @@ async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promis
 }
 
 async function probePort(
-  { port, healthPath }: ReplicaRecord,
+  record: ReplicaRecord,
   processes: ReplicaProcesses,
 ): Promise<ReadyRecord | "foreign" | "silent"> {
+  const { port, healthPath, startedAt, startTimeoutMs } = record;
   if (port === null) return "silent";
   const { healthy, status } = await checkHealth(port, healthPath);
-  if (healthy === null && status === null) return "silent";
+  if (healthy === null && status === null) {
+    const isLate = Date.now() - Date.parse(startedAt) > startTimeoutMs * ownPortShare;
+    return isLate ? probeOtherPorts(record, processes) : "silent";
+  }
   const [owner, serverVersion] = await Promise.all([
     findPortOwner(port, processes),
     healthy === null ? null : readServerVersion(port),
@@ -40,4 +44,26 @@ async function probePort(
   if (healthy === null) return "silent";
   const note = healthPath === "" ? { healthNote: describeHealthy(healthy, port) } : {};
   return { host: "127.0.0.1", port, serverVersion, ...note };
+}
+
+/**
+ * Share of the start timeout after which a server that does not answer on the chosen port may use another one. Before that, it may
+ * still load, and its port for metrics must not be taken for it.
+ */
+const ownPortShare = 0.1;
+
+/** Looks for a server that ignores PORT and listens on a port of its own. */
+async function probeOtherPorts(
+  { port: chosen, healthPath }: ReplicaRecord,
+  processes: ReplicaProcesses,
+): Promise<ReadyRecord | "silent"> {
+  for (const port of await findReplicaPorts(processes)) {
+    if (port === chosen) continue;
+    const { healthy } = await checkHealth(port, healthPath);
+    // The port may have changed hands since it was found.
+    if (healthy === null || (await findPortOwner(port, processes)) !== "replica") continue;
+    const healthNote = `pierhead: healthy: the server ignores PORT and answers on its own port ${port}. Only one replica can listen there, so the next revision cannot start beside this one: listen on PORT, or set "state": "exclusive" in pierhead.json.`;
+    return { host: "127.0.0.1", port, serverVersion: await readServerVersion(port), healthNote };
+  }
+  return "silent";
 }

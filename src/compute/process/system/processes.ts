@@ -106,6 +106,19 @@ export async function findPortOwner(port: number, replica: ReplicaProcesses): Pr
   return (await listenerInode(port)) === inode ? "foreign" : "none";
 }
 
+/**
+ * Returns the ports on which the replica itself accepts connections to 127.0.0.1, lowest first. A port does not count if another
+ * program listens on it at a more exact address, because connections would reach that program.
+ */
+export async function findReplicaPorts(replica: ReplicaProcesses): Promise<number[]> {
+  if (process.platform !== "linux") return [];
+  const pids = await findProcesses(replica);
+  const held = new Set((await Promise.all(pids.map(socketsOf))).flat());
+  const sockets = await listeningSockets();
+  const ports = new Set(sockets.filter(({ inode }) => held.has(inode)).map(({ port }) => port));
+  return [...ports].filter((port) => held.has(reachedFromLoopback(sockets, port) ?? "")).sort((a, b) => a - b);
+}
+
 async function isMember(pid: number, replica: ReplicaProcesses, session: number | undefined): Promise<boolean> {
   try {
     const stat = parseStat(await readFile(`/proc/${pid}/stat`, "utf8"));
@@ -142,29 +155,48 @@ function parseStat(stat: string) {
   return { state: fields[0] ?? "", sessionId: Number(fields[3]), startTicks: fields[19] ?? "" };
 }
 
-/**
- * Returns the inode of the socket that accepts connections to 127.0.0.1:port. An exact address takes precedence over a
- * wildcard, as in the kernel. Columns as in proc(5): local address, state 0A = LISTEN, inode.
- */
-async function listenerInode(port: number): Promise<string | undefined> {
-  const hexPort = port.toString(16).toUpperCase().padStart(4, "0");
+/** Returns the inode of the socket that accepts connections to 127.0.0.1:port. */
+const listenerInode = async (port: number) => reachedFromLoopback(await listeningSockets(), port);
+
+interface ListeningSocket {
+  /** As in /proc/net/tcp: hexadecimal, in the byte order of the machine. */
+  address: string;
+  port: number;
+  inode: string;
+}
+
+/** Columns as in proc(5): local address, state 0A = LISTEN, inode. */
+async function listeningSockets(): Promise<ListeningSocket[]> {
   const tables = await Promise.all(
     ["/proc/net/tcp", "/proc/net/tcp6"].map((file) => readFile(file, "utf8").catch(() => "")),
   );
-  const listening = tables
+  return tables
     .flatMap((table) => table.split("\n"))
     .map((line) => line.trim().split(/\s+/))
-    .filter(([, local, , state]) => state === "0A" && local?.endsWith(`:${hexPort}`))
-    .map(([, local = "", , , , , , , , inode]) => ({ address: local.split(":")[0] ?? "", inode }));
-  const reaches = (address: string) => listening.find((socket) => socket.address === address)?.inode;
+    .filter(([, , , state]) => state === "0A")
+    .map(([, local = "", , , , , , , , inode = ""]) => {
+      const [address = "", port = ""] = local.split(":");
+      return { address, port: Number.parseInt(port, 16), inode };
+    });
+}
+
+/** An exact address takes precedence over a wildcard, as in the kernel. */
+function reachedFromLoopback(sockets: readonly ListeningSocket[], port: number): string | undefined {
+  const reaches = (address: string) =>
+    sockets.find((socket) => socket.port === port && socket.address === address)?.inode;
   const mapped = `${"0".repeat(16)}FFFF00000100007F`; // ::ffff:127.0.0.1, where Java listens
   return reaches("0100007F") ?? reaches(mapped) ?? reaches("0".repeat(8)) ?? reaches("0".repeat(32));
 }
 
 async function holdsSocket(pid: number, inode: string): Promise<boolean> {
+  return (await socketsOf(pid)).includes(inode);
+}
+
+/** Returns the inodes of the sockets that a process holds. */
+async function socketsOf(pid: number): Promise<string[]> {
   const descriptors = await readdir(`/proc/${pid}/fd`).catch(() => []);
   const targets = await Promise.all(descriptors.map((fd) => readlink(`/proc/${pid}/fd/${fd}`).catch(() => "")));
-  return targets.includes(`socket:[${inode}]`);
+  return targets.flatMap((target) => /^socket:\[(\d+)\]$/.exec(target)?.[1] ?? []);
 }
 
 function identifyWithPs(pid: number): ProcessIdentity | undefined {
