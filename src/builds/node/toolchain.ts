@@ -14,7 +14,7 @@ import { BuildFailure } from "../failure.ts";
 import { programOutput } from "../worker/program-output.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { type AgentServer, agentServers, apiPackage, fittingServers } from "./agent-servers.ts";
-import { updatePackages } from "./install-packages.ts";
+import { updatePackages } from "./update-packages.ts";
 
 /** Names all servers that a project may get, so that artifacts are built again when one changes. */
 export const toolchainVersion = `${agentServers[0]?.version}-${createHash("sha256")

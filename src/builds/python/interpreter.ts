@@ -89,11 +89,8 @@ function rangeOfPackages(lines: readonly string[], version: string): string | nu
 
 /** Lets uv download a Python, which fails without access to its releases, or for a version that does not exist. */
 async function canDownload({ env, signal }: BuildContext, version: string, uv: string): Promise<boolean> {
-  const { execa } = await import("execa");
-  const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: downloadTimeoutMs } as const;
-  const { failed } = await execa(uv, ["python", "install", version], { ...options, cancelSignal: signal });
-  signal.throwIfAborted();
-  return !failed;
+  const options = { env, timeoutMs: downloadTimeoutMs, signal };
+  return !(await programOutput(uv, ["python", "install", version], options)).hasFailed;
 }
 
 async function search(

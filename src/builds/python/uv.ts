@@ -4,6 +4,7 @@ import { installOnce } from "../cache/install-once.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import { BuildFailure } from "../failure.ts";
 import { findProgram } from "../worker/environment.ts";
+import { programOutput } from "../worker/program-output.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 
 const uvVersion = "0.13.9";
@@ -75,12 +76,8 @@ const settings: Readonly<Record<string, string>> = {
 
 /** Converts the settings of pip, from its variables and its files, to variables of uv. */
 async function indexSettings({ env, signal }: BuildContext, python: string): Promise<Record<string, string>> {
-  // Loaded here, because most builds need no Python.
-  const { execa } = await import("execa");
-  const options = { env, extendEnv: false, reject: false, stdin: "ignore", timeout: 30_000 } as const;
-  const { stdout } = await execa(python, ["-m", "pip", "config", "list"], { ...options, cancelSignal: signal });
-  signal.throwIfAborted();
-  return uvSettings(typeof stdout === "string" ? stdout : "");
+  const options = { env, timeoutMs: 30_000, signal };
+  return uvSettings((await programOutput(python, ["-m", "pip", "config", "list"], options)).stdout);
 }
 
 /** Converts the output of `pip config list`. A variable of pip overrides its files. */
