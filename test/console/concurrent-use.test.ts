@@ -8,7 +8,7 @@ import type { Page, Route } from "playwright-core";
 import { createClient } from "../../src/client/client.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
-import { addressOf, assertNoBrowserErrors, goTo, goToPart, setShown, signIn, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, goTo, goToPart, setShown, signIn, signOut, startWorld } from "./world.ts";
 
 /** Several users, tabs and versions of the console at the same time must not affect each other. */
 const world = await startWorld({ PIERHEAD_COMPUTE: "simulated" });
@@ -104,18 +104,18 @@ test("a page that lost its server for minutes shows the changes when it is live 
   await page.goto(`${wire.url}${addressOf(made)}/logs`);
   await signIn(page, pierhead.apiKey);
   await page.getByRole("heading", { name: "away", level: 1 }).waitFor();
-  const mark = page.locator(".top .status");
-  await mark.getByText("live").waitFor();
+  const mark = page.locator(".top .live");
+  await mark.getByText("Live updates").waitFor();
   const alert = page.locator("main [role=alert]");
   const until = async (holds: () => Promise<boolean>) => {
     for (let second = 0; second < 120 && !(await holds()); second += 1) await page.clock.runFor(1_000);
     assert.ok(await holds());
   };
   wire.become("reset");
-  await until(async () => (await mark.innerText()) === "connecting" && (await alert.count()) === 1);
+  await until(async () => (await mark.innerText()) === "Connecting …" && (await alert.count()) === 1);
   await client.patchDeployment({ deployment_id: made.id, body: { display_name: "Changed meanwhile" } });
   wire.become("none");
-  await until(async () => (await mark.innerText()) === "live" && (await alert.count()) === 0);
+  await until(async () => (await mark.innerText()) === "Live updates" && (await alert.count()) === 0);
   await page.clock.runFor(1_000);
   await page.getByRole("heading", { name: "Changed meanwhile", level: 1 }).waitFor({ timeout: 5_000 });
   await page.context().close();
@@ -249,11 +249,10 @@ test("a tab shows the user who signed in on another tab and no data of the previ
 
   const other = await page.context().newPage();
   await other.goto(`${pierhead.url}/`);
-  await other.locator(".top .menu summary").click();
-  await other.getByRole("button", { name: "Sign out" }).click();
+  await signOut(other);
   await signIn(other, key);
   await lookAt(page);
-  await page.locator(".top .menu summary", { hasText: "the second" }).waitFor();
+  await page.locator(".account", { hasText: "the second" }).waitFor();
   assert.equal(await page.getByLabel("Display name").count(), 0, "a reader cannot change settings");
   await page.context().close();
 });
@@ -265,10 +264,10 @@ test("a dozen tabs of one browser work because tabs in the background hold no co
   for (let index = 0; index < 12; index += 1) {
     const page = await context.newPage();
     await page.goto(`${pierhead.url}${addressOf(made)}/logs`, { timeout: 10_000 });
-    await page.locator(".top .status").getByText("live").waitFor({ timeout: 10_000 });
+    await page.locator(".top .live").getByText("Live updates").waitFor({ timeout: 10_000 });
     await setShown(page, false);
   }
-  await first.getByRole("link", { name: "Settings", exact: true }).click();
+  await goToPart(first, "Settings");
   await first.getByLabel("Display name").waitFor();
   await context.close();
 });

@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
-import type { Locator } from "playwright-core";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
-import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, copiesOf, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { open, pierhead } = world;
@@ -82,14 +81,6 @@ test("copies a key that is shown once on a page without https", async () => {
   assert.equal(copied, key);
   await page.context().close();
 });
-
-/** Returns what the menu would copy, by format. */
-async function copiesOf(place: Locator): Promise<Record<string, string>> {
-  const menu = place.locator(".menu").first();
-  const buttons = menu.locator(".menu-items button");
-  const named = await buttons.evaluateAll((all) => all.map((one) => [one.textContent, (one as HTMLElement).title]));
-  return Object.fromEntries(named) as Record<string, string>;
-}
 
 /** Splits a command into words as a shell does. */
 const wordsOf = (command: string) =>

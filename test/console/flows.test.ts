@@ -190,7 +190,7 @@ test("log lines of the agent appear as they are written and can be searched by t
   await fetch(`${url}/?needle=1`);
   await page.getByText("asked for /?needle=1").waitFor();
   await page.getByLabel("Text in the message").fill("needle=1");
-  await page.getByRole("button", { name: "Search" }).click();
+  await page.getByRole("button", { name: "Search", exact: true }).click();
   await page.getByText("asked for /?needle=1").waitFor();
   await fetch(`${url}/?other=2`);
   await fetch(`${url}/?needle=12`);
@@ -295,7 +295,6 @@ test("a user signs in, runs an action, creates a deployment and opens its log wi
   const page = await open({ key: null });
   const { keyboard } = page;
   await page.getByLabel("API key").waitFor();
-  await keyboard.press("Tab");
   await keyboard.type(pierhead.apiKey);
   await keyboard.press("Enter");
   await page.getByRole("navigation", { name: "Pages", exact: true }).waitFor();

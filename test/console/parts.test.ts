@@ -10,7 +10,7 @@ import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/githu
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { startOAuthServer } from "../support/oauth-server.ts";
 import { addMetrics } from "./metric-samples.ts";
-import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, copiesOf, goToPart, startWorld } from "./world.ts";
 
 const repository = await createAgentRepository(nodeAgent("picked"));
 after(() => repository[Symbol.asyncDispose]());
@@ -353,8 +353,8 @@ test("a copied command and copied TypeScript do what the page does", async () =>
   await page.getByLabel("Repository", { exact: true }).fill("https://git.invalid/acme/bot");
   await page.getByLabel("Name", { exact: true }).fill("typed");
   const copied = async (form: string) => {
-    await page.locator("form .menu summary").click();
-    await page.locator("form .menu").getByRole("button", { name: form, exact: true }).click();
+    await page.locator("form").getByRole("button", { name: "Copy as" }).click();
+    await page.getByRole("menuitem", { name: form, exact: true }).click();
     await page.getByText(`Copied as ${form}.`).first().waitFor();
     return page.evaluate(() => navigator.clipboard.readText());
   };
@@ -367,9 +367,8 @@ test("a copied command and copied TypeScript do what the page does", async () =>
   assert.equal(resources[0]?.source_config.repo_url, "https://git.invalid/acme/bot");
 
   await page.goto(`${pierhead.url}/host/keys`);
-  const listing = page.locator("main .menu").first();
-  await listing.locator("summary").click();
-  const command = (await listing.getByRole("button", { name: "CLI" }).getAttribute("title")) ?? "";
+  await page.getByText("(current)").waitFor();
+  const { CLI: command = "" } = await copiesOf(page.locator("main"));
   assert.match(command, /^npx pierhead /);
   const argv = [...command.replace(/^npx pierhead /, "").matchAll(/'([^']*)'|(\S+)/g)].map(([, a, b]) => a ?? b ?? "");
   const { stdout } = await promisify(execFile)(process.execPath, ["src/main.ts", ...argv], { env });

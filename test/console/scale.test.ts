@@ -9,7 +9,8 @@ const { pierhead, open } = world;
 after(() => assertNoBrowserErrors(world));
 
 const deployments = 10_000;
-const scriptBytesMax = 300 * 1_024;
+/** Gzipped scripts and style sheets of the first view. */
+const firstViewBytesMax = 250 * 1_024;
 
 /** Copies one deployment as rows, because only their number matters here. */
 async function fill(): Promise<void> {
@@ -26,7 +27,7 @@ async function fill(): Promise<void> {
       from deployments, generate_series(2, ${deployments}) n where id = ${id}`);
 }
 
-test("the server filters, sorts and pages a list of 10,000 deployments, and the first view's scripts are small (G16)", async (t) => {
+test("the server filters, sorts and pages a list of 10,000 deployments, and the first view is small (G16)", async (t) => {
   await fill();
   const page = await open();
   const row = page.locator("tbody tr");
@@ -63,17 +64,17 @@ test("the server filters, sorts and pages a list of 10,000 deployments, and the 
   const cold = await open({ key: null });
   let coldBytes = 0;
   cold.on("response", (response) => {
-    const isScript = response.request().resourceType() === "script";
-    coldBytes += isScript ? Number(response.headers()["content-length"]) : 0;
+    const isCounted = ["script", "stylesheet"].includes(response.request().resourceType());
+    coldBytes += isCounted ? Number(response.headers()["content-length"]) : 0;
   });
   await cold.goto(`${pierhead.url}/host/deployments`);
   await cold.getByLabel("API key").waitFor();
-  assert.ok(coldBytes > 10_000 && coldBytes <= scriptBytesMax, `${coldBytes} bytes of script`);
+  assert.ok(coldBytes > 10_000 && coldBytes <= firstViewBytesMax, `${coldBytes} bytes`);
   assert.ok((await readdir("dist/console/assets")).length > 3);
   const median = times.toSorted((a, b) => a - b)[2] ?? 0;
   t.diagnostic(
     `G16: ${deployments} deployments, list usable after ${Math.round(median)} ms (median of 5, goal 1000), ` +
-      `filtered after ${Math.round(searchMs)} ms, sorted after ${Math.round(sortMs)} ms, ${Math.round(coldBytes / 1_024)} KiB of gzipped script (goal 300)`,
+      `filtered after ${Math.round(searchMs)} ms, sorted after ${Math.round(sortMs)} ms, ${Math.round(coldBytes / 1_024)} KiB of gzipped scripts and styles (goal 250)`,
   );
 });
 

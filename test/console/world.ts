@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after } from "node:test";
-import type { Browser, BrowserContext, Page } from "playwright-core";
+import type { Browser, BrowserContext, Locator, Page } from "playwright-core";
 import { startTestServer, type TestServer } from "../support/server.ts";
-import { seriousFindings } from "./axe.ts";
+import { axeFindings } from "./axe.ts";
 import { startBrowser } from "./browser.ts";
 
 export interface World {
@@ -14,7 +14,7 @@ export interface World {
   requests: { verb: string; url: string }[];
   /** Script errors, dialogs and policy violations, which no page may cause. */
   browserErrors: string[];
-  /** Serious and critical findings of axe-core. */
+  /** Findings of axe-core. */
   findings(page: Page): Promise<string[]>;
 }
 
@@ -49,7 +49,7 @@ export async function startWorld(environment: Record<string, string> = {}): Prom
     open,
     requests,
     browserErrors,
-    findings: seriousFindings,
+    findings: axeFindings,
   };
 }
 
@@ -73,9 +73,33 @@ function watch(context: BrowserContext, requests: World["requests"], browserErro
   });
 }
 
+export async function signOut(page: Page): Promise<void> {
+  await page.locator(".account").click();
+  await page.getByRole("menuitem", { name: "Sign out" }).click();
+}
+
+/** What the first `Copy as` menu of this part of the page copies, by format. */
+export async function copiesOf(part: Locator): Promise<Record<string, string>> {
+  await part.getByRole("button", { name: "Copy as" }).first().click();
+  const items = part.page().getByRole("menuitem");
+  await items.first().waitFor();
+  const named = await items.evaluateAll((all) => all.map((one) => [one.textContent, (one as HTMLElement).title]));
+  await part.page().keyboard.press("Escape");
+  await items.first().waitFor({ state: "detached" });
+  return Object.fromEntries(named) as Record<string, string>;
+}
+
 /** Opens a page through its link in the navigation. Fails if the link is missing. */
 export async function goTo(page: Page, name: string): Promise<void> {
-  await page.getByRole("navigation", { name: "Pages", exact: true }).getByRole("link", { name, exact: true }).click();
+  const pages = page.getByRole("navigation", { name: "Pages", exact: true });
+  if (name === "Deployments") await pages.getByRole("link", { name, exact: true }).click();
+  else {
+    await pages.getByRole("link", { name: "Settings", exact: true }).click();
+    await page
+      .getByRole("navigation", { name: "Settings", exact: true })
+      .getByRole("link", { name, exact: true })
+      .click();
+  }
   await page.getByRole("heading", { name, level: 1 }).waitFor();
 }
 

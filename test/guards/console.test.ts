@@ -17,7 +17,9 @@ test("the console stands on the client, the contract and the rules alone", () =>
       .filter((target) => {
         if (target.startsWith("console/src/")) return false;
         if (/^src\/(client|contract|domain)\//.test(target)) return false;
-        return !/^(react|react-dom\/client|@tanstack\/react-(query|router))$/.test(target);
+        return !/^(react|react-dom\/client|lucide-react|@tanstack\/react-(query|router)|@base-ui\/react\/[\w-]+)$/.test(
+          target,
+        );
       })
       .map((target) => `${file} -> ${target}`);
   });

@@ -28,7 +28,7 @@ export function AuditPage() {
   const entries = log.data?.pages.flatMap(({ items }) => items) ?? [];
   return (
     <>
-      <div className="row spread">
+      <div className="page-head">
         <h1>Audit log</h1>
         <div className="row">
           <button type="button" onClick={() => save(entries)} disabled={entries.length === 0}>

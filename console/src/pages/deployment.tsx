@@ -7,7 +7,8 @@ import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { lazyPart } from "../parts/lazy-part.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
-import { Status } from "../parts/status.tsx";
+import { usePageTitle } from "../parts/page-title.ts";
+import { Status, statusText } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { sourceText } from "../parts/words.ts";
 import { useSession } from "../session.tsx";
@@ -54,7 +55,14 @@ export function DeploymentPage({ part }: { part: string }) {
     );
   if (found.isError && found.data === undefined)
     return <Failure error={found.error} retry={() => void found.refetch()} />;
-  const deployment = found.data as Deployment;
+  return <Found deployment={found.data as Deployment} part={part} />;
+}
+
+function Found({ deployment, part }: { deployment: Deployment; part: string }) {
+  const title = Object.hasOwn(parts, part) ? parts[part as keyof typeof parts] : parts.revisions;
+  const { health } = deployment;
+  const warning = health.status === "live" ? undefined : statusText(health.status);
+  usePageTitle(warning, title, deployment.display_name ?? deployment.name);
   return (
     <>
       <Head deployment={deployment} />
@@ -63,6 +71,11 @@ export function DeploymentPage({ part }: { part: string }) {
           <PartLink key={name} deployment={deployment} name={name} text={text} />
         ))}
       </nav>
+      {deployment.health.next_action !== null && (
+        <Notice>
+          {deployment.health.message} {deployment.health.next_action.text}
+        </Notice>
+      )}
       <Suspense fallback={<Loading what="this page" />}>
         {/* Typed text and the conversation belong to one deployment. */}
         <Part key={deployment.id} part={part} deployment={deployment} />
@@ -103,11 +116,11 @@ function Head({ deployment }: { deployment: Deployment }) {
   const { name, display_name, url, updated_at } = deployment;
   return (
     <header className="head">
-      <p className="soft">
-        <Link to="/host/deployments">Deployments</Link> /
-      </p>
-      <div className="row spread">
+      <div className="row">
         <h1>{display_name ?? name}</h1>
+        <Status of={deployment.health.status} isPill />
+      </div>
+      <div className="head-acts">
         <CopyAs
           call={{
             id: "getDeployment",
@@ -116,19 +129,13 @@ function Head({ deployment }: { deployment: Deployment }) {
           }}
         />
       </div>
-      <p className="row facts">
-        <Status of={deployment.health.status} />
-        <span className="clip">{sourceText(deployment)}</span>
+      <p className="row">
         {url !== null && <Address url={url} />}
-        <span className="soft">
+        <span className="softer clip">{sourceText(deployment)}</span>
+        <span className="softer">
           updated <Ago at={updated_at} />
         </span>
       </p>
-      {deployment.health.next_action !== null && (
-        <Notice>
-          {deployment.health.message} {deployment.health.next_action.text}
-        </Notice>
-      )}
     </header>
   );
 }

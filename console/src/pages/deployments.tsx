@@ -6,6 +6,7 @@ import { DeploymentTable, pageSize, sortableColumns, useSearchChange } from "../
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
+import { usePageTitle } from "../parts/page-title.ts";
 import { statusText } from "../parts/status.tsx";
 import { DeploymentTypeNames, HealthNames, type HealthWord } from "../parts/words.ts";
 import type { ListSearch } from "../search.ts";
@@ -15,6 +16,7 @@ const route = getRouteApi("/host/deployments");
 
 /** The deployments of the workspace, page by page. The server filters and sorts, so the list works at any size. */
 export function DeploymentsPage() {
+  usePageTitle("Deployments");
   const search = route.useSearch();
   const { client, workspaceId, mayChange } = useSession();
   const input = {
@@ -35,7 +37,7 @@ export function DeploymentsPage() {
   const isEmpty = list.data?.resources.length === 0 && !isFiltered && search.page === undefined;
   return (
     <>
-      <div className="row spread">
+      <div className="page-head">
         <h1>Deployments</h1>
         <div className="row">
           <CopyAs call={{ id: "listDeployments", input, cli: commandOf(search) }} />

@@ -10,6 +10,7 @@ import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
 import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
+import { usePageTitle } from "../parts/page-title.ts";
 import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
 import { DeploymentTypeNames, sourceNames } from "../parts/words.ts";
@@ -19,6 +20,7 @@ import { RepositoryPicker } from "./integrations.tsx";
 
 /** The form for a new deployment: source, name, environment. It shows what the server would reject while the user types. */
 export function NewDeploymentPage() {
+  usePageTitle("New deployment");
   const { client, mayChange } = useSession();
   const { notify } = useToasts();
   const navigate = useNavigate();

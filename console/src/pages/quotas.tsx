@@ -22,7 +22,7 @@ export function QuotasPage() {
   if (quotas.isError) return <Failure error={quotas.error} retry={() => void quotas.refetch()} />;
   return (
     <>
-      <div className="row spread">
+      <div className="page-head">
         <h1>Quotas</h1>
         <CopyAs call={{ id: "getQuotas", input: { workspace_id: workspaceId } }} />
       </div>

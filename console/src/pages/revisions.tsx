@@ -93,7 +93,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
     <li className={`card revision ${isActive ? "active" : ""}`} aria-label={`Revision ${shortId(revision.id)}`}>
       <div className="row spread">
         <div className="row">
-          <button type="button" className="plain" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+          <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
             {isOpen ? "▾" : "▸"} <code>{shortId(revision.id)}</code>
           </button>
           <Status of={revision.status} />
@@ -118,7 +118,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
         <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />
       )}
       {earlier !== undefined && (
-        <button type="button" className="plain" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
+        <button type="button" className="quiet" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
           {isDiffOpen ? "Hide" : "Show"} changes since {shortId(earlier.id)}
         </button>
       )}

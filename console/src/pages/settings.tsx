@@ -1,6 +1,9 @@
-import { useParams } from "@tanstack/react-router";
+import { Link, useParams } from "@tanstack/react-router";
 import type { ComponentType } from "react";
 import { Notice } from "../parts/notices.tsx";
+import { usePageTitle } from "../parts/page-title.ts";
+import { settingsPages } from "../parts/settings-pages.ts";
+import { useSession } from "../session.tsx";
 import { AuditPage } from "./audit.tsx";
 import { IntegrationsPage } from "./integrations.tsx";
 import { KeysPage } from "./keys.tsx";
@@ -21,8 +24,34 @@ const pages: Record<string, ComponentType> = {
   webhooks: WebhooksPage,
 };
 
+/** One page of the workspace's settings, beside the list of these pages. */
 export function SettingsPage() {
+  const { mayAdminister } = useSession();
   const { page = "" } = useParams({ strict: false }) as { page?: string };
   const Found = pages[page];
-  return Found === undefined ? <Notice kind="warn">Page not found.</Notice> : <Found />;
+  usePageTitle(settingsPages.find((one) => one.page === page)?.text, "Settings");
+  if (Found === undefined) return <Notice kind="warn">Page not found.</Notice>;
+  return (
+    <div className="settings">
+      <nav aria-label="Settings">
+        {settingsPages.map(
+          ({ page: own, text, admin }) =>
+            (!admin || mayAdminister) && (
+              <Link
+                key={own}
+                to="/host/$page"
+                params={{ page: own }}
+                className="side-link"
+                aria-current={own === page ? "page" : undefined}
+              >
+                {text}
+              </Link>
+            ),
+        )}
+      </nav>
+      <div className="stack">
+        <Found />
+      </div>
+    </div>
+  );
 }

@@ -1,11 +1,15 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useId, useState } from "react";
 import type { Session } from "../../../src/contract/administration/session.ts";
+import { Harbour } from "../parts/harbour.tsx";
+import { Mark } from "../parts/mark.tsx";
+import { usePageTitle } from "../parts/page-title.ts";
 import { leaveForSignIn } from "../return-to.ts";
 import { clientOf, textOf } from "../server.ts";
 
 /** The user types a key once. From then on a cookie that no script can read replaces it. */
 export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
+  const field = useId();
   const [key, setKey] = useState("");
   const signIn = useMutation({
     mutationFn: () => clientOf(null).createSession({ body: { api_key: key.trim() } }),
@@ -13,51 +17,80 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
   });
   const info = useQuery({ queryKey: ["info"], queryFn: () => clientOf(null).getInfo() });
   const provider = info.data?.sign_in;
+  usePageTitle("Sign in");
   return (
     <main className="sign-in">
-      <h1>Pierhead</h1>
-      {provider && (
-        <p>
-          <a className="button primary wide" href={provider.url} onClick={leaveForSignIn}>
-            Sign in with {provider.name}
-          </a>
-        </p>
-      )}
-      <form
-        className="card"
-        onSubmit={(event) => {
-          event.preventDefault();
-          signIn.mutate();
-        }}
-      >
-        <label className="field">
-          <span>API key</span>
-          <input
-            type="password"
-            name="api-key"
-            autoComplete="off"
-            spellCheck={false}
-            value={key}
-            onChange={(event) => setKey(event.target.value)}
-            placeholder="ph_…"
-            required
-          />
-        </label>
-        {signIn.isError && (
-          <p role="alert" className="bad-text">
-            {textOf(signIn.error) === "Invalid token"
-              ? "This API key is not valid. Check the key and try again."
-              : textOf(signIn.error)}
-          </p>
-        )}
-        <button type="submit" className={provider ? "" : "primary"} disabled={key.trim() === "" || signIn.isPending}>
-          Sign in
-        </button>
-      </form>
-      <p className="soft">
-        On its first start the server prints an admin key and saves it in <code>~/.pierhead/credentials.json</code>.
-        Create more keys with <code>npx pierhead admin keys create</code>.
-      </p>
+      <section className="sign-panel">
+        <div className="sign-brand">
+          <Mark size={30} /> Pierhead
+        </div>
+        <div className="sign-form">
+          <div>
+            <h1>Sign in</h1>
+            <p className="soft">to the console of {location.host}</p>
+          </div>
+          {provider && (
+            <>
+              <a className="button primary" href={provider.url} onClick={leaveForSignIn}>
+                Sign in with {provider.name}
+              </a>
+              <p className="or">or with an API key</p>
+            </>
+          )}
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              signIn.mutate();
+            }}
+          >
+            <div className="field">
+              <label htmlFor={field}>API key</label>
+              <input
+                // biome-ignore lint/a11y/noAutofocus: the page has one field, and users come here to fill it.
+                autoFocus
+                id={field}
+                type="password"
+                name="api-key"
+                autoComplete="off"
+                spellCheck={false}
+                value={key}
+                onChange={(event) => setKey(event.target.value)}
+                placeholder="ph_…"
+                aria-invalid={signIn.isError || undefined}
+                aria-describedby={`${field}-hint`}
+                required
+              />
+              {signIn.isError ? (
+                <small id={`${field}-hint`} role="alert" className="bad-text">
+                  {textOf(signIn.error) === "Invalid token"
+                    ? "This API key is not valid. Check the key and try again."
+                    : textOf(signIn.error)}
+                </small>
+              ) : (
+                <small id={`${field}-hint`}>
+                  On its first start the server prints an admin key and saves it in{" "}
+                  <code>~/.pierhead/credentials.json</code>. Create more keys with{" "}
+                  <code>npx pierhead admin keys create</code>.
+                </small>
+              )}
+            </div>
+            <button
+              type="submit"
+              className={provider ? "" : "primary"}
+              disabled={key.trim() === "" || signIn.isPending}
+            >
+              Sign in
+            </button>
+          </form>
+        </div>
+      </section>
+      <aside className="sign-art">
+        <Harbour />
+        <div>
+          <p>Bring your agents in.</p>
+          <p>Build them, run them, watch them, on your own servers.</p>
+        </div>
+      </aside>
     </main>
   );
 }

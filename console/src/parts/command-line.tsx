@@ -1,3 +1,4 @@
+import { Copy } from "lucide-react";
 import { copyText } from "./copy-as.tsx";
 import { useToasts } from "./toasts.tsx";
 
@@ -12,10 +13,11 @@ export function CommandLine({ text }: { text: string }) {
       </pre>
       <button
         type="button"
+        className="quiet small"
         aria-label={`Copy: ${text}`}
         onClick={() => void copyText(text).then(() => notify("Copied."), notifyError)}
       >
-        Copy
+        <Copy size={14} /> Copy
       </button>
     </div>
   );

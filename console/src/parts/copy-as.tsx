@@ -1,6 +1,7 @@
-import { useState } from "react";
+import { CodeXml } from "lucide-react";
 import { clientRoutes, routeOf } from "../../../src/contract/routes.ts";
 import { baseUrl } from "../server.ts";
+import { ActionMenu } from "./action-menu.tsx";
 import { useToasts } from "./toasts.tsx";
 
 /** An API call that a user can repeat elsewhere. */
@@ -14,24 +15,24 @@ export interface Repeatable {
 /** A menu that copies a call as curl, command or TypeScript. The copies read the key from the environment. */
 export function CopyAs({ call }: { call: Repeatable }) {
   const { notify, notifyError } = useToasts();
-  const [isOpen, setOpen] = useState(false);
   const forms = { curl: curlOf(call), CLI: call.cli ?? cliOf(call), TypeScript: typescriptOf(call) };
   const copy = async (name: string, text: string) => {
-    setOpen(false);
     await copyText(text);
     notify(`Copied as ${name}.`);
   };
   return (
-    <details className="menu" open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>Copy as</summary>
-      <div className="menu-items">
-        {Object.entries(forms).map(([name, text]) => (
-          <button key={name} type="button" title={text} onClick={() => void copy(name, text).catch(notifyError)}>
-            {name}
-          </button>
-        ))}
-      </div>
-    </details>
+    <ActionMenu
+      trigger={
+        <button type="button" className="quiet">
+          <CodeXml size={15} /> Copy as
+        </button>
+      }
+      actions={Object.entries(forms).map(([name, text]) => ({
+        text: name,
+        title: text,
+        act: () => void copy(name, text).catch(notifyError),
+      }))}
+    />
   );
 }
 
@@ -44,7 +45,7 @@ export async function copyText(text: string): Promise<void> {
   const area = Object.assign(document.createElement("textarea"), { value: text });
   const focused = document.activeElement;
   // Text behind an open dialog cannot be selected.
-  ([...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body).append(area);
+  ([...document.querySelectorAll("[role=dialog]")].at(-1) ?? document.body).append(area);
   area.select();
   const isCopied = document.execCommand("copy");
   area.remove();

@@ -1,26 +1,29 @@
-import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { Dialog as Base } from "@base-ui/react/dialog";
+import { X } from "lucide-react";
+import { type ReactNode, useRef, useState } from "react";
+import { IconButton } from "./icon-button.tsx";
 
-/** A native modal dialog, which traps the keyboard focus and closes on Escape. */
+/**
+ * A modal dialog. It keeps the keyboard focus and closes on Escape, but not on a click outside, which would lose typed text.
+ * The focus begins in its first field.
+ */
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
-  const element = useRef<HTMLDialogElement>(null);
-  const heading = useId();
-  useEffect(() => {
-    const dialog = element.current;
-    if (dialog === null || dialog.open) return;
-    dialog.showModal();
-    // The browser would focus the close button.
-    dialog.querySelector<HTMLElement>("input, select, textarea")?.focus();
-  }, []);
+  const popup = useRef<HTMLDivElement>(null);
+  const firstField = () =>
+    popup.current?.querySelector<HTMLElement>("input:not([type=checkbox]), select, textarea") ?? popup.current;
   return (
-    <dialog ref={element} aria-labelledby={heading} onClose={onClose} className="card">
-      <div className="row spread">
-        <h2 id={heading}>{title}</h2>
-        <button type="button" className="plain" onClick={onClose} aria-label="Close">
-          ✕
-        </button>
-      </div>
-      {children}
-    </dialog>
+    <Base.Root open disablePointerDismissal onOpenChange={(isOpen) => !isOpen && onClose()}>
+      <Base.Portal>
+        <Base.Backdrop className="backdrop" />
+        <Base.Popup ref={popup} className="dialog" initialFocus={firstField}>
+          <div className="dialog-head">
+            <Base.Title>{title}</Base.Title>
+            <Base.Close render={<IconButton name="Close" icon={<X size={15} />} />} />
+          </div>
+          {children}
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
   );
 }
 

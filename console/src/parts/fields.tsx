@@ -85,7 +85,7 @@ export function Tabs<V extends string>(props: {
 }) {
   const { label, value, onValue, options } = props;
   return (
-    <fieldset className="tabs" aria-label={label}>
+    <fieldset className="segmented" aria-label={label}>
       {options.map((option) => (
         <button
           key={option.value}

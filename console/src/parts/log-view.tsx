@@ -219,7 +219,7 @@ function Download({ lines, name }: { lines: LogEntry[]; name: string }) {
     notify(`Saved ${lines.length} lines.`);
   };
   return (
-    <button type="button" className="plain" onClick={save} disabled={lines.length === 0}>
+    <button type="button" className="quiet" onClick={save} disabled={lines.length === 0}>
       Download
     </button>
   );

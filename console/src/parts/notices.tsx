@@ -1,7 +1,7 @@
 import { type ReactNode, useEffect, useState } from "react";
 import { textOf } from "../server.ts";
 
-/** A loading text, shown only after 250 ms so that fast answers do not flicker. */
+/** A skeleton of what comes, shown only after 250 ms so that fast answers do not flicker. */
 export function Loading({ what }: { what: string }) {
   const [isSlow, setSlow] = useState(false);
   useEffect(() => {
@@ -9,9 +9,18 @@ export function Loading({ what }: { what: string }) {
     return () => clearTimeout(timer);
   }, []);
   return (
-    <p className="soft" role="status">
-      {isSlow ? `Loading ${what} …` : " "}
-    </p>
+    <div role="status">
+      {isSlow && (
+        <>
+          <span className="sr">Loading {what} …</span>
+          <div className="skeletons" aria-hidden="true">
+            {[1, 2, 3, 4, 5, 6].map((line) => (
+              <span key={line} className="skeleton" />
+            ))}
+          </div>
+        </>
+      )}
+    </div>
   );
 }
 

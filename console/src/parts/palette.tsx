@@ -1,14 +1,17 @@
+import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { type KeyboardEvent, useId, useState } from "react";
+import { Boxes, CornerDownLeft, LogOut, Plus, Search, Settings } from "lucide-react";
+import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
 import { useSession } from "../session.tsx";
-import { Dialog } from "./dialog.tsx";
 import { settingsPages } from "./settings-pages.ts";
+import { Light, statusText } from "./status.tsx";
 
 interface Choice {
   key: string;
   text: string;
   hint: string;
+  icon: ReactNode;
   go: () => void;
 }
 
@@ -19,6 +22,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const list = useId();
+  const input = useRef<HTMLInputElement>(null);
   const choices = useChoices(typed).slice(0, shownMax);
   const chosen = Math.min(at, choices.length - 1);
   const take = (choice: Choice | undefined) => {
@@ -34,37 +38,60 @@ export function Palette({ onClose }: { onClose: () => void }) {
     event.preventDefault();
   };
   return (
-    <Dialog title="Go to" onClose={onClose}>
-      <input
-        role="combobox"
-        aria-label="Page, action or deployment"
-        aria-expanded="true"
-        aria-controls={list}
-        aria-activedescendant={chosen >= 0 ? `${list}-${chosen}` : undefined}
-        value={typed}
-        onChange={(event) => {
-          setTyped(event.target.value);
-          setAt(0);
-        }}
-        onKeyDown={onKey}
-        placeholder="Name of a deployment or page"
-      />
-      <div id={list} role="listbox" aria-label="Results" className="choices">
-        {choices.map((choice, index) => (
-          <div
-            key={choice.key}
-            id={`${list}-${index}`}
-            role="option"
-            tabIndex={-1}
-            aria-selected={index === chosen}
-            onClick={() => take(choice)}
-            onKeyDown={onKey}
-          >
-            {choice.text} <span className="soft">{choice.hint}</span>
+    <Dialog.Root open onOpenChange={(isOpen) => !isOpen && onClose()}>
+      <Dialog.Portal>
+        <Dialog.Backdrop className="backdrop" />
+        <Dialog.Popup className="dialog palette" aria-label="Search or run" initialFocus={input}>
+          <div className="palette-input">
+            <Search size={16} />
+            <input
+              ref={input}
+              role="combobox"
+              aria-label="Page, action or deployment"
+              aria-expanded={choices.length > 0}
+              aria-controls={list}
+              aria-activedescendant={chosen >= 0 ? `${list}-${chosen}` : undefined}
+              autoComplete="off"
+              value={typed}
+              onChange={(event) => {
+                setTyped(event.target.value);
+                setAt(0);
+              }}
+              onKeyDown={onKey}
+              placeholder="A deployment, a page or an action"
+            />
+            <kbd>esc</kbd>
           </div>
-        ))}
-      </div>
-    </Dialog>
+          <div id={list} role="listbox" aria-label="Results" className="choices">
+            {choices.map((choice, index) => (
+              <div
+                key={choice.key}
+                id={`${list}-${index}`}
+                role="option"
+                tabIndex={-1}
+                aria-selected={index === chosen}
+                onClick={() => take(choice)}
+                onKeyDown={onKey}
+              >
+                {choice.icon}
+                {choice.text} <span className="softer">{choice.hint}</span>
+              </div>
+            ))}
+          </div>
+          {choices.length === 0 && (
+            <p className="palette-empty">Nothing has this name. Try the name of a deployment or of a page.</p>
+          )}
+          <p className="palette-foot">
+            <span>
+              <kbd>↑</kbd> <kbd>↓</kbd> choose
+            </span>
+            <span>
+              <CornerDownLeft size={12} /> open
+            </span>
+          </p>
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
   );
 }
 
@@ -83,9 +110,17 @@ function useChoices(typed: string): Choice[] {
       ? navigate({ to: "/o/$tenantId/host/deployments/$id", params: { tenantId: workspaceId, id } })
       : navigate({ to: "/o/$tenantId/host/deployments/$id/$part", params: { tenantId: workspaceId, id, part } }));
   const pages: Choice[] = [
-    { key: "list", text: "Deployments", hint: "page", go: () => void navigate({ to: "/host/deployments" }) },
+    {
+      ...{ key: "list", text: "Deployments", hint: "page", icon: <Boxes size={15} /> },
+      go: () => void navigate({ to: "/host/deployments" }),
+    },
     ...(mayChange
-      ? [{ key: "new", text: "New deployment", hint: "action", go: () => void navigate({ to: "/host/new" }) }]
+      ? [
+          {
+            ...{ key: "new", text: "New deployment", hint: "action", icon: <Plus size={15} /> },
+            go: () => void navigate({ to: "/host/new" }),
+          },
+        ]
       : []),
     ...settingsPages
       .filter(({ admin }) => !admin || mayAdminister)
@@ -93,19 +128,25 @@ function useChoices(typed: string): Choice[] {
         key: page,
         text,
         hint: "page",
+        icon: <Settings size={15} />,
         go: () => void navigate({ to: "/host/$page", params: { page } }),
       })),
-    { key: "out", text: "Sign out", hint: "action", go: () => void signOut() },
+    { key: "out", text: "Sign out", hint: "action", icon: <LogOut size={15} />, go: () => void signOut() },
   ];
-  const deployments = (found.data?.resources ?? []).flatMap(({ id, name: own }): Choice[] => {
+  const deployments = (found.data?.resources ?? []).flatMap(({ id, name: own, health }): Choice[] => {
     const shown = part === undefined ? ["logs"] : [part];
     return [
-      { key: id, text: own, hint: "deployment", go: open(id) },
-      ...shown.map((one) => ({ key: `${id}-${one}`, text: `${own}: ${one}`, hint: "deployment", go: open(id, one) })),
+      { key: id, text: own, hint: statusText(health.status), icon: light(health.status), go: open(id) },
+      ...shown.map((one) => ({
+        ...{ key: `${id}-${one}`, text: `${own}: ${one}`, hint: "deployment", icon: light(health.status) },
+        go: open(id, one),
+      })),
     ];
   });
   return [...deployments, ...pages.filter(({ text }) => text.toLowerCase().includes(wanted))];
 }
+
+const light = (of: string) => <Light of={of} />;
 
 const parts = ["logs", "charts", "environment", "try", "settings"];
 

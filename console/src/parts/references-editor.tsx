@@ -22,7 +22,7 @@ export function ReferencesEditor({ references, onChange }: Props) {
             {Object.values(columns).map((title) => (
               <th key={title}>{title}</th>
             ))}
-            <th />
+            <td />
           </tr>
         </thead>
         <tbody>

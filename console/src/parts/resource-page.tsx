@@ -44,7 +44,7 @@ export function ResourcePage<T>(props: Props<T>) {
   const found = useQuery({ queryKey, queryFn: readAll, refetchInterval: refetchMs ?? false });
   return (
     <>
-      <div className="row spread">
+      <div className="page-head">
         <h1>{title}</h1>
         <div className="row">
           {children}

@@ -1,15 +1,27 @@
-import { Link, Outlet, useNavigate, useParams, useRouter } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { Dialog } from "@base-ui/react/dialog";
+import { useQuery } from "@tanstack/react-query";
+import { Link, Outlet, useLocation, useNavigate, useParams, useRouter } from "@tanstack/react-router";
+import { BookOpen, Boxes, LogOut, Menu, Moon, Search, Settings, Sun, X } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { useIsLive, useWorkspaceEvents } from "../live.ts";
 import { useSession } from "../session.tsx";
+import { chooseTheme, currentTheme } from "../theme.ts";
+import { ActionMenu } from "./action-menu.tsx";
+import { IconButton } from "./icon-button.tsx";
+import { Mark } from "./mark.tsx";
 import { Palette } from "./palette.tsx";
 import { settingsPages } from "./settings-pages.ts";
 
-/** The frame of every page: workspace, account and navigation. */
+/** The frame of every page: workspace, navigation, account, and where the user is. */
 export function Shell() {
-  const { mayAdminister } = useSession();
   const router = useRouter();
   const [isPaletteOpen, setPaletteOpen] = useState(false);
+  const [isDrawerOpen, setDrawerOpen] = useState(false);
+  const openPalette = () => {
+    setDrawerOpen(false);
+    setPaletteOpen(true);
+  };
   useWorkspaceEvents();
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -22,43 +34,132 @@ export function Shell() {
     return () => removeEventListener("keydown", onKey);
   }, []);
   // Keyboard and screen reader users continue at the start of the new page.
-  useEffect(() => router.subscribe("onResolved", ({ pathChanged }) => pathChanged && focusMain()), [router]);
+  useEffect(
+    () =>
+      router.subscribe("onResolved", ({ pathChanged }) => {
+        if (!pathChanged) return;
+        setDrawerOpen(false);
+        focusMain();
+      }),
+    [router],
+  );
   return (
-    <>
+    <div className="shell">
       <button type="button" className="skip" onClick={focusMain}>
         Skip to content
       </button>
-      <header className="top">
-        <Link to="/host/deployments" className="brand">
-          Pierhead
-        </Link>
-        <WorkspaceChoice />
-        <LiveMark />
-        <button type="button" className="plain palette-button" onClick={() => setPaletteOpen(true)}>
-          Go to … <kbd>Ctrl K</kbd>
-        </button>
-        <Account />
-      </header>
-      <nav className="side" aria-label="Pages">
-        <Link to="/host/deployments">Deployments</Link>
-        {settingsPages.map(
-          ({ page, text, admin }) =>
-            (!admin || mayAdminister) && (
-              <Link key={page} to="/host/$page" params={{ page }}>
-                {text}
-              </Link>
-            ),
-        )}
-      </nav>
-      <main id="main" tabIndex={-1}>
-        <Outlet />
-      </main>
+      <aside className="side" aria-label="Console">
+        <Side onPalette={openPalette} />
+      </aside>
+      <div className="body">
+        <header className="top">
+          <Drawer isOpen={isDrawerOpen} onOpenChange={setDrawerOpen} onPalette={openPalette} />
+          <Crumbs />
+          <LiveMark />
+          <IconButton name="Search" icon={<Search size={16} />} className="narrow-frame" onClick={openPalette} />
+        </header>
+        <main id="main" tabIndex={-1}>
+          <div className="page">
+            <Outlet />
+          </div>
+        </main>
+      </div>
       {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} />}
-    </>
+    </div>
   );
 }
 
 const focusMain = () => document.getElementById("main")?.focus();
+
+function Side({ onPalette }: { onPalette: () => void }) {
+  const { pathname } = useLocation();
+  const isSettings = settingsPages.some(({ page }) => pathname.endsWith(`/host/${page}`));
+  return (
+    <div className="side-in">
+      <div className="side-top">
+        <Link to="/host/deployments" aria-label="Pierhead">
+          <Mark />
+        </Link>
+        <WorkspaceChoice />
+      </div>
+      <button type="button" className="side-search" onClick={onPalette}>
+        <Search size={14} />
+        <span>Search or run</span>
+        <kbd>{navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K"}</kbd>
+      </button>
+      <nav aria-label="Pages">
+        <Link to="/host/deployments" className="side-link" aria-current={isSettings ? undefined : "page"}>
+          <Boxes size={15} /> Deployments
+        </Link>
+        <Link
+          to="/host/$page"
+          params={{ page: settingsPages[0].page }}
+          className="side-link"
+          aria-current={isSettings ? "page" : undefined}
+        >
+          <Settings size={15} /> Settings
+        </Link>
+      </nav>
+      <div className="side-foot">
+        <Account />
+        <ThemeButton />
+      </div>
+    </div>
+  );
+}
+
+/** The navigation of small screens. */
+function Drawer(props: { isOpen: boolean; onOpenChange: (isOpen: boolean) => void; onPalette: () => void }) {
+  const popup = useRef<HTMLDivElement>(null);
+  return (
+    <Dialog.Root open={props.isOpen} onOpenChange={props.onOpenChange}>
+      <Dialog.Trigger render={<IconButton name="Menu" icon={<Menu size={17} />} className="narrow-frame" />} />
+      <Dialog.Portal>
+        <Dialog.Backdrop className="backdrop" />
+        <Dialog.Popup
+          ref={popup}
+          className="drawer"
+          aria-label="Menu"
+          initialFocus={() => popup.current?.querySelector<HTMLElement>("nav a") ?? true}
+        >
+          <Dialog.Close render={<IconButton name="Close the menu" icon={<X size={17} />} className="drawer-close" />} />
+          <Side onPalette={props.onPalette} />
+        </Dialog.Popup>
+      </Dialog.Portal>
+    </Dialog.Root>
+  );
+}
+
+function Crumbs() {
+  const { pathname } = useLocation();
+  const { id } = useParams({ strict: false });
+  const settings = settingsPages.find(({ page }) => pathname.endsWith(`/host/${page}`));
+  // The deployment's page reads it. The frame only shows what is known.
+  const deployment = useQuery<Deployment>({ queryKey: ["deployment", id], enabled: false });
+  const here =
+    id !== undefined
+      ? (deployment.data?.display_name ?? deployment.data?.name ?? "")
+      : pathname.endsWith("/host/new")
+        ? "New deployment"
+        : settings?.text;
+  return (
+    <nav className="crumbs" aria-label="Where you are">
+      {settings !== undefined ? (
+        <span>Settings</span>
+      ) : here === undefined ? (
+        <b>Deployments</b>
+      ) : (
+        <Link to="/host/deployments">Deployments</Link>
+      )}
+      {here !== undefined && (
+        <>
+          <span aria-hidden="true">/</span>
+          <b>{here}</b>
+        </>
+      )}
+    </nav>
+  );
+}
 
 function WorkspaceChoice() {
   const { session, workspaceId, chooseWorkspace } = useSession();
@@ -69,9 +170,14 @@ function WorkspaceChoice() {
     if (tenantId !== undefined) await navigate({ to: "/host/deployments" });
     chooseWorkspace(id);
   };
-  if (session.workspaces.length <= 1) return <span className="soft">{session.workspaces[0]?.name}</span>;
+  if (session.workspaces.length <= 1) return <span className="workspace clip">{session.workspaces[0]?.name}</span>;
   return (
-    <select aria-label="Workspace" value={workspaceId} onChange={(event) => void choose(event.target.value)}>
+    <select
+      aria-label="Workspace"
+      className="workspace"
+      value={workspaceId}
+      onChange={(event) => void choose(event.target.value)}
+    >
       {session.workspaces.map(({ id, name }) => (
         <option key={id} value={id}>
           {name}
@@ -81,33 +187,81 @@ function WorkspaceChoice() {
   );
 }
 
+/** The time without a stream after which the frame reports it. A page that loads has none for a moment. */
+const silentMs = 3_000;
+
 function LiveMark() {
   const isLive = useIsLive();
+  const [isSilent, setSilent] = useState(false);
+  useEffect(() => {
+    setSilent(false);
+    if (isLive) return;
+    const timer = setTimeout(() => setSilent(true), silentMs);
+    return () => clearTimeout(timer);
+  }, [isLive]);
+  if (isLive)
+    return (
+      <span className="live" title="Changes on the server appear automatically">
+        <i aria-hidden="true" />
+        Live updates
+      </span>
+    );
   return (
-    <span
-      className={`status ${isLive ? "good" : "idle"}`}
-      title={isLive ? "Updates arrive automatically" : "Not connected to the event stream"}
-    >
-      <span className="dot" aria-hidden="true" />
-      {isLive ? "live" : "connecting"}
+    <span className="live waiting" title="Not connected to the event stream">
+      {isSilent && (
+        <>
+          <i aria-hidden="true" />
+          Connecting …
+        </>
+      )}
     </span>
   );
 }
 
+const initialsOf = (name: string) =>
+  name
+    .split(/[\s._@-]+/)
+    .slice(0, 2)
+    .map((word) => word.charAt(0).toUpperCase())
+    .join("");
+
 function Account() {
   const { session, role, scope, signOut } = useSession();
   return (
-    <details className="menu">
-      <summary>{session.name}</summary>
-      <div className="menu-items">
-        <span className="soft">
-          {role} of the {scope}
-        </span>
-        <a href="docs">API reference</a>
-        <button type="button" onClick={() => void signOut()}>
-          Sign out
+    <ActionMenu
+      align="start"
+      trigger={
+        <button type="button" className="account">
+          <span className="avatar" aria-hidden="true">
+            {initialsOf(session.name)}
+          </span>
+          <span>
+            <b>{session.name}</b>
+            <small>{role}</small>
+          </span>
         </button>
-      </div>
-    </details>
+      }
+      heading={`${role} of the ${scope}`}
+      actions={[
+        { text: "API reference", icon: <BookOpen size={14} />, href: "docs" },
+        { text: "Sign out", icon: <LogOut size={14} />, act: () => void signOut() },
+      ]}
+    />
+  );
+}
+
+function ThemeButton() {
+  const [theme, setTheme] = useState(currentTheme);
+  const next = theme === "dark" ? "light" : "dark";
+  const flip = () => {
+    chooseTheme(next);
+    setTheme(next);
+  };
+  return (
+    <IconButton
+      name={`Use ${next} colours`}
+      icon={theme === "dark" ? <Sun size={15} /> : <Moon size={15} />}
+      onClick={flip}
+    />
   );
 }

@@ -34,7 +34,7 @@ export function VariablesEditor({ variables, onChange, markOf }: Props) {
             <th>Name</th>
             <th>Value</th>
             <th>
-              <button type="button" className="plain" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
+              <button type="button" className="quiet" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
                 {isShown ? "Hide values" : "Show values"}
               </button>
             </th>

@@ -13,7 +13,8 @@ import type { Api } from "../http/route.ts";
 interface ConsoleFile {
   type: string;
   bytes: Buffer;
-  gzipped: Buffer;
+  /** null: the bytes are compressed already. */
+  gzipped: Buffer | null;
   etag: string;
 }
 
@@ -101,7 +102,8 @@ const gzip = promisify(gzipNow);
 async function consoleFile(name: string, bytes: Buffer): Promise<ConsoleFile> {
   const digest = createHash("sha256").update(bytes).digest("base64url").slice(0, 22);
   const type = types[path.extname(name)] ?? "application/octet-stream";
-  return { type, bytes, gzipped: await gzip(bytes), etag: `"${digest}"` };
+  const gzipped = type === types[".woff2"] ? null : await gzip(bytes);
+  return { type, bytes, gzipped, etag: `"${digest}"` };
 }
 
 const types: Readonly<Record<string, string>> = {
@@ -109,12 +111,14 @@ const types: Readonly<Record<string, string>> = {
   ".js": "text/javascript; charset=utf-8",
   ".css": "text/css; charset=utf-8",
   ".svg": "image/svg+xml",
+  ".woff2": "font/woff2",
 };
 
 function send(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): FastifyReply {
   reply.headers({ etag: file.etag, vary: "accept-encoding" }).type(file.type);
   if (request.headers["if-none-match"] === file.etag) return reply.code(304).send();
-  if (!/\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""))) return reply.send(file.bytes);
+  const isAccepted = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
+  if (file.gzipped === null || !isAccepted) return reply.send(file.bytes);
   return reply.header("content-encoding", "gzip").send(file.gzipped);
 }
 

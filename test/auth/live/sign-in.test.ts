@@ -31,7 +31,7 @@ test("a member signs in at the provider, returns to the linked page, acts within
     assert.deepEqual([session.name, session.role, session.api_key_id], ["Alice", "reader", null]);
     assert.match(String(await ask(visitor, "/v2/deployments")), /^{"resources":\[\]/);
     assert.equal(await visitor.evaluate("document.cookie"), "");
-    await visitor.click(".top .menu summary");
+    await visitor.click(".account");
     await visitor.click("text=Sign out");
     await visitor.waitForSelector("text=Sign in with Example ID");
     assert.match(String(await ask(visitor, "/v2/session")), /Invalid token/);
