@@ -78,6 +78,7 @@ export const apiSettings: ApiSettings = {
   trustedProxies,
   owner: "bench:1",
   agentsDomain: null,
+  corsOrigins: [],
   serviceSecret: null,
   oidc: null,
   dataDir,

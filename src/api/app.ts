@@ -5,6 +5,7 @@ import type { ApiDeps } from "./deps.ts";
 import { addConsole } from "./documents/console-routes.ts";
 import { addDocuments } from "./documents/document-routes.ts";
 import { guardConsoleCookies } from "./http/console-cookies.ts";
+import { allowOrigins } from "./http/cross-origin.ts";
 import { answerErrors, answerRefused } from "./http/error-responses.ts";
 import { observeRequests } from "./http/observe-requests.ts";
 import { createRewrite } from "./http/path-prefixes.ts";
@@ -36,6 +37,7 @@ export async function createApi(deps: ApiDeps): Promise<FastifyInstance> {
     if (!/^[\w.+-]+\/[\w.+*-]+\s*(;.*)?$/.test(raw.headers["content-type"] ?? "")) delete raw.headers["content-type"];
   });
 
+  allowOrigins(server, settings.corsOrigins);
   guardConsoleCookies(server, settings);
   observeRequests(server, deps);
   answerErrors(server, deps.logger);

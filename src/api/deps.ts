@@ -53,6 +53,8 @@ export interface ApiSettings {
   /** From where the server can be reached, and what it allows therefore. */
   posture: Posture;
   trustedProxies: TrustedProxies;
+  /** Origins whose pages may call the API with a key. */
+  corsOrigins: readonly string[];
   /** Domain that serves the agents alone, if the operator named one. */
   agentsDomain: string | null;
   /** Path that a proxy adds before ours, such as `/pierhead`; "" for none. */

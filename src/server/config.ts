@@ -1,5 +1,6 @@
 import { homedir } from "node:os";
 import path from "node:path";
+import { readOrigins } from "../api/http/cross-origin.ts";
 import type { OidcSettings } from "../auth/oidc.ts";
 import { readTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Region } from "../contract/administration/info.ts";
@@ -91,6 +92,11 @@ export const settings = {
     "PIERHEAD_ROOT_DOMAIN",
     "localhost",
     "Deployments also answer at `<slug>.<this>`. `PIERHEAD_AGENTS_DOMAIN` replaces it.",
+  ),
+  corsOrigins: optional(
+    "PIERHEAD_CORS_ORIGINS",
+    "none",
+    "Origins whose pages may call the API with a key: comma-separated, such as `https://app.example.org`. Never with the console's session.",
   ),
   agentsDomain: optional(
     "PIERHEAD_AGENTS_DOMAIN",
@@ -372,6 +378,7 @@ export const settings = {
 type Settings = Read<typeof settings>;
 
 type Computed =
+  | "corsOrigins"
   | "agentsDomain"
   | "allowLocalSources"
   | "allowPrivateNetwork"
@@ -389,6 +396,8 @@ export interface Config extends Omit<Settings, Computed> {
   trustedProxies: TrustedProxies;
   cacheDir: string;
   regions: Region[];
+  /** Origins whose pages may call the API with a key. */
+  corsOrigins: string[];
   /** Domain that serves the agents alone; null: they answer below the console's own address. */
   agentsDomain: AgentsDomain | null;
   /** Identity provider for members; null when sign-in is not configured. */
@@ -421,6 +430,7 @@ export function readConfig(environment: Environment): Config {
     ...read,
     oidc: readOidc(read),
     publicUrl,
+    corsOrigins: readOrigins(read.corsOrigins),
     agentsDomain,
     basePath: readBasePath(read.basePath),
     cacheDir: path.resolve(read.cacheDir ?? path.join(read.dataDir, "cache")),

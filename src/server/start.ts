@@ -386,6 +386,7 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     publicUrl: config.publicUrl ?? null,
     ownUrl: () => address.public,
     posture: config.posture,
+    corsOrigins: config.corsOrigins,
     agentsDomain: config.agentsDomain?.domain ?? null,
     trustedProxies: config.trustedProxies,
     dataDir: config.dataDir,

@@ -133,6 +133,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   posture: { kind: "local", because: "it is a test", items: [] },
   trustedProxies: noTrustedProxies,
   agentsDomain: null,
+  corsOrigins: [],
   basePath: "",
   owner: "test:1",
   serviceSecret: null,
