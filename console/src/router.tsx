@@ -29,7 +29,7 @@ const text = (value: unknown) => (typeof value === "string" && value !== "" ? va
 
 function listSearch(raw: Record<string, unknown>): ListSearch {
   const [q, type] = [text(raw["q"]), text(raw["type"])];
-  const health = HealthNames.find((word) => word === raw["health"]);
+  const health = (["attention", ...HealthNames] as const).find((word) => word === raw["health"]);
   const [sort, order] = [text(raw["sort"]), raw["order"]];
   const page = Number(raw["page"]);
   return {

@@ -5,7 +5,8 @@ import type { SortOrder } from "../../src/contract/page.ts";
 /** Search part of the list's address. Users can share a view as a link, and the Back button restores it. */
 export interface ListSearch {
   q?: string;
-  health?: HealthWord;
+  /** A health word, or `attention` for all words that need a look. */
+  health?: HealthWord | "attention";
   type?: string;
   sort?: DeploymentSort;
   order?: SortOrder;

@@ -180,15 +180,15 @@ test("a link selects its workspace, which survives a reload and returns with the
   const page = await open({ path: addressOf(made) });
   await page.getByRole("heading", { name: "over-there", level: 1 }).waitFor();
   await goTo(page, "Deployments");
-  await page.getByRole("link", { name: "over-there" }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "over-there" }).waitFor();
   await page.reload();
   await page.getByRole("heading", { name: "Deployments", level: 1 }).waitFor();
   const chosen = page.getByLabel("Workspace");
   assert.equal(await chosen.inputValue(), second, name);
-  await page.getByRole("link", { name: "over-there" }).click();
+  await page.getByRole("main").getByRole("link", { name: "over-there" }).click();
   await page.getByRole("heading", { name: "over-there", level: 1 }).waitFor();
   await chosen.selectOption(first);
-  await page.getByRole("link", { name: "upgraded" }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "upgraded" }).waitFor();
   assert.equal(await chosen.inputValue(), first, firstName);
   await page.goBack();
   await page.getByRole("heading", { name: "over-there", level: 1 }).waitFor();

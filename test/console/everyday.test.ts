@@ -151,6 +151,23 @@ test("a list page behind the last deployment offers a way back", async () => {
   const page = await open({ path: "/host/deployments?page=2" });
   await page.getByText("There are no more deployments.").waitFor();
   await page.getByRole("button", { name: "Previous" }).click();
-  await page.getByRole("link", { name: "everyday" }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "everyday" }).waitFor();
+  await page.context().close();
+});
+
+test("the list filters by what needs a look, with counts and a link to the filter", async () => {
+  const body = { name: "never-deployed", source: "internal_source" as const, source_config: {} };
+  await client.createDeployment({ body: { ...body, source_revision_config: {} } });
+  const page = await open({ path: "/host/deployments" });
+  const health = page.getByRole("group", { name: "Health" });
+  await health.getByRole("button", { name: "All 2" }).waitFor();
+  await health.getByRole("button", { name: "Needs a look 1" }).click();
+  const rows = page.locator("tbody tr");
+  await page.waitForURL(/health=attention/);
+  await rows.filter({ hasText: "everyday" }).waitFor({ state: "detached" });
+  assert.match(await rows.innerText(), /never-deployed[\s\S]*Unknown[\s\S]*Nothing has been deployed yet/);
+  await page.getByRole("navigation", { name: "Needs a look" }).getByRole("link", { name: "never-deployed" }).click();
+  await page.getByRole("heading", { name: "never-deployed", level: 1 }).waitFor();
+  assert.match(await page.title(), /^Unknown · \w+ · never-deployed · Pierhead$/);
   await page.context().close();
 });

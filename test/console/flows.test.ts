@@ -351,7 +351,7 @@ test("several deployments are deleted together after a list of what is deleted",
 
 test("a deployment is deleted after its name was typed and a list of what is deleted was shown", async () => {
   const page = await open();
-  await page.getByRole("link", { name: "broken" }).click();
+  await page.getByRole("main").getByRole("link", { name: "broken" }).click();
   await goToPart(page, "Settings");
   await page.getByRole("button", { name: "Delete this deployment …" }).click();
   const dialog = page.getByRole("dialog");
@@ -362,7 +362,7 @@ test("a deployment is deleted after its name was typed and a list of what is del
   await dialog.getByRole("textbox").fill("broken");
   await remove.click();
   await page.getByRole("heading", { name: "Deployments", level: 1 }).waitFor();
-  await page.getByRole("link", { name: "broken" }).waitFor({ state: "detached" });
+  await page.getByRole("main").getByRole("link", { name: "broken" }).waitFor({ state: "detached" });
   await page.context().close();
 });
 

@@ -32,7 +32,7 @@ await pierhead.client.createIntegration({ body: { host: "gitlab", name: "Our Git
 const own = addressOf(made);
 /** Every page, with a check that it is loaded. */
 const pages: Record<string, (page: Page) => Promise<void>> = {
-  "/host/deployments": (page) => page.getByRole("link", { name: made.name }).waitFor(),
+  "/host/deployments": (page) => page.getByRole("main").getByRole("link", { name: made.name }).waitFor(),
   "/host/new": (page) => page.getByLabel("Plain Node server").waitFor(),
   [own]: (page) => page.getByText("Step 1/6: Fetch the template").waitFor(),
   [`${own}/logs`]: (page) => page.getByText(/listening on port/).waitFor(),
@@ -109,7 +109,7 @@ test("axe-core has no finding in dialogs, in the palette and on the sign-in page
   assert.deepEqual(await findings(page), [], "sign-in");
   await page.getByLabel("API key").fill(pierhead.apiKey);
   await page.keyboard.press("Enter");
-  await page.getByRole("link", { name: made.name }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: made.name }).waitFor();
   await page.keyboard.press("Control+k");
   await page.getByRole("dialog").getByRole("option").first().waitFor();
   assert.deepEqual(await findings(page), [], "palette");

@@ -190,7 +190,7 @@ test("single keys move through the rows of the list, select and open them, and s
   }
   const page = await open({ path: "/host/deployments?q=row-&sort=name" });
   const { keyboard } = page;
-  await page.getByRole("link", { name: "row-3" }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "row-3" }).waitFor();
   const focused = () => page.evaluate(() => document.activeElement?.textContent ?? "");
   await keyboard.press("j");
   assert.equal(await focused(), "row-1");
@@ -207,7 +207,7 @@ test("single keys move through the rows of the list, select and open them, and s
   await keyboard.type("jkx");
   assert.equal(await page.getByLabel("Filter by name").inputValue(), "row-jkx");
   await page.getByLabel("Filter by name").fill("row-");
-  await page.getByRole("link", { name: "row-2" }).focus();
+  await page.getByRole("main").getByRole("link", { name: "row-2" }).focus();
   await keyboard.press("Enter");
   await page.getByRole("heading", { name: "row-2" }).waitFor();
   await page.context().close();

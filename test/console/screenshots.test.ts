@@ -74,7 +74,7 @@ test("takes the pictures of the documentation from a running server and keeps th
   const page = await open();
   await page.setViewportSize({ width: 900, height: 560 });
   const go = (to: string) => page.goto(pierhead.url + to);
-  await page.getByRole("link", { name: "support" }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "support" }).waitFor();
   await take(page, "deployments");
   await go("/host/new");
   await page.getByLabel("Plain Node server").check();

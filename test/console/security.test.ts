@@ -90,8 +90,8 @@ test("text of users and agents is shown literally and never runs", async () => {
   );
 
   const page = await open();
-  await page.getByRole("link", { name: canary }).waitFor();
-  await page.getByRole("link", { name: canary }).click();
+  await page.getByRole("main").getByRole("link", { name: canary }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: canary }).click();
   await page.locator(".cause", { hasText: "onerror" }).waitFor();
   await page.locator(".log .line", { hasText: "onerror" }).first().waitFor();
   assert.equal(await isBroken(page), false);
@@ -133,7 +133,7 @@ test("a page of an agent cannot act for the signed-in user, and its server never
   await page.goto(`${agentUrl}/cookie`);
   assert.equal(await page.locator("body").innerText(), '"pierhead_session=stolen"', "the agent's own cookie");
   await page.goto(`${pierhead.url}/`);
-  await page.getByRole("link", { name: "onerror" }).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "onerror" }).waitFor();
   // The browser reports what it blocked.
   const said = world.browserErrors.splice(0);
   assert.deepEqual(

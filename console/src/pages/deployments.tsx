@@ -1,14 +1,15 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
+import { Plus, Search } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DeploymentTable, pageSize, sortableColumns, useSearchChange } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
+import { HealthChips } from "../parts/health-chips.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
-import { statusText } from "../parts/status.tsx";
-import { DeploymentTypeNames, HealthNames, type HealthWord } from "../parts/words.ts";
+import { attentionWords, DeploymentTypeNames, typeText } from "../parts/words.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 
@@ -23,7 +24,9 @@ export function DeploymentsPage() {
     limit: pageSize,
     offset: ((search.page ?? 1) - 1) * pageSize,
     ...(search.q !== undefined && { name_contains: search.q }),
-    ...(search.health !== undefined && { health: [search.health] }),
+    ...(search.health !== undefined && {
+      health: search.health === "attention" ? [...attentionWords] : [search.health],
+    }),
     ...(search.type !== undefined && { deployment_type: search.type as "prod" }),
     ...(search.sort !== undefined && { sort_by: search.sort }),
     ...(search.order !== undefined && { sort_order: search.order }),
@@ -43,12 +46,17 @@ export function DeploymentsPage() {
           <CopyAs call={{ id: "listDeployments", input, cli: commandOf(search) }} />
           {mayChange && (
             <Link to="/host/new" className="button primary">
-              New deployment
+              <Plus size={15} /> New deployment
             </Link>
           )}
         </div>
       </div>
-      {!isEmpty && <Filters search={search} />}
+      {!isEmpty && (
+        <>
+          <Filters search={search} />
+          <HealthChips search={search} />
+        </>
+      )}
       {list.isPending && <Loading what="the deployments" />}
       {list.isError && <Failure error={list.error} retry={() => void list.refetch()} />}
       {isEmpty && <FirstDeployment />}
@@ -60,6 +68,7 @@ export function DeploymentsPage() {
 /** Returns undefined for views that the command cannot show: it has no options for type, order or page. */
 function commandOf({ q, health, type, sort, page }: ListSearch): string | undefined {
   if (type !== undefined || sort !== undefined || page !== undefined) return undefined;
+  if (health === "attention") return undefined;
   const options = [
     ...(health === undefined ? [] : [` --health ${shellWord(health)}`]),
     ...(q === undefined ? [] : [` --search ${shellWord(q)}`]),
@@ -83,32 +92,28 @@ function Filters({ search }: { search: ListSearch }) {
   }, [typed, search.q, change]);
   useKeys({ "/": () => box.current?.focus() });
   return (
-    <search className="row filters">
-      <input
-        ref={box}
-        type="search"
-        aria-label="Filter by name"
-        placeholder="Filter by name   ( / )"
-        value={typed ?? search.q ?? ""}
-        onChange={(event) => setTyped(event.target.value)}
-      />
-      <Choice
-        label="Health"
-        all="Any health"
-        value={search.health}
-        options={HealthNames}
-        textOf={statusText}
-        onValue={(health) => change({ health: health as HealthWord | undefined })}
-      />
+    <search className="filters">
+      <span className="with-icon">
+        <Search size={14} />
+        <input
+          ref={box}
+          type="search"
+          aria-label="Filter by name"
+          placeholder="Filter by name"
+          value={typed ?? search.q ?? ""}
+          onChange={(event) => setTyped(event.target.value)}
+        />
+        <kbd>/</kbd>
+      </span>
       <Choice
         label="Type"
         all="Any type"
         value={search.type}
         options={DeploymentTypeNames}
+        textOf={typeText}
         onValue={(type) => change({ type })}
       />
       <select
-        className="narrow-only"
         aria-label="Sort by"
         value={search.sort ?? ""}
         onChange={(event) => change({ sort: event.target.value, order: undefined })}
@@ -116,7 +121,7 @@ function Filters({ search }: { search: ListSearch }) {
         <option value="">Newest first</option>
         {sortableColumns.map(({ by, name }) => (
           <option key={by} value={by}>
-            By {name.toLowerCase()}
+            {by === "health" ? "Needs a look first" : `By ${name.toLowerCase()}`}
           </option>
         ))}
       </select>

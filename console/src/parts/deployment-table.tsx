@@ -1,17 +1,17 @@
 import { useMutation } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
+import { ArrowDown, ArrowUp, ChevronsUpDown } from "lucide-react";
 import { useRef, useState } from "react";
 import type { DeploymentSort } from "../../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../../src/contract/page.ts";
 import type { ListSearch } from "../search.ts";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { DeploymentRow } from "./deployment-row.tsx";
 import { ConfirmByName } from "./dialog.tsx";
 import { useKeys } from "./keys.ts";
-import { Status } from "./status.tsx";
-import { Ago } from "./time.tsx";
 import { useToasts } from "./toasts.tsx";
-import { type Deployment, sourceText } from "./words.ts";
+import type { Deployment } from "./words.ts";
 
 export const pageSize = 50;
 
@@ -34,18 +34,20 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
   if (rows.length === 0)
     return (
       <>
-        <p className="soft">{page === 1 ? "No deployments match these filters." : "There are no more deployments."}</p>
+        <section className="card blank">
+          <h2>{page === 1 ? "No deployments match these filters." : "There are no more deployments."}</h2>
+          {page === 1 && <ShowAll />}
+        </section>
         {page > 1 && <Pager page={page} isLast />}
       </>
     );
   return (
     <>
-      {mayChange && <BulkActions chosen={chosen} onDone={() => setSelected(new Set())} />}
-      <table className="list" aria-label="Deployments">
+      <table className="list deployments" aria-label="Deployments">
         <thead>
           <tr>
             {mayChange && (
-              <th>
+              <th className="tick">
                 <input
                   type="checkbox"
                   aria-label="Select all on this page"
@@ -56,25 +58,40 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
             )}
             <SortableHead column={byName} search={search} />
             <SortableHead column={byHealth} search={search} />
-            <th>Serving</th>
-            <th>Source</th>
             <th>Type</th>
             <SortableHead column={byChange} search={search} />
+            <td />
           </tr>
         </thead>
         <tbody ref={body}>
           {rows.map((row) => (
-            <Row key={row.id} row={row} isSelected={selected.has(row.id)} onSelect={mayChange ? toggle : undefined} />
+            <DeploymentRow
+              key={row.id}
+              row={row}
+              isSelected={selected.has(row.id)}
+              onSelect={mayChange ? toggle : undefined}
+            />
           ))}
         </tbody>
       </table>
       <Pager page={page} isLast={rows.length < pageSize} />
+      {mayChange && <BulkActions chosen={chosen} onDone={() => setSelected(new Set())} />}
     </>
+  );
+}
+
+function ShowAll() {
+  const change = useSearchChange();
+  return (
+    <button type="button" onClick={() => change({ q: undefined, health: undefined, type: undefined })}>
+      Show all deployments
+    </button>
   );
 }
 
 function Pager({ page, isLast }: { page: number; isLast: boolean }) {
   const change = useSearchChange();
+  if (page === 1 && isLast) return null;
   return (
     <nav className="row pager" aria-label="Pages of the list">
       <button type="button" disabled={page === 1} onClick={() => change({ page: page === 2 ? undefined : page - 1 })}>
@@ -106,70 +123,14 @@ function SortableHead({ column: { name, by, usual }, search }: { column: Sortabl
   const change = useSearchChange();
   const order = search.sort === by ? (search.order ?? usual) : undefined;
   const words = { asc: "ascending", desc: "descending" } as const;
+  const Icon = order === undefined ? ChevronsUpDown : order === "asc" ? ArrowUp : ArrowDown;
   const next = order === usual ? (usual === "asc" ? "desc" : "asc") : undefined;
   return (
     <th aria-sort={order === undefined ? "none" : words[order]}>
       <button type="button" className="sort" onClick={() => change({ sort: by, order: next })}>
-        {name} <span aria-hidden="true">{order === undefined ? "↕" : order === "asc" ? "▲" : "▼"}</span>
+        {name} <Icon size={12} />
       </button>
     </th>
-  );
-}
-
-/** The serving revision and, if it differs, the latest one, which is in progress or failed. */
-function Serving({ of: { active_revision_id: active, latest_revision_id: latest } }: { of: Deployment }) {
-  if (latest === null) return <>–</>;
-  return (
-    <>
-      <code>{active?.slice(0, 8) ?? "–"}</code>
-      {active !== latest && (
-        <span className="soft">
-          {" "}
-          ← <code>{latest.slice(0, 8)}</code>
-        </span>
-      )}
-    </>
-  );
-}
-
-interface RowProps {
-  row: Deployment;
-  isSelected: boolean;
-  onSelect: ((id: string, isOn: boolean) => void) | undefined;
-}
-
-function Row({ row, isSelected, onSelect }: RowProps) {
-  return (
-    <tr>
-      {onSelect && (
-        <td>
-          <input
-            type="checkbox"
-            aria-label={`Select ${row.name}`}
-            checked={isSelected}
-            onChange={(event) => onSelect(row.id, event.target.checked)}
-          />
-        </td>
-      )}
-      <td data-label="Name">
-        <Link to="/o/$tenantId/host/deployments/$id" params={{ tenantId: row.tenant_id, id: row.id }}>
-          {row.display_name ?? row.name}
-        </Link>
-      </td>
-      <td data-label="Health" title={row.health.message ?? undefined}>
-        <Status of={row.health.status} />
-      </td>
-      <td data-label="Serving">
-        <Serving of={row} />
-      </td>
-      <td data-label="Source" className="clip" title={sourceText(row)}>
-        {sourceText(row)}
-      </td>
-      <td data-label="Type">{row.source_config.deployment_type ?? "–"}</td>
-      <td data-label="Updated">
-        <Ago at={row.updated_at} />
-      </td>
-    </tr>
   );
 }
 
@@ -191,8 +152,11 @@ function BulkActions({ chosen, onDone }: { chosen: Deployment[]; onDone: () => v
   });
   if (chosen.length === 0) return null;
   return (
-    <div className="row bulk">
+    <section className="row bulk" aria-label="Selected deployments">
       <span>{chosen.length} selected</span>
+      <button type="button" className="quiet" onClick={onDone}>
+        Clear
+      </button>
       <button type="button" className="danger" onClick={() => setAsking(true)}>
         Delete …
       </button>
@@ -213,7 +177,7 @@ function BulkActions({ chosen, onDone }: { chosen: Deployment[]; onDone: () => v
           </ul>
         </ConfirmByName>
       )}
-    </div>
+    </section>
   );
 }
 

@@ -12,6 +12,8 @@ import { IconButton } from "./icon-button.tsx";
 import { Mark } from "./mark.tsx";
 import { Palette } from "./palette.tsx";
 import { settingsPages } from "./settings-pages.ts";
+import { Light, statusText } from "./status.tsx";
+import { attentionWords } from "./words.ts";
 
 /** The frame of every page: workspace, navigation, account, and where the user is. */
 export function Shell() {
@@ -100,11 +102,45 @@ function Side({ onPalette }: { onPalette: () => void }) {
           <Settings size={15} /> Settings
         </Link>
       </nav>
+      <NeedsALook />
       <div className="side-foot">
         <Account />
         <ThemeButton />
       </div>
     </div>
+  );
+}
+
+const shownMax = 5;
+
+/** The deployments that need the attention of a user. Empty while all are well. */
+function NeedsALook() {
+  const { client, workspaceId } = useSession();
+  const { id } = useParams({ strict: false });
+  const found = useQuery({
+    queryKey: ["deployments", workspaceId, "attention"],
+    queryFn: ({ signal }) =>
+      client.listDeployments({ health: [...attentionWords], sort_by: "health", limit: shownMax }, { signal }),
+  });
+  const rows = found.data?.resources ?? [];
+  if (rows.length === 0) return null;
+  return (
+    <nav aria-label="Needs a look">
+      <p className="side-title">Needs a look</p>
+      {rows.map((row) => (
+        <Link
+          key={row.id}
+          to="/o/$tenantId/host/deployments/$id"
+          params={{ tenantId: row.tenant_id, id: row.id }}
+          className="side-link"
+          aria-current={row.id === id ? "page" : undefined}
+        >
+          <Light of={row.health.status} />
+          <span className="clip">{row.display_name ?? row.name}</span>
+          <span className="sr">, {statusText(row.health.status)}</span>
+        </Link>
+      ))}
+    </nav>
   );
 }
 

@@ -26,6 +26,20 @@ export const HealthNames = Object.keys(healths) as HealthWord[];
 
 export const DeploymentTypeNames = Object.keys(types) as DeploymentType[];
 
+/** Health words that need the attention of a user, the gravest first. */
+export const attentionWords: readonly HealthWord[] = ["crash_looping", "failed", "degraded", "unknown"];
+
+const typeTexts: Record<DeploymentType, string> = {
+  prod: "Production",
+  dev: "Development",
+  dev_free: "Development, smallest",
+  dev_zero: "Development, stops when idle",
+  dev_free_zero: "Development, smallest, stops when idle",
+};
+
+/** Returns a type of the API as words, such as `Production` for `prod`. */
+export const typeText = (type: string) => typeTexts[type as DeploymentType] ?? type;
+
 export const sourceNames: Record<SourceKind, string> = {
   github: "Git repository",
   internal_source: "Upload",
@@ -36,8 +50,9 @@ export const sourceNames: Record<SourceKind, string> = {
 
 /** Returns the source of a deployment in one line. */
 export function sourceText({ source, source_config: config, source_revision_config: revision }: Deployment): string {
-  if (source === "github") return `${config.repo_url ?? ""} · ${revision.repo_ref ?? ""}`;
-  if (source === "internal_template") return `template ${config.template_id ?? ""}`;
-  if (source === "internal_source") return "upload";
-  return revision.image_uri ?? "image";
+  if (source === "github")
+    return `${(config.repo_url ?? "").replace(/^https?:\/\//, "").replace(/\.git$/, "")} · ${revision.repo_ref ?? ""}`;
+  if (source === "internal_template") return `Template ${config.template_id ?? ""}`;
+  if (source === "internal_source") return "Uploaded folder";
+  return revision.image_uri ?? "Image";
 }
