@@ -18,6 +18,8 @@ const server = await startTestServer({
   PIERHEAD_ALLOW_LOCAL_SOURCES: "true",
 });
 after(() => server[Symbol.asyncDispose]());
+const browser = await startBrowser(["*.localhost"]);
+after(() => browser.close());
 const agent = await deployEchoAgent(server, "apart");
 
 /** Sends a request for a name to this machine, as DNS would. */
@@ -49,8 +51,6 @@ test("a name of the agents' domain never shows the console or the API", async ()
 });
 
 test("a page of an agent cannot set a cookie that the console receives", async () => {
-  const browser = await startBrowser(["*.localhost"]);
-  after(() => browser.close());
   const context = await browser.newContext();
   const page = await context.newPage();
   const plant = ["", ";domain=agents.localhost", ";domain=console.localhost", ";domain=localhost"]
@@ -62,4 +62,21 @@ test("a page of an agent cannot set a cookie that the console receives", async (
   assert.deepEqual(await context.cookies(publicUrl), []);
   // The attack itself ran: the agent has the cookie on its own name.
   assert.ok((await context.cookies(agent.url)).length > 0);
+});
+
+test("the console still calls an agent whose address is on another domain", async () => {
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(publicUrl);
+  await page.getByLabel("API key").fill(server.apiKey);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByRole("heading", { name: "Deployments" }).waitFor();
+  await page.getByRole("link", { name: "apart" }).first().click();
+  await page
+    .getByRole("navigation", { name: "Parts of the deployment" })
+    .getByRole("link", { name: "Try it", exact: true })
+    .click();
+  await page.getByRole("button", { name: "Request" }).click();
+  await page.getByLabel("Path").fill("/answer?headers={}");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByLabel("Response").getByText("hello").waitFor();
 });

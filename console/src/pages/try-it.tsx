@@ -5,12 +5,15 @@ import type { Deployment } from "../../../src/contract/deployments/deployment.ts
 import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
 import { Loading, Notice } from "../parts/notices.tsx";
 import { textOf } from "../server.ts";
+import { useSession } from "../session.tsx";
 
 /** Calls the agent through the gateway as its clients do, without the console's cookie. */
 export function TryPart({ deployment }: { deployment: Deployment }) {
   const [key, setKey] = useState("");
   const [kind, setKind] = useState<"chat" | "raw" | null>(null);
-  const base = addressOf(deployment);
+  const { client } = useSession();
+  const info = useQuery({ queryKey: ["info"], queryFn: () => client.getInfo(), staleTime: Number.POSITIVE_INFINITY });
+  const base = addressOf(deployment, info.data?.agents_domain ?? null);
   const graphs = useQuery({
     queryKey: ["graphs", deployment.id, deployment.active_revision_id, key],
     queryFn: ({ signal }) => assistantsOf(base ?? "", key, signal),
@@ -57,10 +60,16 @@ export function TryPart({ deployment }: { deployment: Deployment }) {
   );
 }
 
-/** Returns the address to call. The page's policy allows only its own server, which serves deployments routed by path. */
-function addressOf({ url }: Deployment): string | null {
+/**
+ * Returns the address to call. The page's policy allows only its own server, which serves deployments routed by path, also
+ * those whose address lies in a domain for agents.
+ */
+function addressOf({ url }: Deployment, agentsDomain: string | null): string | null {
   if (url === null || !URL.canParse(url)) return null;
   const address = new URL(url);
+  if (agentsDomain !== null && address.hostname.endsWith(`.${agentsDomain}`)) {
+    return `${location.origin}/d/${address.hostname.slice(0, -agentsDomain.length - 1)}`;
+  }
   if (address.origin === location.origin) return url.replace(/\/+$/, "");
   return address.pathname.startsWith("/d/") ? location.origin + address.pathname.replace(/\/+$/, "") : null;
 }
