@@ -83,11 +83,18 @@ function buildProgram({ stdout, stderr }: CliContext, specs: readonly CommandSpe
   return program;
 }
 
-const firstSteps = ["pierhead up", "pierhead deploy DIR", "pierhead logs NAME -f", "pierhead why NAME"];
+const firstSteps = [
+  "pierhead up",
+  "pierhead deploy DIR",
+  'pierhead invoke NAME "hello"',
+  "pierhead logs NAME -f",
+  "pierhead why NAME",
+];
 
 function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
   const command = parent.command(spec.name, { hidden: spec.hidden === true }).description(spec.summary);
   command.copyInheritedSettings(parent);
+  if (spec.group !== undefined) command.helpGroup(spec.group);
   if (spec.examples !== undefined) command.addHelpText("before", `${examplesText(spec.examples)}\n`);
   for (const [notation, meaning] of spec.args ?? []) command.argument(notation, meaning);
   for (const [flags, meaning, fallback] of spec.options ?? []) {

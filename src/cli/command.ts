@@ -21,4 +21,6 @@ export interface CommandSpec {
   load?: () => Promise<Run>;
   commands?: readonly CommandSpec[];
   hidden?: boolean;
+  /** Heading under which the help lists the command. */
+  group?: string;
 }

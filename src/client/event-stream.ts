@@ -13,17 +13,18 @@ export const silenceMaxMs = 45_000;
 /**
  * Yields the messages of an open stream (WHATWG HTML 9.2.6). A block without data is yielded with an empty `data`, because
  * it is a heartbeat and may carry a position (decision 0049).
- * @throws the errors of the transport, and an error after `silenceMaxMs` without a byte.
+ * @throws the errors of the transport, and an error after `silenceMs` without a byte.
  */
 export async function* readMessages(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
   lastId: string,
+  silenceMs = silenceMaxMs,
 ): AsyncGenerator<StreamMessage, void, undefined> {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let [text, id] = ["", lastId];
   try {
     for (;;) {
-      const { done, value } = await withinSilence(reader);
+      const { done, value } = await withinSilence(reader, silenceMs);
       if (done) return;
       text += value;
       // A single CR at the end may be the first half of a CRLF.
@@ -54,10 +55,10 @@ function messageOf(block: string, lastId: string): StreamMessage {
   return { ...message, data: data.join("\n") };
 }
 
-async function withinSilence(reader: ReadableStreamDefaultReader<string>) {
+async function withinSilence(reader: ReadableStreamDefaultReader<string>, silenceMs: number) {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const silence = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`silent for ${silenceMaxMs / 1_000} s`)), silenceMaxMs);
+    timer = setTimeout(() => reject(new Error(`silent for ${silenceMs / 1_000} s`)), silenceMs);
   });
   try {
     return await Promise.race([reader.read(), silence]);

@@ -271,7 +271,7 @@ test("completes commands, options and deployment names, and prints nothing witho
   const at = { env: { PIERHEAD_URL: server.url } };
   const offered = async (...words: string[]) =>
     (await runCli(["__complete", "--", ...words], at)).stdout.trim().split("\n");
-  assert.deepEqual(await offered("re"), ["restore", "redeploy"]);
+  assert.deepEqual(await offered("re"), ["redeploy", "restore"]);
   assert.deepEqual(await offered("env", ""), ["list", "set", "unset", "import"]);
   assert.deepEqual(await offered("logs", "--fo"), ["--follow"]);
   assert.deepEqual(await offered("logs", "su"), ["support"]);

@@ -79,21 +79,26 @@ test("an empty folder gets the program without build tools, and the first call o
     const deployed = await run("npx", npx("deploy", "--template", "langgraph-js-hello", "--name", "hello", "--json"), {
       ...{ cwd: app, env: own, maxBuffer: 1e8 },
     });
-    const { deployment } = JSON.parse(deployed.stdout) as { deployment: { url: string } };
+    assert.equal(JSON.parse(deployed.stdout).revision.status, "DEPLOYED");
     const deployedAt = performance.now();
-    const input = { messages: [{ role: "user", content: "hello" }] };
-    const response = await fetch(`${deployment.url}/runs/wait`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ assistant_id: "agent", input }),
-    });
-    assert.equal(response.status, 200);
-    const { messages } = (await response.json()) as { messages: { content: string }[] };
-    assert.ok((messages.at(-1)?.content ?? "").length > 0);
+    const { stdout: answer } = await run("npx", npx("invoke", "hello", "hello"), { cwd: app, env: own });
+    assert.match(answer, /\w/);
     const seconds = (from: number, to = performance.now()) => `${((to - from) / 1_000).toFixed(1)} s`;
     t.diagnostic(
       `first answered call after ${seconds(startedAt)}: install ${seconds(startedAt, installedAt)} (${installed.length} packages), start ${seconds(installedAt, readyAt)}, deploy ${seconds(readyAt, deployedAt)}, call ${seconds(deployedAt)}`,
     );
+    const list = async (...args: string[]) =>
+      JSON.parse((await run("npx", npx(...args, "--json"), { cwd: app, env: own })).stdout);
+    const { threads } = await list("threads", "hello");
+    assert.equal(threads.length, 1);
+    const { runs } = await list("runs", "hello", threads[0].thread_id);
+    assert.equal(runs[0].status, "success");
+    const { stdout: streamed } = await run(
+      "npx",
+      npx("invoke", "hello", "What is 6 * 7?", "--stream", "--thread", threads[0].thread_id),
+      { cwd: app, env: own },
+    );
+    assert.match(streamed, /message number 2 in this thread/);
   } finally {
     await stop(up);
   }

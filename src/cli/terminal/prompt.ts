@@ -19,6 +19,16 @@ export async function askSecret(session: Session, question: string): Promise<str
   return answered(password({ message: question, ...streams(session) }), () => true);
 }
 
+/** Asks the user to choose one of several values. */
+export async function chooseOne(
+  session: Session,
+  question: string,
+  choices: { value: string; label: string; hint: string }[],
+): Promise<string> {
+  const { select } = await open(session, "Choose with an option.");
+  return answered(select({ message: question, options: choices, ...streams(session) }), () => true);
+}
+
 async function open(session: Session, instead: string) {
   if (!session.terminal.isInteractive)
     throw usageFailure("This command asks a question, and the terminal is not interactive.", instead);

@@ -1,0 +1,52 @@
+import { deploymentArgument } from "../arguments.ts";
+import type { CommandSpec } from "../command.ts";
+
+const sendKeyOption = ["--send-key", "send your key to the agent, also at another address than the server's"] as const;
+const limitOption = ["--limit <count>", "maximum number", "20"] as const;
+
+/** Commands that talk to agents, and that begin a project. */
+export const agentCommands: readonly CommandSpec[] = [
+  {
+    name: "init",
+    summary: "Show what would be deployed from a directory, or begin a project from a template in an empty one",
+    args: [["[directory]", "default: this one"]],
+    options: [["--template <id>", "template to copy"]],
+    examples: ["pierhead init", "pierhead init my-agent --template langgraph-js-hello"],
+    json: '{"directory": string, "template": string | null, "found": string}',
+    load: async () => (await import("./init.ts")).init,
+  },
+  {
+    name: "invoke",
+    summary: "Send a message to an agent and print its answer",
+    args: [deploymentArgument, ["[message]", "default: stdin"]],
+    options: [
+      ["--stream", "print the answer while it is made"],
+      ["--thread <id>", "continue this thread; default: a new one"],
+      ["--assistant <name>", "graph, name or id of the assistant; default: the only one"],
+      ["--input <json>", "input of the graph instead of a message: JSON, @file, or - for stdin"],
+      ["--timeout <time>", "longest silence of the agent: 90s, 10m", "10m"],
+      sendKeyOption,
+    ],
+    examples: ['pierhead invoke support "hello"', 'pierhead invoke support "and then?" --stream --thread THREAD'],
+    json: '{"deployment": string, "assistant_id": string, "thread_id": string, "values": object}',
+    load: async () => (await import("./invoke.ts")).invoke,
+  },
+  {
+    name: "threads",
+    summary: "List the newest threads of an agent",
+    args: [deploymentArgument],
+    options: [limitOption, sendKeyOption],
+    examples: ["pierhead threads support"],
+    json: '{"deployment": string, "threads": [object]}, as the agent sends them',
+    load: async () => (await import("./threads.ts")).threads,
+  },
+  {
+    name: "runs",
+    summary: "List the newest runs of a thread",
+    args: [deploymentArgument, ["<thread>", "id of the thread"]],
+    options: [limitOption, sendKeyOption],
+    examples: ["pierhead runs support THREAD"],
+    json: '{"deployment": string, "runs": [object]}, as the agent sends them',
+    load: async () => (await import("./threads.ts")).runs,
+  },
+];
