@@ -32,6 +32,7 @@ import { createOAuth } from "./oauth/oauth.ts";
 import { addAuthProviderRoutes } from "./oauth/provider-routes.ts";
 import { addAuthTokenRoutes } from "./oauth/token-routes.ts";
 import { addRevisionRoutes } from "./revisions/revision-routes.ts";
+import { addRunAgainRoutes } from "./revisions/run-again-routes.ts";
 import { addUploadRoutes } from "./uploads/upload-routes.ts";
 import { addWebhookRoutes } from "./webhooks/webhook-routes.ts";
 
@@ -44,6 +45,7 @@ export function addRoutes(api: Api): void {
   addDeletionRoutes(api);
   addSizeRoutes(api);
   addRevisionRoutes(api);
+  addRunAgainRoutes(api);
   addUploadRoutes(api);
   addPushTokenRoutes(api);
   addLogRoutes(api);

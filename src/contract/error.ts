@@ -176,6 +176,22 @@ export const errors = {
   revisionNotFound: (id: string) => new ApiError("revisionNotFound", 404, `Revision ID ${id} not found.`),
   revisionSettled: (id: string, status: string) =>
     new ApiError("revisionSettled", 400, `Revision ID ${id} is already ${status} and cannot be interrupted.`),
+  neverServed: (id: string, status: string) =>
+    new ApiError(
+      "neverServed",
+      400,
+      `Revision ID ${id} is ${status}: it never served, so there is nothing to go back to. Redeploy it instead.`,
+    ),
+  nothingServes: (id: string) =>
+    new ApiError("nothingServes", 400, `Deployment ID ${id} has no revision that serves. Retry or deploy it first.`),
+  nothingFailed: (id: string) =>
+    new ApiError("nothingFailed", 400, `The newest revision of deployment ID ${id} did not fail. Redeploy it instead.`),
+  latestNotApplicable: (source: string) =>
+    new ApiError(
+      "latestNotApplicable",
+      400,
+      `A deployment with source '${source}' follows no branch. Upload its source or push an image instead.`,
+    ),
   revisionInProgress: (id: string, status: string) =>
     new ApiError("revisionInProgress", 400, `Revision ID ${id} is still ${status}. Redeploy it after it has ended.`),
 

@@ -116,6 +116,15 @@ export const revisionExample = {
   commit: { message: "Answer in the user's language", author: "Ada" },
 };
 
+export const rollbackPreviewExample = {
+  from: { ...revisionExample, number: 8, reason: "push", commit: { message: "Use the new model", author: "Ada" } },
+  to: revisionExample,
+  code_only: false,
+  needs_build: false,
+  changes: [{ field: "source_revision_config.repo_ref", before: "main", after: "refs/tags/v1.2.0" }],
+  variables: { added: [], removed: ["MODEL"], changed: ["LOG_LEVEL"] },
+};
+
 export const metricsExample = {
   deployment_id: deploymentId,
   step_s: 60,

@@ -19,6 +19,7 @@ import { agentConnectionOperations, oauthFlowOperations, oauthTokenOperations } 
 import { oauthProviderOperations } from "./oauth/operations-oauth-providers.ts";
 import { type Operation, takesIdempotencyKey } from "./operation.ts";
 import { revisionOperations } from "./revisions/operations-revisions.ts";
+import { runAgainOperations } from "./revisions/operations-run-again.ts";
 import { webhookOperations } from "./webhooks/operations-webhooks.ts";
 
 /** Every operation of the API by its id. The routes, the OpenAPI document and the client are derived from this table. */
@@ -27,6 +28,7 @@ export const operations = {
   ...sessionOperations,
   ...deploymentOperations,
   ...revisionOperations,
+  ...runAgainOperations,
   ...logOperations,
   ...metricsOperations,
   ...eventOperations,

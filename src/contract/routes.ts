@@ -33,6 +33,12 @@ export const clientRoutes = {
   createRevision: "POST /v2/deployments/{deployment_id}/revisions",
   getRevision: "GET /v2/deployments/{deployment_id}/revisions/{revision_id}",
   redeployRevision: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/redeploy",
+  previewRollback: "GET /v2/deployments/{deployment_id}/revisions/{revision_id}/rollback",
+  rollbackRevision: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/rollback",
+  restartDeployment: "POST /v2/deployments/{deployment_id}/restart",
+  retryDeployment: "POST /v2/deployments/{deployment_id}/retry",
+  deployLatest: "POST /v2/deployments/{deployment_id}/deploy-latest",
+  changeVariables: "PATCH /v2/deployments/{deployment_id}/variables",
   interruptRevision: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/interrupt",
   interruptRevisionAlias: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/interruption",
   // Logs

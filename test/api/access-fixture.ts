@@ -209,6 +209,10 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   openListenerSession: { body: () => sessionRequest },
   // A fresh revision is still in progress.
   redeployRevision: { refusal: "revisionInProgress" },
+  previewRollback: { refusal: "neverServed" },
+  rollbackRevision: { refusal: "neverServed" },
+  restartDeployment: { refusal: "revisionInProgress" },
+  retryDeployment: { refusal: "nothingFailed" },
   // The request does not come from a page of the console.
   createSession: { refusal: "forbidden" },
   // No sign-in is configured.

@@ -140,12 +140,7 @@ test("shows values of variables only with --reveal", async () => {
   assert.equal(set.code, 0, set.stderr);
   assert.doesNotMatch(set.stdout + set.stderr, /hunter2|swordfish/);
   assert.match(set.stderr, /"name":"OTHER","value":"\*{10}"/);
-  assert.deepEqual(JSON.parse(server.asked.at(-1)?.body ?? ""), {
-    secrets: [
-      { name: "TOKEN", value: "hunter2" },
-      { name: "OTHER", value: "swordfish" },
-    ],
-  });
+  assert.deepEqual(JSON.parse(server.asked.at(-1)?.body ?? ""), { set: [{ name: "OTHER", value: "swordfish" }] });
   assert.match((await runCli(["env", "list", "support", "--reveal", ...at])).stdout, /TOKEN\s+hunter2/);
 });
 
@@ -271,7 +266,7 @@ test("completes commands, options and deployment names, and prints nothing witho
   const at = { env: { PIERHEAD_URL: server.url } };
   const offered = async (...words: string[]) =>
     (await runCli(["__complete", "--", ...words], at)).stdout.trim().split("\n");
-  assert.deepEqual(await offered("re"), ["redeploy", "restore"]);
+  assert.deepEqual(await offered("re"), ["redeploy", "restart", "retry", "restore"]);
   assert.deepEqual(await offered("env", ""), ["list", "set", "unset", "import"]);
   assert.deepEqual(await offered("logs", "--fo"), ["--follow"]);
   assert.deepEqual(await offered("logs", "su"), ["support"]);

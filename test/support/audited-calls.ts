@@ -19,6 +19,8 @@ export const notCalled: Record<string, string> = {
   selectInstallation: "needs a sign-in at GitHub; it creates an integration, audited like createIntegration",
   attachInstallation: "needs a running GitHub; it creates an integration, audited like createIntegration",
   createUploadUrl: "returns an address; the change is the revision created from the upload",
+  rollbackRevision: "needs a revision that served; test/api/run-again.test.ts checks its row",
+  restartDeployment: "needs a revision that serves; test/api/run-again.test.ts checks its row",
   createPushToken: "returns a token; the change is the revision created from the pushed image",
   discoverMcpProvider: "calls an MCP server; it creates a provider, audited like createOAuthProvider",
 };
@@ -93,6 +95,17 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
     await ask("POST", `${path}/interrupt`);
     return [`${path}/redeploy`, "revision.redeploy"];
   },
+  retryDeployment: async (ask) => {
+    const path = await revisionPath(ask);
+    await ask("POST", `${path}/interrupt`);
+    return [path.replace(/revisions.*$/, "retry"), "deployment.retry"];
+  },
+  deployLatest: async (ask) => [`${await deploymentPath(ask)}/deploy-latest`, "deployment.deploy_latest"],
+  changeVariables: async (ask) => [
+    `${await deploymentPath(ask)}/variables`,
+    "deployment.variables",
+    { set: [{ name: "A", value: "1" }] },
+  ],
   interruptRevision: async (ask) => [`${await revisionPath(ask)}/interrupt`, "revision.interrupt"],
   interruptRevisionAlias: async (ask) => [`${await revisionPath(ask)}/interruption`, "revision.interrupt"],
   createListener: async () => [

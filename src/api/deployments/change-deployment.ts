@@ -48,13 +48,29 @@ export interface ChangeRequest {
   /** Request whose `If-Match` must still hold. */
   ifMatch: FastifyRequest;
   /** Applies the rules. Anything it reads besides the deployment must go through `trx`. */
-  decide(current: CurrentDeployment, context: RuleContext, trx: Trx): Promise<Decided> | Decided;
+  decide(current: CurrentDeployment, context: RuleContext, locked: Locked): Promise<Decided> | Decided;
+}
+
+/** The transaction that holds the deployment, and the deployment as it was before the change. */
+export interface Locked {
+  trx: Trx;
+  row: DeploymentRow;
+}
+
+export interface StoredVariables {
+  /** null: there are none. */
+  setId: string | null;
+  values: Record<string, string>;
+  /** Whether the deployment gets them too, and its next revisions with it. */
+  isForDeployment: boolean;
 }
 
 export interface Decided {
   changed: ChangedDeployment;
   /** Earlier revision whose artifact runs again. */
   again?: RevisionRow;
+  /** Variables stored earlier that the revision gets instead of the deployment's current ones. */
+  stored?: StoredVariables;
 }
 
 /**
@@ -69,7 +85,7 @@ export async function changeSettings(
   { db, sealer, settings }: ApiDeps,
   request: ChangeRequest,
 ): Promise<{ row: DeploymentRow; revision: ShownRevisionRow | undefined }> {
-  const { tenantId, actor } = request.principal;
+  const { tenantId } = request.principal;
   const id = request.deploymentId;
   // A finished upload never changes, so it can be read before the lock, which keeps the transaction short.
   const path = request.tarballPath ?? undefined;
@@ -85,18 +101,12 @@ export async function changeSettings(
     const facts = { latestRevisionSource: latest?.source ?? null, sealer, url };
     const isExternal = row.source === "external_docker";
     const podRights = isExternal ? await readListenerCapabilities(trx, tenantId, row.listener_id) : [];
-    const { changed, again } = await request.decide(currentOf(row, facts), { ...context, podRights }, trx);
-    await checkGrowth(trx, row, changed.sourceConfig);
-    const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
-    const secretSetId = secrets?.id ?? row.secret_set_id;
-    const awaitsDatabase = row.status === "AWAITING_DATABASE";
-    const origin = { reason: request.reason, actor };
-    const made = { now: db.now(), secretSetId, awaitsDatabase, origin, ...(again && { again }) };
-    const revision = changed.revision === null ? null : newRevision(changed.revision, made);
-    const change = changeOf(row, changed, request.plain);
-    if (Object.keys(change).length === 0 && secrets === null && revision === null) return { row, revision: undefined };
-    const audit = { actor, action: request.action, ...auditOf(row, { change, changed, revision, sealer }) };
-    await changeDeployment(trx, row, { change, secrets, revision, audit });
+    const decided = await request.decide(currentOf(row, facts), { ...context, podRights }, { trx, row });
+    await checkGrowth(trx, row, decided.changed.sourceConfig);
+    const made = writeOf(row, decided, { now: db.now(), sealer, request });
+    if (made === null) return { row, revision: undefined };
+    await changeDeployment(trx, row, made);
+    const { revision } = made;
     return {
       row: (await findDeployment(trx, tenantId, id)) as DeploymentRow,
       revision:
@@ -110,17 +120,44 @@ export async function changeSettings(
   return done;
 }
 
+/** Returns what a decision writes; null: it changes nothing. */
+function writeOf(
+  row: DeploymentRow,
+  { changed, again, stored }: Decided,
+  { now, sealer, request }: { now: Date; sealer: Sealer; request: ChangeRequest },
+): Parameters<typeof changeDeployment>[2] | null {
+  const { actor } = request.principal;
+  const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
+  const secretSetId = secrets?.id ?? (stored === undefined ? row.secret_set_id : stored.setId);
+  const awaitsDatabase = row.status === "AWAITING_DATABASE";
+  const origin = { reason: request.reason, actor };
+  const made = { now, secretSetId, awaitsDatabase, origin, ...(again && { again }) };
+  const revision = changed.revision === null ? null : newRevision(changed.revision, made);
+  const restored = stored?.isForDeployment ? stored : null;
+  const keptSetId = restored === null ? row.secret_set_id : restored.setId;
+  const change = changeOf(row, { ...changed, secretSetId: keptSetId }, request.plain);
+  if (Object.keys(change).length === 0 && secrets === null && revision === null) return null;
+  const values = changed.secrets ?? restored?.values ?? null;
+  const audit = { actor, action: request.action, ...auditOf(row, { change, values, revision, sealer }) };
+  return { change, secrets, revision, audit };
+}
+
 function auditOf(
   row: DeploymentRow,
-  made: { change: DeploymentChange; changed: ChangedDeployment; revision: NewRevision | null; sealer: Sealer },
+  made: {
+    change: DeploymentChange;
+    /** All variables after the change; null: unchanged. */
+    values: Record<string, string> | null;
+    revision: NewRevision | null;
+    sealer: Sealer;
+  },
 ): Pick<AuditNote, "changes" | "secrets" | "details"> {
-  const { change, changed, revision, sealer } = made;
-  const before = Object.fromEntries(
-    Object.keys(change).map((column) => [column, row[column as keyof DeploymentChange]]),
-  );
+  const { values, revision, sealer } = made;
+  const { secret_set_id: _, ...change } = made.change;
+  const before = Object.fromEntries(Object.keys(change).map((column) => [column, row[column as keyof typeof change]]));
   return {
     changes: changesBetween(before, change),
-    secrets: changed.secrets && secretChangesBetween(openSecrets(sealer, row, row), changed.secrets),
+    secrets: values && secretChangesBetween(openSecrets(sealer, row, row), values),
     details:
       revision === null
         ? {}
@@ -136,13 +173,14 @@ async function findLatestRevision(trx: Trx, row: DeploymentRow): Promise<Revisio
 /** Returns the columns whose values change. */
 function changeOf(
   row: DeploymentRow,
-  changed: ChangedDeployment,
+  changed: ChangedDeployment & { secretSetId: string | null },
   plain: ChangeRequest["plain"] = {},
 ): DeploymentChange {
   const wanted: DeploymentChange = {
     source_config: changed.sourceConfig,
     source_revision_config: changed.sourceRevisionConfig,
     tracked_ref: changed.trackedRef,
+    secret_set_id: changed.secretSetId,
     secret_references: changed.secretReferences,
     deployment_tier: changed.tiers.deployment,
     compute_tier: changed.tiers.compute,

@@ -68,7 +68,7 @@ export function addRevisionRoutes(api: Api): void {
       action: "revision.redeploy",
       reason: "redeploy",
       ifMatch: request,
-      decide: (current, _context, trx) => decideRedeploy(trx, principal, params.revision_id, current),
+      decide: (current, _context, { trx }) => decideRedeploy(trx, principal, params.revision_id, current),
     });
     return deploymentOf(row, { sealer, principal, deploymentsUrl });
   });

@@ -8,13 +8,14 @@ export interface DeployOptions extends FollowOptions {
   config?: string;
   ref?: string;
   template?: string;
+  latest?: boolean;
   envFrom?: string;
   type?: string;
   installCommand?: string;
   buildCommand?: string;
 }
 
-export function commandsOf({ installCommand, buildCommand }: DeployOptions) {
+export function commandsOf({ installCommand, buildCommand }: Pick<DeployOptions, "installCommand" | "buildCommand">) {
   return {
     ...(installCommand === undefined ? {} : { install_command: installCommand }),
     ...(buildCommand === undefined ? {} : { build_command: buildCommand }),

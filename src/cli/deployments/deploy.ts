@@ -8,9 +8,16 @@ import { deployDirectory } from "./deploy-directory.ts";
 import { deployGit } from "./deploy-git.ts";
 import type { DeployOptions } from "./deploy-options.ts";
 import { deployTemplate } from "./deploy-template.ts";
+import { deployLatest } from "./restart.ts";
 
 /** Deploys a local directory, a git URL or a template, depending on `source`. */
 export async function deploy(session: Session, [given]: (string | undefined)[], options: DeployOptions): Promise<void> {
+  if (options.latest) {
+    const name = options.name ?? given;
+    if (name === undefined)
+      throw usageFailure("--latest needs the name of a deployment.", "pierhead deploy --latest NAME");
+    return deployLatest(session, name, options);
+  }
   if (options.template !== undefined) {
     if (given !== undefined)
       throw usageFailure(`Give either "${given}" or the template ${options.template}, not both.`);

@@ -1,4 +1,5 @@
-import type { Deployment, Secret } from "../../contract/deployments/deployment.ts";
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { ChangeVariables } from "../../contract/revisions/run-again.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { mask } from "../terminal/mask.ts";
@@ -8,7 +9,7 @@ import { harmless } from "../terminal/terminal.ts";
 import { columns } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
-import { addVariables, changeVariables, readVariables } from "./variables.ts";
+import { readVariables } from "./variables.ts";
 
 /** Lists the variables of a deployment, with values only for `--reveal`. */
 export async function envList(session: Session, [name = ""]: string[], options: { reveal?: boolean }): Promise<void> {
@@ -41,34 +42,19 @@ export async function envSet(
   const value = session.terminal.isInteractive
     ? await askSecret(session, `Value of ${variable}`)
     : (await readStdin(session.context)).replace(/\r?\n$/, "");
-  await add(session, deployment, [{ name: variable, value }], options);
+  await change(session, deployment, { set: [{ name: variable, value }] }, options);
 }
 
+/** Removes variables. The server merges the change, so that a change by another user in between is kept. */
 export async function envUnset(
   session: Session,
   [name = "", ...variables]: string[],
   options: FollowOptions,
 ): Promise<void> {
   const deployment = await findDeployment(session, name);
-  const client = await session.client();
-  const patched = await changeVariables(
-    session,
-    deployment,
-    (present) => without(present, variables, deployment),
-    (secrets, call) => client.patchDeployment({ deployment_id: deployment.id, body: { secrets } }, call),
-  );
-  await follow(session, patched, options);
-}
-
-function without(present: readonly Secret[], variables: readonly string[], { name }: Deployment): Secret[] {
-  const unknown = variables.filter((variable) => !present.some((secret) => secret.name === variable));
-  if (unknown.length > 0) throw new CliFailure(`${name} has no variable ${unknown.join(", ")}.`);
-  const left = present.filter((secret) => !variables.includes(secret.name));
-  if (left.length > 0) return left;
-  // In this API an empty list means "unchanged", because some clients always send a list.
-  throw new CliFailure("The API cannot remove the last variable of a deployment.", {
-    hints: [`Set it to an empty value: pierhead env set ${name} ${variables[0]} < /dev/null`],
-  });
+  const unknown = variables.filter((variable) => !deployment.secrets.some((secret) => secret.name === variable));
+  if (unknown.length > 0) throw new CliFailure(`${deployment.name} has no variable ${unknown.join(", ")}.`);
+  await change(session, deployment, { remove: variables }, options);
 }
 
 /** Adds the variables of a dotenv file to the existing ones. */
@@ -80,20 +66,22 @@ export async function envImport(
   const deployment = await findDeployment(session, name);
   const variables = await readVariables(session, file);
   if (variables.length === 0) throw new CliFailure(`${file} has no variables.`);
-  await add(session, deployment, variables, options);
+  await change(session, deployment, { set: variables }, options);
 }
 
-async function add(
+/** Changes variables and follows the revision that runs the current code with them. */
+async function change(
   session: Session,
   deployment: Deployment,
-  added: readonly Secret[],
+  body: ChangeVariables,
   options: FollowOptions,
 ): Promise<void> {
   const client = await session.client();
-  const patched = await addVariables(session, deployment, added, (part, call) =>
-    client.patchDeployment({ deployment_id: deployment.id, body: part }, call),
-  );
-  await follow(session, patched, options);
+  const changed = await client.changeVariables({ deployment_id: deployment.id, body }, { signal: session.signal });
+  if (changed.latest_revision_id === deployment.latest_revision_id && changed.latest_revision_id !== null) {
+    session.terminal.say("The variables already have these values.");
+  }
+  await follow(session, changed, options);
 }
 
 /** Follows the revision that a change creates. The old revision serves until the new one is healthy. */

@@ -65,6 +65,7 @@ export type DeploymentChange = Partial<
     | "source_revision_config"
     | "tracked_ref"
     | "tracked_packages"
+    | "secret_set_id"
     | "secret_references"
     | "shareable"
     | "route_through_gateway"
@@ -136,7 +137,8 @@ export async function changeDeployment(
   const assignments = Object.entries(made.change).map(
     ([column, value]) => sql`${sql.identifier(column)} = ${encoded(value)}`,
   );
-  const changed = [...Object.keys(made.change), ...(made.secrets === null ? [] : ["secrets"])];
+  const columns = Object.keys(made.change).map((column) => (column === "secret_set_id" ? "secrets" : column));
+  const changed = [...columns, ...(made.secrets === null ? [] : ["secrets"])];
   const event =
     revision === null
       ? { kind: "deployment.changed", data: { changed } }

@@ -1,0 +1,62 @@
+import path from "node:path";
+import type { Deployment, PatchDeployment } from "../../contract/deployments/deployment.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { commandsOf } from "./deploy-options.ts";
+import { findDeployment } from "./find-deployment.ts";
+import { type FollowOptions, followRevision } from "./follow-revision.ts";
+
+export interface ChangeOptions extends FollowOptions {
+  config?: string;
+  root?: string;
+  ref?: string;
+  image?: string;
+  installCommand?: string;
+  buildCommand?: string;
+}
+
+/** Changes what a deployment is built from and follows the revision, also if no revision of it has ever worked. */
+export async function change(session: Session, [name = ""]: string[], options: ChangeOptions): Promise<void> {
+  const { terminal, signal } = session;
+  if (options.config !== undefined && options.root !== undefined) {
+    throw usageFailure("--root and --config both say where the config file is.", "Give one of them.");
+  }
+  const client = await session.client();
+  const deployment = await findDeployment(session, name);
+  const body = patchOf(deployment, options);
+  const changed = await client.patchDeployment({ deployment_id: deployment.id, body }, { signal });
+  if (changed.latest_revision_id === null) {
+    terminal.say(`Stored for the first deploy of ${changed.name}.`);
+    session.answer({ deployment: { id: changed.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+    return;
+  }
+  terminal.say(`Deploying ${changed.name} with the changed settings`);
+  await followRevision(session, changed, changed.latest_revision_id, options);
+}
+
+function patchOf(deployment: Deployment, options: ChangeOptions): PatchDeployment {
+  const config = options.root === undefined ? options.config : configIn(options.root, deployment);
+  const code = {
+    ...(config === undefined ? {} : { langgraph_config_path: config }),
+    ...(options.ref === undefined ? {} : { repo_ref: options.ref }),
+    ...(options.image === undefined ? {} : { image_uri: options.image }),
+  };
+  const commands = commandsOf(options);
+  const body = {
+    ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
+    ...(Object.keys(code).length === 0 ? {} : { source_revision_config: code }),
+  };
+  if (Object.keys(body).length > 0) return body;
+  throw usageFailure(
+    "Nothing to change.",
+    "Give --config, --root, --ref, --image, --install-command or --build-command.",
+    `Try the same again: pierhead retry ${deployment.name}`,
+  );
+}
+
+/** Returns the path of the config file in another directory. */
+function configIn(root: string, { name, source_revision_config: config }: Deployment): string {
+  const { langgraph_config_path: current } = config;
+  if (current === null) throw new CliFailure(`${name} has no config file, so it has no root directory.`);
+  return path.posix.join(root, path.posix.basename(current));
+}

@@ -1,0 +1,37 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Session } from "../session.ts";
+import { findDeployment } from "./find-deployment.ts";
+import { type FollowOptions, followRevision } from "./follow-revision.ts";
+
+/** Replaces the replicas by new ones of the same code and variables. */
+export async function restart(session: Session, [name = ""]: string[], options: FollowOptions): Promise<void> {
+  const client = await session.client();
+  await run(session, name, options, "Restarting", (call) => client.restartDeployment(call, { signal: session.signal }));
+}
+
+/** Tries the newest revision again, which failed. */
+export async function retry(session: Session, [name = ""]: string[], options: FollowOptions): Promise<void> {
+  const client = await session.client();
+  await run(session, name, options, "Retrying", (call) => client.retryDeployment(call, { signal: session.signal }));
+}
+
+/** Deploys the newest commit of the branch that a deployment tracks. */
+export async function deployLatest(session: Session, name: string, options: FollowOptions): Promise<void> {
+  const client = await session.client();
+  await run(session, name, options, "Deploying the newest commit of", (call) =>
+    client.deployLatest(call, { signal: session.signal }),
+  );
+}
+
+async function run(
+  session: Session,
+  name: string,
+  options: FollowOptions,
+  doing: string,
+  send: (call: { deployment_id: string }) => Promise<Deployment>,
+): Promise<void> {
+  const found = await findDeployment(session, name);
+  session.terminal.say(`${doing} ${found.name}`);
+  const changed = await send({ deployment_id: found.id });
+  await followRevision(session, changed, changed.latest_revision_id ?? "", options);
+}

@@ -1,0 +1,80 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Revision } from "../../contract/revisions/revision.ts";
+import type { RollbackPreview } from "../../contract/revisions/run-again.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { confirm } from "../terminal/prompt.ts";
+import { harmless } from "../terminal/terminal.ts";
+import { age, shortId } from "../terminal/text.ts";
+import { describeCode } from "./describe-revision.ts";
+import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts";
+import { type FollowOptions, followRevision } from "./follow-revision.ts";
+
+/** Rolls back to a given revision, by default to the last one deployed before the active revision. Shows first what changes. */
+export async function rollback(
+  session: Session,
+  [name = "", id]: (string | undefined)[],
+  options: FollowOptions & { yes?: boolean; codeOnly?: boolean },
+): Promise<void> {
+  const { terminal, signal } = session;
+  const client = await session.client();
+  const deployment = await findDeployment(session, name);
+  const target = id === undefined ? await previous(session, deployment) : await findRevision(session, deployment, id);
+  if (target.id === deployment.active_revision_id) {
+    throw new CliFailure(`Revision ${shortId(target.id)} already serves.`, {
+      hints: [`Replace its replicas: pierhead restart ${deployment.name}`],
+    });
+  }
+  const code_only = options.codeOnly ?? false;
+  const ids = { deployment_id: deployment.id, revision_id: target.id };
+  const preview = await client.previewRollback({ ...ids, code_only }, { signal });
+  for (const shown of describePreview(deployment, preview)) terminal.say(shown);
+  // Another rollback undoes this one, so scripts need no confirmation.
+  if (!options.yes && terminal.isInteractive) await confirm(session, "Roll back?");
+  const changed = await client.rollbackRevision({ ...ids, body: { code_only } }, { signal });
+  await followRevision(session, changed, changed.latest_revision_id ?? "", options);
+}
+
+/** Returns the lines that say what a rollback changes. */
+export function describePreview({ name }: Pick<Deployment, "name">, preview: RollbackPreview): string[] {
+  const { from, to, changes, variables, code_only: isCodeOnly, needs_build: needsBuild } = preview;
+  const listed = (sign: string, names: string[]) => names.map((variable) => `    ${sign} ${harmless(variable)}`);
+  const variableLines = [
+    ...listed("+", variables.added),
+    ...listed("-", variables.removed),
+    ...listed("~", variables.changed),
+  ];
+  const settings = changes.map(
+    ({ field, before, after }) => `    ${harmless(field)}: ${valueText(before)} -> ${valueText(after)}`,
+  );
+  const unchanged = isCodeOnly ? "  Variables and resources stay as they are." : "  Variables stay the same.";
+  return [
+    `Rolling back ${harmless(name)}`,
+    ...(from === null ? [] : [`  from  ${line(from)}`]),
+    `  to    ${line(to)}`,
+    ...(settings.length === 0 ? [] : ["  Settings:", ...settings]),
+    ...(variableLines.length === 0 ? [unchanged] : ["  Variables:", ...variableLines]),
+    ...(needsBuild ? ["  Its artifact is no longer stored, so its source is built again."] : []),
+  ];
+}
+
+function valueText(value: unknown): string {
+  return harmless(
+    value === null || value === undefined ? "none" : typeof value === "string" ? value : JSON.stringify(value),
+  );
+}
+
+async function previous(session: Session, deployment: Deployment): Promise<Revision> {
+  const client = await session.client();
+  let isBehindActive = deployment.active_revision_id === null;
+  for await (const revision of allRevisions(client, deployment.id, session.signal)) {
+    if (isBehindActive && revision.status === "DEPLOYED") return revision;
+    if (revision.id === deployment.active_revision_id) isBehindActive = true;
+  }
+  throw new CliFailure(`${deployment.name} has no earlier deployed revision.`, {
+    hints: [`List its revisions: pierhead status ${deployment.name}`],
+  });
+}
+
+const line = (revision: Revision) =>
+  `${revision.number ?? "-"}  ${shortId(revision.id)}  ${describeCode(revision)}  (created ${age(revision.created_at)} ago)`;
