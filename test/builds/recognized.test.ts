@@ -95,7 +95,7 @@ test("splits a start command without a shell and keeps the variables of the addr
     "--port=$PORT",
   ]);
   assert.deepEqual(parse("NODE_ENV=production node x.js"), ["env", "NODE_ENV=production", "node", "x.js"]);
-  for (const wrong of ["a $HOME", "a | b", "a && b", "a $PORTAL", "", "a `id`"])
+  for (const wrong of ["a $HOME", "a | b", "a $PORTAL", "", "a `id`"])
     assert.throws(() => parse(wrong), { reason: "CommandInvalid" });
 });
 
@@ -263,4 +263,19 @@ test("reads the variables that a project expects from its example file", async (
   assert.deepEqual(await expectedVariables(place.dir, "apps/a"), expected);
   await writeFiles(place.dir, { "apps/a/example.env": "B=1" });
   assert.deepEqual(await expectedVariables(place.dir, "apps/a"), { file: "apps/a/example.env", names: ["B"] });
+});
+
+test("runs a web command that changes the directory, or prepares the server first", async () => {
+  const start = async (web: string) => {
+    const project = await read({ ...fastapi, Procfile: `web: ${web}\n`, "api/main.py": "" });
+    return project.kind === "command" && { argv: project.start, directory: project.startDirectory };
+  };
+  assert.deepEqual(await start("cd api && uvicorn main:app --port $PORT"), {
+    argv: ["uvicorn", "main:app", "--port", "$PORT"],
+    directory: "api",
+  });
+  assert.deepEqual(await start("alembic upgrade head && cd api && A='b c' uvicorn main:app --port ${PORT:-8000}"), {
+    argv: ["sh", "-c", "alembic upgrade head && cd api && exec env 'A=b c' uvicorn main:app --port '$PORT'"],
+    directory: undefined,
+  });
 });

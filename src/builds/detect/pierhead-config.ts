@@ -15,6 +15,8 @@ export interface CommandProject {
   build: string[][];
   /** As `build`; `$PORT`, `$HOST` and `$PUBLIC_URL` stand for the values at the start. */
   start: string[];
+  /** Where the start command runs, when that is not `directory`: a Procfile may begin with `cd`. */
+  startDirectory?: string;
   /** Empty: the driver asks the usual paths, see `checkHealth`. */
   healthPath: string;
   /** Whether the server keeps state in its working directory, so that two replicas must never run at once. */

@@ -94,16 +94,10 @@ async function detect(sourceDir: string, place: string): Promise<CommandProject>
 }
 
 function commandProject(server: DetectedServer, configPath: string, directory: string): CommandProject {
-  const lineOf = (line: string, what: string) => {
-    if (line.startsWith("script:")) return [line];
-    const { argv, cwd } = parseStartLine(line, { cwd: ".", what });
-    if (cwd === ".") return argv;
-    const advice = `Put the project's files beside each other, or write a pierhead.json in ${cwd}`;
-    throw new BuildFailure(
-      "ConfigInvalid",
-      `The ${what} changes to the directory '${cwd}', which is not supported. ${advice}.`,
-    );
-  };
+  const what = server.preset === "procfile" ? "web command of the Procfile" : "start command";
+  const start = server.start.startsWith("script:")
+    ? { argv: [server.start], cwd: directory }
+    : parseStartLine(server.start, { cwd: directory, what });
   return {
     kind: "command",
     configPath,
@@ -111,8 +105,9 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     install: server.language,
     // The build reads the version of Python from the project's files.
     python: server.language === "python" ? { version: null, requirements: null, adds: server.adds } : null,
-    build: server.build === null ? [] : [lineOf(server.build, "build command")],
-    start: lineOf(server.start, server.preset === "procfile" ? "web command of the Procfile" : "start command"),
+    build: server.build === null ? [] : [server.build.startsWith("script:") ? [server.build] : server.build.split(" ")],
+    start: start.argv,
+    ...(start.cwd === directory ? {} : { startDirectory: start.cwd }),
     healthPath: "",
     isExclusive: false,
     recognized: { name: server.name, because: server.because },

@@ -3,7 +3,8 @@
     python install.py OPTIONS -- ARGUMENT...
 
 OPTIONS is a JSON object: `servers` names a JSON file with the agent servers, newest first, `serverPackages` their packages,
-`installer` is the command to which arguments are added, `lock` a uv.lock whose versions apply (null: none), `check` the command of the
+`installer` is the command to which arguments are added, `lock` a uv.lock, poetry.lock or compiled
+requirements.txt whose versions apply (null: none), `check` the command of the
 probe (null: none), `checkedDir` where passed checks are recorded (null: nowhere). The argument
 `--dependencies-of FILE` stands for the dependencies in a pyproject.toml, without the project itself.
 
@@ -31,7 +32,8 @@ def main(options, arguments):
     locked = {} if options.get("lock") is None else locked_versions(options["lock"])
     problem = install.with_any(servers, locked)
     if problem is not None and locked:
-        say("No agent server works with the versions in uv.lock. Installing the versions that the project allows instead.")
+        name = os.path.basename(options["lock"])
+        say(f"No agent server works with the versions in {name}. Installing the versions that the project allows instead.")
         problem = install.with_any(servers, {})
     if problem is not None:
         say(problem)
@@ -57,12 +59,20 @@ def dependencies_of(file):
 
 def locked_versions(file):
     """Returns the versions of published packages. A package with several versions for several platforms is left to the installer."""
-    with open(file, "rb") as opened:
-        packages = tomllib.load(opened).get("package", [])
     versions = {}
-    for package in packages:
-        if "version" in package and "registry" in package.get("source", {}):
-            versions.setdefault(canonical(package["name"]), set()).add(package["version"])
+    if file.endswith(".txt"):
+        with open(file) as opened:
+            pinned = re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==([^\s;\\\\]+)", opened.read(), re.MULTILINE)
+        for name, version in pinned:
+            versions.setdefault(canonical(name), set()).add(version)
+    else:
+        with open(file, "rb") as opened:
+            packages = tomllib.load(opened).get("package", [])
+        # In a poetry.lock, packages of the default index have no source.
+        unnamed = {} if file.endswith("uv.lock") else {"registry": ""}
+        for package in packages:
+            if "version" in package and "registry" in package.get("source", unnamed):
+                versions.setdefault(canonical(package["name"]), set()).add(package["version"])
     return {name: next(iter(found)) for name, found in versions.items() if len(found) == 1}
 
 

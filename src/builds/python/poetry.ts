@@ -24,7 +24,7 @@ function fromTable(name: string, table: string): string {
   const extras = [...list.matchAll(/["']([^"']+)["']/g)].map((match) => match[1]);
   const full = extras.length === 0 ? name : `${name}[${extras.join(",")}]`;
   const [git, url, local] = [field("git"), field("url"), field("path")];
-  const ref = field("rev") ?? field("tag") ?? field("branch");
+  const ref = field("ref") ?? field("rev") ?? field("tag") ?? field("branch");
   if (git !== undefined) return `${full} @ git+${git}${ref === undefined ? "" : `@${ref}`}`;
   if (url !== undefined) return `${full} @ ${url}`;
   if (local !== undefined) return `./${local}`;

@@ -4,6 +4,7 @@ import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isDirectoryInside, isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
+import { findLock } from "./locked-versions.ts";
 
 /** The packages to install for one project. */
 export interface Requirements {
@@ -18,7 +19,7 @@ export interface Requirements {
    * it.
    */
   isShareable: boolean;
-  /** A uv.lock whose versions apply, relative to the root of the source; null: none. */
+  /** A uv.lock, poetry.lock or compiled requirements.txt whose versions apply, relative to the root of the source; null: none. */
   lock: string | null;
   /**
    * The published packages, which can be installed before the source is copied. `--dependencies-of FILE` stands for the
@@ -61,21 +62,17 @@ export async function collectRequirements(
   return collected;
 }
 
-/** Finds the uv.lock of a local package: beside it, or above it at the root of its workspace. */
+/** Finds the file that locks the versions of a local package. */
 async function addLock({ sourceDir, log }: BuildContext, { python }: PythonProject, collected: Requirements) {
   for (const localDir of python.localDirs) {
     if (!(await isFileInside(sourceDir, path.posix.join(localDir, "pyproject.toml")))) continue;
-    for (let directory = localDir; ; directory = path.posix.dirname(directory)) {
-      const lock = path.posix.join(directory, "uv.lock");
-      if (await isFileInside(sourceDir, lock)) {
-        log.say(`Installing the versions in ${lock}.`);
-        collected.lock = lock;
-        collected.identity.push(await readFile(path.join(sourceDir, lock), "utf8"));
-        collected.early.manifests.push(lock);
-        return;
-      }
-      if (directory === ".") break;
-    }
+    const lock = await findLock(sourceDir, localDir);
+    if (lock === null) continue;
+    log.say(`Installing the versions in ${lock}.`);
+    collected.lock = lock;
+    collected.identity.push(await readFile(path.join(sourceDir, lock), "utf8"));
+    collected.early.manifests.push(lock);
+    return;
   }
 }
 

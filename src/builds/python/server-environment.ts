@@ -2,6 +2,7 @@ import { chmod, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
+import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
 import { packagesDirName } from "./local-packages.ts";
 import { findServerRequirements, type ServerRequirements } from "./server-requirements.ts";
@@ -72,7 +73,8 @@ async function installInto(
       ? [python, "-m", "pip", "install", "--use-pep517"]
       : [uv, "pip", "install", "--python", python, "--compile-bytecode"];
   const shown = [...(uv === null ? [] : ["uv"]), "pip", "install", ...argv];
-  await runCommand(context, { argv: [...installer, ...argv], shown, cwd: requirements.cwd, env: {} }, "InstallFailed");
+  const env = argv.includes("--editable") ? await gitVersionVariables(context, [requirements.cwd]) : {};
+  await runCommand(context, { argv: [...installer, ...argv], shown, cwd: requirements.cwd, env }, "InstallFailed");
 }
 
 /** Directory below the project's own packages with their console scripts. The PATH of the server has it. */

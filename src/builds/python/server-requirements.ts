@@ -5,6 +5,7 @@ import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
+import { findLock, pipfileLockRequirements, poetryConstraints } from "./locked-versions.ts";
 import { poetryRequirements } from "./poetry.ts";
 
 /** What an installer gets for a Python server. */
@@ -61,11 +62,7 @@ export async function findServerRequirements(
   for (const file of ["requirements.txt", "requirements/base.txt", "requirements/production.txt"])
     if (await has(file)) return fromFile(sourceDir, directory, file, adds);
   if (await has("setup.py")) return fromSetup(directory, adds);
-  if (await has("Pipfile"))
-    throw new BuildFailure(
-      "InstallFailed",
-      "Pierhead does not install a Pipfile. Write its packages into a requirements.txt: pipenv requirements > requirements.txt",
-    );
+  if (await has("Pipfile")) return fromPipfile(context, directory, adds);
   return {
     argv: [...adds],
     withoutProject: null,
@@ -90,6 +87,27 @@ async function fromFile(
     because: `Installing ${file}.`,
     identity: [text, adds],
     isShareable: !elsewhere.test(text),
+  };
+}
+
+/** Installs the versions of a Pipfile.lock, or else what the Pipfile allows. */
+async function fromPipfile(
+  { sourceDir }: BuildContext,
+  directory: string,
+  adds: readonly string[],
+): Promise<ServerRequirements> {
+  const read = (name: string) => readFile(path.join(sourceDir, directory, name), "utf8").catch(() => null);
+  const [text, lock] = [(await read("Pipfile")) ?? "", await read("Pipfile.lock")];
+  const lines = lock === null ? poetryRequirements(tomlSection(text, "packages")) : pipfileLockRequirements(lock);
+  const file = path.join(path.dirname(sourceDir), "pipfile-requirements.txt");
+  await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+  return {
+    argv: ["--requirement", file, ...adds],
+    withoutProject: null,
+    cwd: directory,
+    because: `Installing the packages in ${lock === null ? "Pipfile" : "Pipfile.lock"}.`,
+    identity: [lines, adds],
+    isShareable: !elsewhere.test(lines.join("\n")),
   };
 }
 
@@ -132,6 +150,21 @@ async function fromUvLock(
   };
 }
 
+/** Writes the versions of a poetry.lock, or of a compiled requirements.txt, into a file of constraints. */
+async function constraintsOf({ sourceDir }: BuildContext, directory: string) {
+  const from = await findLock(sourceDir, directory);
+  if (from === null || from.endsWith("uv.lock")) return null;
+  const text = await readFile(path.join(sourceDir, from), "utf8");
+  const lines = from.endsWith("poetry.lock")
+    ? poetryConstraints(text)
+    : text
+        .split("\n")
+        .flatMap((line) => /^[\w.-]+(?=\[|==).*?(==[^\s;\\]+)/.exec(line)?.[0].replace(/\[.*\]/, "") ?? []);
+  const file = path.join(path.dirname(sourceDir), "python-constraints.txt");
+  await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+  return { file, from, text };
+}
+
 /**
  * Installs a project with its build system if it has one. Without one there is nothing to package, so only the dependencies
  * are installed and the server is imported from its directory.
@@ -149,15 +182,18 @@ async function fromPyproject(
   const lines = [...tomlList(project, "dependencies"), ...poetryRequirements(poetry)];
   const file = path.join(path.dirname(context.sourceDir), "pyproject-requirements.txt");
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-  const dependencies = [...(lines.length === 0 ? [] : ["--requirement", file]), ...adds];
+  const locked = await constraintsOf(context, directory);
+  const constraints = locked === null ? [] : ["--constraint", locked.file];
+  const dependencies = [...(lines.length === 0 ? [] : ["--requirement", file]), ...constraints, ...adds];
+  const versions = locked === null ? "" : ` Its versions come from ${locked.from}.`;
   return {
-    argv: isPackage ? ["--editable", ".", ...adds] : dependencies,
+    argv: isPackage ? ["--editable", ".", ...constraints, ...adds] : dependencies,
     withoutProject: isPackage ? dependencies : null,
     cwd: directory,
     because: isPackage
-      ? "Installing the project and the dependencies in its pyproject.toml."
-      : "Installing the dependencies in pyproject.toml. It has no [build-system], so the project runs from its directory.",
-    identity: [text, adds],
+      ? `Installing the project and the dependencies in its pyproject.toml.${versions}`
+      : `Installing the dependencies in pyproject.toml.${versions} It has no [build-system], so the project runs from its directory.`,
+    identity: [text, adds, locked?.text],
     isShareable: !isPackage && !elsewhere.test(lines.join("\n")),
   };
 }

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
+import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
 import { pythonServers, pythonServerVersion, serverPackages } from "./server.ts";
@@ -36,7 +37,7 @@ export async function virtualEnvironment(
     isShareable ? null : artifactKey,
   ];
   return withFittingPython(context, { wanted, uv }, (interpreter) => {
-    const tools = { interpreter, uv, pipConfigFile };
+    const tools = { interpreter, uv, pipConfigFile, packageDirs: [project.directory, ...project.python.localDirs] };
     return sharedEnvironment(context, tools, what, async (draft) => {
       await makeEmptyEnvironment(context, tools, draft);
       await install(context, draft, requirements, tools);
@@ -47,6 +48,8 @@ export async function virtualEnvironment(
 interface Tools extends EnvironmentTools {
   /** Relative to the root of the source. */
   pipConfigFile: string | null;
+  /** Directories of the project's own packages, relative to the root of the source. */
+  packageDirs: readonly string[];
 }
 
 async function findUv(given: BuildContext, { configPath, python }: PythonProject): Promise<Uv> {
@@ -86,8 +89,10 @@ async function install(context: BuildContext, draft: string, requirements: Requi
   };
   const argv = [python, "-P", ownFile("./install.py"), JSON.stringify(options), "--", ...requirements.argv];
   const shown = [...(tools.uv === null ? [] : ["uv"]), "pip", "install", ...serverPackages, ...requirements.argv];
-  const env =
-    tools.pipConfigFile === null ? {} : { PIP_CONFIG_FILE: path.join(context.sourceDir, tools.pipConfigFile) };
+  const env = {
+    ...(await gitVersionVariables(context, tools.packageDirs)),
+    ...(tools.pipConfigFile === null ? {} : { PIP_CONFIG_FILE: path.join(context.sourceDir, tools.pipConfigFile) }),
+  };
   await runCommand(context, { argv, shown, cwd: requirements.cwd, env }, "InstallFailed");
 }
 

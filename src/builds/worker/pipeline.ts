@@ -176,9 +176,10 @@ async function prepareStart(
   const { sourceDir } = context;
   if (project.kind === "command") {
     const searchPath = context.env["PATH"] ?? "";
-    const argv = await startCommand(sourceDir, project.directory, { start: project.start, searchPath });
-    context.log.say(`Start: ${showCommand(argv)}${project.directory === "." ? "" : ` (in ${project.directory})`}`);
-    const plan = { runner: "command" as const, argv, cwd: project.directory };
+    const cwd = project.startDirectory ?? project.directory;
+    const argv = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
+    context.log.say(`Start: ${showCommand(argv)}${cwd === "." ? "" : ` (in ${cwd})`}`);
+    const plan = { runner: "command" as const, argv, cwd };
     const { environmentDir } = installed;
     if (environmentDir === undefined) return plan;
     await layOutLocalPackages(environmentDir, sourceDir, target);
