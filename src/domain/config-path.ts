@@ -12,6 +12,9 @@ export const projectFileNames = [
   "package.json",
 ] as const;
 
+/** The path of the configuration that clients send when the user names none. */
+export const usualConfigPath = "langgraph.json";
+
 /** The file that an image build uses. */
 export const dockerfileName = "Dockerfile";
 

@@ -83,7 +83,7 @@ test("lists existing configuration files when the requested one is missing", asy
   });
   await assert.rejects(read(files, "langgraph.json"), {
     reason: "ConfigMissing",
-    message: /^langgraph\.json not found in the source\./,
+    message: /langgraph\.json not found at the root of the source\./,
   });
   await assert.rejects(read({ "a.txt": "" }), { reason: "ConfigMissing", message: /Add a langgraph\.json/ });
   for (const evil of ["../langgraph.json", "/etc/passwd", "a/../../x.json", "..", "a\0.json"]) {

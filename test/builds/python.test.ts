@@ -147,6 +147,12 @@ test("selects a Python that requires-python allows", async () => {
   assert.equal((await pythonFor(requires("==3.12.*"), versions)).version, "3.12.4");
   assert.equal((await pythonFor(requires(">=3.11,!=3.13.*"), versions)).version, "3.12.4");
   assert.equal((await pythonFor(requires(">=3.9"), versions)).version, "3.13.1");
+  const contrary = {
+    "langgraph.json": JSON.stringify({ graphs: { a: "./a.py:g" }, dependencies: ["."], python_version: "3.11" }),
+  };
+  const corrected = await pythonFor({ ...requires(">=3.12"), ...contrary }, versions);
+  assert.equal(corrected.version, "3.12.4");
+  assert.match(corrected.log, /python_version names Python 3\.11, but pyproject\.toml requires >=3\.12/);
   const poetry = { "pyproject.toml": '[tool.poetry.dependencies]\npython = "~3.11"\n' };
   assert.equal((await pythonFor(poetry, versions)).version, "3.11.9");
   assert.equal((await pythonFor(requires(">=3.15,<3.17"), versions, "/bin/uv")).python, ">=3.11,>=3.15,<3.17");

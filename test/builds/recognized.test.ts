@@ -279,3 +279,9 @@ test("runs a web command that changes the directory, or prepares the server firs
     directory: undefined,
   });
 });
+
+test("recognizes the server when the usual configuration path does not exist", async () => {
+  const project = await read(fastapi, "langgraph.json");
+  assert.equal(project.kind === "command" && project.recognized?.name, "FastAPI");
+  await assert.rejects(read(fastapi, "agents/langgraph.json"), { reason: "ConfigMissing" });
+});

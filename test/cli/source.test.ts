@@ -368,3 +368,37 @@ test("parses deployment names and git addresses in common forms", () => {
   assert.equal(repositoryName("https://h/team/hello/"), "hello");
   assert.equal(withoutUser("https://token@h/x"), "https://h/x");
 });
+
+test("packs the workspace of a member that has no lock file of its own", async () => {
+  await using source = await createDirectory({
+    "package.json": '{"workspaces": ["apps/*"]}',
+    "package-lock.json": "{}",
+    "apps/web/package.json": '{"scripts": {"start": "node server.js"}}',
+    "apps/web/server.js": "",
+    "apps/own/package.json": '{"scripts": {"start": "node server.js"}}',
+    "apps/own/package-lock.json": "{}",
+    "py/pyproject.toml": '[tool.uv.workspace]\nmembers = ["packages/*"]\n',
+    "py/packages/api/pyproject.toml": '[project]\ndependencies = ["fastapi"]\n',
+    "py/packages/api/main.py": "app = FastAPI()",
+  });
+  const rootOf = async (directory: string) => {
+    const { root, configPath } = await findProject(path.join(source.directory, directory), undefined);
+    return [path.relative(source.directory, root), configPath];
+  };
+  assert.deepEqual(await rootOf("apps/web"), ["", "apps/web/package.json"]);
+  assert.deepEqual(await rootOf("apps/own"), ["apps/own", "package.json"]);
+  assert.deepEqual(await rootOf("py/packages/api"), ["py", "packages/api/pyproject.toml"]);
+});
+
+test("names the projects below a directory that has none", async () => {
+  await using source = await createDirectory({
+    "agents/a/langgraph.json": "{}",
+    "agents/a/pyproject.toml": "",
+    "services/b/package.json": "{}",
+    "docs/readme.md": "",
+  });
+  await assert.rejects(findProject(source.directory, undefined), {
+    message: /These directories below it look like projects/,
+    hints: ["pierhead deploy agents/a", "pierhead deploy services/b"],
+  });
+});

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Principal } from "../../auth/principal.ts";
 import { type ApiError, errors } from "../../contract/error.ts";
 import { agentProjectsIn } from "../../domain/agent-projects.ts";
+import { dockerfileName, projectFileNames, usualConfigPath } from "../../domain/config-path.ts";
 import type { ChangedDeployment, CurrentDeployment } from "../../domain/settings.ts";
 import { resolveRef } from "../../integrations/git.ts";
 import { gitAccess } from "../../integrations/git-access.ts";
@@ -122,7 +123,9 @@ async function checkRepository(
       throw (error instanceof GitFailure && refusalOf(error)) || error;
     }),
   );
-  if (!found.isThere) throw configMissing(location, found.files);
+  // Without a configuration, the build recognizes the server from the files at the root.
+  if (found.isThere || (configPath === usualConfigPath && found.files.some((file) => rootNames.has(file)))) return;
+  throw configMissing(location, found.files);
 }
 
 /** Returns the error for failures of the repository itself; null for failures of the connection to its host. */
@@ -131,6 +134,8 @@ function refusalOf({ reason, message }: GitFailure): ApiError | null {
   if (reason !== "AccessDenied" && reason !== "UrlRefused") return null;
   return refused(`must be a repository that this server can read. ${message}`);
 }
+
+const rootNames: ReadonlySet<string> = new Set(["pierhead.json", dockerfileName, ...projectFileNames]);
 
 const shownMax = 10;
 

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { dockerfileName, projectFileNames } from "../../domain/config-path.ts";
+import { dockerfileName, projectFileNames, usualConfigPath } from "../../domain/config-path.ts";
 import { type DetectedServer, detectServer } from "../../domain/detection/detect-server.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import type { BuildTarget } from "../build.ts";
@@ -36,7 +36,9 @@ export interface BuildHost {
  * @throws BuildFailure `ConfigMissing`, `ConfigInvalid`, `Unsupported`, `CommandInvalid`
  */
 export async function readProject(sourceDir: string, configPath: string | null, host: BuildHost): Promise<Project> {
-  const place = configPath === null ? await findConfig(sourceDir, host) : path.posix.normalize(configPath);
+  // Clients send the usual name also for a project without a configuration.
+  const isUsual = configPath === usualConfigPath && !(await isFileInside(sourceDir, configPath));
+  const place = configPath === null || isUsual ? await findConfig(sourceDir, host) : path.posix.normalize(configPath);
   const name = path.posix.basename(place);
   if (name === dockerfileName) return dockerfileProject(place);
   if ((projectFileNames as readonly string[]).includes(name)) return detect(sourceDir, place);

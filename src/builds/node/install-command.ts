@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { hasNodeMember } from "../../domain/detection/workspaces.ts";
 import type { Command } from "../detect/command-line.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { findProgram } from "../worker/environment.ts";
@@ -180,18 +181,8 @@ class ProjectFiles {
 
   /** Returns whether the workspace of this directory has a member. @param member its directory, relative to this one. */
   async hasMember(member: string): Promise<boolean> {
-    const { workspaces } = await this.#manifest();
-    const listed = Array.isArray(workspaces) ? workspaces : (workspaces as { packages?: unknown })?.packages;
-    const sections = (await this.#read("pnpm-workspace.yaml")).split(/^(?=\w)/m);
-    const packages = sections.find((section) => section.startsWith("packages:")) ?? "";
-    const ofPnpm = [...packages.matchAll(/[-[,]\s*(?:"([^"]+)"|'([^']+)'|([^\s"',[\]]+))/g)];
-    const patterns = [
-      ...(Array.isArray(listed) ? listed.filter((one) => typeof one === "string") : []),
-      ...ofPnpm.map((match) => match[1] ?? match[2] ?? match[3] ?? ""),
-    ].map((pattern: string) => pattern.replace(/^\.\//, "").replace(/\/$/, ""));
-    const matches = (pattern: string) => path.posix.matchesGlob(member, pattern);
-    const isExcluded = patterns.some((pattern) => pattern.startsWith("!") && matches(pattern.slice(1)));
-    return !isExcluded && patterns.some(matches);
+    const [manifest, pnpmWorkspace] = [await this.#read("package.json"), await this.#read("pnpm-workspace.yaml")];
+    return hasNodeMember(member, { manifest, pnpmWorkspace });
   }
 
   async hasOldPnpmLock(): Promise<boolean> {
@@ -200,7 +191,6 @@ class ProjectFiles {
 
   async #manifest(): Promise<{
     packageManager?: unknown;
-    workspaces?: unknown;
     devEngines?: { packageManager?: { name?: string } };
   }> {
     try {

@@ -41,7 +41,8 @@ export async function startCommand(
   try {
     const { argv, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
     const program = argv.find((word, at) => at > 0 || word !== "env") ?? "";
-    if (cwd !== "." || /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv|sh)$/.test(program)) return await viaManager();
+    if (cwd !== "." || /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv|sh)$/.test(program))
+      return await viaManager();
     return await withOwnProgram(sourceDir, directory, argv.map(toleratesMissingFile));
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;

@@ -62,7 +62,17 @@ export async function wantedPython(
     );
   }
   if (python.version !== null) {
-    return { version: python.version, from: setting, isPreference: false, ranges };
+    const { version } = python;
+    const wrong = ranges.find(
+      ({ range }) => !isVersionIn(`${version}.99`, range) && !isVersionIn(`${version}.0`, range),
+    );
+    if (wrong === undefined) return { version, from: setting, isPreference: false, ranges };
+    // With the named version, the installation could only fail. The oldest allowed one is nearest to what its author meant.
+    const minor = minors.find((one) => ranges.every(({ range }) => isVersionIn(`3.${one}.99`, range)));
+    if (minor !== undefined) {
+      log.say(`Note: ${setting} names Python ${version}, but ${wrong.from} requires ${wrong.range}: using 3.${minor}.`);
+      return { version: `3.${minor}`, from: wrong.from, isPreference: true, ranges };
+    }
   }
   const directories = [...new Set([...packageDirs, "."])];
   for (const file of directories.flatMap((one) => versionFiles.map((name) => path.posix.join(one, name)))) {

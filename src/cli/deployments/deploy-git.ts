@@ -1,4 +1,5 @@
 import type { CreateDeployment, Deployment, DeploymentType, Secret } from "../../contract/deployments/deployment.ts";
+import { usualConfigPath } from "../../domain/config-path.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-source.ts";
@@ -26,7 +27,7 @@ export async function deployGit(session: Session, url: string, options: DeployOp
   // The saved branch and config path apply only to the same repository.
   const saved = found?.source_config.repo_url === url ? found.source_revision_config : undefined;
   const ref = options.ref ?? saved?.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
-  const config = options.config ?? saved?.langgraph_config_path ?? "langgraph.json";
+  const config = options.config ?? saved?.langgraph_config_path ?? usualConfigPath;
   const settings = {
     source_config: { repo_url: url, ...commandsOf(options) },
     source_revision_config: { repo_ref: ref, langgraph_config_path: config },

@@ -6,10 +6,12 @@ import { detectServer } from "../../domain/detection/detect-server.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { listFiles } from "./list-files.ts";
+import { projectsBelow } from "./projects-below.ts";
+import { workspaceRoot } from "./workspace-root.ts";
 
 /** Source of an agent server on this machine. */
 export interface Project {
-  /** Directory to pack: the project, or its common ancestor with the local packages that it depends on. */
+  /** Directory to pack: the project, or its common ancestor with the local packages that it depends on and its workspace. */
   root: string;
   /** Config file relative to `root`, with `/`. */
   configPath: string;
@@ -38,6 +40,7 @@ export async function findProject(directory: string, configOption: string | unde
   const configDirectory = path.dirname(config);
   const root = localDependencies(content)
     .map((dependency) => path.resolve(configDirectory, dependency))
+    .concat((await workspaceRoot(configDirectory)) ?? [])
     .reduce(commonAncestor, commonAncestor(path.resolve(directory), configDirectory));
   if (root !== path.resolve(directory)) await refuseHome(root);
   const envFile = path.join(configDirectory, ".env");
@@ -123,10 +126,15 @@ export function nameFrom(text: string): string {
 async function findConfigName(directory: string): Promise<string> {
   const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName]);
   if (found !== undefined) return found;
-  throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`);
+  const below = await projectsBelow(directory);
+  throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`, below);
 }
 
-function noServer(message: string): CliFailure {
+function noServer(message: string, below: readonly string[] = []): CliFailure {
+  if (below.length > 0) {
+    const hints = below.map((one) => `pierhead deploy ${one}`);
+    return new CliFailure(`${message} These directories below it look like projects:`, { hints });
+  }
   const hints = [
     "In a subdirectory:  pierhead deploy DIR --config path/langgraph.json",
     "For any server that speaks HTTP, write a pierhead.json with its start command",

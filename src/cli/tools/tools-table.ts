@@ -10,6 +10,15 @@ export const toolCommands: readonly CommandSpec[] = [
     load: async () => (await import("./doctor.ts")).doctor,
   },
   {
+    name: "detect",
+    summary: "Show what a deploy of a directory would deploy",
+    args: [["[directory]", "default: this one"]],
+    options: [["-c, --config <path>", "langgraph.json, pierhead.json, or a file such as package.json"]],
+    examples: ["pierhead detect", "pierhead detect ./agents/support"],
+    json: '{"name": string, "found": string, "config_path": string, "root": string, "recognized": boolean}',
+    load: async () => (await import("./detect.ts")).detect,
+  },
+  {
     name: "api",
     summary: "Make one API call with the key, and print the response unchanged, including secrets",
     args: [
