@@ -31,8 +31,8 @@ const lists = {
     "test/store/deployment-list.test.ts",
     "test/webhooks/worker.test.ts",
   ],
-  /** The package as a user installs it: packed, installed into an empty folder, deployed from there. Needs the npm registry. */
-  ship: ["test/ship/*.test.ts"],
+  /** The package as a user installs it: packed, installed into an empty folder, deployed from there; and as a coding agent drives it. Needs npm. */
+  ship: ["test/ship/*.test.ts", "test/mcp/*.test.ts"],
   /** Kills, partitions, full disks, clocks that jump, databases that stall. */
   faults: [
     "test/faults/*.test.ts",

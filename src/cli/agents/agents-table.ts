@@ -4,7 +4,7 @@ import type { CommandSpec } from "../command.ts";
 const sendKeyOption = ["--send-key", "send your key to the agent, also at another address than the server's"] as const;
 const limitOption = ["--limit <count>", "maximum number", "20"] as const;
 
-/** Commands that talk to agents, and that begin a project. */
+/** Commands that talk to agents, begin a project, and serve coding agents. */
 export const agentCommands: readonly CommandSpec[] = [
   {
     name: "init",
@@ -48,5 +48,13 @@ export const agentCommands: readonly CommandSpec[] = [
     examples: ["pierhead runs support THREAD"],
     json: '{"deployment": string, "runs": [object]}, as the agent sends them',
     load: async () => (await import("./threads.ts")).runs,
+  },
+  {
+    name: "mcp",
+    summary: "Offer the server as tools to a coding agent over stdio (Model Context Protocol)",
+    options: [["--read-only", "only tools that change nothing"]],
+    examples: ["claude mcp add pierhead -- pierhead mcp", "pierhead mcp --read-only --context production"],
+    json: "none: stdout belongs to the protocol",
+    load: async () => (await import("./mcp.ts")).serveMcp,
   },
 ];
