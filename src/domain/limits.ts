@@ -17,6 +17,12 @@ export const deployTimeoutMs = 900 * second;
 /** For servers that start no builds. While all build slots are busy the deadline is extended, because a slot is free when its build ends. */
 export const awaitingBuildTimeoutMs = 2 * buildTimeoutMs;
 
+/**
+ * How long a rollout without room in its cluster keeps its turn when a newer revision waits. An autoscaler of nodes needs
+ * minutes, and many pushes in a row must not start it over each time.
+ */
+export const unschedulableGraceMs = 5 * minute;
+
 /** Writing the assignment takes one transaction. Servers that die meanwhile hold it for 30 s each. */
 export const awaitingDeployTimeoutMs = 2 * minute;
 

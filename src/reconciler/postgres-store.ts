@@ -32,7 +32,13 @@ import {
 import type { Db } from "../store/engine/database.ts";
 import { appendLogEntries } from "../store/logs/log-entries.ts";
 import { dropLogEntries, findKnownArtifactKeys } from "../store/maintenance/retention.ts";
-import { moveRevision, postponeDeadline, readRevision, skipRevisions } from "../store/revisions/revisions.ts";
+import {
+  describeRollout,
+  moveRevision,
+  postponeDeadline,
+  readRevision,
+  skipRevisions,
+} from "../store/revisions/revisions.ts";
 import type { Sealer } from "../store/secrets/seal.ts";
 import { findSecretSet } from "../store/secrets/secrets.ts";
 import { buildQuotaProblem } from "../store/tenants/quotas.ts";
@@ -57,6 +63,7 @@ export function createReconcilerStore(db: Db, sealer: Sealer): ReconcilerStore {
     readRevision: (revisionId) => readRevision(db, revisionId),
     moveRevision: (revision, move) => moveRevision(db, revision, move),
     skipRevisions: (revisionIds, supersededBy) => skipRevisions(db, revisionIds, supersededBy),
+    describeRollout: (revisionId, message) => describeRollout(db, revisionId, message),
     postponeDeadline: (revision, until) => postponeDeadline(db, revision, until),
     appendLog: (entries) => appendLogEntries(db, entries),
 

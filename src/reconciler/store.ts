@@ -50,6 +50,8 @@ export interface ReconcilerStore {
   moveRevision(revision: { id: string; deploymentId: string }, move: RevisionMove): Promise<boolean>;
   /** Moves superseded revisions QUEUED -> SKIPPED. */
   skipRevisions(revisionIds: string[], supersededBy: string): Promise<void>;
+  /** Sets the message of a revision that is DEPLOYING; returns false when it has left that status. */
+  describeRollout(revisionId: string, message: string): Promise<boolean>;
   /** Extends the deadline of a revision, unless it has left the status or has that much time already. */
   postponeDeadline(revision: Pick<RevisionRow, "id" | "status">, until: Date): Promise<void>;
   appendLog(entries: NewLogEntry[]): Promise<void>;

@@ -99,6 +99,60 @@ test("skips older queued revisions and then runs the newest", () => {
   assert.equal((planDeployment(alone, now) as { to?: string }).to, "AWAITING_DEPLOY");
 });
 
+const rollout = {
+  assignment: {
+    generation: 3,
+    op: "apply",
+    targetRevisionId: "a",
+    servingRevisionId: null,
+    replicasMin: {},
+    isCurrent: true,
+  },
+  observed: (reason: string, generation = 3) => {
+    const cause = { reason, message: `${reason} it is.`, exit_code: null, signal: null, last_lines: [] };
+    const report = { target_revision_id: "a", target_phase: "starting", cause, replicas: [] };
+    return { generation, report: report as unknown as DeploymentReport };
+  },
+} as const;
+
+test("the message of a rollout in progress says what its listener waits for, and is written once", () => {
+  const revisionWith = (message: string | null) => ({ ...revision("a", "DEPLOYING", later, true), message });
+  const stepFor = (message: string | null, generation = 3) =>
+    planDeployment(
+      stateWith({
+        unsettled: [revisionWith(message)],
+        assignment: rollout.assignment,
+        observation: rollout.observed("ImagePull", generation),
+      }),
+      now,
+    );
+  const described = { kind: "describeRollout", revisionId: "a", message: "ImagePull it is." };
+  assert.deepEqual(stepFor(null), described);
+  assert.deepEqual(stepFor("Something else."), described);
+  assert.equal(stepFor("ImagePull it is.").kind, "wait");
+  assert.equal(stepFor(null, 2).kind, "wait", "a report on an earlier assignment");
+});
+
+test("a rollout without room yields to a newer revision, but only after some minutes and for a current report", () => {
+  const stepFor = (minutes: number, options: { reason?: string; generation?: number; isAlone?: boolean } = {}) => {
+    const { reason = "Unschedulable", generation = 3, isAlone = false } = options;
+    const since = new Date(now.getTime() - minutes * 60_000);
+    const stuck = { ...revision("a", "DEPLOYING", later, true), since, message: `${reason} it is.` };
+    const unsettled = isAlone ? [stuck] : [stuck, revision("b", "QUEUED", null, true)];
+    const observation = rollout.observed(reason, generation);
+    return planDeployment(stateWith({ unsettled, assignment: rollout.assignment, observation }), now);
+  };
+  assert.equal(stepFor(4).kind, "wait");
+  assert.deepEqual(stepFor(5), {
+    kind: "failRollout",
+    revisionId: "a",
+    message: "Unschedulable it is. A newer revision takes its turn.",
+  });
+  assert.equal(stepFor(5, { isAlone: true }).kind, "wait");
+  assert.equal(stepFor(5, { reason: "NotHealthy" }).kind, "wait");
+  assert.equal(stepFor(5, { generation: 2 }).kind, "wait");
+});
+
 test("has nothing to do when nothing is in progress and the active revision is assigned", () => {
   const assignment = {
     generation: 3,
@@ -192,7 +246,7 @@ function stateWith(given: Partial<DeploymentState>): DeploymentState {
 }
 
 function revision(id: string, status: RevisionStatus, deadlineAt: Date | null, hasArtifact: boolean): RevisionFacts {
-  return { id, status, deadlineAt, hasArtifact, traceparent: null };
+  return { id, status, since: earlier, message: null, deadlineAt, hasArtifact, traceparent: null };
 }
 
 function* everyState(): Generator<DeploymentState> {

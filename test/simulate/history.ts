@@ -187,6 +187,8 @@ function newRevision(clock: VirtualClock, deployment: DeploymentRecord, before?:
     imageUri: isImage ? `registry.example.org/agent:${id}` : null,
     fate: { resolves, builds: clock.chance(0.85), buildMs: 1_000 * 200 ** clock.random() },
     status: "CREATING",
+    since: new Date(clock.now()),
+    message: null,
     deadlineAt: new Date(clock.now() + resolveTimeoutMs),
     // Without `resolves`, the artifact is gone, and so is its source.
     artifactId: before === undefined ? null : resolves ? before.artifactId : "gone",

@@ -15,7 +15,7 @@ import type { DatabaseSettingsRow, DeploymentDatabase } from "../../src/store/de
 import type { DeploymentStateRow } from "../../src/store/deployments/deployment-state.ts";
 import type { RevisionMove, RevisionRow } from "../../src/store/revisions/revisions.ts";
 import type { ControlPlane } from "../listener/control-plane.ts";
-import type { BuildRecord, DeploymentRecord, RevisionRecord } from "./records.ts";
+import { type BuildRecord, type DeploymentRecord, type RevisionRecord, unsettledRowOf } from "./records.ts";
 import { noOrigin, replicasMinOf, settingsOf, slugOf } from "./revision-settings.ts";
 
 export const tenantId = "7a9d6ab0-1f9c-4d9b-8f5f-6c2f6a3f0001";
@@ -105,15 +105,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       health: deployment.health,
       latest: latest === undefined ? null : { id: latest.id, status: latest.status, message: null },
       listener: "acting",
-      unsettled: deployment.revisions
-        .filter(({ status }) => !isFinal(status))
-        .map((revision) => ({
-          id: revision.id,
-          status: revision.status,
-          deadline_at: revision.deadlineAt?.toISOString() ?? null,
-          has_artifact: revision.artifactId !== null,
-          traceparent: null,
-        })),
+      unsettled: deployment.revisions.filter(({ status }) => !isFinal(status)).map(unsettledRowOf),
       builds: builds.map(([revisionId, build]) => ({
         revision_id: revisionId,
         status: build.status,
@@ -224,8 +216,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     const revision = this.#revisions.get(id);
     const deployment = this.deployments.get(revision?.deploymentId ?? "");
     if (revision?.status !== from || deployment === undefined) return false;
-    revision.status = to;
-    revision.deadlineAt = deadlineAt;
+    Object.assign(revision, { status: to, deadlineAt, since: this.now(), message: move.message ?? null });
     if (set.artifact_id !== undefined) revision.artifactId = set.artifact_id;
     revision.artifactKey = set.artifact_key ?? revision.artifactKey;
     if (to === "DEPLOYED")
@@ -245,6 +236,13 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       if (revision?.status === "QUEUED") Object.assign(revision, { status: "SKIPPED", deadlineAt: null });
     }
     this.onChange();
+  }
+
+  async describeRollout(id: string, message: string): Promise<boolean> {
+    const revision = this.#revisions.get(id);
+    if (revision?.status !== "DEPLOYING") return false;
+    revision.message = message;
+    return true;
   }
 
   async postponeDeadline({ id, status }: Pick<RevisionRow, "id" | "status">, until: Date): Promise<void> {

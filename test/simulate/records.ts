@@ -3,6 +3,7 @@ import type { DeploymentReport } from "../../src/contract/listeners/assignment.t
 import type { RevisionStatus } from "../../src/contract/revisions/revision.ts";
 import type { Health } from "../../src/domain/deployment-health.ts";
 import type { StoredBuildResult } from "../../src/store/builds/builds.ts";
+import type { DeploymentStateRow } from "../../src/store/deployments/deployment-state.ts";
 
 /** The row of a revision, and its fate, which the seed decides when the revision is created. */
 export interface RevisionRecord {
@@ -13,6 +14,8 @@ export interface RevisionRecord {
   readonly imageUri: string | null;
   readonly fate: { resolves: boolean; builds: boolean; buildMs: number };
   status: RevisionStatus;
+  since: Date;
+  message: string | null;
   deadlineAt: Date | null;
   artifactId: string | null;
   artifactKey: string | null;
@@ -43,3 +46,14 @@ export interface DeploymentRecord {
   health: Health;
   observation: { generation: number; report: DeploymentReport; epoch: number } | null;
 }
+
+/** Returns a revision as the state of its deployment has it. */
+export const unsettledRowOf = (revision: RevisionRecord): DeploymentStateRow["unsettled"][number] => ({
+  id: revision.id,
+  status: revision.status,
+  since: revision.since.toISOString(),
+  message: revision.message,
+  deadline_at: revision.deadlineAt?.toISOString() ?? null,
+  has_artifact: revision.artifactId !== null,
+  traceparent: null,
+});

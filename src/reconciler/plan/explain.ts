@@ -4,6 +4,7 @@ import { readDeploymentState } from "../../store/deployments/deployment-state.ts
 import type { Db } from "../../store/engine/database.ts";
 import { listenerIsAway, planDeployment } from "./plan.ts";
 import { readState } from "./read-state.ts";
+import type { DeploymentState } from "./state.ts";
 import type { Step } from "./step.ts";
 
 /**
@@ -40,7 +41,7 @@ export async function explainDeployment(db: Db, deploymentId: string): Promise<D
       observed_at: row.observed_at?.toISOString() ?? null,
       listener: row.listener,
     },
-    next_step: { kind: step.kind, because: reasonOf(step, row) },
+    next_step: { kind: step.kind, because: reasonOf(step, row, state) },
     outcomes: row.outcomes ?? [],
     lease: {
       owner: row.lease_owner,
@@ -52,7 +53,7 @@ export async function explainDeployment(db: Db, deploymentId: string): Promise<D
   };
 }
 
-function reasonOf(step: Step, row: DeploymentDebugRow): string {
+function reasonOf(step: Step, row: DeploymentDebugRow, { activeRevisionId, latest }: DeploymentState): string {
   const seen = row.listener.last_seen_at === null ? "never seen" : `last seen ${row.listener.last_seen_at}`;
   switch (step.kind) {
     case "wait":
@@ -60,6 +61,8 @@ function reasonOf(step: Step, row: DeploymentDebugRow): string {
     case "extendRollout":
       return `${listenerIsAway} (${seen})`;
     case "none":
+      if (activeRevisionId === null && latest !== null)
+        return `nothing serves: the newest revision is ${latest.status}`;
       return "desired and observed state agree";
     default:
       if (row.lease_owner !== null) return "a worker is running a pass now";

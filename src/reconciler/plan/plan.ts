@@ -2,8 +2,9 @@ import type { Cause } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import { type Health, healthOf } from "../../domain/deployment-health.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
-import { deployTimeoutMs, listenerPollMs } from "../../domain/limits.ts";
+import { deployTimeoutMs, listenerPollMs, unschedulableGraceMs } from "../../domain/limits.ts";
 import { holdsSlot } from "../../domain/revision-status.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { BuildFacts, DeploymentState, RevisionFacts } from "./state.ts";
 import { type Idle, isIdle, type Step } from "./step.ts";
 
@@ -177,11 +178,37 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
     const reason = state.listener === "gone" ? listenerIsGone : overdue("healthy replicas");
     return { kind: "failRollout", revisionId: revision.id, message: describeCause(report?.cause ?? null) ?? reason };
   }
-  return {
-    kind: "wait",
-    until: earlier(revision.deadlineAt, pollAt),
-    because: "the listener is starting the replicas",
-  };
+  const cause = isCurrent ? (report?.cause ?? null) : null;
+  return (
+    planStuckRollout(state, revision, cause, now) ?? {
+      kind: "wait",
+      until: earlier(revision.deadlineAt, pollAt),
+      because: "the listener is starting the replicas",
+    }
+  );
+}
+
+/** Characters of a message of a rollout in progress. The message of its failure has all of them. */
+export const progressMax = 500;
+
+/**
+ * A rollout that has not failed yet: it yields to a newer revision when no node has room for it, because that revision may
+ * be smaller; otherwise its message says what it waits for.
+ */
+function planStuckRollout(
+  state: DeploymentState,
+  { id: revisionId, since, message }: RevisionFacts,
+  cause: Cause | null,
+  now: Date,
+): Step | null {
+  if (cause === null) return null;
+  const isNewerQueued = state.unsettled.some(({ status }) => status === "QUEUED");
+  const isStuck = cause.reason === "Unschedulable" && now.getTime() - since.getTime() >= unschedulableGraceMs;
+  if (isStuck && isNewerQueued) {
+    return { kind: "failRollout", revisionId, message: `${cause.message} A newer revision takes its turn.` };
+  }
+  const text = sanitizeText(cause.message.slice(0, progressMax)).trim();
+  return text === "" || text === message ? null : { kind: "describeRollout", revisionId, message: text };
 }
 
 /** A rollout waits up to a day for a listener that is disconnected or draining. */

@@ -24,6 +24,8 @@ export async function readState(
     unsettled: row.unsettled.map((revision) => ({
       id: revision.id,
       status: revision.status,
+      since: new Date(revision.since),
+      message: revision.message,
       deadlineAt: revision.deadline_at === null ? null : new Date(revision.deadline_at),
       hasArtifact: revision.has_artifact,
       traceparent: revision.traceparent,

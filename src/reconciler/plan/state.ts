@@ -7,6 +7,10 @@ import type { Health } from "../../domain/deployment-health.ts";
 export interface RevisionFacts {
   id: string;
   status: RevisionStatus;
+  /** When it got its current status, by the database's clock. */
+  since: Date;
+  /** Its `status_message`. */
+  message: string | null;
   /** When the current status counts as stuck; null: never. */
   deadlineAt: Date | null;
   /** An artifact or image exists, so there is nothing to build. */

@@ -21,6 +21,7 @@ export type Step =
   | { kind: "finishRollout"; revisionId: string }
   | { kind: "failRollout"; revisionId: string; message: string }
   | { kind: "extendRollout"; revisionId: string }
+  | { kind: "describeRollout"; revisionId: string; message: string }
   | { kind: "settleAssignment"; revisionId: string | null }
   | { kind: "assignDelete" }
   | { kind: "recordHealth"; health: Health }

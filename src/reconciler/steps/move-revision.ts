@@ -32,7 +32,13 @@ export async function moveRevision(
   const known = artifactId === undefined ? {} : { hasArtifact: artifactId !== null };
   return {
     kind: "done",
-    state: afterMove(state, revisionId, { status: move.to, deadlineAt, message: move.message ?? null, ...known }),
+    state: afterMove(state, revisionId, {
+      status: move.to,
+      since: store.now(),
+      deadlineAt,
+      message: move.message ?? null,
+      ...known,
+    }),
   };
 }
 

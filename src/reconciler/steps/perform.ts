@@ -10,7 +10,7 @@ import { extendRollout, moveRevision, skipRevisions } from "./move-revision.ts";
 import type { Performed } from "./performed.ts";
 import { recordHealth } from "./record-health.ts";
 import { resolveRevision } from "./resolve.ts";
-import { assignDelete, failRollout, finishRollout, rollOut, settleAssignment } from "./rollout.ts";
+import { assignDelete, describeRollout, failRollout, finishRollout, rollOut, settleAssignment } from "./rollout.ts";
 import { inStepSpan } from "./step-span.ts";
 import { createTracingProject, removeTracingProject } from "./tracing-projects.ts";
 
@@ -34,6 +34,7 @@ const steps: { readonly [Kind in Action["kind"]]: StepFunction<Kind> } = {
   finishRollout,
   failRollout,
   extendRollout,
+  describeRollout,
   settleAssignment,
   assignDelete,
   recordHealth,

@@ -6,7 +6,7 @@ import type { DeploymentState } from "../plan/state.ts";
 import { describeAssignment } from "./assignment.ts";
 import { moveRevision } from "./move-revision.ts";
 import { done, type Performed } from "./performed.ts";
-import { afterAssignment, afterMove } from "./state-after.ts";
+import { afterAssignment, afterDescription, afterMove } from "./state-after.ts";
 
 /**
  * Steps that change what the listener should run. The status of the revision and the assignment of the listener change
@@ -58,6 +58,16 @@ export async function finishRollout(
       ? { ...after, state: { ...after.state, activeRevisionId: revisionId, health } }
       : after;
   return announced(deps, "rollout finished", performed);
+}
+
+/** Records what a rollout in progress waits for, as the message of its revision. */
+export async function describeRollout(
+  { store }: StepDeps,
+  state: DeploymentState,
+  { revisionId, message }: { revisionId: string; message: string },
+): Promise<Performed> {
+  const isRecorded = await store.describeRollout(revisionId, message);
+  return isRecorded ? { kind: "done", state: afterDescription(state, revisionId, message) } : done;
 }
 
 /** Moves DEPLOYING -> DEPLOY_FAILED. The listener goes back to the active revision. */

@@ -10,12 +10,11 @@ import type { Performed } from "./performed.ts";
 export function afterMove(
   state: DeploymentState,
   revisionId: string,
-  moved: Pick<RevisionFacts, "status" | "deadlineAt"> &
-    Partial<Pick<RevisionFacts, "hasArtifact">> & { message: string | null },
+  moved: Pick<RevisionFacts, "status" | "deadlineAt" | "message"> &
+    Partial<Pick<RevisionFacts, "hasArtifact" | "since">>,
 ): DeploymentState {
-  const { message: _, ...facts } = moved;
   const unsettled = state.unsettled.map((revision) => {
-    return revision.id === revisionId ? { ...revision, ...facts } : revision;
+    return revision.id === revisionId ? { ...revision, ...moved } : revision;
   });
   const { host, latest } = state;
   // Whether the move is worth a report is decided by the report step.
@@ -25,6 +24,16 @@ export function afterMove(
     unsettled: unsettled.filter(({ status }) => !isFinal(status)),
     latest: latest?.id === revisionId ? { ...latest, status: moved.status, message: moved.message } : latest,
     host: hostAfter,
+  };
+}
+
+/** Returns the state after the message of a rollout was recorded. */
+export function afterDescription(state: DeploymentState, revisionId: string, message: string): DeploymentState {
+  const { unsettled, latest } = state;
+  return {
+    ...state,
+    unsettled: unsettled.map((revision) => (revision.id === revisionId ? { ...revision, message } : revision)),
+    latest: latest?.id === revisionId ? { ...latest, message } : latest,
   };
 }
 

@@ -22,6 +22,9 @@ export interface DeploymentStateRow {
   unsettled: {
     id: string;
     status: RevisionStatus;
+    /** When it got this status. */
+    since: string;
+    message: string | null;
     deadline_at: string | null;
     has_artifact: boolean;
     traceparent: string | null;
@@ -87,7 +90,8 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
                       then 'awaited' end
           from listeners l where l.id = d.listener_id), 'gone') as listener,
       coalesce((
-        select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', ${deadline},
+        select json_agg(json_build_object('id', r.id, 'status', r.status, 'since', r.status_since,
+                 'message', r.status_message, 'deadline_at', ${deadline},
                  'has_artifact', r.artifact_id is not null, 'traceparent', r.traceparent) order by r.seq)
           from revisions r
          where r.deployment_id = d.id

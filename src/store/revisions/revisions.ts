@@ -349,3 +349,11 @@ export async function postponeDeadline(
   await db.query(sql`
     update revisions set deadline_at = ${until} where id = ${id} and status = ${status} and deadline_at < ${until}`);
 }
+
+/** Sets the message of a revision that is DEPLOYING. @returns false when it has left that status. */
+export async function describeRollout(db: Db, revisionId: string, message: string): Promise<boolean> {
+  const { rows } = await db.query(sql`
+    update revisions set status_message = ${message}, updated_at = now()
+     where id = ${revisionId} and status = 'DEPLOYING' returning id`);
+  return rows.length > 0;
+}

@@ -19,7 +19,8 @@ select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
                       then 'awaited' end
           from listeners l where l.id = d.listener_id), 'gone') as listener,
       coalesce((
-        select json_agg(json_build_object('id', r.id, 'status', r.status, 'deadline_at', case when r.deadline_at < r.status_since
+        select json_agg(json_build_object('id', r.id, 'status', r.status, 'since', r.status_since,
+                 'message', r.status_message, 'deadline_at', case when r.deadline_at < r.status_since
   then r.status_since + 1800000 * interval '1 millisecond' else r.deadline_at end,
                  'has_artifact', r.artifact_id is not null, 'traceparent', r.traceparent) order by r.seq)
           from revisions r
