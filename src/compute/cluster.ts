@@ -12,9 +12,9 @@ export interface ClusterKey {
   namespace: string | null;
 }
 
-/** A reason why a rollout does not complete, and whether waiting may help. */
+/** A reason why a rollout does not complete, and whether waiting may help. `wait`: it has not failed, only not completed. */
 export interface RolloutProblem {
-  weight: "now" | "grace" | "deadline";
+  weight: "now" | "grace" | "deadline" | "wait";
   cause: Cause;
 }
 
@@ -53,6 +53,11 @@ export interface ClusterCompute extends ReplicaLogs {
    */
   apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null; held: string[] | null }>;
   inspect(key: ClusterKey, signal: AbortSignal): Promise<ClusterStatus>;
+  /**
+   * Stops the pods of a deployment of which no revision serves, because the first one failed. Its database stays. The next
+   * `apply` starts it again. Does nothing when a newer session or generation was applied before.
+   */
+  stop(key: ClusterKey & { epoch: number; generation: number }, signal: AbortSignal): Promise<void>;
   /**
    * Deletes a deployment, one step per call, and treats its data as the operator's data policy says.
    * @returns `because`: what blocks the deletion, when a person may have to act.

@@ -5,6 +5,7 @@ import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { eventually } from "../support/eventually.ts";
+import { addDisk } from "./cluster-objects.ts";
 import { grant, newRun, openSite, type Site, startWorld } from "./harness.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
@@ -69,6 +70,23 @@ suite("rollouts on a real control plane", { concurrency: true }, () => {
       );
     });
   }
+
+  test("a first revision that fails is stopped with its Redis, keeps its database, and the next revision starts", async () => {
+    await using site = await openSite(world.plane);
+    await addDisk(world.plane, `disk-${site.namespace}`);
+    const deployment_id = randomUUID();
+    const { slug } = site.controlPlane.assign({ deployment_id, target: newRun(site, "127.0.0.1:1/crashes:1", {}, {}) });
+    await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
+    await eventually(
+      async () => (await site.list("Pod")).map(({ metadata }) => metadata.name),
+      (pods) => pods.join() === `${slug}-postgres-0`,
+      { timeoutMs: 30_000, what: "only the database runs" },
+    );
+    const next = newRun(site, "127.0.0.1:1/agent:2", {}, {});
+    site.controlPlane.assign({ deployment_id, target: next });
+    await site.reported(deployment_id, ({ serving_revision_id: id }) => id === next.revision_id);
+    assert.ok(await site.get("Deployment", `${slug}-redis`));
+  });
 
   test("secrets are only in Secrets, references stay references, and their values are nowhere else", async () => {
     await using site = await openSite(world.plane);

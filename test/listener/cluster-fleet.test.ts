@@ -113,6 +113,63 @@ test("applies a serving revision again that can no longer start, because its Sec
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
+test("stops the pods of a first revision that failed, and starts those of the next one", async () => {
+  const calls: string[] = [];
+  const [first, next] = [runInCluster(), runInCluster()];
+  const trouble = { weight: "now" as const, cause: causeOf("StartError", "no such command") };
+  const fleet = startFleet({
+    async apply({ revisionId }) {
+      calls.push(`apply ${revisionId}`);
+      return { waitingFor: null, held: null };
+    },
+    inspect: async () => ({ ...nothingThere, problems: calls.length > 2 ? [] : [trouble] }),
+    async stop({ generation }) {
+      calls.push(`stop ${generation}`);
+    },
+  });
+  const assignment = assignmentOf({ target: first });
+  fleet.fleet.assign([assignment]);
+  await eventually(
+    () => calls,
+    ({ length }) => length === 2,
+  );
+  fleet.fleet.assign([{ ...assignment, generation: 2, target: null }]);
+  await eventually(
+    () => calls,
+    ({ length }) => length === 3,
+  );
+  fleet.fleet.assign([{ ...assignment, generation: 3, target: next }]);
+  await eventually(
+    () => calls,
+    ({ length }) => length === 4,
+  );
+  assert.deepEqual(fleet.reports.find(({ target_phase }) => target_phase === "failed")?.cause, trouble.cause);
+  assert.deepEqual(calls, [`apply ${first.revision_id}`, "stop 1", "stop 2", `apply ${next.revision_id}`]);
+  fleet.fleet.stepDown(new Error("the test is over"));
+});
+
+test("reports what a slow replica waits for during a rollout only, not for one that an autoscaler adds", async () => {
+  const waits = { weight: "wait" as const, cause: causeOf("NotHealthy", "its health check does not pass yet") };
+  const [serving, target] = [runInCluster(), runInCluster()];
+  const fleet = startFleet({ inspect: async () => ({ ...nothingThere, problems: [waits] }) });
+  const assignment = assignmentOf({ target: serving, serving });
+  fleet.fleet.assign([assignment]);
+  await eventually(
+    () => fleet.reports,
+    ({ length }) => length === 1,
+  );
+  fleet.fleet.assign([{ ...assignment, generation: 2, target }]);
+  await eventually(
+    () => fleet.reports,
+    ({ length }) => length === 2,
+  );
+  assert.deepEqual(
+    fleet.reports.map(({ cause }) => cause?.message ?? null),
+    [null, "its health check does not pass yet"],
+  );
+  fleet.fleet.stepDown(new Error("the test is over"));
+});
+
 const nothingThere: ClusterStatus = { revisionId: null, isReady: false, problems: [], replicas: [] };
 
 function startFleet(cluster: Partial<ClusterCompute>) {
@@ -132,6 +189,7 @@ function startFleet(cluster: Partial<ClusterCompute>) {
   const whole = {
     apply: async () => ({ waitingFor: null, held: null }),
     inspect: async () => nothingThere,
+    stop: async () => {},
     onChange: () => {},
     ...cluster,
   };

@@ -103,6 +103,8 @@ class Pods implements ClusterCompute {
     return { revisionId, isReady: true, problems: [], replicas };
   }
 
+  async stop() {}
+
   async readLogs(replicaId: string, after: string | null) {
     const count = (this.asked.get(replicaId) ?? 0) + 1;
     this.asked.set(replicaId, count);

@@ -8,6 +8,7 @@ import { findAnchors, readAnchor } from "./apply/anchor.ts";
 import { type Applied, applyWorkload } from "./apply/apply.ts";
 import { WrittenObjects } from "./apply/drift.ts";
 import { type Removal, removeDeployment } from "./apply/remove.ts";
+import { stopDeployment } from "./apply/stop.ts";
 import { type ClusterPolicy, type ClusterTraits, rightsOf } from "./cluster-context.ts";
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
 import { managedText, selectorText } from "./render/render.ts";
@@ -144,6 +145,15 @@ class KubernetesCluster implements ClusterCompute {
       problems.push({ weight, cause: { ...cause, last_lines: lines } });
     }
     return { revisionId, isReady, problems, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
+  }
+
+  async stop(key: ClusterKey & { epoch: number; generation: number }, signal: AbortSignal): Promise<void> {
+    const { api, policy } = this.#options;
+    const namespace = await this.#namespaceOf(key, signal);
+    // From here on, changes are no drift.
+    this.#written.delete(key.deploymentId);
+    await stopDeployment({ api, policy, traits: this.#traits }, { ...key, namespace }, signal);
+    this.#forgetContainers(key.deploymentId);
   }
 
   async remove({ deploymentId, namespace }: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<Removal> {

@@ -285,13 +285,26 @@ export class ClusterFleet implements Fleet {
     const { assignment } = member;
     if (assignment === null || assignment.op === "delete") return this.#remove(member, signal);
     const goal = goalOf(member, assignment);
-    if (goal === null) return quietPollMs;
+    if (goal === null) return this.#stop(member, assignment, signal);
     if (goal.cluster == null) {
       this.#decideFailure(member, assignment, goal, [notForClusters]);
       return quietPollMs;
     }
     const isReady = await this.#rollOut(member, assignment, goal, signal);
     return isReady ? quietPollMs : busyPollMs;
+  }
+
+  /** Stops pods of a first revision that failed: they would restart without end and hold the room of others. */
+  async #stop(member: Member, { slug, target, generation }: Assignment, signal: AbortSignal): Promise<number> {
+    const session = this.#context.session();
+    if (session === null) throw new Error("no session is open");
+    const { deploymentId } = member;
+    const key = { deploymentId, slug, namespace: target?.cluster?.namespace ?? null };
+    member.applied = null;
+    await this.#options.cluster.stop({ ...key, epoch: session.epoch, generation }, signal);
+    member.replicas.update([]);
+    this.#tracked.update(deploymentId, []);
+    return quietPollMs;
   }
 
   async #remove(member: Member, signal: AbortSignal): Promise<number> {

@@ -73,12 +73,15 @@ export function reportOf(member: Progress, assignment: Assignment, goal: Revisio
   const { failed, isReady } = member;
   const hasFailed = failed !== null && failed.revisionId === target?.revision_id;
   const isTarget = goal.revision_id === target?.revision_id;
+  // A replica that an autoscaler adds to a revision that serves takes its time, and that is no problem.
+  const isRollingOut = isTarget && target?.revision_id !== serving?.revision_id;
+  const problem = state.problems.find(({ weight }) => isRollingOut || weight !== "wait");
   const phase = hasFailed ? "failed" : isReady && isTarget ? "ready" : "starting";
   return {
     ...snapshotOf(assignment),
     target_phase: target === null ? "none" : phase,
     serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
-    cause: hasFailed ? failed.cause : (state.problems[0]?.cause ?? driftOf(member)),
+    cause: hasFailed ? failed.cause : (problem?.cause ?? driftOf(member)),
     replicas: state.replicas.map(({ deployment_id: _, ...replica }) => replica),
   };
 }

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import type { ClusterPolicy } from "../../../src/compute/kubernetes/cluster-context.ts";
 import { render } from "../../../src/compute/kubernetes/render/render.ts";
 import type { Workload } from "../../../src/compute/kubernetes/workload.ts";
+import type { ResourceSpec } from "../../../src/contract/deployments/resource-spec.ts";
 import { effectiveSizes } from "../../../src/domain/sizes.ts";
 
 test("a variable reaches the agent unchanged, even if it looks like a Kubernetes reference", () => {
@@ -18,8 +19,30 @@ test("a variable reaches the agent unchanged, even if it looks like a Kubernetes
   );
 });
 
+test("a deployment that names no cores reserves a quarter of one for each container, and its limits stay", () => {
+  const coresOf = (spec: ResourceSpec) => {
+    const workload = { ...workloadWith({}) };
+    workload.cluster = { ...workload.cluster, spec, sizes: effectiveSizes(null, spec) };
+    const { data, rest } = render(workload, { traits, policy, database: "plain" });
+    return [...rest, ...data].flatMap(({ kind, spec: rendered }) => {
+      if (kind !== "Deployment" && kind !== "StatefulSet") return [];
+      const { requests, limits } = (rendered as Rendered["spec"]).template.spec.containers[0]?.resources ?? {};
+      return [`${requests?.cpu} ${limits?.cpu}`];
+    });
+  };
+  assert.deepEqual(coresOf({}), ["250m 2000m", "250m 2000m", "250m 2000m"]);
+  assert.deepEqual(coresOf({ cpu: 1, redis_cpu: 0.5, db_cpu: 2 }), ["1000m 2000m", "2000m 4000m", "500m 1000m"]);
+  // An autoscaler measures the load against the request.
+  assert.deepEqual(coresOf({ min_scale: 1, max_scale: 2 })[0], "1000m 2000m");
+});
+
+interface Resources {
+  requests: { cpu: string };
+  limits: { cpu: string };
+}
+
 interface Rendered {
-  spec: { template: { spec: { containers: { env: { name: string; value?: string }[] }[] } } };
+  spec: { template: { spec: { containers: { env: { name: string; value?: string }[]; resources?: Resources }[] } } };
 }
 
 /** Expands a value as a kubelet does (third_party/forked/golang/expansion): `$$` is `$`, and `$(NAME)` is a variable. */

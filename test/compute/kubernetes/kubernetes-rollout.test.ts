@@ -92,6 +92,31 @@ test("a server that has crashed but has been running for a while may become read
   assert.deepEqual(foundOf("2026-01-01T00:07:00Z", overdue), ["now", "Exited"]);
 });
 
+test("a pod that is slow to start says what it waits for, which fails nothing before the deadline", () => {
+  const foundOf = (state: object, parts: { startTime: string; isOverdue?: boolean }) => {
+    const { startTime, isOverdue = false } = parts;
+    const pod = podOf("second", "b2");
+    pod.status = {
+      startTime,
+      containerStatuses: [{ name: "api-server", image: "agent:1", restartCount: 0, ready: false, state }],
+    };
+    const deployment = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue });
+    const view = { ...seenByNobody, deployments: [deployment], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
+    return readRollout(view).findings.map(({ weight, cause }) => [weight, cause.message]);
+  };
+  const startTime = "2026-01-01T00:09:30Z";
+  const running = { running: { startedAt: startTime } };
+  const probe = "The container 'api-server' runs, but its health check does not pass yet.";
+  assert.deepEqual(foundOf(running, { startTime }), [["wait", probe]]);
+  assert.deepEqual(foundOf({ waiting: { reason: "ContainerCreating" } }, { startTime }), [
+    ["wait", "The node is preparing the container 'api-server': it pulls the image agent:1 or attaches disks."],
+  ]);
+  assert.deepEqual(foundOf({ running: { startedAt: "2026-01-01T00:09:55Z" } }, { startTime }), []);
+  assert.deepEqual(foundOf(running, { startTime, isOverdue: true }), [
+    ["now", `The pods did not become ready in time. ${probe}`],
+  ]);
+});
+
 test("a rollout that was paused by hand is reported with the command that resumes it", () => {
   const paused = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   paused.spec.paused = true;

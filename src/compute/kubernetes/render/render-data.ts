@@ -1,7 +1,7 @@
 import type { Manifest } from "../api/manifest.ts";
 import type { ClusterPolicy } from "../cluster-context.ts";
 import type { DatabaseMode, Workload } from "../workload.ts";
-import { cpu, labelsOf, memory, selectorOf } from "./names.ts";
+import { labelsOf, selectorOf } from "./names.ts";
 import { resourcesOf } from "./render-pods.ts";
 import { containerSecurity, podSecurityOf } from "./render-security.ts";
 
@@ -36,7 +36,7 @@ export function renderRedis(workload: Workload, policy: ClusterPolicy): Manifest
     ],
     env: [{ name: "REDIS_PASSWORD", valueFrom: { secretKeyRef: { name, key: "password" } } }],
     ports: [{ name: "redis", containerPort: redisPort, protocol: "TCP" }],
-    resources: resourcesOf(cluster.sizes.redis),
+    resources: resourcesOf(cluster.sizes.redis, cluster.spec.redis_cpu != null),
     readinessProbe: { tcpSocket: { port: "redis" }, periodSeconds: 5 },
     securityContext: containerSecurity,
   };
@@ -77,7 +77,7 @@ export function renderPostgres(workload: Workload, mode: DatabaseMode, policy: C
       { name: "POSTGRES_PASSWORD", valueFrom: { secretKeyRef: { name, key: "password" } } },
     ],
     ports: [{ name: "postgres", containerPort: postgresPort, protocol: "TCP" }],
-    resources: resourcesOf(database),
+    resources: resourcesOf(database, cluster.spec.db_cpu != null),
     readinessProbe: { tcpSocket: { port: "postgres" }, periodSeconds: 5 },
     securityContext: containerSecurity,
     volumeMounts: [{ name: "data", mountPath: "/var/lib/postgresql/data" }],
@@ -127,10 +127,7 @@ function cnpgCluster({ cluster }: Workload, metadata: Manifest["metadata"], shar
     spec: {
       instances: cluster.profile === "production" ? 2 : 1,
       storage: { size: `${database.storageGib}Gi` },
-      resources: {
-        requests: { cpu: cpu(database.cpuCores), memory: memory(database.memoryMib) },
-        limits: { cpu: cpu(database.cpuLimitCores), memory: memory(database.memoryLimitMib) },
-      },
+      resources: resourcesOf(database, cluster.spec.db_cpu != null),
       postgresql: {
         parameters: { max_connections: String(database.connectionsMax), shared_buffers: `${sharedBuffersMib}MB` },
       },

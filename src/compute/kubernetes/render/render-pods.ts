@@ -20,8 +20,19 @@ const minReadySeconds = 5;
 
 type ContainerSizes = Pick<ClusterSizes, "cpuCores" | "cpuLimitCores" | "memoryMib" | "memoryLimitMib">;
 
-export const resourcesOf = (sizes: ContainerSizes) => ({
-  requests: { cpu: cpu(sizes.cpuCores), memory: memory(sizes.memoryMib) },
+/**
+ * Cores that a container reserves when nothing sets its size. The default size of one core is a limit for planning:
+ * reserved for server, database and Redis, no default deployment could be replaced on a node of two cores. It does not apply
+ * under an autoscaler, which measures the load against the request.
+ */
+const unnamedCpuCores = 0.25;
+
+/** @param isNamed whether the deployment sets the cores itself */
+export const resourcesOf = (sizes: ContainerSizes, isNamed: boolean) => ({
+  requests: {
+    cpu: cpu(isNamed || sizes.cpuCores > 1 ? sizes.cpuCores : Math.min(sizes.cpuCores, unnamedCpuCores)),
+    memory: memory(sizes.memoryMib),
+  },
   limits: { cpu: cpu(sizes.cpuLimitCores), memory: memory(sizes.memoryLimitMib) },
 });
 
@@ -101,6 +112,8 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
   const check = healthPath === "" ? { tcpSocket: { port: "http" } } : { httpGet: { path: healthPath, port: "http" } };
   const failureThreshold = Math.max(6, Math.ceil(startTimeoutMs / 1_000 / probePeriodS));
   const isServer = part === "server";
+  const scale = isServer ? cluster.sizes : cluster.sizes.queue;
+  const cores = isServer ? cluster.spec.cpu : (cluster.spec.queue_cpu ?? cluster.spec.cpu);
   return {
     name: isServer ? "api-server" : "queue",
     image,
@@ -109,7 +122,7 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
     ports: [port],
     envFrom: [{ secretRef: { name: secretNameOf(workload) } }],
     env: environmentOf(workload, part, context),
-    resources: resourcesOf(isServer ? cluster.sizes : cluster.sizes.queue),
+    resources: resourcesOf(scale, scale.maxReplicas > scale.minReplicas || cores != null),
     securityContext: agentSecurity(context.policy),
     ...(cluster.spec.volume_mounts != null && { volumeMounts: withoutNulls(cluster.spec.volume_mounts) }),
     ...(isServer && {
@@ -138,7 +151,7 @@ function coreContainer({ cluster, image, env, secrets }: Workload, policy: Clust
     memoryLimitMib: core_memory_limit_mb ?? 2 * memoryMib,
   };
   const securityContext = agentSecurity(policy);
-  return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes), securityContext }];
+  return [{ name: "core", image, command: command.split(" "), resources: resourcesOf(sizes, true), securityContext }];
 }
 
 /** Lists each variable once, because a list with duplicates cannot be applied. Variables of the control plane win. */

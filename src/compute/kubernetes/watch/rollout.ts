@@ -44,6 +44,7 @@ interface ContainerStatus {
     terminated?: Termination;
     running?: { startedAt: string };
   };
+  ready?: boolean;
   lastState?: { terminated?: Termination };
 }
 
@@ -71,8 +72,11 @@ export interface ClusterView {
   nowMs: number;
 }
 
-/** When a finding fails the rollout: at once, after it has lasted for a while, or only at the deadline. */
-export type Weight = "now" | "grace" | "deadline";
+/**
+ * When a finding fails the rollout: at once, after it has lasted for a while, or only at the deadline. `wait`: nothing is wrong,
+ * and the finding says what a rollout waits for.
+ */
+export type Weight = "now" | "grace" | "deadline" | "wait";
 
 export interface Finding {
   weight: Weight;
@@ -89,7 +93,7 @@ export interface Rollout {
   findings: Finding[];
 }
 
-const weights: Weight[] = ["now", "grace", "deadline"];
+const weights: Weight[] = ["now", "grace", "deadline", "wait"];
 
 /** Returns how far the newest pod templates of a deployment are, and what blocks them. Pure. */
 export function readRollout(view: ClusterView): Rollout {
@@ -168,15 +172,15 @@ function findingsOf(deployment: DeploymentView, view: ClusterView): Finding[] {
   );
   // After the timeout, even temporary problems count.
   const inTime = newestPods(deployment, view).flatMap((pod) => findingsOfPod(pod, view));
-  const ofPods = timedOut === undefined ? inTime : inTime.map((one) => ({ ...one, weight: "now" as const }));
-  const text = "The pods did not become ready in time.";
+  const waits = inTime.filter(({ weight }) => weight === "wait");
+  const troubles = inTime.filter(({ weight }) => weight !== "wait");
+  const ofPods = timedOut === undefined ? troubles : troubles.map((one) => ({ ...one, weight: "now" as const }));
+  const text = `The pods did not become ready in time. ${waits[0]?.cause.message ?? timedOut?.message ?? ""}`.trim();
   return [
     ...findingsOfPauses(deployment),
     ...ofPods,
     ...(refused === undefined ? [] : [refusedPods(refused.message)]),
-    ...(timedOut === undefined
-      ? []
-      : [finding(ofPods.length > 0 ? "deadline" : "now", "NotHealthy", `${text} ${timedOut.message ?? ""}`.trim())]),
+    ...(timedOut === undefined ? waits : [finding(ofPods.length > 0 ? "deadline" : "now", "NotHealthy", text)]),
   ];
 }
 
@@ -193,7 +197,10 @@ function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
     ...(pod.status.initContainerStatuses ?? []).flatMap((one) =>
       findingOfContainer(name, one, { isInit: true, nowMs }),
     ),
-    ...(pod.status.containerStatuses ?? []).flatMap((one) => findingOfContainer(name, one, { isInit: false, nowMs })),
+    ...(pod.status.containerStatuses ?? []).flatMap((one) => {
+      const found = findingOfContainer(name, one, { isInit: false, nowMs });
+      return found.length > 0 ? found : findingOfSlowStart(pod, one, nowMs);
+    }),
   ];
 }
 
@@ -215,6 +222,24 @@ const isStable = ({ state }: ContainerStatus, nowMs: number) =>
 
 /** Messages of an overloaded node, which uses the same reasons for a moment and then retries. */
 const transient = /timed out|deadline exceeded|failed to sync|is reserved for/i;
+
+/** A container that has waited this long is worth a word; most start faster. Clocks of nodes differ by seconds. */
+const slowMs = 10_000;
+
+/** Says what a container waits for that has no problem yet. */
+function findingOfSlowStart({ metadata, status }: PodView, container: ContainerStatus, nowMs: number): Finding[] {
+  const { running, waiting } = container.state ?? {};
+  const sinceText = running?.startedAt ?? status.startTime;
+  const waitedMs = nowMs - Date.parse(sinceText ?? "");
+  if (metadata.deletionTimestamp !== undefined || !(waitedMs > slowMs)) return [];
+  if (waiting?.reason === "ContainerCreating") {
+    const text = `The node is preparing the container '${container.name}': it pulls the image ${container.image} or attaches disks.`;
+    return [finding("wait", "Starting", text)];
+  }
+  if (running === undefined || container.ready !== false) return [];
+  const text = `The container '${container.name}' runs, but its health check does not pass yet.`;
+  return [finding("wait", "NotHealthy", text)];
+}
 
 function findingOfContainer(
   pod: string,
