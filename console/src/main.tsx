@@ -14,6 +14,7 @@ import "./style/fonts.css";
 import "./style/base.css";
 import "./style/parts.css";
 import "./style/shell.css";
+import "./style/deployment.css";
 import "./style/pages.css";
 
 applyTheme();

@@ -73,7 +73,11 @@ const deployment = createRoute({
   getParentRoute: () => root,
   path: "/o/$tenantId/host/deployments/$id",
   validateSearch: deploymentSearch,
-  component: () => <DeploymentPage part="revisions" />,
+  // Links to one revision or its log name them in the address.
+  component: function Main() {
+    const { revision, log } = deployment.useSearch();
+    return <DeploymentPage part={revision === undefined && log === undefined ? "overview" : "revisions"} />;
+  },
 });
 const deploymentPart = createRoute({
   getParentRoute: () => root,

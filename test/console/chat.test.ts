@@ -22,7 +22,7 @@ test("chats with a LangGraph server in threads and shows answers while they stre
   const revision = await pierhead.client.waitForRevision(ids, { timeoutMs });
   assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
   const page = await open({ path: addressOf(made) });
-  await goToPart(page, "Try it");
+  await goToPart(page, "Playground");
   const conversation = page.getByRole("log", { name: "Conversation" });
   const say = async (text: string) => {
     await page.getByLabel("Message").fill(text);

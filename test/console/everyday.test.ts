@@ -45,9 +45,9 @@ const made = await client.createDeployment({
 const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
 assert.equal((await client.waitForRevision(ids)).status, "DEPLOYED");
 
-test("the Try it form keeps the typed API key and a message that the agent refused", async () => {
+test("the playground keeps the typed API key and a message that the agent refused", async () => {
   const page = await open({ path: addressOf(made) });
-  await goToPart(page, "Try it");
+  await goToPart(page, "Playground");
   await page.getByLabel("API key").focus();
   for (const letter of "secret") await page.keyboard.press(letter, { delay: 100 });
   assert.equal(await page.getByLabel("API key").inputValue(), "secret");
@@ -119,7 +119,7 @@ test("copied commands do what the page does and contain no values of variables",
     .map(({ role, scope, workspace_id, expires_at }) => ({ role, scope, workspace_id, day: expires_at?.slice(0, 10) }));
   assert.deepEqual([one, more], [other, []]);
 
-  await page.goto(pierhead.url + addressOf(made));
+  await page.goto(`${pierhead.url}${addressOf(made)}/revisions`);
   const serving = page.locator(".revision.active");
   await serving.getByRole("button", { name: "Redeploy" }).waitFor();
   const { CLI: again = "" } = await copiesOf(serving);
@@ -169,5 +169,28 @@ test("the list filters by what needs a look, with counts and a link to the filte
   await page.getByRole("navigation", { name: "Needs a look" }).getByRole("link", { name: "never-deployed" }).click();
   await page.getByRole("heading", { name: "never-deployed", level: 1 }).waitFor();
   assert.match(await page.title(), /^Unknown · \w+ · never-deployed · Pierhead$/);
+  await page.context().close();
+});
+
+test("the overview shows what serves and deploys the latest commit, and a failed deploy keeps the old one live", async () => {
+  const page = await open({ path: addressOf(made) });
+  const active = page.getByRole("region", { name: "Active revision" });
+  await active.getByText(/in total · healthy, and traffic has moved/).waitFor();
+  const before = Number(await active.locator(".revision-number").innerText());
+  await repository.commit(
+    { "pierhead.json": '{"build":[["node","-e","process.exit(3)"]],"start":["node","x"]}' },
+    "Break it",
+  );
+  await page.getByRole("button", { name: "More ways to deploy" }).click();
+  await page.getByRole("menuitem", { name: /^Deploy the latest commit/ }).click();
+  const newest = page.locator(".revision").first();
+  await newest.getByText("Failed", { exact: true }).waitFor();
+  assert.equal(await newest.locator(".revision-number").innerText(), String(before + 1));
+  const health = page.getByRole("region", { name: "Health" });
+  await health.getByText(/^Degraded: The newest revision failed/).waitFor();
+  await goToPart(page, "Overview");
+  assert.equal(await active.locator(".revision-number").innerText(), String(before), "the old revision serves");
+  assert.match(await page.getByRole("region", { name: "Deploys" }).innerText(), /Failed[\s\S]*Live/);
+  await page.getByRole("region", { name: "Events" }).getByText("Health: Degraded").waitFor();
   await page.context().close();
 });

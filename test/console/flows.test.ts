@@ -37,14 +37,14 @@ async function deployed(name: string, page: Page) {
   });
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
-  await page.goto(pierhead.url + addressOf(made));
-  await page.getByText("serving", { exact: true }).waitFor();
+  await page.goto(`${pierhead.url}${addressOf(made)}/revisions`);
+  await page.locator(".revision.active").waitFor();
   return { ...ids, url: made.url ?? "" };
 }
 
 /** Sends a request from the page and returns the agent's answer. */
 async function tryIt(page: Page, target: string): Promise<string> {
-  await goToPart(page, "Try it");
+  await goToPart(page, "Playground");
   await page.getByRole("button", { name: "Request" }).click();
   await page.getByLabel("Path").fill(target);
   await page.getByRole("button", { name: "Send" }).click();
@@ -60,7 +60,7 @@ test("a new user deploys a template from the empty list, watches the build and c
   await page.getByLabel("Plain Node server").check();
   await page.getByLabel("Name", { exact: true }).fill("first");
   await page.getByRole("button", { name: "Create and deploy" }).click();
-  await page.getByText("serving", { exact: true }).waitFor();
+  await page.locator(".revision.active").waitFor();
   await page.getByText("Step 1/6: Fetch the template").waitFor();
   await page.getByText("healthy, and traffic has moved").waitFor();
   assert.match(await tryIt(page, "/"), /Hello from Pierhead/);
@@ -82,7 +82,7 @@ test("a failed build shows its cause in the timeline and opens its log at the fi
   await page.getByLabel("Name", { exact: true }).fill("broken");
   await page.getByRole("button", { name: "Create and deploy" }).click();
   const revision = page.locator(".revision");
-  await revision.getByText("Build failed", { exact: true }).first().waitFor();
+  await revision.getByText("Failed", { exact: true }).first().waitFor();
   assert.match(await revision.locator(".cause").innerText(), /7/);
   const firstBad = revision.locator(".line.first-bad");
   await firstBad.waitFor();
@@ -105,18 +105,18 @@ test("a cancelled build can be deployed again", async () => {
       source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
     },
   });
-  const page = await open({ path: addressOf(made) });
+  const page = await open({ path: `${addressOf(made)}/revisions` });
   await page.getByText("at the gate").waitFor();
   await page.getByRole("button", { name: "Cancel", exact: true }).click();
   const redeploy = page.getByRole("button", { name: /^Redeploy: revision/ });
   await redeploy.waitFor();
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "INTERRUPTED");
-  await page.locator(".revision").getByText("Interrupted", { exact: true }).first().waitFor();
+  await page.locator(".revision").getByText("Canceled", { exact: true }).first().waitFor();
   await writeFile(gate, "");
   await redeploy.click();
   await page.locator(".revision").nth(1).waitFor();
-  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
+  await page.locator(".revision.active:first-child").waitFor();
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "late");
   await page.context().close();
 });
@@ -143,9 +143,13 @@ test("a newer commit is deployed and rolled back without a build", async () => {
     await sleep(1_000);
     await one.continue();
   });
-  await page.getByRole("button", { name: /^Roll back/ }).click();
+  await page.getByRole("button", { name: /^Roll back: revision/ }).click();
+  const rollback = page.getByRole("dialog", { name: "Roll back to revision 1?" });
+  await rollback.getByText("Revision 2 serves until 1 is healthy.").waitFor();
+  await rollback.getByRole("cell", { name: "repo_commit_sha" }).waitFor();
+  await rollback.getByRole("button", { name: "Roll back to 1" }).click();
   await page.locator(".revision").nth(2).waitFor();
-  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
+  await page.locator(".revision.active:first-child").waitFor();
   await page.locator(".revision").first().getByText("built before").waitFor({ state: "attached" });
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "one");
   await page.context().close();
@@ -154,7 +158,7 @@ test("a newer commit is deployed and rolled back without a build", async () => {
 test("environment changes are collected, explained and deployed together", async () => {
   const page = await open();
   const { deployment_id } = await deployed("settled", page);
-  await goToPart(page, "Environment");
+  await goToPart(page, "Variables");
   await page.getByText("Paste a .env file").click();
   await page.getByLabel("Contents of a .env file").fill('GREETING="good day"\n# no\nexport TONE=kind');
   await page.getByRole("button", { name: "Add 2 variables" }).click();
@@ -175,7 +179,7 @@ test("environment changes are collected, explained and deployed together", async
   await pierhead.client.waitForRevision({ deployment_id, revision_id: elsewhere.latest_revision_id ?? "" });
   await staged.getByRole("button", { name: "Deploy these changes" }).click();
   await page.locator(".revision").nth(2).waitFor();
-  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
+  await page.locator(".revision.active:first-child").waitFor();
   const { GREETING, TONE, MEANWHILE } = JSON.parse(await tryIt(page, "/env"));
   assert.deepEqual([GREETING, TONE, MEANWHILE], ["good day", "kind", "kept"]);
   await page.context().close();
@@ -281,7 +285,7 @@ test("a chosen or dropped folder is uploaded without ignored files and runs", as
   await fails();
   await page.unrouteAll({ behavior: "wait" });
   await create.click();
-  await page.getByText("serving", { exact: true }).waitFor();
+  await page.locator(".revision.active").waitFor();
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "uploaded");
   const named = await pierhead.client.listDeployments({ name_contains: "uploaded" });
   assert.deepEqual(

@@ -34,7 +34,8 @@ const own = addressOf(made);
 const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/deployments": (page) => page.getByRole("main").getByRole("link", { name: made.name }).waitFor(),
   "/host/new": (page) => page.getByLabel("Plain Node server").waitFor(),
-  [own]: (page) => page.getByText("Step 1/6: Fetch the template").waitFor(),
+  [own]: (page) => page.getByRole("region", { name: "Active revision" }).waitFor(),
+  [`${own}/revisions`]: (page) => page.getByText("Step 1/6: Fetch the template").waitFor(),
   [`${own}/logs`]: (page) => page.getByText(/listening on port/).waitFor(),
   [`${own}/charts`]: (page) => page.getByRole("img", { name: /^Requests/ }).waitFor(),
   [`${own}/environment`]: (page) => page.getByLabel("Name 1").waitFor(),

@@ -63,7 +63,7 @@ test("the GitHub App is installed from its page, and a repository that it offers
   await page.getByLabel("Config file").fill("pierhead.json");
   await page.getByLabel("Name", { exact: true }).fill("support");
   await page.getByRole("button", { name: "Create and deploy" }).click();
-  await page.getByText("serving", { exact: true }).waitFor();
+  await page.locator(".revision.active").waitFor();
   assert.ok(github.state.gitFetches > 0, "the build fetched the repository from the host");
   // The GitHub page is not part of the console.
   world.browserErrors.splice(0);
@@ -275,9 +275,9 @@ test("a new listener comes with its install commands, and a waiting revision nam
       secret_references: [{ name: "TOKEN", secret_name: "bot", secret_key: "token" }],
     },
   });
-  await page.goto(pierhead.url + addressOf(waiting));
+  await page.goto(`${pierhead.url}${addressOf(waiting)}/revisions`);
   await page.getByText("Waiting for listener cluster-9, which has never connected.").waitFor();
-  await goToPart(page, "Environment");
+  await goToPart(page, "Variables");
   await page.getByLabel("Key of reference 1").fill("Not a key");
   const staged = page.getByRole("region", { name: "Staged changes" });
   await staged.getByText("no Kubernetes Secret can have").waitFor();

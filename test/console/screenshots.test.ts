@@ -80,23 +80,23 @@ test("takes the pictures of the documentation from a running server and keeps th
   await page.getByLabel("Plain Node server").check();
   await page.getByLabel("Name", { exact: true }).fill("orders-eu");
   await take(page, "new-deployment");
-  await go(addressOf(orders));
+  await go(`${addressOf(orders)}/revisions`);
   await page.locator(".revision").nth(1).waitFor();
-  await page.locator(".revision").first().getByText("serving", { exact: true }).waitFor();
+  await page.locator(".revision.active:first-child").waitFor();
   await take(page, "deployment");
-  await goToPart(page, "Charts");
+  await goToPart(page, "Metrics");
   await page.getByRole("img", { name: /^Latency/ }).waitFor();
   await take(page, "charts");
-  await goToPart(page, "Environment");
+  await goToPart(page, "Variables");
   await page.getByLabel("Value of CURRENCY").fill("GBP");
   await page.getByRole("button", { name: "Add a variable" }).click();
   await page.getByLabel("Name 2").fill("TAX_RATE");
   await take(page, "environment");
-  await go(addressOf(invoices));
+  await go(`${addressOf(invoices)}/revisions`);
   await page.locator(".line.first-bad").waitFor();
   await take(page, "failed-build");
   await go(addressOf(support));
-  await goToPart(page, "Try it");
+  await goToPart(page, "Playground");
   for (const [index, text] of ["hello", "How late may I return it?"].entries()) {
     await page.getByLabel("Message").fill(text);
     await page.getByRole("button", { name: "Send" }).click();
@@ -110,7 +110,7 @@ test("takes the pictures of the documentation from a running server and keeps th
   await page.emulateMedia({ colorScheme: "dark" });
   await page.setViewportSize({ width: 360, height: 640 });
   await go(addressOf(orders));
-  await page.locator(".revision").first().waitFor();
+  await page.getByRole("region", { name: "Active revision" }).waitFor();
   await take(page, "narrow");
   await page.context().close();
 });

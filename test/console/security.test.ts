@@ -92,19 +92,21 @@ test("text of users and agents is shown literally and never runs", async () => {
   const page = await open();
   await page.getByRole("main").getByRole("link", { name: canary }).waitFor();
   await page.getByRole("main").getByRole("link", { name: canary }).click();
+  await page.getByRole("region", { name: "Health" }).getByText("onerror").first().waitFor();
+  await goToPart(page, "Revisions");
   await page.locator(".cause", { hasText: "onerror" }).waitFor();
   await page.locator(".log .line", { hasText: "onerror" }).first().waitFor();
   assert.equal(await isBroken(page), false);
   for (const [part, seen] of [
     ["Logs", canary],
-    ["Environment", null],
-    ["Try it", canary],
+    ["Variables", null],
+    ["Playground", canary],
     ["Settings", null],
   ] as const) {
     await goToPart(page, part);
-    if (part === "Environment") await page.getByRole("button", { name: "Show values" }).click();
+    if (part === "Variables") await page.getByRole("button", { name: "Show values" }).click();
     if (seen !== null) await page.getByText("onerror").first().waitFor({ state: "attached" });
-    if (part === "Try it") {
+    if (part === "Playground") {
       await page.getByLabel("Message").fill(canary);
       await page.getByRole("button", { name: "Send" }).click();
       await page.getByRole("log").getByText("onerror").first().waitFor();
@@ -145,7 +147,7 @@ test("a page of an agent cannot act for the signed-in user, and its server never
 });
 
 test("the session is unreadable for scripts, survives a reload and ends with the sign-out", async () => {
-  const linked = addressOf(made);
+  const linked = `${addressOf(made)}/revisions`;
   const page = await open({ path: linked });
   await page.locator(".revision").first().waitFor();
   assert.equal(new URL(page.url()).pathname, linked);

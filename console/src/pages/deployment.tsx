@@ -5,14 +5,16 @@ import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
+import { DeployButton } from "../parts/deploy-button.tsx";
+import { HealthBanner } from "../parts/health-banner.tsx";
 import { lazyPart } from "../parts/lazy-part.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { Status, statusText } from "../parts/status.tsx";
-import { Ago } from "../parts/time.tsx";
-import { sourceText } from "../parts/words.ts";
+import { typeText } from "../parts/words.ts";
 import { useSession } from "../session.tsx";
 import { LogsPart } from "./logs.tsx";
+import { OverviewPart } from "./overview.tsx";
 import { RevisionsPart } from "./revisions.tsx";
 
 const ChartsPart = lazyPart(() => import("./charts.tsx").then((file) => file.ChartsPart));
@@ -23,11 +25,12 @@ const DeploymentSettingsPart = lazyPart(() =>
 );
 
 const parts = {
+  overview: "Overview",
   revisions: "Revisions",
   logs: "Logs",
-  charts: "Charts",
-  environment: "Environment",
-  try: "Try it",
+  charts: "Metrics",
+  environment: "Variables",
+  try: "Playground",
   settings: "Settings",
 } as const;
 
@@ -59,23 +62,19 @@ export function DeploymentPage({ part }: { part: string }) {
 }
 
 function Found({ deployment, part }: { deployment: Deployment; part: string }) {
-  const title = Object.hasOwn(parts, part) ? parts[part as keyof typeof parts] : parts.revisions;
+  const title = Object.hasOwn(parts, part) ? parts[part as keyof typeof parts] : parts.overview;
   const { health } = deployment;
   const warning = health.status === "live" ? undefined : statusText(health.status);
   usePageTitle(warning, title, deployment.display_name ?? deployment.name);
   return (
     <>
-      <Head deployment={deployment} />
+      <Head deployment={deployment} part={part} />
       <nav className="tabs" aria-label="Parts of the deployment">
         {Object.entries(parts).map(([name, text]) => (
           <PartLink key={name} deployment={deployment} name={name} text={text} />
         ))}
       </nav>
-      {deployment.health.next_action !== null && (
-        <Notice>
-          {deployment.health.message} {deployment.health.next_action.text}
-        </Notice>
-      )}
+      {(part === "overview" || part === "revisions") && <HealthBanner deployment={deployment} />}
       <Suspense fallback={<Loading what="this page" />}>
         {/* Typed text and the conversation belong to one deployment. */}
         <Part key={deployment.id} part={part} deployment={deployment} />
@@ -90,7 +89,8 @@ function Part({ part, deployment }: { part: string; deployment: Deployment }) {
   if (part === "environment") return <EnvironmentPart deployment={deployment} />;
   if (part === "try") return <TryPart deployment={deployment} />;
   if (part === "settings") return <DeploymentSettingsPart deployment={deployment} />;
-  return <RevisionsPart deployment={deployment} />;
+  if (part === "revisions") return <RevisionsPart deployment={deployment} />;
+  return <OverviewPart deployment={deployment} />;
 }
 
 /** The address of the first part is the prefix of the others. */
@@ -99,7 +99,7 @@ const exact = { exact: true, includeSearch: false };
 function PartLink(props: { deployment: Deployment; name: string; text: string }) {
   const { deployment, name, text } = props;
   const params = { tenantId: deployment.tenant_id, id: deployment.id };
-  if (name === "revisions")
+  if (name === "overview")
     return (
       <Link to="/o/$tenantId/host/deployments/$id" params={params} activeOptions={exact}>
         {text}
@@ -112,15 +112,17 @@ function PartLink(props: { deployment: Deployment; name: string; text: string })
   );
 }
 
-function Head({ deployment }: { deployment: Deployment }) {
-  const { name, display_name, url, updated_at } = deployment;
+function Head({ deployment, part }: { deployment: Deployment; part: string }) {
+  const { name, display_name, url } = deployment;
+  const type = deployment.is_preview ? "Preview" : deployment.source_config.deployment_type;
   return (
     <header className="head">
       <div className="row">
         <h1>{display_name ?? name}</h1>
         <Status of={deployment.health.status} isPill />
+        {type !== null && <span className="tag">{typeText(type)}</span>}
       </div>
-      <div className="head-acts">
+      <div className="head-acts row">
         <CopyAs
           call={{
             id: "getDeployment",
@@ -128,14 +130,9 @@ function Head({ deployment }: { deployment: Deployment }) {
             cli: `npx pierhead status ${deployment.id}`,
           }}
         />
+        <DeployButton deployment={deployment} isPrimary={part === "overview"} />
       </div>
-      <p className="row">
-        {url !== null && <Address url={url} />}
-        <span className="softer clip">{sourceText(deployment)}</span>
-        <span className="softer">
-          updated <Ago at={updated_at} />
-        </span>
-      </p>
+      <p className="row">{url !== null && <Address url={url} />}</p>
     </header>
   );
 }

@@ -183,8 +183,8 @@ function useDeploy({ deployment, base, staged, hasNewReferences, onDeployed }: S
       notify("Created a revision with the new environment.");
       void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
       void navigate({
-        to: "/o/$tenantId/host/deployments/$id",
-        params: { tenantId: deployment.tenant_id, id: deployment.id },
+        to: "/o/$tenantId/host/deployments/$id/$part",
+        params: { tenantId: deployment.tenant_id, id: deployment.id, part: "revisions" },
       });
     },
   });

@@ -4,7 +4,6 @@ import { useRef, useState } from "react";
 import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment, DeploymentType } from "../../../src/contract/deployments/deployment.ts";
-import { archiveOf } from "../archive.ts";
 import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../draft.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
@@ -14,8 +13,9 @@ import { usePageTitle } from "../parts/page-title.ts";
 import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
 import { DeploymentTypeNames, sourceNames } from "../parts/words.ts";
-import { baseUrl, queries, textOf } from "../server.ts";
+import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { uploadSource } from "../upload-source.ts";
 import { RepositoryPicker } from "./integrations.tsx";
 
 /** The form for a new deployment: source, name, environment. It shows what the server would reject while the user types. */
@@ -35,7 +35,10 @@ export function NewDeploymentPage() {
     onSuccess: (made) => {
       notify(`${made.name} was created.`);
       void queries.invalidateQueries({ queryKey: ["deployments"] });
-      void navigate({ to: "/o/$tenantId/host/deployments/$id", params: { tenantId: made.tenant_id, id: made.id } });
+      void navigate({
+        to: "/o/$tenantId/host/deployments/$id/$part",
+        params: { tenantId: made.tenant_id, id: made.id, part: "revisions" },
+      });
     },
   });
   if (!mayChange) return <Notice kind="warn">Your role is read-only. Ask an admin for the deployer role.</Notice>;
@@ -226,14 +229,14 @@ interface Attempt {
 /** Creates an uploaded deployment in three steps: the deployment, its source, and a revision from that source. */
 async function createFrom(client: Client, draft: Draft, attempt: { current: Attempt | null }): Promise<Deployment> {
   if (draft.source !== "internal_source") return client.createDeployment({ body: bodyOf(draft) });
-  const archive = await archiveOf(draft.files);
+  const deploy = (made: Deployment) => uploadSource(client, made.id, draft.files, draft.configPath).then(() => made);
   const asked = JSON.stringify(bodyOf(draft));
-  if (attempt.current?.asked === asked) return deploySource(client, attempt.current.made, draft, archive);
+  if (attempt.current?.asked === asked) return deploy(attempt.current.made);
   if (attempt.current !== null) await discard(client, attempt.current.made);
   attempt.current = null;
   const made = await client.createDeployment({ body: bodyOf(draft) });
   attempt.current = { made, asked };
-  return deploySource(client, made, draft, archive);
+  return deploy(made);
 }
 
 /** Deletes the deployment of a failed attempt and waits until its name is free. */
@@ -243,19 +246,6 @@ async function discard(client: Client, made: Deployment): Promise<void> {
     if (!(error instanceof ApiFailure && error.status === 404)) throw error;
   });
   await client.waitForDeletion(ids);
-}
-
-async function deploySource(client: Client, made: Deployment, draft: Draft, archive: Blob): Promise<Deployment> {
-  const ids = { deployment_id: made.id };
-  const { upload_url, object_path } = await client.createUploadUrl(ids);
-  // The upload URL can name the server by another host, but this page may call only its own origin.
-  const { pathname, search } = new URL(upload_url);
-  const mount = new URL(baseUrl).pathname.replace(/\/$/, "");
-  const path = pathname.startsWith(`${mount}/`) ? pathname : mount + pathname;
-  await client.uploadArchive(location.origin + path + search, archive);
-  const config = { source_tarball_path: object_path, langgraph_config_path: draft.configPath };
-  await client.createRevision({ ...ids, body: { source_revision_config: config } });
-  return made;
 }
 
 /** Hides the values of variables: copied commands end up in chats and shell histories. */

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { useSearch } from "@tanstack/react-router";
+import { ChevronRight } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
@@ -8,10 +9,12 @@ import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
 import { RevisionDiff } from "../parts/revision-diff.tsx";
-import { isFailure, isInProgress, Status, statusText } from "../parts/status.tsx";
-import { durationText, shortId } from "../parts/text.ts";
-import { Ago, useNow } from "../parts/time.tsx";
+import { numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
+import { isFailure } from "../parts/status.tsx";
+import { StepBar } from "../parts/step-bar.tsx";
+import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
+import { RevisionMeta } from "./overview.tsx";
 
 const pageSize = 20;
 
@@ -75,10 +78,8 @@ interface ItemProps {
   moves: Event[];
 }
 
-const route = getRouteApi("/o/$tenantId/host/deployments/$id");
-
 function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
-  const linked = route.useSearch({ shouldThrow: false })?.revision;
+  const { revision: linked } = useSearch({ strict: false });
   const isActive = deployment.active_revision_id === revision.id;
   const isNewest = deployment.latest_revision_id === revision.id;
   const [isOpen, setOpen] = useState(isNewest || linked === revision.id);
@@ -90,25 +91,33 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
   }
   const [isDiffOpen, setDiffOpen] = useState(false);
   return (
-    <li className={`card revision ${isActive ? "active" : ""}`} aria-label={`Revision ${shortId(revision.id)}`}>
-      <div className="row spread">
-        <div className="row">
-          <button type="button" className="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-            {isOpen ? "▾" : "▸"} <code>{shortId(revision.id)}</code>
-          </button>
-          <Status of={revision.status} />
-          {isActive && <span className="tag good">serving</span>}
-          <span className="soft">
-            <Ago at={revision.created_at} /> by {revision.triggered_by}
-          </span>
+    <li className={`card revision ${isActive ? "active" : ""}`} aria-label={`Revision ${numberText(revision)}`}>
+      <div className="revision-head">
+        <button
+          type="button"
+          className="quiet icon-only small"
+          aria-expanded={isOpen}
+          aria-label={`Build log of revision ${numberText(revision)}`}
+          onClick={() => setOpen(!isOpen)}
+        >
+          <ChevronRight size={15} className="chevron" />
+        </button>
+        <div className="revision-what">
+          <span className="revision-number">{numberText(revision)}</span>
+          <div>
+            <p className="revision-title" title={sourceOf(revision)}>
+              {titleOf(revision)}
+            </p>
+            <RevisionMeta revision={revision} />
+          </div>
         </div>
+        <RevisionStatusMark revision={revision} isActive={isActive} />
         <RevisionActions deployment={deployment} revision={revision} />
       </div>
-      <RevisionSource revision={revision} />
       {revision.status_message !== null && (
         <pre className={isFailure(revision.status) ? "cause bad" : "cause"}>{revision.status_message}</pre>
       )}
-      <Steps revision={revision} moves={moves} />
+      <StepBar revision={revision} moves={moves} />
       <ListenerWait deployment={deployment} revision={revision} />
       {isOpen && revision.status === "QUEUED" && (
         <p className="soft">This revision is queued. Its build log appears when the build starts.</p>
@@ -119,7 +128,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
       )}
       {earlier !== undefined && (
         <button type="button" className="quiet" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
-          {isDiffOpen ? "Hide" : "Show"} changes since {shortId(earlier.id)}
+          {isDiffOpen ? "Hide" : "Show"} changes since {numberText(earlier)}
         </button>
       )}
       {isDiffOpen && earlier !== undefined && (
@@ -129,15 +138,10 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
   );
 }
 
-function RevisionSource({ revision: { source_revision_config: config } }: { revision: Revision }) {
-  const commit = config.repo_commit_sha;
-  const words = [
-    commit === null ? null : `commit ${commit.slice(0, 8)}`,
-    config.repo_ref,
-    config.image_uri,
-    config.langgraph_config_path,
-  ].filter((word) => word !== null);
-  return <p className="soft clip">{words.join(" · ")}</p>;
+/** Returns what identifies the source: commit, ref, image and config file. */
+function sourceOf({ source_revision_config: config }: Revision): string {
+  const { repo_commit_sha: sha, repo_ref: ref, image_uri: image, langgraph_config_path: configPath } = config;
+  return [sha, ref, image, configPath].filter((word) => word !== null).join(" · ");
 }
 
 /** Statuses in which a revision waits for its listener. */
@@ -169,35 +173,5 @@ function ListenerWait({ deployment, revision }: { deployment: Deployment; revisi
       )}
       .
     </p>
-  );
-}
-
-/** How long the revision spent in each status. The last step continues while the revision is in progress. */
-function Steps({ revision, moves }: { revision: Revision; moves: Event[] }) {
-  const nowMs = useNow(isInProgress(revision.status) ? 500 : 60_000);
-  const steps = moves.map((event, index) => {
-    const { from, because } = event.data as { from: string | null; because: string | null };
-    const beganAt = index === 0 ? revision.created_at : (moves[index - 1]?.created_at ?? revision.created_at);
-    return { key: event.id, name: from ?? "CREATING", ms: Date.parse(event.created_at) - Date.parse(beganAt), because };
-  });
-  const last = moves.at(-1);
-  if (isInProgress(revision.status)) {
-    const beganAt = last?.created_at ?? revision.created_at;
-    steps.push({ key: "now", name: revision.status, ms: nowMs - Date.parse(beganAt), because: null });
-  }
-  if (steps.length === 0) return null;
-  const total = steps.reduce((sum, { ms }) => sum + ms, 0);
-  return (
-    <ul className="steps" aria-label="Steps">
-      {steps.map(({ key, name, ms, because }) => (
-        <li key={key} title={because ?? undefined}>
-          {statusText(name)} <b>{durationText(ms)}</b>
-        </li>
-      ))}
-      <li>
-        total <b>{durationText(total)}</b>
-      </li>
-      {last !== undefined && <li className="soft">{String((last.data as { because?: unknown }).because ?? "")}</li>}
-    </ul>
   );
 }

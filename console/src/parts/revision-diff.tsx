@@ -32,10 +32,12 @@ export function RevisionDiff({
   deployment,
   before,
   after,
+  isSourceOnly = false,
 }: {
   deployment: Deployment;
   before: Revision;
   after: Revision;
+  isSourceOnly?: boolean;
 }) {
   const changes = changesBetween(before, after);
   return (
@@ -61,7 +63,7 @@ export function RevisionDiff({
           </tbody>
         </table>
       )}
-      <SecretChanges deployment={deployment} before={before} after={after} />
+      {!isSourceOnly && <SecretChanges deployment={deployment} before={before} after={after} />}
     </div>
   );
 }

@@ -39,6 +39,7 @@ type Shape = "solid" | "half" | "square" | "loop" | "wedge" | "ring" | "dash";
 const shapes: Record<string, Shape> = {
   crash_looping: "loop",
   sleeping: "ring",
+  replaced: "solid",
   unknown: "dash",
   UNKNOWN: "dash",
   SKIPPED: "dash",
@@ -78,15 +79,18 @@ export function Light({ of }: { of: string }) {
 /** A status as a word, with a light that is never the only sign. */
 export function Status({
   of,
+  text,
   isPill = false,
 }: {
   of: DeploymentStatus | RevisionStatus | (string & {});
+  /** Another word than that of the status. */
+  text?: string;
   isPill?: boolean;
 }) {
   return (
     <span className={`status ${tones[of] ?? "idle"} ${isPill ? "pill" : ""}`}>
       <Light of={of} />
-      {statusText(of)}
+      {text ?? statusText(of)}
     </span>
   );
 }

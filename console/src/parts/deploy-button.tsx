@@ -1,0 +1,189 @@
+import { useMutation } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { ChevronDown, FolderUp, GitBranch, RotateCw } from "lucide-react";
+import { useState } from "react";
+import type { CreateRevision } from "../../../src/contract/revisions/revision.ts";
+import { checkRef } from "../../../src/domain/refs.ts";
+import type { SourceFile } from "../archive.ts";
+import { queries, textOf } from "../server.ts";
+import { useSession } from "../session.tsx";
+import { uploadSource } from "../upload-source.ts";
+import { ActionMenu, type MenuAction } from "./action-menu.tsx";
+import { Dialog } from "./dialog.tsx";
+import { DropFolder } from "./drop-folder.tsx";
+import { TextField } from "./fields.tsx";
+import { useToasts } from "./toasts.tsx";
+import type { Deployment } from "./words.ts";
+
+const usualWay = {
+  github: "Deploy the latest commit",
+  internal_source: "Deploy a folder …",
+  internal_template: "Deploy the template again",
+  external_docker: "Deploy the image again",
+  internal_docker: "Deploy the image again",
+} as const;
+
+/** Deploys the usual way, with a menu of the other ways. The page then shows the new revision. */
+export function DeployButton({ deployment, isPrimary }: { deployment: Deployment; isPrimary: boolean }) {
+  const { client, mayChange } = useSession();
+  const { notifyError } = useToasts();
+  const [asking, setAsking] = useState<"ref" | "folder" | null>(null);
+  const showRevision = useShowRevisions(deployment);
+  const ids = { deployment_id: deployment.id };
+  const create = useMutation({
+    mutationFn: (body: CreateRevision) => client.createRevision({ ...ids, body }),
+    onError: notifyError,
+    onSuccess: showRevision,
+  });
+  const redeploy = useMutation({
+    mutationFn: (revision_id: string) => client.redeployRevision({ ...ids, revision_id }),
+    onError: notifyError,
+    onSuccess: showRevision,
+  });
+  if (!mayChange) return null;
+  const { source, active_revision_id: active, source_revision_config: config } = deployment;
+  const deploy = () => (source === "internal_source" ? setAsking("folder") : create.mutate({}));
+  const actions: MenuAction[] = [
+    {
+      text: usualWay[source],
+      note: source === "github" ? `of ${config.repo_ref ?? "the branch"}` : "Creates a revision with current variables",
+      icon: <GitBranch size={14} />,
+      act: deploy,
+    },
+    ...(source === "github"
+      ? [
+          {
+            text: "Another branch, tag or commit …",
+            note: "Later deploys use it too",
+            icon: <GitBranch size={14} />,
+            act: () => setAsking("ref"),
+          },
+        ]
+      : []),
+    ...(active === null
+      ? []
+      : [
+          {
+            text: "Same build again",
+            note: "New replicas of the live revision, without a build",
+            icon: <RotateCw size={14} />,
+            act: () => redeploy.mutate(active),
+          },
+        ]),
+  ];
+  if (source === "internal_source") actions[0] = { ...actions[0], icon: <FolderUp size={14} /> } as MenuAction;
+  return (
+    <span className="split">
+      <button
+        type="button"
+        className={isPrimary ? "split-main primary" : "split-main"}
+        onClick={deploy}
+        disabled={create.isPending || redeploy.isPending}
+      >
+        Deploy
+      </button>
+      <ActionMenu
+        trigger={
+          <button
+            type="button"
+            className={isPrimary ? "split-more primary" : "split-more"}
+            aria-label="More ways to deploy"
+          >
+            <ChevronDown size={14} />
+          </button>
+        }
+        actions={actions}
+      />
+      {asking === "ref" && (
+        <RefDialog deployment={deployment} onClose={() => setAsking(null)} onRef={(body) => create.mutate(body)} />
+      )}
+      {asking === "folder" && <FolderDialog deployment={deployment} onClose={() => setAsking(null)} />}
+    </span>
+  );
+}
+
+/** Returns a function that opens the list of revisions, where the new one is in progress. */
+function useShowRevisions({ id, tenant_id: tenantId }: Deployment) {
+  const navigate = useNavigate();
+  return () => {
+    void queries.invalidateQueries({ queryKey: ["deployment", id] });
+    void navigate({ to: "/o/$tenantId/host/deployments/$id/$part", params: { tenantId, id, part: "revisions" } });
+  };
+}
+
+function RefDialog(props: { deployment: Deployment; onClose: () => void; onRef: (body: CreateRevision) => void }) {
+  const [ref, setRef] = useState(props.deployment.source_revision_config.repo_ref ?? "");
+  return (
+    <Dialog title="Deploy another branch, tag or commit" onClose={props.onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          props.onClose();
+          props.onRef({ source_revision_config: { repo_ref: ref.trim() } });
+        }}
+      >
+        <TextField
+          label="Branch, refs/tags/… or commit"
+          value={ref}
+          onValue={setRef}
+          problem={problemOf(ref.trim())}
+          hint="The deployment keeps it: the next deploy uses it too. The current revision serves until the new one is healthy."
+        />
+        <div className="row end">
+          <button type="button" onClick={props.onClose}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={problemOf(ref.trim()) !== null}>
+            Deploy
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+function problemOf(ref: string): string | null {
+  try {
+    checkRef("repo_ref", ref);
+    return null;
+  } catch (error) {
+    return textOf(error);
+  }
+}
+
+function FolderDialog({ deployment, onClose }: { deployment: Deployment; onClose: () => void }) {
+  const { client } = useSession();
+  const [files, setFiles] = useState<SourceFile[]>([]);
+  const showRevision = useShowRevisions(deployment);
+  const send = useMutation({
+    mutationFn: () =>
+      uploadSource(client, deployment.id, files, deployment.source_revision_config.langgraph_config_path),
+    onSuccess: () => {
+      onClose();
+      showRevision();
+    },
+  });
+  return (
+    <Dialog title="Deploy a folder" onClose={onClose}>
+      <DropFolder files={files} onFiles={setFiles} />
+      {send.isError && (
+        <p role="alert" className="bad-text">
+          {textOf(send.error)}
+        </p>
+      )}
+      <div className="row end">
+        <button type="button" onClick={onClose}>
+          Cancel
+        </button>
+        <button
+          type="button"
+          className="primary"
+          disabled={files.length === 0 || send.isPending}
+          onClick={() => send.mutate()}
+        >
+          {send.isPending ? "Uploading …" : "Deploy this folder"}
+        </button>
+      </div>
+    </Dialog>
+  );
+}

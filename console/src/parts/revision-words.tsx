@@ -1,0 +1,67 @@
+import type { Revision, RevisionReason, RevisionStatus } from "../../../src/contract/revisions/revision.ts";
+import { Status } from "./status.tsx";
+import { shortId } from "./text.ts";
+
+const reasons: Record<RevisionReason, string> = {
+  deploy: "deployed by hand",
+  latest: "latest commit, by hand",
+  push: "push",
+  pull_request: "pull request",
+  variables: "variables",
+  size: "size",
+  rollback: "rollback",
+  redeploy: "redeploy",
+  retry: "another try",
+  restart: "restart",
+  system: "by Pierhead",
+};
+
+/** Returns why a revision exists, such as `push` or `rollback to 3`. */
+export function reasonText({ reason, based_on: from, triggered_by: trigger }: Revision): string {
+  if (reason === null) return trigger;
+  if (from?.number == null) return reasons[reason];
+  if (reason === "rollback") return `rollback to ${from.number}`;
+  return reason === "redeploy" || reason === "retry" ? `${reasons[reason]} of ${from.number}` : reasons[reason];
+}
+
+/** Returns the name of the key or member that made a revision, or null if it is unknown. */
+export function makerText({ made_by: maker }: Revision): string | null {
+  if (maker === null) return null;
+  return maker.name ?? (maker.kind === "system" ? "Pierhead" : `deleted ${maker.kind}`);
+}
+
+/** Returns the number of a revision, or the start of its id for revisions without one. */
+export const numberText = ({ number, id }: Revision) => (number === null ? shortId(id) : String(number));
+
+/** Returns what a revision runs, for people: the commit message, else the image, the commit or the reason. */
+export function titleOf(revision: Revision): string {
+  const { source_revision_config: config, source, commit } = revision;
+  const message = commit?.message.split("\n", 1)[0]?.trim() ?? "";
+  if (message !== "") return message;
+  if (config.image_uri !== null) return config.image_uri;
+  if (config.repo_ref !== null) return `Commit of ${config.repo_ref}`;
+  return source === "internal_template" ? "Template" : "Uploaded folder";
+}
+
+const words: Record<RevisionStatus, string> = {
+  CREATING: "Queued",
+  QUEUED: "Queued",
+  AWAITING_BUILD: "Building",
+  BUILDING: "Building",
+  AWAITING_DEPLOY: "Rolling out",
+  DEPLOYING: "Rolling out",
+  DEPLOYED: "Replaced",
+  CREATE_FAILED: "Failed",
+  BUILD_FAILED: "Failed",
+  DEPLOY_FAILED: "Failed",
+  SKIPPED: "Skipped",
+  INTERRUPTED: "Canceled",
+  UNKNOWN: "Unknown",
+};
+
+/** The status of a revision: `Live` for the one that serves, `Replaced` for those that served before it. */
+export function RevisionStatusMark({ revision, isActive }: { revision: Revision; isActive: boolean }) {
+  const isLive = isActive && revision.status === "DEPLOYED";
+  const isReplaced = !isActive && revision.status === "DEPLOYED";
+  return <Status of={isReplaced ? "replaced" : revision.status} text={isLive ? "Live" : words[revision.status]} />;
+}
