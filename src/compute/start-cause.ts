@@ -2,7 +2,9 @@
 export function findStartCause(lines: readonly string[]): string | null {
   // Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line.
   const plain = lines.flatMap((line) => line.split("\\n")).map((line) => line.replace(/^[\s|+-]+/, "").trimEnd());
-  return missingVariable(plain) ?? missingModule(plain) ?? unreachable(plain) ?? rootException(plain);
+  return (
+    missingVariable(plain) ?? missingModule(plain) ?? portInUse(plain) ?? unreachable(plain) ?? rootException(plain)
+  );
 }
 
 /** How libraries say that a variable is missing. The group is its name. */
@@ -30,7 +32,7 @@ const setVariable = (name: string) => `Set it with: pierhead env set DEPLOYMENT 
 
 function missingModule(lines: readonly string[]): string | null {
   for (const line of lines) {
-    const python = /^ModuleNotFoundError: No module named '([\w.]+)'/.exec(line)?.[1];
+    const python = /\bNo module named '([\w.]+)'/.exec(line)?.[1];
     if (python !== undefined)
       return `The Python module '${python}' is not installed. Add its package to the project's dependencies, or correct the import.`;
     const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];
@@ -38,6 +40,22 @@ function missingModule(lines: readonly string[]): string | null {
     return /^[./]/.test(node)
       ? `The file '${shortPath(node)}' does not exist. If a build generates it, set the build command.`
       : `The npm package '${node}' is not installed. Add it to the dependencies in package.json.`;
+  }
+  return null;
+}
+
+/** The port in the messages of Node, uvicorn and gunicorn. */
+const portForms = [
+  /EADDRINUSE\b.*:(\d+)\b/,
+  /\('[^']*', (\d+)[^)]*\): address already in use/i,
+  /(?:Connection|Address) (?:already )?in use: \('[^']*', (\d+)\)/i,
+];
+
+function portInUse(lines: readonly string[]): string | null {
+  for (const line of lines) {
+    const port = portForms.map((form) => form.exec(line)?.[1]).find((found) => found !== undefined);
+    if (port === undefined) continue;
+    return `Another program listens on port ${port}, most likely the revision that serves now. Listen on the port in PORT, or set "state": "exclusive" in pierhead.json, so that the old revision stops first.`;
   }
   return null;
 }

@@ -259,6 +259,16 @@ test("installs packages as editable, other directories by their requirements, an
   });
 });
 
+test("installs the packages beside the configuration when the directories in dependencies describe none", async () => {
+  const files = { "langgraph.json": langgraph(["./src"]), "src/a.py": "", "pyproject.toml": "", "uv.lock": "" };
+  const found = await requirements(files);
+  assert.deepEqual([found.argv, found.lock], [["--dependencies-of", "./pyproject.toml"], "uv.lock"]);
+  assert.deepEqual((await requirements({ ...files, "src/requirements.txt": "httpx" })).argv, [
+    "--requirement",
+    "./src/requirements.txt",
+  ]);
+});
+
 test("requires a new environment for changed dependencies or moved packages, but not for changed code", async () => {
   const base = {
     "langgraph.json": langgraph(["."]),

@@ -31,6 +31,15 @@ test("names the module or package that is not installed", () => {
   assert.equal(cause(file), "The file 'dist/main.js' does not exist. If a build generates it, set the build command.");
 });
 
+test("names the port that another program has", () => {
+  const forms = [
+    "ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 9999): address already in use",
+    "Error: listen EADDRINUSE: address already in use 0.0.0.0:9999",
+    "[ERROR] Connection in use: ('0.0.0.0', 9999)",
+  ];
+  for (const form of forms) assert.match(cause(form) ?? "", /port 9999, most likely the revision that serves/, form);
+});
+
 test("unwraps exception groups and failures of a lifespan", () => {
   const text = `
 ERROR:    Traceback (most recent call last):

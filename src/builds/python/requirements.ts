@@ -58,13 +58,40 @@ export async function collectRequirements(
     }
     await addLocal(context.sourceDir, localDir, collected);
   }
-  await addLock(context, project, collected);
+  const isDescribed = collected.argv.length > python.packages.length;
+  const dirs = isDescribed ? python.localDirs : [...python.localDirs, directory];
+  if (!isDescribed) await addDependenciesBeside(context, project, collected);
+  await addLock(context, dirs, collected);
   return collected;
 }
 
+/**
+ * Adds the dependencies in the pyproject.toml or requirements.txt beside the configuration, when nothing that `dependencies` names
+ * describes any: such a project runs in its author's own environment.
+ */
+async function addDependenciesBeside(
+  { sourceDir, log }: BuildContext,
+  { directory, configPath }: PythonProject,
+  collected: Requirements,
+): Promise<void> {
+  for (const name of ["pyproject.toml", "requirements.txt"]) {
+    const file = path.posix.join(directory, name);
+    if (!(await isFileInside(sourceDir, file))) continue;
+    log.say(`The directories in dependencies of ${configPath} describe no packages: installing those of ${file}.`);
+    const argv = [name === "pyproject.toml" ? "--dependencies-of" : "--requirement", `./${name}`];
+    const text = await readFile(path.join(sourceDir, file), "utf8");
+    collected.argv.push(...argv);
+    collected.identity.push(text);
+    if (text.split("\n").some(isElsewhere)) collected.isShareable = false;
+    collected.early.argv.push(...argv);
+    collected.early.manifests.push(file);
+    return;
+  }
+}
+
 /** Finds the file that locks the versions of a local package. */
-async function addLock({ sourceDir, log }: BuildContext, { python }: PythonProject, collected: Requirements) {
-  for (const localDir of python.localDirs) {
+async function addLock({ sourceDir, log }: BuildContext, dirs: readonly string[], collected: Requirements) {
+  for (const localDir of dirs) {
     if (!(await isFileInside(sourceDir, path.posix.join(localDir, "pyproject.toml")))) continue;
     const lock = await findLock(sourceDir, localDir);
     if (lock === null) continue;
