@@ -22,8 +22,32 @@ import { revisionOperations } from "./revisions/operations-revisions.ts";
 import { runAgainOperations } from "./revisions/operations-run-again.ts";
 import { webhookOperations } from "./webhooks/operations-webhooks.ts";
 
+/** Written out, because the declaration of the inferred type is longer than the compiler writes. */
+type Operations = typeof serverOperations &
+  typeof sessionOperations &
+  typeof deploymentOperations &
+  typeof revisionOperations &
+  typeof runAgainOperations &
+  typeof logOperations &
+  typeof metricsOperations &
+  typeof eventOperations &
+  typeof webhookOperations &
+  typeof integrationOperations &
+  typeof githubAppOperations &
+  typeof gitOperations &
+  typeof listenerOperations &
+  typeof administrationOperations &
+  typeof tagOperations &
+  typeof oauthProviderOperations &
+  typeof oauthFlowOperations &
+  typeof oauthTokenOperations &
+  typeof agentConnectionOperations &
+  typeof agentAuthOperations &
+  typeof listenerProtocolOperations &
+  typeof debugOperations;
+
 /** Every operation of the API by its id. The routes, the OpenAPI document and the client are derived from this table. */
-export const operations = {
+export const operations: Operations = {
   ...serverOperations,
   ...sessionOperations,
   ...deploymentOperations,
@@ -46,7 +70,7 @@ export const operations = {
   ...agentAuthOperations,
   ...listenerProtocolOperations,
   ...debugOperations,
-} as const satisfies Record<string, Operation>;
+} satisfies Record<string, Operation>;
 
 export type OperationId = keyof typeof operations;
 
