@@ -2,7 +2,17 @@
 // names belongs to `fast`, which is `npm test`. Directories with packages or programs of their own have their own runners.
 
 /** Directories with runners of their own: `npm run test:auth`, `test:clients`, `test:console`, `test:docker` and so on. */
-export const ownRunners = ["auth/live", "clients", "console", "docker", "hosts", "kubeplane", "projects", "security"];
+export const ownRunners = [
+  "auth/live",
+  "clients",
+  "console",
+  "docker",
+  "engines",
+  "hosts",
+  "kubeplane",
+  "projects",
+  "security",
+];
 
 /** The files of each suite, as globs from the root. */
 const lists = {

@@ -35,3 +35,18 @@ test("only the store has SQL templates and statements on its tables", () => {
   );
   assert.deepEqual(offences, []);
 });
+
+test("an engine has its SQL in its own store files only", () => {
+  const files = readdirSync("engines", { recursive: true, encoding: "utf8" })
+    .map((name) => `engines/${name.replaceAll("\\", "/")}`)
+    .filter((file) => /^engines\/[^/]+\/src\/.*\.ts$/.test(file));
+  const own = /\b(?:insert into|delete from|update|from|join) @\w|\b(?:create table|pg_notify|listen ")/;
+  const [stores, others] = [true, false].map((inside) =>
+    files.filter((file) => file.includes("/src/store/") === inside),
+  );
+  assert.ok((stores ?? []).some((file) => own.test(read(file))));
+  assert.deepEqual(
+    (others ?? []).filter((file) => own.test(read(file))),
+    [],
+  );
+});

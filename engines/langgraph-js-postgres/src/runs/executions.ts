@@ -1,0 +1,248 @@
+import type { CheckpointPayload, Run, RunStatus } from "@langchain/langgraph-api/storage";
+import type { Settings } from "../settings.ts";
+import type { Stock } from "../stock.ts";
+import type { Database } from "../store/database.ts";
+import { append, type NewEvent } from "../store/events.ts";
+import { type CancelAction, type Claim, finish, handOver, renew } from "../store/queue.ts";
+import type { Signals } from "../store/signals.ts";
+import type { EndedRuns } from "../store/threads.ts";
+
+/** Events that wait for the database before the worker has to wait as well. */
+const maxBufferedEvents = 1_000;
+
+/** Why an execution is stopped. The stock server knows `interrupt`; all others look like an error to it. */
+type StopReason = CancelAction | "lost" | "handover";
+
+/** A run that this replica executes. */
+export class Execution {
+  readonly run: Run;
+  readonly attempt: number;
+  readonly lease: string;
+  readonly startedAt = new Date();
+  readonly abort = new AbortController();
+  /** The time of `performance.now()` until which no other replica can have claimed the run. */
+  validUntil: number;
+  stopped: StopReason | undefined;
+  status: RunStatus = "error";
+  result: { checkpoint?: CheckpointPayload; exception?: Error } = {};
+  readonly #database: Database;
+  #nextSeq: number;
+  #buffer: NewEvent[] = [];
+  #flushing: Promise<void> | undefined;
+
+  constructor(database: Database, claim: Claim, validUntil: number) {
+    this.#database = database;
+    this.run = claim.run;
+    this.attempt = claim.attempt;
+    this.lease = claim.lease;
+    this.#nextSeq = claim.nextSeq;
+    this.validUntil = validUntil;
+  }
+
+  /** Whether this replica may still write for the run. A process that was frozen finds out here that its time is over. */
+  get isHeld(): boolean {
+    return this.stopped !== "lost" && this.stopped !== "handover" && performance.now() < this.validUntil;
+  }
+
+  stop(reason: StopReason): void {
+    if (this.stopped === "lost" || this.stopped === reason) return;
+    this.stopped = reason;
+    this.abort.abort(reason === "interrupt" ? reason : new Error(`the execution was stopped: ${reason}`));
+  }
+
+  /** Adds an event to the stream. It is written soon; the worker waits only if the database falls behind. */
+  async publish(event: Omit<NewEvent, "seq">): Promise<void> {
+    if (this.stopped !== undefined && this.stopped !== "interrupt") return;
+    this.#buffer.push({ ...event, seq: this.#nextSeq++ });
+    this.#flushing ??= this.#flush().finally(() => {
+      this.#flushing = undefined;
+    });
+    if (this.#buffer.length > maxBufferedEvents) await this.#flushing;
+  }
+
+  /** Waits until all events are written or the lease is lost. */
+  async flushed(): Promise<void> {
+    while (this.#flushing !== undefined) await this.#flushing;
+  }
+
+  async #flush(): Promise<void> {
+    // Events of the same turn of the event loop go out in one statement.
+    await new Promise(setImmediate);
+    while (this.#buffer.length > 0 && this.isHeld) {
+      const batch = this.#buffer.slice(0, maxBufferedEvents);
+      try {
+        if (!(await append(this.#database, this.run.run_id, this.lease, batch))) this.stop("lost");
+        this.#buffer.splice(0, batch.length);
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, 200));
+      }
+    }
+    if (!this.isHeld) this.#buffer = [];
+  }
+}
+
+/** The runs that this replica executes: renews their leases, stops them, and writes their ends. */
+export class Executions implements EndedRuns {
+  readonly #database: Database;
+  readonly #signals: Signals;
+  readonly #stock: Stock;
+  readonly #settings: Settings;
+  readonly #byRun = new Map<string, Execution>();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #renewing = false;
+
+  constructor(database: Database, signals: Signals, stock: Stock, settings: Settings) {
+    this.#database = database;
+    this.#signals = signals;
+    this.#stock = stock;
+    this.#settings = settings;
+  }
+
+  start(): void {
+    this.#signals.on("cancel", (runId) => {
+      if (this.#byRun.has(runId)) void this.#renew();
+    });
+    this.#timers.push(setInterval(() => void this.#renew(), this.#settings.leaseMs / 5));
+    this.#timers.push(setInterval(() => this.#stopExpired(), 250));
+  }
+
+  get size(): number {
+    return this.#byRun.size;
+  }
+
+  get threads(): string[] {
+    return [...this.#byRun.values()].map(({ run }) => run.thread_id);
+  }
+
+  /**
+   * Begins to execute a claimed run.
+   * @param claimedAt `performance.now()` before the claim was sent. The lease counts from a later time of the database, and
+   * this replica gives up when seven tenths have passed, before any other one may claim the run.
+   */
+  begin(claim: Claim, claimedAt: number): Execution {
+    const execution = new Execution(this.#database, claim, claimedAt + this.#validMs);
+    this.#byRun.set(claim.run.run_id, execution);
+    return execution;
+  }
+
+  find(runId: string): Execution | undefined {
+    return this.#byRun.get(runId);
+  }
+
+  /**
+   * Returns the lease of a run. @throws when this replica does not execute it or must no longer write for it. An execution that
+   * was refused once stays lost, because its graph has failed by then.
+   */
+  leaseOf(runId: string): string {
+    const execution = this.#byRun.get(runId);
+    if (execution?.isHeld === true) return execution.lease;
+    this.lose(runId);
+    throw new Error(`this replica has lost run ${runId}`);
+  }
+
+  lose(runId: string): void {
+    const execution = this.#byRun.get(runId);
+    if (execution === undefined || execution.stopped === "lost" || execution.stopped === "handover") return;
+    this.#stock.logger.warn("run lost: its lease was not renewed in time", { run_id: runId });
+    execution.stop("lost");
+  }
+
+  takeResult(threadId: string, result: { checkpoint?: CheckpointPayload; exception?: Error }): boolean {
+    const execution = [...this.#byRun.values()].find(({ run }) => run.thread_id === threadId);
+    if (execution === undefined) return false;
+    execution.result = result;
+    return true;
+  }
+
+  /** Writes the end of an execution after its worker is done with it. */
+  async settle(execution: Execution): Promise<void> {
+    try {
+      await execution.flushed();
+      if (execution.stopped === "handover") await handOver(this.#database, [execution.lease]);
+      else await this.#finish(execution);
+    } catch (error) {
+      // The lease runs out, and another replica takes the run.
+      this.#stock.logger.error("run end not recorded", { run_id: execution.run.run_id, error });
+    } finally {
+      this.#byRun.delete(execution.run.run_id);
+    }
+  }
+
+  /** Hands over all runs: waits for them to end, stops the others, and gives those back to the queue. */
+  async handOver(waitMs: number): Promise<void> {
+    await this.#idle(waitMs);
+    for (const execution of this.#byRun.values()) execution.stop("handover");
+    await this.#idle(2_000);
+    // Their code does not listen to the abort signal. Its later writes are refused.
+    const leases = [...this.#byRun.values()].map(({ lease }) => lease);
+    if (leases.length > 0) await handOver(this.#database, leases);
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  async #idle(waitMs: number): Promise<void> {
+    const until = performance.now() + waitMs;
+    while (this.#byRun.size > 0 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+
+  get #validMs(): number {
+    return this.#settings.leaseMs * 0.7;
+  }
+
+  async #finish(execution: Execution): Promise<void> {
+    const { run, lease, status, result, startedAt } = execution;
+    const webhook = run.kwargs.webhook;
+    const endedAt = new Date();
+    const values = result.checkpoint?.values;
+    const error = result.exception && { error: this.#stock.serializeError(result.exception).message };
+    const payload = { ...run, status, run_started_at: startedAt, run_ended_at: endedAt, values, ...error };
+    const outcome = {
+      runId: run.run_id,
+      threadId: run.thread_id,
+      lease,
+      status,
+      temporary: run.kwargs.temporary === true,
+      ...result,
+      ...(typeof webhook === "string" && { webhook: { url: webhook, payload } }),
+    };
+    while (execution.isHeld) {
+      try {
+        if (!(await finish(this.#database, this.#stock, outcome))) execution.stop("lost");
+        return;
+      } catch (failure) {
+        this.#stock.logger.warn("run end retried", { run_id: run.run_id, error: failure });
+        await new Promise((resolve) => setTimeout(resolve, 500));
+      }
+    }
+  }
+
+  async #renew(): Promise<void> {
+    if (this.#renewing || this.#byRun.size === 0) return;
+    this.#renewing = true;
+    const sentAt = performance.now();
+    const executions = [...this.#byRun.values()];
+    try {
+      const leases = executions.map(({ lease }) => lease);
+      const rows = await renew(this.#signals.query, leases, this.#settings.leaseMs);
+      const held = new Map(rows.map((row) => [row.lease, row.cancel_action]));
+      for (const execution of executions) {
+        const action = held.get(execution.lease);
+        if (action === undefined) {
+          if (this.#byRun.get(execution.run.run_id) === execution && execution.stopped !== "handover")
+            execution.stop("lost");
+        } else execution.validUntil = sentAt + this.#validMs;
+        if (action != null) execution.stop(action);
+      }
+    } catch (error) {
+      this.#stock.logger.warn("leases not renewed", { runs: executions.length, error });
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  /** Runs on a timer of its own, so that a renewal that hangs does not keep executions alive. */
+  #stopExpired(): void {
+    for (const execution of this.#byRun.values()) {
+      if (performance.now() >= execution.validUntil) this.lose(execution.run.run_id);
+    }
+  }
+}

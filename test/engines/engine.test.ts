@@ -1,0 +1,218 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, test } from "node:test";
+import pg from "pg";
+import { eventually } from "../support/eventually.ts";
+import { startPostgresServer } from "../support/postgres-server.ts";
+import type { Loose } from "./checks.ts";
+import { clientOf, startReplica } from "./replicas.ts";
+
+const server = await startPostgresServer();
+const connectionString = server?.url ?? "";
+const database = new pg.Client({ connectionString });
+await database.connect();
+const schema = "engine_tests";
+// The replicas share one schema. The second one only answers requests.
+const engine = { schema, sweepIntervalMs: 300, eventTtlMs: 1_000, webhookTimeoutMs: 500, maxConnections: 3 };
+const auth = { path: `${import.meta.dirname}/auth.mjs:auth` };
+const replicas = await Promise.all([
+  startReplica("postgres", { connectionString, engine, server: { nWorkers: 2, auth } }),
+  startReplica("postgres", { connectionString, engine: { ...engine, role: "api" }, server: { auth } }),
+]);
+const [worker, api] = replicas as [Loose, Loose];
+const ann = await clientOf(api.url, { authorization: "ann" });
+const bob = await clientOf(worker.url, { authorization: "bob" });
+
+after(async () => {
+  for (const replica of replicas) replica.process.kill("SIGKILL");
+  await database.end();
+  await server?.stop();
+});
+
+const rowsOf = async (table: string, where = "true") =>
+  (await database.query(`select * from ${schema}.${table} where ${where}`)).rows;
+
+const refused = (promise: Promise<unknown>) =>
+  promise.then(() => 200).catch((error: { status?: number }) => error.status);
+
+test("a replica of the role api answers for runs that a worker executes", async () => {
+  assert.deepEqual((await ann.runs.wait(null, "steps", { input: { total: 2 } })).done, [1, 2]);
+  assert.doesNotMatch(api.log(), /Starting background run/);
+});
+
+test("the auth handler of the project separates the threads, runs and streams of users", async () => {
+  const { thread_id } = await ann.threads.create({ metadata: { same: 1 } });
+  const run = await ann.runs.create(thread_id, "steps", { input: { total: 1 } });
+  await ann.runs.join(thread_id, run.run_id);
+  assert.equal(await refused(bob.threads.get(thread_id)), 404);
+  assert.equal(await refused(bob.runs.get(thread_id, run.run_id)), 404);
+  assert.equal(await refused(bob.runs.join(thread_id, run.run_id)), 404);
+  assert.equal(await refused(bob.runs.cancel(thread_id, run.run_id)), 404);
+  assert.equal((await bob.threads.search({ metadata: { same: 1 } })).length, 0);
+  assert.equal((await ann.threads.search({ metadata: { same: 1 } })).length, 1);
+  for await (const { event } of bob.runs.joinStream(thread_id, run.run_id)) assert.equal(event, "error");
+});
+
+test("a rollback removes the run with its checkpoints and leaves the thread as it was", async () => {
+  const { thread_id } = await ann.threads.create();
+  await ann.runs.wait(thread_id, "steps", { input: { total: 2 } });
+  const run = await ann.runs.create(thread_id, "steps", { input: { total: 20, ms: 300 } });
+  await eventually(
+    () => ann.threads.getState(thread_id),
+    (state: Loose) => state.values.done.length > 3,
+    { what: "steps" },
+  );
+  const second = { input: { total: 3 }, multitaskStrategy: "rollback" };
+  assert.deepEqual((await ann.runs.wait(thread_id, "steps", second)).done, [1, 2, 3]);
+  assert.equal(await refused(ann.runs.get(thread_id, run.run_id)), 404);
+  assert.equal(
+    (await rowsOf("checkpoints", `thread_id = '${thread_id}' and metadata ->> 'run_id' = '${run.run_id}'`)).length,
+    0,
+  );
+  assert.equal((await rowsOf("events", `run_id = '${run.run_id}'`)).length, 0);
+});
+
+test("deleting a thread or an assistant leaves no runs, events or checkpoints, and stops what runs", async () => {
+  const assistant = await ann.assistants.create({ graphId: "steps" });
+  const { thread_id } = await ann.threads.create();
+  const runs: Loose[] = [];
+  for (const total of [1, 20]) {
+    runs.push(
+      await ann.runs.create(thread_id, assistant.assistant_id, {
+        input: { total, ms: total * 10 },
+        multitaskStrategy: "enqueue",
+      }),
+    );
+  }
+  await eventually(
+    () => ann.runs.get(thread_id, runs[1].run_id),
+    (run: Loose) => run.status === "running",
+    { what: "running" },
+  );
+  await ann.threads.delete(thread_id);
+  await ann.assistants.delete(assistant.assistant_id);
+  const ids = runs.map((run: Loose) => `'${run.run_id}'`).join();
+  await eventually(
+    () => worker.log(),
+    (log: string) => log.includes("the execution was stopped: lost"),
+    { what: "the stop" },
+  );
+  assert.equal((await rowsOf("runs", `run_id in (${ids})`)).length, 0);
+  assert.equal((await rowsOf("events", `run_id in (${ids})`)).length, 0);
+  assert.equal((await rowsOf("checkpoints", `thread_id = '${thread_id}'`)).length, 0);
+});
+
+test("events of ended runs are deleted after their time", async () => {
+  const { thread_id } = await ann.threads.create();
+  const { run_id } = await ann.runs.create(thread_id, "steps", { input: { total: 1 } });
+  await ann.runs.join(thread_id, run_id);
+  await eventually(
+    () => rowsOf("events", `run_id = '${run_id}'`),
+    (rows) => rows.length === 0,
+    { what: "no events" },
+  );
+  assert.equal((await ann.runs.get(thread_id, run_id)).status, "success");
+});
+
+test("a cron fires once for each time, for the user who made it", async () => {
+  const config = {
+    configurable: { langgraph_auth_user: { identity: "bob" }, langgraph_auth_user_id: "bob", user_id: "bob" },
+  };
+  const cron = await ann.crons.create("steps", {
+    schedule: "* * * * *",
+    input: { total: 1 },
+    config,
+    onRunCompleted: "keep",
+  });
+  assert.deepEqual([cron.user_id, cron.enabled, Date.parse(cron.next_run_date) > Date.now()], ["ann", true, true]);
+  assert.equal(await refused(bob.crons.delete(cron.cron_id)), 404);
+  assert.equal((await bob.crons.search()).length, 0);
+  await database.query(`update ${schema}.crons set next_run_at = now() - interval '1 second' where cron_id = $1`, [
+    cron.cron_id,
+  ]);
+  const fired = await eventually(
+    () => rowsOf("runs", `metadata ->> 'cron_id' = '${cron.cron_id}' and status = 'success'`),
+    (rows) => rows.length > 0,
+    { what: "a fired run" },
+  );
+  assert.equal(fired.length, 1);
+  const { configurable } = fired[0].kwargs.config;
+  assert.deepEqual([configurable.langgraph_auth_user.identity, configurable.user_id], ["ann", "ann"]);
+  assert.equal((await ann.threads.get(fired[0].thread_id)).metadata.owner, "ann");
+  assert.equal((await ann.crons.update(cron.cron_id, { enabled: false })).enabled, false);
+  assert.equal(await refused(ann.crons.create("steps", { schedule: "at noon" })), 422);
+  await ann.crons.delete(cron.cron_id);
+});
+
+test("a webhook is sent after the run, again after a failure, and holds no worker", async () => {
+  const received: Loose[] = [];
+  const receiver = createServer((request, response) => {
+    let body = "";
+    request.setEncoding("utf8").on("data", (text) => {
+      body += text;
+    });
+    request.on("end", () => {
+      received.push(JSON.parse(body));
+      // The first delivery never gets an answer.
+      if (received.length > 1) response.end();
+    });
+  }).listen(0, "127.0.0.1");
+  await once(receiver, "listening");
+  const webhook = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
+  const { thread_id } = await ann.threads.create();
+  await ann.runs.wait(thread_id, "steps", { input: { total: 1 }, webhook });
+  await eventually(
+    () => received.length,
+    (count) => count === 1,
+    { what: "a delivery" },
+  );
+  await Promise.all([1, 2, 3].map(() => ann.runs.wait(null, "steps", { input: { total: 1 } })));
+  await eventually(
+    () => rowsOf("webhooks"),
+    ([row]) => row?.attempt === 1,
+    { what: "an attempt" },
+  );
+  await database.query(`update ${schema}.webhooks set due_at = now()`);
+  await eventually(
+    () => rowsOf("webhooks"),
+    (rows) => rows.length === 0,
+    { what: "a delivered webhook" },
+  );
+  assert.deepEqual([received.length, received[1].status, received[1].values.done], [2, "success", [1]]);
+  receiver.closeAllConnections();
+  receiver.close();
+});
+
+test("a search by namespace reads a range of an index, and the engine keeps to its connections", async () => {
+  await ann.store.putItem(["notes", "a"], "k", { n: 1 });
+  await database.query("set enable_seqscan = off");
+  const plan = await database.query(
+    `explain select * from ${schema}.items where path >= '"notes",' and path < '"notes"-'`,
+  );
+  assert.match(JSON.stringify(plan.rows), /Index Cond: \(\(path >=/);
+  await Promise.all(Array.from({ length: 20 }, () => ann.runs.wait(null, "steps", { input: { total: 2 } })));
+  const name = `langgraph-js-postgres ${schema}`;
+  const { rows } = await database.query("select count(*) from pg_stat_activity where application_name like $1", [
+    `${name}%`,
+  ]);
+  assert.ok(Number(rows[0].count) <= 2 * (engine.maxConnections + 1), `${rows[0].count} connections`);
+});
+
+test("deployments with schemas of their own share a database, and many replicas can start at once", async () => {
+  const options = { connectionString, engine: { schema: "another_deployment" } };
+  const started = await Promise.all([1, 2, 3].map(() => startReplica("postgres", options)));
+  const [first] = started as [Loose];
+  await first.client.runs.wait(null, "steps", { input: { total: 1 }, onCompletion: "keep" });
+  assert.equal((await first.client.threads.search()).length, 1);
+  // A later version has added to the schema: this one still starts.
+  await database.query("insert into another_deployment.engine_migrations (version) values (1000)");
+  const later = await startReplica("postgres", options);
+  for (const replica of [...started, later]) replica.process.kill("SIGKILL");
+});
+
+test("a setting that is out of bounds is refused by its name", async () => {
+  const bad = startReplica("postgres", { connectionString, engine: { schema: 'x"; drop' } });
+  await assert.rejects(bad, /schema .* is invalid: use up to 63/);
+});

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { after, type TestContext, test } from "node:test";
+import { eventually } from "../support/eventually.ts";
+import { startPostgresServer } from "../support/postgres-server.ts";
+import type { Loose } from "./checks.ts";
+import { followStream, newJournal, type Replica, readJournal, type Step, startReplica } from "./replicas.ts";
+
+const server = await startPostgresServer();
+after(() => server?.stop());
+const connectionString = server?.url ?? "";
+
+/** Starts replicas with a schema of their own, which end with the test. */
+function replicasOf(context: TestContext, engine: Loose = {}, journal?: string): () => Promise<Replica> {
+  const schema = `test_${randomUUID().replaceAll("-", "")}`;
+  return async () => {
+    const options = { connectionString, engine: { ...engine, schema }, ...(journal !== undefined && { journal }) };
+    const replica = await startReplica("postgres", options);
+    context.after(() => replica.process.kill("SIGKILL"));
+    return replica;
+  };
+}
+
+interface Started {
+  thread_id: string;
+  run_id: string;
+}
+
+/** Starts runs on new threads, in turn on the replicas. */
+function startRuns(replicas: Replica[], count: number, input: Loose): Promise<Started[]> {
+  return Promise.all(
+    Array.from({ length: count }, async (_, index) => {
+      const { client } = replicas[index % replicas.length] as Replica;
+      const { thread_id } = await client.threads.create();
+      const { run_id } = await client.runs.create(thread_id, "steps", {
+        input,
+        streamMode: "custom",
+        streamResumable: true,
+      });
+      return { thread_id, run_id };
+    }),
+  );
+}
+
+async function expectComplete({ client }: Replica, runs: Started[], total: number): Promise<void> {
+  for (const { thread_id, run_id } of runs) {
+    await eventually(
+      () => client.runs.get(thread_id, run_id),
+      (run: Loose) => run.status !== "pending" && run.status !== "running",
+      { timeoutMs: 60_000, what: "the end of the run" },
+    );
+    assert.equal((await client.runs.get(thread_id, run_id)).status, "success");
+    const { values } = await client.threads.getState(thread_id);
+    assert.deepEqual(
+      values.done,
+      Array.from({ length: total }, (_, index) => index + 1),
+    );
+    assert.equal((await client.threads.get(thread_id)).status, "idle");
+  }
+}
+
+/** No process works on a run after another one has begun to, and a process change repeats one step at most. */
+function expectOneAtATime(steps: Step[], runs: Started[], total: number): void {
+  for (const { run_id } of runs) {
+    const mine = steps.filter((step) => step.run_id === run_id);
+    const pids = mine.map(({ pid }) => pid);
+    const changes = pids.filter((pid, index) => index > 0 && pid !== pids[index - 1]).length;
+    assert.equal(new Set(pids).size, changes + 1, `run ${run_id} went back to an earlier process`);
+    const begun = mine.filter(({ event }) => event === "begin").length;
+    assert.ok(begun <= total + changes, `run ${run_id}: ${begun} steps begun for ${total}, ${changes} changes`);
+  }
+}
+
+const waitForSteps = (journal: string, pid: number | undefined, count: number) =>
+  eventually(
+    () => readJournal(journal).filter((step) => step.pid === pid && step.event === "end").length,
+    (steps) => steps >= count,
+    { what: "steps" },
+  );
+
+test("a killed replica loses no run: another one goes on within 15 seconds, and streams miss no event", async (context) => {
+  const journal = newJournal();
+  const total = 12;
+  const start = replicasOf(context, {}, journal);
+  const [first, second] = await Promise.all([start(), start()]);
+  const runs = await startRuns([first, second], 16, { total, ms: 150 });
+  const urls = () =>
+    first.process.exitCode === null && first.process.signalCode === null ? [first.url, second.url] : [second.url];
+  const followed = runs.slice(0, 6).map(({ thread_id, run_id }) => followStream(urls, thread_id, run_id));
+  await waitForSteps(journal, first.process.pid, 10);
+  const killedAt = Date.now();
+  first.process.kill("SIGKILL");
+  await first.ended;
+  await expectComplete(second, runs, total);
+  const steps = readJournal(journal);
+  expectOneAtATime(steps, runs, total);
+  const begunByFirst = new Set(steps.filter(({ pid }) => pid === first.process.pid).map(({ run_id }) => run_id));
+  const taken = steps.filter(
+    ({ pid, run_id, at }) => pid === second.process.pid && at > killedAt && begunByFirst.has(run_id),
+  );
+  assert.ok(taken.length > 0, "the second replica took over runs");
+  const recovery = Math.min(...taken.map(({ at }) => at)) - killedAt;
+  console.log(`recovered after ${recovery} ms`);
+  assert.ok(recovery < 15_000, `${recovery} ms`);
+  for (const events of await Promise.all(followed)) {
+    assert.deepEqual(
+      events.map(({ id }) => id),
+      events.map((_, index) => index),
+    );
+    const seen = new Set(events.filter(({ event }) => event === "custom").map(({ data }) => data.step));
+    assert.equal(seen.size, total);
+  }
+});
+
+test("a replica that ends hands its runs over at once", async (context) => {
+  const journal = newJournal();
+  const total = 20;
+  const start = replicasOf(context, { handoverMs: 200 }, journal);
+  const first = await start();
+  const runs = await startRuns([first], 8, { total, ms: 150 });
+  const followed = runs.slice(0, 3);
+  await waitForSteps(journal, first.process.pid, 8);
+  const second = await start();
+  const urls = () => (first.process.exitCode === null ? [first.url, second.url] : [second.url]);
+  const streams = followed.map(({ thread_id, run_id }) => followStream(urls, thread_id, run_id));
+  first.process.kill("SIGTERM");
+  assert.equal(await first.ended, 0);
+  const endedAt = Date.now();
+  await expectComplete(second, runs, total);
+  const steps = readJournal(journal);
+  expectOneAtATime(steps, runs, total);
+  const taken = steps.filter(({ pid }) => pid === second.process.pid);
+  assert.ok(taken.length > 0, "the second replica took over runs");
+  assert.ok((taken[0]?.at ?? 0) - endedAt < 5_000, "without waiting for a lease");
+  for (const events of await Promise.all(streams))
+    assert.deepEqual(
+      events.map(({ id }) => id),
+      events.map((_, index) => index),
+    );
+});
+
+test("replicas whose leases cannot be renewed stop their runs, and finish them when the database is back", async (context) => {
+  const journal = newJournal();
+  const total = 20;
+  const replica = await replicasOf(context, { leaseMs: 3_000 }, journal)();
+  const runs = await startRuns([replica], 4, { total, ms: 200 });
+  await waitForSteps(journal, replica.process.pid, 4);
+  await server?.freeze(4_000);
+  await expectComplete(replica, runs, total);
+  assert.match(replica.log(), /run lost: its lease was not renewed in time/);
+});
+
+test("a replica that was frozen beyond its lease writes nothing into the runs that others have taken", async (context) => {
+  const total = 20;
+  const start = replicasOf(context, { leaseMs: 3_000 });
+  const first = await start();
+  const runs = await startRuns([first], 4, { total, ms: 200 });
+  const started = runs[0] as Started;
+  await eventually(
+    () => first.client.threads.getState(started.thread_id),
+    (state: Loose) => state.values.done?.length > 1,
+    { what: "a step" },
+  );
+  first.process.kill("SIGSTOP");
+  const second = await start();
+  await eventually(
+    () => second.log(),
+    (log) => log.includes("Starting background run"),
+    { what: "the other replica" },
+  );
+  first.process.kill("SIGCONT");
+  await expectComplete(second, runs, total);
+});

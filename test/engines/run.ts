@@ -1,0 +1,29 @@
+import { spawnSync } from "node:child_process";
+import { globSync } from "node:fs";
+import path from "node:path";
+import { installPackages } from "../support/own-packages.ts";
+import { findBinaries, postgresSkipped } from "../support/postgres-server.ts";
+
+/**
+ * npm run test:engine: the LangGraph.js engine on a real PostgreSQL, with the stock server and the JavaScript SDK. The packages
+ * are those of the engine's own lock file.
+ */
+const packageDir = path.resolve(import.meta.dirname, "../../engines/langgraph-js-postgres");
+if (findBinaries() === undefined) console.log(postgresSkipped);
+else {
+  const missing = installPackages(packageDir);
+  if (missing !== undefined) console.log(`SKIPPED engine: ${missing}`);
+  else process.exitCode = typesAreRight() ? runTests() : 1;
+}
+
+/** The type check of the repository leaves the engine out, because its packages need not be installed. */
+function typesAreRight(): boolean {
+  const compiler = path.join(packageDir, "node_modules/typescript/bin/tsc");
+  return spawnSync(process.execPath, [compiler, "-p", packageDir, "--noEmit"], { stdio: "inherit" }).status === 0;
+}
+
+function runTests(): number {
+  const files = globSync("*.test.ts", { cwd: import.meta.dirname }).map((file) => path.join(import.meta.dirname, file));
+  const env = { ...process.env, PIERHEAD_TEST_DATABASE_URL: "none" };
+  return spawnSync(process.execPath, ["test/run.ts", ...files.sort()], { stdio: "inherit", env }).status ?? 1;
+}
