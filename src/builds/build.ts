@@ -1,4 +1,5 @@
 import type { Artifact } from "../contract/listeners/assignment.ts";
+import type { CommitText } from "../integrations/git.ts";
 import type { RepositoryCredential } from "../integrations/git-credential.ts";
 
 /** The source of a build. Refs are resolved before a build starts, so a source always names exact content. */
@@ -66,7 +67,7 @@ export interface BuildLine {
   message: string;
 }
 
-export type BuildResult =
+export type BuildResult = { /** Of a git source, once it was fetched. */ commit?: CommitText } & (
   | { ok: true; artifact: Artifact; cached: boolean; steps: { name: string; durationMs: number }[] }
   | {
       ok: false;
@@ -77,7 +78,8 @@ export type BuildResult =
       reason: string;
       /** What happened, with exit code and last lines, and what to do next. Shown as `status_message`. */
       message: string;
-    };
+    }
+);
 
 /** A running build: a worker process in its own process group, which dies with this process. */
 export interface RunningBuild {

@@ -41,6 +41,18 @@ export interface LeftOut {
   lfsFiles: string[];
 }
 
+/** What people wrote about a commit. */
+export interface CommitText {
+  /** At most 500 characters. */
+  message: string;
+  author: string | null;
+}
+
+export interface FetchedCommit extends LeftOut {
+  /** null: git did not print it. */
+  commit: CommitText | null;
+}
+
 /**
  * Checks out the files of one commit into `directory`, without history, submodules, LFS content or hooks.
  * @throws GitFailure `RefNotFound` if the repository no longer has the commit.
@@ -49,7 +61,7 @@ export async function fetchCommit({
   commitSha,
   directory,
   ...remote
-}: GitRemote & { commitSha: string; directory: string }): Promise<LeftOut> {
+}: GitRemote & { commitSha: string; directory: string }): Promise<FetchedCommit> {
   checkCommitId(commitSha);
   return withGit(remote, async (git) => {
     const gitDir = await initRepository(git);
@@ -65,8 +77,21 @@ export async function fetchCommit({
       commitSha,
       "--",
     ]);
-    return findLeftOut(git, { gitDir, directory, commitSha });
+    const commit = await readCommitText(git, gitDir, commitSha);
+    return { ...(await findLeftOut(git, { gitDir, directory, commitSha })), commit };
   });
+}
+
+const messageCharactersMax = 500;
+
+/** Reads message and author. Returns null if their size exceeds the limit of git's output, and the build continues. */
+async function readCommitText(git: Git, gitDir: string, commitSha: string): Promise<CommitText | null> {
+  const args = ["log", "-1", "--no-show-signature", "--no-color", "--format=%an%x00%B", "--end-of-options", commitSha];
+  const printed = await git.run([`--git-dir=${gitDir}`, ...args]).catch(() => null);
+  if (printed === null) return null;
+  const [author = "", message = ""] = printed.split("\0");
+  const cut = [...message.trim().slice(0, 2 * messageCharactersMax)].slice(0, messageCharactersMax).join("");
+  return cut === "" ? null : { message: cut, author: author.trim() || null };
 }
 
 /** Lists the paths for a log message. Returns none if the output of git exceeds its limit, and the build continues. */

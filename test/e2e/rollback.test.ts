@@ -49,6 +49,11 @@ test("a rollback brings back the answers of an earlier revision: its code and it
   await settled(await client.restartDeployment(good));
   assert.equal(await answer(), "good right");
   const { resources } = await client.listRevisions({ deployment_id: made.id });
+  assert.deepEqual(resources.find(({ number }) => number === 3)?.commit, {
+    message: "Break the agent",
+    author: "test",
+  });
+  assert.equal(resources[0]?.commit?.message, "change", "a revision that runs code again keeps its commit");
   const reasons = resources.map(({ number, reason }) => `${number} ${reason}`);
   assert.deepEqual(reasons, ["6 restart", "5 rollback", "4 rollback", "3 latest", "2 variables", "1 deploy"]);
 });

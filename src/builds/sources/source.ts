@@ -14,7 +14,7 @@ import { templateIgnored } from "./templates.ts";
  */
 export async function fetchSource(
   request: BuildRequest,
-  { sourceDir: directory, signal, log }: Pick<BuildContext, "sourceDir" | "signal" | "log">,
+  { sourceDir: directory, signal, log, noteCommit }: Pick<BuildContext, "sourceDir" | "signal" | "log" | "noteCommit">,
 ): Promise<string> {
   const { source, timeoutMs, diskBytesMax } = request;
   await mkdir(directory, { recursive: true });
@@ -32,6 +32,7 @@ export async function fetchSource(
         timeoutMs,
       });
       for (const line of describeLeftOut(leftOut)) log.say(line);
+      if (leftOut.commit !== null) noteCommit?.(leftOut.commit);
       return `commit ${commitSha.slice(0, 12)}`;
     }
     case "tarball": {

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import type { Readable } from "node:stream";
+import type { CommitText } from "../../integrations/git.ts";
 import { type Command, showCommand } from "../detect/command-line.ts";
 import { BuildFailure, type BuildFailureReason, diskFullMessage } from "../failure.ts";
 import { isDirectoryInside } from "../sources/inside.ts";
@@ -18,6 +19,8 @@ export interface BuildContext {
   log: BuildLog;
   /** Aborted with the failure that stops the build. The code that aborts also kills the build's processes. */
   signal: AbortSignal;
+  /** Called with what people wrote about the commit that is built. */
+  noteCommit?(commit: CommitText): void;
 }
 
 /**

@@ -50,12 +50,17 @@ async function build(request: BuildRequest, log: BuildLog): Promise<BuildResult>
     stop.abort(tooLarge(bytes, diskBytesMax));
     killOwn(request).catch(() => {}); // survivors are killed again at the end
   });
+  const noted: Pick<BuildResult, "commit"> = {};
+  const noteCommit = (commit: NonNullable<BuildResult["commit"]>) => {
+    noted.commit = commit;
+  };
   try {
     const env = await prepareEnvironment(request);
     const sourceDir = path.join(workDir, "source");
-    return await runPipeline(request, { sourceDir, cacheDir: request.cacheDir, env, log, signal: stop.signal });
+    const context = { sourceDir, cacheDir: request.cacheDir, env, log, signal: stop.signal, noteCommit };
+    return { ...(await runPipeline(request, context)), ...noted };
   } catch (error) {
-    return failedResult(stop.signal.aborted ? stop.signal.reason : error);
+    return { ...failedResult(stop.signal.aborted ? stop.signal.reason : error), ...noted };
   } finally {
     watch.stop();
   }

@@ -191,9 +191,10 @@ export class BuildRunner {
     const { owner, leaseMs } = this.#settings;
     const isCancelled = !result.ok && result.reason === "Cancelled";
     const status = result.ok ? "succeeded" : isCancelled ? "cancelled" : "failed";
+    const { commit = null } = result;
     const stored = result.ok
-      ? { failure: null, artifact: result.artifact }
-      : { failure: result.message, artifact: null };
+      ? { failure: null, artifact: result.artifact, commit }
+      : { failure: result.message, artifact: null, commit };
     const end = { owner, status, result: stored } as const;
     // After the lease another server may own the build. Its end is not ours to record then.
     const isOurs = await retryDatabase(() => this.#store.finishBuild(revision.id, end), { forMs: leaseMs });

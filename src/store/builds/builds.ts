@@ -9,6 +9,8 @@ export interface StoredBuildResult {
   failure: string | null;
   /** Manifest of the artifact, if the build succeeded. */
   artifact: unknown;
+  /** What people wrote about the commit that was built; absent or null: unknown. */
+  commit?: { message: string; author: string | null } | null;
 }
 
 export interface OrphanedProcess {
@@ -97,13 +99,18 @@ export async function finishBuild(
 ): Promise<boolean> {
   const { result } = end;
   // A failure quotes the last output of a command, which may be cut inside a character.
-  const stored = result && { ...result, failure: result.failure && sanitizeText(result.failure) };
+  const stored = result && { artifact: result.artifact, failure: result.failure && sanitizeText(result.failure) };
+  const commit = result?.commit ?? null;
+  const message = commit && sanitizeText(commit.message);
   const { rows } = await db.query(sql`
     with finished as (
       update builds set status = ${end.status}, result = ${stored && JSON.stringify(stored)}::jsonb,
              finished_at = now(), pid = null, pid_started = null
        where revision_id = ${revisionId} and owner = ${end.owner} and status = 'running'
       returning revision_id, deployment_id, started_at
+    ), noted as (
+      update revisions r set commit_message = ${message}, commit_author = ${commit?.author && sanitizeText(commit.author)}
+        from finished f where r.id = f.revision_id and ${message}::text is not null
     ), known as (
       select f.deployment_id, r.tenant_id, f.started_at, now() as ended_at
         from finished f join revisions r on r.id = f.revision_id
