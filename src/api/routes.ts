@@ -12,6 +12,7 @@ import { addDeletionRoutes } from "./deployments/deployment-deletion-routes.ts";
 import { addDeploymentRoutes } from "./deployments/deployment-routes.ts";
 import { addSizeRoutes } from "./deployments/deployment-size-routes.ts";
 import { addPushTokenRoutes } from "./deployments/push-token-routes.ts";
+import { addReplicaRoutes } from "./deployments/replica-routes.ts";
 import { addEventRoutes } from "./events/event-routes.ts";
 import type { Api } from "./http/route.ts";
 import { addProjectRoutes } from "./integrations/agent-project-routes.ts";
@@ -44,6 +45,7 @@ export function addRoutes(api: Api): void {
   addDeploymentRoutes(api);
   addDeletionRoutes(api);
   addSizeRoutes(api);
+  addReplicaRoutes(api);
   addRevisionRoutes(api);
   addRunAgainRoutes(api);
   addUploadRoutes(api);

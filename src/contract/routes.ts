@@ -26,6 +26,7 @@ export const clientRoutes = {
   deleteDeployment: "DELETE /v2/deployments/{deployment_id}",
   patchDeploymentTier: "PATCH /v2/deployments/{deployment_id}/deployment-tier",
   patchResourceTiers: "PATCH /v2/deployments/{deployment_id}/resource-tiers",
+  listReplicas: "GET /v2/deployments/{deployment_id}/replicas",
   createUploadUrl: "POST /v2/deployments/{deployment_id}/upload-url",
   createPushToken: "POST /v2/deployments/{deployment_id}/push-token",
   // Revisions
@@ -49,6 +50,7 @@ export const clientRoutes = {
   readRevisionDeployLogs: "POST /v1/projects/{deployment_id}/revisions/{revision_id}/deploy_logs",
   readDeployLogs: "POST /v1/projects/{deployment_id}/deploy_logs",
   // Metrics
+  readTraffic: "GET /v2/deployments/traffic",
   readMetrics: "GET /v2/deployments/{deployment_id}/metrics",
   // Events
   listEvents: "GET /v2/events",

@@ -80,3 +80,35 @@ test("rejects an invalid range, or one with too many points, and says what to ch
   assert.match(long[1], /'step_s' is too small: it gives more than 1440 points/);
   assert.equal((await asked("step_s=5"))[0], 422);
 });
+
+test("the traffic of a day has 24 hours for each deployment of the workspace, in the order of the request", async () => {
+  const [busy, quiet] = [await make(), await make()];
+  const latency_counts = [4, ...new Array(latencyBoundsMs.length).fill(0)];
+  const sample = { deployment_id: busy.id, interval_ms: 60_000, restarts: 0, latency_counts };
+  const { listenerId } = t.deps;
+  const session = await openListenerSession(t.db, listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
+  const hour = Math.floor(t.db.now().getTime() / 3_600_000) * 3_600_000;
+  const at = (hoursAgo: number, minute: number) =>
+    new Date(hour - hoursAgo * 3_600_000 + minute * 60_000).toISOString();
+  const levels = { replicas: 1, cpu_cores: null, memory_mib: null };
+  await addMetricSamples(t.db, session, [
+    { ...sample, ...levels, at: at(1, 5), requests: 3, errors: 1 },
+    { ...sample, ...levels, at: at(1, 6), requests: 4, errors: 0 },
+    { ...sample, ...levels, at: at(23, 0), requests: 9, errors: 9 },
+    { ...sample, ...levels, at: at(24, 59), requests: 1, errors: 0 },
+  ]);
+  const ids = [quiet.id, randomUUID(), busy.id].join(",");
+  const { status, body } = await t.ask({ url: `/v2/deployments/traffic?deployment_ids=${ids}` });
+  assert.equal(status, 200);
+  assert.equal(body.start_time, at(23, 0));
+  const found = body.deployments.map((one: { deployment_id: string }) => one.deployment_id);
+  assert.deepEqual(found, [quiet.id, busy.id]);
+  const nothing = new Array(21).fill(0);
+  assert.deepEqual(body.deployments[1].requests, [9, ...nothing, 7, 0]);
+  assert.deepEqual(body.deployments[1].errors, [9, ...nothing, 1, 0]);
+  const foreign = {
+    url: `/v2/deployments/traffic?deployment_ids=${busy.id}`,
+    key: await t.mintKey({ tenant: t.stranger }),
+  };
+  assert.deepEqual((await t.ask(foreign)).body.deployments, []);
+});

@@ -61,6 +61,14 @@ export const deploymentCommands: readonly CommandSpec[] = [
     load: async () => (await import("./status.ts")).status,
   },
   {
+    name: "ps",
+    summary: "List the replicas with their state and restarts, and why one ended last",
+    args: [deploymentArgument],
+    examples: ["pierhead ps support"],
+    json: "DeploymentReplicas",
+    load: async () => (await import("./ps.ts")).ps,
+  },
+  {
     name: "logs",
     summary: "Show the logs of the replicas or of a build",
     args: [deploymentArgument],

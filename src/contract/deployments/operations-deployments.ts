@@ -18,6 +18,7 @@ import {
 } from "./deployment.ts";
 import { HealthCounts } from "./health.ts";
 import { PushToken } from "./push-token.ts";
+import { DeploymentReplicas } from "./replica.ts";
 
 /** Errors about settings, shared by creating and changing. */
 export const settingErrors: readonly ErrorCode[] = [
@@ -150,6 +151,15 @@ export const deploymentOperations = {
     hasEtag: true,
     takesIfMatch: true,
     role: "deployer",
+  }),
+  listReplicas: operation("listReplicas", {
+    operationId: "list_replicas_v2_deployments__deployment_id__replicas_get",
+    tag: "Deployments",
+    summary: "List the replicas of a deployment with their state and restarts, and why one ended last",
+    params: DeploymentPath,
+    response: { status: 200, schema: DeploymentReplicas },
+    errors: ["deploymentNotFound"],
+    role: "reader",
   }),
   createUploadUrl: operation("createUploadUrl", {
     operationId: "create_upload_url_v2_deployments__deployment_id__upload_url_post",

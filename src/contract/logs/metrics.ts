@@ -78,3 +78,37 @@ export const DeploymentMetrics = Type.Object(
   { $id: "DeploymentMetrics", examples: [metricsExample] },
 );
 export type DeploymentMetrics = Static<typeof DeploymentMetrics>;
+
+/** Hours of the traffic of many deployments. */
+export const trafficHours = 24;
+
+/** Deployments of one response. */
+export const trafficDeploymentsMax = 100;
+
+export const TrafficQuery = Type.Object({
+  deployment_ids: Type.Optional(
+    Type.Array(uuid(), {
+      maxItems: trafficDeploymentsMax,
+      description: "Repeated, or separated by commas. Unknown ones are left out. Absent: the newest deployments.",
+    }),
+  ),
+});
+export type TrafficQuery = Static<typeof TrafficQuery>;
+
+const hourly = (what: string) =>
+  Type.Array(Type.Integer({ minimum: 0 }), {
+    description: `${what} of each of the last ${trafficHours} hours, oldest first. The last hour is not over.`,
+    examples: [[...new Array(trafficHours - 2).fill(0), 240, 12]],
+  });
+
+/** Requests and errors of the last day for many deployments. */
+export const Traffic = Type.Object(
+  {
+    start_time: timestamp("Start of the first hour."),
+    deployments: Type.Array(
+      Type.Object({ deployment_id: uuid(), requests: hourly("Requests"), errors: hourly("Errors") }),
+    ),
+  },
+  { $id: "Traffic" },
+);
+export type Traffic = Static<typeof Traffic>;

@@ -1,5 +1,5 @@
 import { errors } from "../../contract/error.ts";
-import type { MetricSample } from "../../contract/logs/metrics.ts";
+import { type MetricSample, trafficDeploymentsMax } from "../../contract/logs/metrics.ts";
 import type { MetricMinute } from "../../domain/metric-points.ts";
 import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
@@ -67,6 +67,26 @@ export async function readMetricMinutes(
            latency_counts as "latencyCounts"
       from metric_minutes where deployment_id = ${deploymentId} and at >= ${range.from} and at < ${range.to}
      order by at`);
+  return rows;
+}
+
+export interface TrafficRow {
+  deployment_id: string;
+  /** Hours with samples, counted from the start. */
+  hours: { hour: number; requests: number; errors: number }[];
+}
+
+/** Returns requests and errors by hour since `from` of those deployments that the tenant has, in the given order. `ids` null: the newest. */
+export async function readTraffic(db: Db, tenantId: string, ids: string[] | null, from: Date): Promise<TrafficRow[]> {
+  const { rows } = await db.query<TrafficRow>(sql`
+    select d.id as deployment_id, coalesce(t.hours, '[]') as hours
+      from deployments d left join lateral (
+        select json_agg(json_build_object('hour', h.hour, 'requests', h.requests, 'errors', h.errors)) as hours
+          from (select floor(extract(epoch from m.at - ${from}::timestamptz) / 3600)::integer as hour,
+                       sum(m.requests) as requests, sum(m.errors) as errors
+                  from metric_minutes m where m.deployment_id = d.id and m.at >= ${from} group by 1) h) t on true
+     where (${ids}::uuid[] is null or d.id = any(${ids}::uuid[])) and d.tenant_id = ${tenantId}
+     order by array_position(${ids}::uuid[], d.id), d.seq desc limit ${trafficDeploymentsMax}`);
   return rows;
 }
 

@@ -1,0 +1,41 @@
+import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
+import { operations } from "../../contract/operations.ts";
+import { findReport, type ReportRow } from "../../store/data-plane/deployment-report.ts";
+import { type Api, route } from "../http/route.ts";
+import { readDeployment } from "./deployment-routes.ts";
+
+/** Adds the route that lists the replicas of a deployment. */
+export function addReplicaRoutes(api: Api): void {
+  const { db } = api.deps;
+  route(api, operations.listReplicas, async ({ principal, params }) => {
+    const { id } = await readDeployment(db, principal, params.deployment_id);
+    const found = await findReport(db, id);
+    return found === undefined ? nothingReported : replicasOf(found);
+  });
+}
+
+const nothingReported: DeploymentReplicas = {
+  replicas: [],
+  reported_at: null,
+  asleep: false,
+  last_exit: null,
+  exits_in_a_row: 0,
+};
+
+function replicasOf({ report, observed_at: at, numbers }: ReportRow): DeploymentReplicas {
+  return {
+    replicas: report.replicas.map(({ replica_id, revision_id, phase, started_at, restarts, limits }) => ({
+      id: replica_id,
+      revision_id,
+      revision_number: numbers[revision_id] ?? null,
+      phase,
+      started_at,
+      restarts,
+      limits,
+    })),
+    reported_at: at.toISOString(),
+    asleep: report.asleep,
+    last_exit: report.cause,
+    exits_in_a_row: report.crash_streak ?? 0,
+  };
+}

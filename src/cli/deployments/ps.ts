@@ -1,0 +1,35 @@
+import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
+import type { Session } from "../session.ts";
+import { harmless } from "../terminal/terminal.ts";
+import { age, columns, count, shortId } from "../terminal/text.ts";
+import { findDeployment } from "./find-deployment.ts";
+
+/** Lists the replicas of a deployment, and why one ended last. */
+export async function ps(session: Session, [name = ""]: string[]): Promise<void> {
+  const { terminal, signal } = session;
+  const client = await session.client();
+  const deployment = await findDeployment(session, name);
+  const found = await client.listReplicas({ deployment_id: deployment.id }, { signal });
+  session.answer(found, () => render(found));
+  if (found.replicas.length > 0) return;
+  const because = found.asleep ? " It sleeps until the next request." : "";
+  terminal.say(`${deployment.name} has no replica.${because}`);
+}
+
+function render({ replicas, last_exit: exit, exits_in_a_row: exits }: DeploymentReplicas): string | undefined {
+  const rows = replicas.map((replica) => [
+    harmless(replica.id),
+    replica.revision_number === null ? shortId(replica.revision_id) : String(replica.revision_number),
+    replica.phase,
+    String(replica.restarts),
+    replica.started_at === null ? "-" : age(replica.started_at),
+  ]);
+  const table = rows.length === 0 ? [] : [columns([["REPLICA", "REVISION", "STATE", "RESTARTS", "AGE"], ...rows])];
+  const streak = exits > 1 ? ` (${count(exits, "exit")} in a row)` : "";
+  const cause =
+    exit === null
+      ? []
+      : ["", `Last exit: ${harmless(exit.message)}${streak}`, ...exit.last_lines.map((line) => `  ${harmless(line)}`)];
+  const lines = [...table, ...cause];
+  return lines.length === 0 ? undefined : lines.join("\n");
+}
