@@ -57,15 +57,12 @@ export const changingTools = [
     effect: "changes",
     async run(context, args) {
       const { id } = await findDeployment(context, args.deployment);
-      const changed = await context.client.changeAsRead(
-        { deployment_id: id },
-        ({ secrets }, call) => {
-          const merged = new Map<string, string | null>(secrets.map(({ name, value }) => [name, value]));
-          for (const [name, value] of Object.entries(args.variables)) merged.set(name, value);
-          const next = [...merged].flatMap(([name, value]) => (value === null ? [] : [{ name, value }]));
-          return context.client.patchDeployment({ deployment_id: id, body: { secrets: next } }, call);
-        },
-        context.signal,
+      const all = Object.entries(args.variables);
+      const set = all.flatMap(([name, value]) => (value === null ? [] : [{ name, value }]));
+      const remove = all.filter(([, value]) => value === null).map(([name]) => name);
+      const changed = await context.client.changeVariables(
+        { deployment_id: id, body: { set, remove } },
+        { signal: context.signal },
       );
       return { ...deploymentSummary(changed), variables: changed.secrets.map(({ name }) => name) };
     },
@@ -86,7 +83,7 @@ export const changingTools = [
   tool({
     name: "rollback",
     title: "Roll back",
-    description: `Replaces what serves by the revision that served before, or by a given one. Needs "confirm". ${afterwards}`,
+    description: `Restores the revision that served before, or a given one, with its variables and resources. Needs "confirm". ${afterwards}`,
     input: Type.Object({
       deployment: deploymentField,
       revision_id: Type.Optional(Type.String({ maxLength: 36 })),
@@ -105,8 +102,16 @@ export const changingTools = [
       );
       if (target === undefined) throw new ToolFailure("There is no earlier deployed revision to go back to.");
       if (target.id === deployment.active_revision_id) throw new ToolFailure("This revision already serves.");
-      requireConfirmation(deployment, args.confirm, `roll it back to ${JSON.stringify(revisionSummary(target))}`);
-      return deploymentSummary(await redeploy(context, deployment, target.id));
+      const ids = { deployment_id: deployment.id, revision_id: target.id };
+      if (args.confirm !== deployment.name) {
+        const { changes, variables } = await context.client.previewRollback(
+          { ...ids, code_only: false },
+          { signal: context.signal },
+        );
+        const what = { to: revisionSummary(target), changed_settings: changes.map(({ field }) => field), variables };
+        requireConfirmation(deployment, args.confirm, `roll it back ${JSON.stringify(what)}`);
+      }
+      return deploymentSummary(await context.client.rollbackRevision({ ...ids, body: {} }, { signal: context.signal }));
     },
   }),
   tool({

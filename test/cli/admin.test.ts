@@ -152,10 +152,10 @@ test("lists actors and previous values in the audit log", async () => {
   const { entries } = await json<{ entries: AuditEntry[] }>(["admin", "audit", "--deployment", "watched"]);
   assert.deepEqual(
     entries.map(({ action }) => action),
-    ["deployment.patch", "deployment.create"],
+    ["deployment.variables", "deployment.create"],
   );
   const { stdout } = await done(["admin", "audit", "--deployment", "watched"]);
-  assert.match(stdout, /admin +deployment\.patch +watched +secrets \+TOKEN/);
+  assert.match(stdout, /admin +deployment\.variables +watched +secrets \+TOKEN/);
   assert.doesNotMatch(stdout + JSON.stringify(entries), /hunter2/);
   const short = await done(["admin", "audit", "-n", "1"]);
   assert.match(short.stderr, /More entries exist\. Show them: --lines 10/);

@@ -78,9 +78,10 @@ test("a client deploys a directory, reads why it failed, repairs it, and deletes
   assert.doesNotMatch((await call("list_variables", { deployment: "shop" })).text, /hunter2/);
 
   const unconfirmed = await call("rollback", { deployment: "shop" });
-  assert.match(unconfirmed.text, /Ask the user.*"confirm": "shop"/);
+  assert.match(unconfirmed.text, /Ask the user.*"removed":\["TOKEN"\].*"confirm": "shop"/);
   assert.equal((await call("rollback", { deployment: "shop", confirm: "shop" })).isError, false);
   assert.equal((await call("wait_for_deployment", { deployment: "shop" })).value.succeeded, true);
+  assert.deepEqual((await call("list_variables", { deployment: "shop" })).value.variables, []);
   assert.equal((await call("delete_deployment", { deployment: "shop", confirm: "yes" })).isError, true);
   assert.equal((await call("delete_deployment", { deployment: "shop", confirm: "shop" })).isError, false);
   await end();
