@@ -43,7 +43,8 @@ chown postgres /var/run/postgresql
 exec setpriv --reuid postgres --regid 70 --clear-groups "$@" -c 'listen_addresses=*'
 `;
 
-function layOutPostgres(root: string, binaries: string): void {
+/** Copies PostgreSQL of this machine into the tree of an image. */
+export function layOutPostgres(root: string, binaries: string): void {
   const read = (flag: string) => execFileSync(path.join(binaries, "pg_config"), [flag], { encoding: "utf8" }).trim();
   const [shared, libraries] = [read("--sharedir"), read("--pkglibdir")];
   const own = ["postgres", "initdb", "pg_dump", "pg_restore"].map((name) => path.join(binaries, name));

@@ -1,0 +1,41 @@
+/** The program of an agent that reaches its own PostgreSQL and Redis. */
+export const agentProgram = (version: string) => `
+import { createServer } from "node:http";
+const version = ${JSON.stringify(version)};
+const stores = {
+  async "/postgres"() {
+    const { default: pg } = await import("pg");
+    const client = new pg.Client({ connectionString: process.env.POSTGRES_URI });
+    await client.connect();
+    const { rows } = await client.query("select current_user || ' ' || (select setting from pg_settings where name = 'max_connections') as answer");
+    await client.end();
+    return rows[0].answer;
+  },
+  async "/redis"() {
+    const { createClient } = await import("@redis/client");
+    const client = createClient({ url: process.env.REDIS_URI });
+    await client.connect();
+    await client.set("key", "value of " + version);
+    const answer = await client.get("key");
+    client.destroy();
+    return answer;
+  },
+};
+const server = createServer(async (request, response) => {
+  const store = stores[request.url];
+  if (store === undefined) return void setTimeout(() => response.end(version), 50);
+  try {
+    response.end(String(await store()));
+  } catch (error) {
+    response.writeHead(500).end(String(error));
+  }
+});
+process.on("SIGTERM", () => server.close(() => process.exit(0)));
+server.listen(8000);
+console.log("agent " + version + " listens");
+`;
+
+export const crashingProgram = `
+console.error("the model is not configured");
+process.exit(3);
+`;
