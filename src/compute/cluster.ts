@@ -23,6 +23,11 @@ export interface ClusterStatus {
   revisionId: string | null;
   /** All replicas of that revision are ready and no replica of another revision is left. */
   isReady: boolean;
+  /**
+   * Exits in a row of a replica of that revision, each soon after its start; null: one has just started again, and it is not
+   * known yet whether it stays. Absent: 0.
+   */
+  crashStreak?: number | null;
   /** Most serious first. */
   problems: RolloutProblem[];
   replicas: (ReplicaReport & { deployment_id: string })[];

@@ -22,6 +22,7 @@ const stores = {
   },
 };
 const server = createServer(async (request, response) => {
+  if (request.url === "/crash") throw new Error("out of tokens");
   const store = stores[request.url];
   if (store === undefined) return void setTimeout(() => response.end(version), 50);
   try {

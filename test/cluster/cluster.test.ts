@@ -148,6 +148,22 @@ test("a first revision that keeps exiting fails with its last words, and its pod
   );
 });
 
+test("a server that begins to end soon after each start is reported with its streak and its last words", async () => {
+  await using site = await openRestrictedSite();
+  const { deployment_id, slug } = await site.deployed(runOf(site, images.first));
+  const url = await serviceUrl(site, slug);
+  const report = await eventually(
+    async () => {
+      await read(`${url}/crash`).catch(() => {});
+      return site.controlPlane.reports.get(deployment_id);
+    },
+    (one) => (one?.crash_streak ?? 0) >= 3,
+    { timeoutMs: 120_000, what: "a streak of crashes" },
+  );
+  assert.equal(report?.cause?.reason, "Exited");
+  assert.match(report?.cause?.last_lines.join("\n") ?? "", /out of tokens/);
+});
+
 test("an image that does not exist is named while the rollout waits, and the one before goes on serving", async () => {
   await using site = await openRestrictedSite();
   const { deployment_id, slug } = await site.deployed(runOf(site, images.first));

@@ -14,7 +14,7 @@ import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } fr
 import { managedText, selectorText } from "./render/render.ts";
 import { capabilitiesOf, discover } from "./watch/discover.ts";
 import { readPodLog } from "./watch/pod-logs.ts";
-import { type ClusterView, type PodView, readRollout } from "./watch/rollout.ts";
+import { type ClusterView, crashStreakOf, type PodView, readRollout } from "./watch/rollout.ts";
 import { UsageReader } from "./watch/usage.ts";
 import { type WatchEvent, watchKind } from "./watch/watch.ts";
 import { ForbiddenWorkload, type Workload } from "./workload.ts";
@@ -144,7 +144,11 @@ class KubernetesCluster implements ClusterCompute {
       const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
       problems.push({ weight, cause: { ...cause, last_lines: lines } });
     }
-    return { revisionId, isReady, problems, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
+    const crashStreak = crashStreakOf(
+      agents.filter(({ metadata }) => metadata.annotations?.[revisionAnnotation] === revisionId),
+      view.nowMs,
+    );
+    return { revisionId, isReady, crashStreak, problems, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
   }
 
   async stop(key: ClusterKey & { epoch: number; generation: number }, signal: AbortSignal): Promise<void> {

@@ -70,6 +70,9 @@ const defaultGraceMs = 120_000;
 const busyPollMs = 2_000;
 const quietPollMs = 600_000;
 
+/** Poll interval while it is open whether a replica that kept exiting stays. */
+const streakPollMs = 15_000;
+
 /** Interval at which a serving revision that can no longer start is applied again. Nothing else notices a deleted Secret. */
 const repairMs = 60_000;
 
@@ -218,6 +221,7 @@ export class ClusterFleet implements Fleet {
     member.failed = null;
     member.isReady = false;
     member.failures = 0;
+    member.replicas.updateStreak(0);
   }
 
   #drop(deploymentId: string): void {
@@ -291,7 +295,8 @@ export class ClusterFleet implements Fleet {
       return quietPollMs;
     }
     const isReady = await this.#rollOut(member, assignment, goal, signal);
-    return isReady ? quietPollMs : busyPollMs;
+    if (!isReady) return busyPollMs;
+    return member.replicas.crashStreak > 0 ? streakPollMs : quietPollMs;
   }
 
   /** Stops pods of a first revision that failed: they would restart without end and hold the room of others. */
@@ -355,6 +360,7 @@ export class ClusterFleet implements Fleet {
     };
     const state = await cluster.inspect(key, signal);
     member.replicas.update(state.replicas);
+    member.replicas.updateStreak(state.crashStreak ?? (state.crashStreak === null ? null : 0));
     this.#tracked.update(member.deploymentId, state.replicas);
     member.isReady = waitingFor === null && state.isReady && state.revisionId === goal.revision_id;
     const isServing = goal.revision_id === assignment.serving?.revision_id;

@@ -31,6 +31,7 @@ interface Progress {
   failed: { revisionId: string; cause: Cause } | null;
   isReady: boolean;
   drift: Pick<Drift, "held" | "isContested">;
+  replicas: { crashStreak: number };
 }
 
 export function workloadOf(
@@ -81,6 +82,8 @@ export function reportOf(member: Progress, assignment: Assignment, goal: Revisio
     ...snapshotOf(assignment),
     target_phase: target === null ? "none" : phase,
     serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
+    // A revision that rolls out is judged by its rollout.
+    crash_streak: goal.revision_id === serving?.revision_id ? member.replicas.crashStreak : 0,
     cause: hasFailed ? failed.cause : (problem?.cause ?? driftOf(member)),
     replicas: state.replicas.map(({ deployment_id: _, ...replica }) => replica),
   };

@@ -6,6 +6,7 @@ export class ObservedReplicas {
   #counts: Map<string, number> | null = null;
   #ids: string[] = [];
   #restarts = 0;
+  #crashStreak = 0;
 
   /** Replicas that have not exited. */
   get ids(): string[] {
@@ -14,6 +15,16 @@ export class ObservedReplicas {
 
   get restarts(): number {
     return this.#restarts;
+  }
+
+  /** Exits in a row, each soon after a start. */
+  get crashStreak(): number {
+    return this.#crashStreak;
+  }
+
+  /** Sets the observed streak; null keeps the last one, because a replica has just started again. */
+  updateStreak(streak: number | null): void {
+    if (streak !== null) this.#crashStreak = streak;
   }
 
   update(replicas: Pick<ReplicaReport, "replica_id" | "phase" | "restarts">[]): void {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { componentLabel, revisionAnnotation } from "../../../src/compute/kubernetes/render/names.ts";
 import {
   type ClusterView,
+  crashStreakOf,
   type DeploymentView,
   type PodView,
   readRollout,
@@ -115,6 +116,25 @@ test("a pod that is slow to start says what it waits for, which fails nothing be
   assert.deepEqual(foundOf(running, { startTime, isOverdue: true }), [
     ["now", `The pods did not become ready in time. ${probe}`],
   ]);
+});
+
+test("the kubelet's back-off tells how often a container ended in a row, whatever happened long ago", () => {
+  const streakOf = (state: object, restartCount: number) => {
+    const pod = podOf("second", "b2");
+    const lastState = { terminated: { exitCode: 1 } };
+    const ended = restartCount > 0 ? { lastState } : {};
+    pod.status = { containerStatuses: [{ name: "api-server", image: "agent:1", restartCount, state, ...ended }] };
+    return crashStreakOf([pod], seenByNobody.nowMs);
+  };
+  const backOff = (text: string) => ({
+    waiting: { reason: "CrashLoopBackOff", message: `back-off ${text} restarting failed container` },
+  });
+  assert.equal(streakOf(backOff("10s"), 40), 2);
+  assert.equal(streakOf(backOff("20s"), 2), 3);
+  assert.equal(streakOf(backOff("2m40s"), 40), 6);
+  assert.equal(streakOf({ running: { startedAt: "2026-01-01T00:09:55Z" } }, 3), null, "it has just started again");
+  assert.equal(streakOf({ running: { startedAt: "2026-01-01T00:07:00Z" } }, 3), 0);
+  assert.equal(streakOf({ running: { startedAt: "2026-01-01T00:09:55Z" } }, 0), 0);
 });
 
 test("a rollout that was paused by hand is reported with the command that resumes it", () => {

@@ -272,6 +272,30 @@ function findingOfContainer(
   return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", text, ended.exitCode), crashed }];
 }
 
+/** Back-off of a kubelet after the second exit in a row. It doubles with each further one, to five minutes. */
+const firstBackOffS = 10;
+
+/**
+ * Returns the longest streak of exits among the containers of these pods, each soon after its start, as the kubelet's back-off
+ * shows it: restarts of long ago do not count. Null: a container has just started again.
+ */
+export function crashStreakOf(pods: PodView[], nowMs: number): number | null {
+  const streaks = pods.flatMap(({ status }) => (status.containerStatuses ?? []).map((one) => streakOf(one, nowMs)));
+  const longest = Math.max(0, ...streaks.map((streak) => streak ?? 0));
+  return longest === 0 && streaks.includes(null) ? null : longest;
+}
+
+function streakOf(status: ContainerStatus, nowMs: number): number | null {
+  const { state = {}, lastState, restartCount } = status;
+  if (state.waiting?.reason === "CrashLoopBackOff") {
+    const [, minutes = "0", seconds = "0"] = /back-off (?:(\d+)m)?(\d+)s/.exec(state.waiting.message ?? "") ?? [];
+    const backOffS = Math.max(firstBackOffS, 60 * Number(minutes) + Number(seconds));
+    return Math.min(restartCount + 1, 2 + Math.round(Math.log2(backOffS / firstBackOffS)));
+  }
+  const isBack = lastState?.terminated !== undefined && !isStable(status, nowMs);
+  return isBack || state.terminated !== undefined ? null : 0;
+}
+
 function findingsOfClaims({ claims }: ClusterView): Finding[] {
   return claims
     .filter(({ status }) => status?.phase === "Pending")
