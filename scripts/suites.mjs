@@ -5,6 +5,7 @@
 export const ownRunners = [
   "auth/live",
   "clients",
+  "cluster",
   "console",
   "docker",
   "engines",
