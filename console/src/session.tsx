@@ -5,6 +5,7 @@ import type { Session } from "../../src/contract/administration/session.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { Failure, Loading } from "./parts/notices.tsx";
 import { clientOf, queries, whenSignedOut } from "./server.ts";
+import { forgetStagedChanges } from "./staged-changes.ts";
 
 /** The signed-in user, their workspace, and the client that acts for them. */
 export interface SignedIn {
@@ -64,7 +65,10 @@ async function readSession(open: Client): Promise<Session | null> {
 }
 
 /** Forgets the data of the previous user or workspace. */
-const forgetAll = () => queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+function forgetAll(): void {
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+  forgetStagedChanges();
+}
 
 /** Stores the new session. A session request that was sent before the sign-in would overwrite it, so it is cancelled. */
 async function beginSession(made: Session): Promise<void> {

@@ -157,6 +157,10 @@ test("the environment page explains what deploying staged changes does and can d
   const shown = await staged.innerText();
   for (const words of ["Changed: TONE", "Removed: OLD", "Deploying creates one revision", "The source stays the same"])
     assert.ok(shown.includes(words), shown);
+  await goToPart(page, "Logs");
+  await page.getByRole("log", { name: "Log lines" }).waitFor();
+  await goToPart(page, "Variables");
+  assert.equal(await staged.innerText(), shown, "another page loses no changes");
   await staged.getByRole("button", { name: "Discard" }).click();
   await staged.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Show values" }).click();

@@ -72,7 +72,7 @@ test("takes the pictures of the documentation from a running server and keeps th
     ...{ cpu_cores: wave(ago) / 300, memory_mib: 90 + wave(ago) / 10 },
   }));
   const page = await open();
-  await page.setViewportSize({ width: 900, height: 560 });
+  await page.setViewportSize({ width: 1_120, height: 680 });
   const go = (to: string) => page.goto(pierhead.url + to);
   await page.getByRole("main").getByRole("link", { name: "support" }).waitFor();
   await take(page, "deployments");
@@ -80,9 +80,12 @@ test("takes the pictures of the documentation from a running server and keeps th
   await page.getByLabel("Plain Node server").check();
   await page.getByLabel("Name", { exact: true }).fill("orders-eu");
   await take(page, "new-deployment");
-  await go(`${addressOf(orders)}/revisions`);
-  await page.locator(".revision").nth(1).waitFor();
-  await page.locator(".revision.active:first-child").waitFor();
+  await go(addressOf(orders));
+  await page
+    .getByRole("region", { name: "Active revision" })
+    .getByText(/in total/)
+    .waitFor();
+  await page.getByRole("region", { name: "Last 24 hours" }).getByText(/MiB$/).waitFor();
   await take(page, "deployment");
   await goToPart(page, "Metrics");
   await page.getByRole("img", { name: /^Latency/ }).waitFor();

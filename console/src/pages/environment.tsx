@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
 import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
 import { type Environment, mergeChanges } from "../environment.ts";
@@ -11,13 +11,16 @@ import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor, variablesProblem } from "../parts/variables-editor.tsx";
 import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { keepStagedChanges, stagedChangesOf } from "../staged-changes.ts";
 
 /** The environment of the next revision. The page collects changes and deploys them together. */
 export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   const { mayChange } = useSession();
   const { secrets, secret_references } = deployment;
-  const [base, setBase] = useState<Environment>({ secrets, references: secret_references ?? [] });
-  const [staged, setStaged] = useState(base);
+  const kept = stagedChangesOf(deployment.id);
+  const [base, setBase] = useState<Environment>(kept?.base ?? { secrets, references: secret_references ?? [] });
+  const [staged, setStaged] = useState(kept?.staged ?? base);
+  useEffect(() => keepStagedChanges(deployment.id, { base, staged }), [deployment.id, base, staged]);
   const secretChanges = differences(base.secrets, staged.secrets);
   const referenceChanges = differences(base.references.map(asVariable), staged.references.map(asVariable));
   if (!mayChange) return <ReadOnly deployment={deployment} />;
@@ -128,7 +131,7 @@ function StagedChanges(props: StagedProps) {
   const input = { deployment_id: deployment.id, body: hidden };
   const cli = props.hasNewReferences ? {} : { cli: `npx pierhead env import ${deployment.id} .env` };
   return (
-    <section className="note warn" aria-label="Staged changes">
+    <section className="note staged" aria-label="Staged changes">
       <b>Not deployed yet</b>
       <ul>
         {lines.map(([word, names]) => (

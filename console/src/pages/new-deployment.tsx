@@ -3,7 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
-import type { Deployment, DeploymentType } from "../../../src/contract/deployments/deployment.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../draft.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
@@ -12,7 +12,7 @@ import { Notice } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
-import { DeploymentTypeNames, sourceNames } from "../parts/words.ts";
+import { DeploymentTypeNames, sourceNames, typeText } from "../parts/words.ts";
 import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { uploadSource } from "../upload-source.ts";
@@ -164,10 +164,10 @@ function TemplateFields({ draft, change }: FormProps) {
   const { client } = useSession();
   const found = useQuery({ queryKey: ["templates"], queryFn: () => client.listTemplates(), staleTime: 60_000 });
   return (
-    <fieldset>
+    <fieldset className="options">
       <legend>Template</legend>
       {(found.data?.templates ?? []).map(({ id, name, description }) => (
-        <label key={id} className="field">
+        <label key={id} className="option">
           <span>
             <input
               type="radio"
@@ -186,14 +186,6 @@ function TemplateFields({ draft, change }: FormProps) {
   );
 }
 
-const typeTexts: Record<DeploymentType, string> = {
-  prod: "prod: for users",
-  dev: "dev: smaller, for testing",
-  dev_free: "dev_free: the smallest",
-  dev_zero: "dev_zero: stops when idle",
-  dev_free_zero: "dev_free_zero: the smallest, stops when idle",
-};
-
 function General({ draft, change, problems }: FormProps) {
   return (
     <>
@@ -210,10 +202,10 @@ function General({ draft, change, problems }: FormProps) {
           label="Type"
           value={draft.type}
           onValue={(type) => change({ type })}
-          options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeTexts[value] }))}
+          options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeText(value) }))}
         />
       )}
-      <h2>Environment</h2>
+      <h2>Variables</h2>
       <VariablesEditor variables={draft.variables} onChange={(variables) => change({ variables })} />
       {problems.variables && <p className="bad-text">{problems.variables}</p>}
     </>
