@@ -6,7 +6,7 @@ import { usageFailure } from "./failure.ts";
 import {
   contextFor,
   findContext,
-  isSameOrigin,
+  isSameServer,
   localName,
   readContexts,
   type StoredContexts,
@@ -68,7 +68,7 @@ function chooseServer(options: ConnectionOptions, context: CliContext, dataDir: 
   const { env } = context;
   const file = path.join(dataDir, "credentials.json");
   const credentials = readCredentials(dataDir);
-  const isForEnvironment = (url: string) => !env.PIERHEAD_URL || isSameOrigin(env.PIERHEAD_URL, url);
+  const isForEnvironment = (url: string) => !env.PIERHEAD_URL || isSameServer(env.PIERHEAD_URL, url);
   const ofDataDir = (): Choice => {
     const [url, urlFrom] = credentials?.url === undefined ? [defaultUrl, "default"] : [credentials.url, file];
     const stored = credentials?.url === undefined ? undefined : { ...credentials, from: file };
@@ -80,7 +80,7 @@ function chooseServer(options: ConnectionOptions, context: CliContext, dataDir: 
     return { url: found.url, urlFrom: from, stored: { ...found, from }, takesEnvironment };
   };
   const ofUrl = (url: string, urlFrom: string): Choice => {
-    const isOwn = credentials?.url !== undefined && isSameOrigin(credentials.url, url);
+    const isOwn = credentials?.url !== undefined && isSameServer(credentials.url, url);
     const [name, found] = isOwn ? [] : (contextFor(readContexts(context), url) ?? []);
     const stored = isOwn ? { ...credentials, from: file } : found && { ...found, from: `context ${name}` };
     return { url, urlFrom, stored, takesEnvironment: isForEnvironment(url) };

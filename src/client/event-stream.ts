@@ -10,10 +10,13 @@ export interface StreamMessage {
 /** The server sends a heartbeat every 15 s, so a connection that is silent for longer than this is dead. */
 export const silenceMaxMs = 45_000;
 
+/** No state of an agent is longer, and a server that sends no separator must not fill the memory. */
+const blockLengthMax = 64 * 1024 * 1024;
+
 /**
  * Yields the messages of an open stream (WHATWG HTML 9.2.6). A block without data is yielded with an empty `data`, because
  * it is a heartbeat and may carry a position (decision 0049).
- * @throws the errors of the transport, and an error after `silenceMs` without a byte.
+ * @throws the errors of the transport, and an error after `silenceMs` without a byte or for a message of more than 64 Mi characters.
  */
 export async function* readMessages(
   body: ReadableStream<Uint8Array<ArrayBuffer>>,
@@ -26,9 +29,16 @@ export async function* readMessages(
     for (;;) {
       const { done, value } = await withinSilence(reader, silenceMs);
       if (done) return;
+      // Only the last characters of the old text can be part of a separator, so a long block is searched once.
+      const searched = Math.max(0, text.length - 3);
       text += value;
       // A single CR at the end may be the first half of a CRLF.
-      const blocks = text.split(/\r\n\r\n|\n\n|\r\r(?!$)/);
+      const [first = "", ...others] = text.slice(searched).split(/\r\n\r\n|\n\n|\r\r(?!$)/);
+      if (others.length === 0) {
+        if (text.length > blockLengthMax) throw new Error(`sent more than ${blockLengthMax} characters in one message`);
+        continue;
+      }
+      const blocks = [text.slice(0, searched) + first, ...others];
       text = blocks.pop() ?? "";
       for (const block of blocks) {
         const message = messageOf(block, id);

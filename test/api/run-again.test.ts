@@ -85,6 +85,14 @@ test("a rollback restores code and variables of the revision, after a preview th
   assert.deepEqual(row?.data.secrets, { added: [], removed: ["B"], changed: ["A"] });
 });
 
+test("the preview names variables that only the deployment has, because their revision failed", async () => {
+  const { id, url, first } = await twice();
+  await patch(`${url}/variables`, { set: [{ name: "ADDED", value: "1" }] });
+  await end(id, "DEPLOY_FAILED");
+  const preview = (await t.ask({ url: `${url}/revisions/${first}/rollback` })).body;
+  assert.deepEqual(preview.variables, { added: [], removed: ["ADDED", "B"], changed: ["A"] });
+});
+
 test("a rollback of the code only leaves the variables", async () => {
   const { url, first, second } = await twice();
   const preview = (await t.ask({ url: `${url}/revisions/${first}/rollback?code_only=true` })).body;

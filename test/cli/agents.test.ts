@@ -70,6 +70,14 @@ test("invoke shows why a run failed, and asks which of several assistants is mea
   assert.equal((await runCli(["invoke", "support", "hello", "--assistant", "help", "--url", other.url])).code, 0);
 });
 
+test("invoke says when an answer was cut off, and where the run can be seen", async () => {
+  await using agent = await startAgent({ run: ": heartbeat\n\n" });
+  await using server = await startControlPlane(agent.url);
+  const cut = await runCli(["invoke", "support", "hello", "--url", server.url]);
+  assert.equal(cut.code, 1);
+  assert.match(cut.stderr, new RegExp(`was cut off: it ended without a state.[^]*pierhead runs support ${threadId}`));
+});
+
 test("an agent at another address gets the key only with --send-key", async () => {
   await using agent = await startAgent({ isClosed: true });
   await using server = await startControlPlane(agent.url);

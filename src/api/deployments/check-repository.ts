@@ -123,9 +123,11 @@ async function checkRepository(
       throw (error instanceof GitFailure && refusalOf(error)) || error;
     }),
   );
-  // Without a configuration, the build recognizes the server from the files at the root.
-  if (found.isThere || (configPath === usualConfigPath && found.files.some((file) => rootNames.has(file)))) return;
-  throw configMissing(location, found.files);
+  if (found.isThere) return;
+  // Without any configuration, the build recognizes the server from the files at the root.
+  const atRoot = configPath === usualConfigPath ? found.files.filter((file) => rootNames.has(file)) : [];
+  if (atRoot.length > 0 && agentProjectsIn(found.files).length === 0) return;
+  throw configMissing(location, found.files, atRoot);
 }
 
 /** Returns the error for failures of the repository itself; null for failures of the connection to its host. */
@@ -139,12 +141,16 @@ const rootNames: ReadonlySet<string> = new Set(["pierhead.json", dockerfileName,
 
 const shownMax = 10;
 
-function configMissing({ ref, configPath }: RepositoryLocation, files: readonly string[]): ApiError {
+function configMissing(
+  { ref, configPath }: RepositoryLocation,
+  files: readonly string[],
+  [atRoot]: readonly string[],
+): ApiError {
   const others = agentProjectsIn(files).slice(0, shownMax);
   const hint =
     others.length === 0
       ? "Add it there first."
-      : `There is ${others.map((other) => other.config_path).join(", ")}: send ${others.length === 1 ? "it" : "one of them"} as langgraph_config_path in this request.`;
+      : `There is ${others.map((other) => other.config_path).join(", ")}: send ${others.length === 1 ? "it" : "one of them"} as langgraph_config_path in this request.${atRoot === undefined ? "" : ` Send ${atRoot} to deploy the server at the root.`}`;
   return refused(`must be a repository that has the config file: there is no '${configPath}' at '${ref}'. ${hint}`);
 }
 

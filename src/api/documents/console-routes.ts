@@ -115,7 +115,7 @@ const types: Readonly<Record<string, string>> = {
 };
 
 function send(request: FastifyRequest, reply: FastifyReply, file: ConsoleFile): FastifyReply {
-  reply.headers({ etag: file.etag, vary: "accept-encoding" }).type(file.type);
+  reply.headers({ etag: file.etag, vary: "accept-encoding, origin" }).type(file.type);
   if (request.headers["if-none-match"] === file.etag) return reply.code(304).send();
   const isAccepted = /\bgzip\b/.test(String(request.headers["accept-encoding"] ?? ""));
   if (file.gzipped === null || !isAccepted) return reply.send(file.bytes);

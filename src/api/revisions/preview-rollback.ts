@@ -1,7 +1,7 @@
 import type { Principal } from "../../auth/principal.ts";
 import type { RevisionPath } from "../../contract/revisions/revision.ts";
 import type { RollbackPreview } from "../../contract/revisions/run-again.ts";
-import { changesBetween, secretChangesBetween } from "../../domain/audit.ts";
+import { changesBetween, type SecretChanges, secretChangesBetween } from "../../domain/audit.ts";
 import type { RevisionSettings } from "../../domain/settings.ts";
 import { findArtifact } from "../../store/builds/artifacts.ts";
 import { readListenerCapabilities } from "../../store/data-plane/listener-sessions.ts";
@@ -50,8 +50,22 @@ export async function previewRollback(
     code_only: isCodeOnly,
     needs_build: await needsBuild(deps, again),
     changes: Object.entries(fields).map(([field, change]) => ({ field, ...change })),
-    variables: secretChangesBetween(before, after),
+    variables: eitherOf(
+      secretChangesBetween(openSecrets(sealer, row, row), after),
+      secretChangesBetween(before, after),
+    ),
   };
+}
+
+/**
+ * Returns the changes of the variables of the deployment and of the revision that serves. They differ when a revision failed:
+ * the deployment keeps its variables, and the rollback replaces those too. What happens to the deployment's comes first.
+ */
+function eitherOf(own: SecretChanges, serving: SecretChanges): SecretChanges {
+  const known = new Set([...own.added, ...own.removed, ...own.changed]);
+  const joined = (kind: keyof SecretChanges) =>
+    [...own[kind], ...serving[kind].filter((name) => !known.has(name))].sort();
+  return { added: joined("added"), removed: joined("removed"), changed: joined("changed") };
 }
 
 /** Returns the settings of a revision by the names that the API gives them. */

@@ -82,7 +82,8 @@ export async function withFittingPython<T>(
 
 /** Returns the first range in the messages of pip or uv that excludes a version of Python. */
 function rangeOfPackages(lines: readonly string[], version: string): string | null {
-  const forms = /(?:Requires-Python |not in '|does not satisfy Python|depends on Python)((?:[<>=!~]=?[\d.*, ]+)+)/g;
+  const forms =
+    /(?:Requires-Python |not in '|does not satisfy Python|depends on Python)((?:[<>=!~]=?[\d.*, ]{1,40}){1,8})/g;
   const ranges = [...lines.join(" ").matchAll(forms)].map(([, range = ""]) => range.replace(/[\s,]+$/, ""));
   return ranges.find((range) => !isVersionIn(version, range)) ?? null;
 }

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 
 /** Files with the exact versions of a project's packages, which tools write. */
@@ -44,14 +45,23 @@ export function poetryConstraints(lock: string): string[] {
 
 /** Returns the requirements of the `default` group of a Pipfile.lock. */
 export function pipfileLockRequirements(text: string): string[] {
-  const { default: packages = {} } = JSON.parse(text) as { default?: Record<string, LockedPackage> };
-  return Object.entries(packages).flatMap(([name, { version, extras, git, ref, path: local, markers }]) => {
+  const { default: packages = {} } = readPipfileLock(text);
+  return Object.entries(packages).flatMap(([name, { version, extras, git, ref, path: local, file, markers }]) => {
     const full = extras === undefined ? name : `${name}[${extras.join(",")}]`;
     const condition = markers === undefined ? "" : ` ; ${markers}`;
     if (git !== undefined) return [`${full} @ git+${git}${ref === undefined ? "" : `@${ref}`}${condition}`];
+    if (file !== undefined) return [`${full} @ ${file}${condition}`];
     if (local !== undefined) return [local];
     return version === undefined ? [] : [`${full}${version === "*" ? "" : version}${condition}`];
   });
+}
+
+function readPipfileLock(text: string): { default?: Record<string, LockedPackage> } {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new BuildFailure("ConfigInvalid", "Pipfile.lock is not valid JSON. Write it again: pipenv lock");
+  }
 }
 
 interface LockedPackage {
@@ -60,5 +70,6 @@ interface LockedPackage {
   git?: string;
   ref?: string;
   path?: string;
+  file?: string;
   markers?: string;
 }

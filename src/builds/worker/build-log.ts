@@ -8,7 +8,8 @@ const lineBytesMax = 64 * 1024;
 const defaultLimits = { linesMax: 50_000, bytesMax: 20 * 1024 * 1024 };
 
 /** The last lines are saved outside the limits, so that a failure quotes them even after a flood of output. */
-const lastLinesMax = 30;
+const lastLinesMax = 100;
+const shownLinesMax = 30;
 
 /**
  * The log of one build: Pierhead's own step lines and the output of commands, without control characters and the given
@@ -70,7 +71,7 @@ export class BuildLog {
     this.say(
       `${lines} lines (${bytes} bytes) of output were dropped: a build log holds ${this.#limits.linesMax} lines and ${this.#limits.bytesMax} bytes. The last ones were:`,
     );
-    for (const line of this.#lastLines) this.say(line);
+    for (const line of this.#lastLines.slice(-shownLinesMax)) this.say(line);
     this.#dropped = { lines: 0, bytes: 0 };
   }
 

@@ -36,19 +36,25 @@ export async function invoke(session: Session, [name = "", text]: string[], opti
     stream_mode: isLive ? ["values", "messages-tuple"] : ["values"],
     on_disconnect: "cancel",
   };
-  let values: Record<string, unknown> = {};
+  let values: Record<string, unknown> | undefined;
   let written = "";
-  for await (const { type, data } of agent.stream(runsOf(threadId, "/stream"), body, silenceMs)) {
-    if (type === "error") throw runFailure(agent, data);
-    if (data === "" || (type !== "values" && !(isLive && type === "messages"))) continue;
-    const value = parse(agent, data);
-    if (type === "values") values = value as Record<string, unknown>;
-    else {
-      const piece = harmless(pieceOf(value));
-      context.stdout.write(piece);
-      written += piece;
+  try {
+    for await (const { type, data } of agent.stream(runsOf(threadId, "/stream"), body, silenceMs)) {
+      if (type === "error") throw runFailure(agent, data);
+      if (data === "" || (type !== "values" && !(isLive && type === "messages"))) continue;
+      const value = parse(agent, data);
+      if (type === "values") values = value as Record<string, unknown>;
+      else {
+        const piece = harmless(pieceOf(value));
+        context.stdout.write(piece);
+        written += piece;
+      }
     }
+  } catch (error) {
+    session.signal.throwIfAborted();
+    throw error instanceof CliFailure ? error : cutOff(agent, threadId, (error as Error).message);
   }
+  if (values === undefined) throw cutOff(agent, threadId, "it ended without a state");
   const answer = { deployment: agent.name, assistant_id: assistant.assistant_id, thread_id: threadId, values };
   if (written !== "") context.stdout.write("\n");
   session.answer(answer, () => (written === "" ? harmless(answerText(values)) : undefined));
@@ -108,6 +114,12 @@ function runFailure(agent: Agent, data: string): CliFailure {
     hints: [`Its log: pierhead logs ${agent.name}`],
   });
 }
+
+/** A run whose stream ended early may go on in the agent, or have ended with it. */
+const cutOff = ({ name }: { name: string }, threadId: string, because: string) =>
+  new CliFailure(`The answer of ${name} was cut off: ${because}.`, {
+    hints: [`Its log: pierhead logs ${name}`, `What it did: pierhead runs ${name} ${harmless(threadId)}`],
+  });
 
 function parse(agent: Agent, data: string): unknown {
   try {

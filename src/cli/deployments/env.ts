@@ -4,7 +4,7 @@ import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { mask } from "../terminal/mask.ts";
 import { askSecret } from "../terminal/prompt.ts";
-import { readStdin } from "../terminal/stdin.ts";
+import { readSecret } from "../terminal/stdin.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { columns } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
@@ -41,7 +41,7 @@ export async function envSet(
   const deployment = await findDeployment(session, name);
   const value = session.terminal.isInteractive
     ? await askSecret(session, `Value of ${variable}`)
-    : (await readStdin(session.context)).replace(/\r?\n$/, "");
+    : (await readSecret(session.context)).replace(/\r?\n$/, "");
   await change(session, deployment, { set: [{ name: variable, value }] }, options);
 }
 

@@ -44,6 +44,8 @@ export async function findRevision(session: Session, deployment: Deployment, id:
   const number = /^#?(\d{1,6})$/.exec(id)?.[1];
   for await (const revision of allRevisions(client, deployment.id, session.signal)) {
     if (number !== undefined && revision.number === Number(number)) return revision;
+    // A mistyped number must not run the revision whose id begins with that digit.
+    if (number !== undefined && revision.number !== null) continue;
     if (revision.id.startsWith(id.toLowerCase())) found.push(revision);
   }
   const [revision, another] = found;

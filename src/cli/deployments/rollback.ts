@@ -1,3 +1,4 @@
+import { ApiFailure } from "../../client/failure.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import type { RollbackPreview } from "../../contract/revisions/run-again.ts";
@@ -27,13 +28,29 @@ export async function rollback(
   }
   const code_only = options.codeOnly ?? false;
   const ids = { deployment_id: deployment.id, revision_id: target.id };
-  const preview = await client.previewRollback({ ...ids, code_only }, { signal });
-  for (const shown of describePreview(deployment, preview)) terminal.say(shown);
-  // Another rollback undoes this one, so scripts need no confirmation.
-  if (!options.yes && terminal.isInteractive) await confirm(session, "Roll back?");
-  const changed = await client.rollbackRevision({ ...ids, body: { code_only } }, { signal });
-  await followRevision(session, changed, changed.latest_revision_id ?? "", options);
+  let shown = "";
+  for (let attempt = 1; ; attempt += 1) {
+    const ifUnchanged = await client.getDeployment({ deployment_id: deployment.id }, { signal });
+    const preview = await client.previewRollback({ ...ids, code_only }, { signal });
+    const text = describePreview(deployment, preview).join("\n");
+    if (text !== shown) {
+      for (const one of text.split("\n")) terminal.say(one);
+      // Another rollback undoes this one, so scripts need no confirmation.
+      if (!options.yes && terminal.isInteractive) await confirm(session, "Roll back?");
+    }
+    shown = text;
+    try {
+      const changed = await client.rollbackRevision({ ...ids, body: { code_only } }, { signal, ifUnchanged });
+      return await followRevision(session, changed, changed.latest_revision_id ?? "", options);
+    } catch (error) {
+      // A change by another user in between must not be undone unseen.
+      if (!(error instanceof ApiFailure) || error.status !== 412 || attempt === attemptsMax) throw error;
+    }
+  }
 }
+
+/** A deployment that changes more often than this while a user decides is being changed by another program. */
+const attemptsMax = 5;
 
 /** Returns the lines that say what a rollback changes. */
 export function describePreview({ name }: Pick<Deployment, "name">, preview: RollbackPreview): string[] {

@@ -1,6 +1,6 @@
 import type { Session } from "../session.ts";
 import { columns } from "../terminal/text.ts";
-import { contextsFile, findContext, localName, readContexts, writeContexts } from "./contexts.ts";
+import { findContext, localName, overriding, readContexts, usedContext, writeContexts } from "./contexts.ts";
 
 /** Lists the contexts without their keys. */
 export async function contextList(session: Session): Promise<void> {
@@ -14,8 +14,7 @@ export async function contextList(session: Session): Promise<void> {
       ...rows.map(({ name, url, workspace_id }) => [name === current ? "*" : " ", name, url, workspace_id ?? "-"]),
     ]),
   );
-  if (session.context.env.PIERHEAD_URL)
-    session.terminal.say("PIERHEAD_URL is set and goes before the current context.");
+  if (overriding(session.context) !== undefined) session.terminal.say(usedContext(session.context, current));
 }
 
 export async function contextUse(session: Session, [name = ""]: [string?]): Promise<void> {
@@ -25,5 +24,5 @@ export async function contextUse(session: Session, [name = ""]: [string?]): Prom
   const { contexts } = stored;
   writeContexts(context, name === localName ? { contexts } : { current: name, contexts });
   session.answer({ current: name }, () => undefined);
-  terminal.say(`Commands now use the context ${name} (${contextsFile(context)}).`);
+  terminal.say(usedContext(context, name));
 }

@@ -70,10 +70,31 @@ export function findContext({ contexts }: StoredContexts, name: string): StoredC
 
 /** Returns the context for a server: the current one, otherwise the only one. */
 export function contextFor({ current, contexts }: StoredContexts, url: string): [string, StoredContext] | undefined {
-  const fitting = Object.entries(contexts).filter(([, { url: own }]) => isSameOrigin(own, url));
+  const fitting = Object.entries(contexts).filter(([, { url: own }]) => isSameServer(own, url));
   return fitting.find(([name]) => name === current) ?? (fitting.length === 1 ? fitting[0] : undefined);
+}
+
+/** Whether two addresses name one server. Several servers may share a host, each below a path of its own. */
+export function isSameServer(a: string, b: string): boolean {
+  return addressOf(a) !== null && addressOf(a) === addressOf(b);
 }
 
 export function isSameOrigin(a: string, b: string): boolean {
   return URL.canParse(a) && URL.canParse(b) && new URL(a).origin === new URL(b).origin;
+}
+
+function addressOf(text: string): string | null {
+  const url = URL.parse(text);
+  return url === null ? null : url.origin + url.pathname.replace(/\/+$/, "");
+}
+
+/** Returns the variable that goes before the current context, if one is set. */
+export const overriding = ({ env }: Pick<CliContext, "env">) =>
+  (["PIERHEAD_URL", "PIERHEAD_DATA_DIR", "PIERHEAD_API_KEY"] as const).find((name) => env[name]);
+
+/** Says which context commands use from now on. */
+export function usedContext(context: Pick<CliContext, "env">, name: string): string {
+  const variable = overriding(context);
+  if (variable === undefined) return `Commands now use the context ${name}.`;
+  return `The current context is ${name}, but ${variable} is set and goes before it. Unset it, or use --context ${name}.`;
 }

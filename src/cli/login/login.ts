@@ -5,15 +5,16 @@ import { CliFailure, exitCodes, usageFailure } from "../failure.ts";
 import { lightSend } from "../light-send.ts";
 import type { Session } from "../session.ts";
 import { askSecret } from "../terminal/prompt.ts";
-import { readStdin } from "../terminal/stdin.ts";
+import { readSecret } from "../terminal/stdin.ts";
 import { harmless } from "../terminal/terminal.ts";
 import {
   contextsFile,
   findContext,
-  isSameOrigin,
+  isSameServer,
   localName,
   readContexts,
   type StoredContexts,
+  usedContext,
   writeContexts,
 } from "./contexts.ts";
 
@@ -37,15 +38,17 @@ export async function login(session: Session, [argument]: [string?], options: Lo
   });
   const workspace = chooseWorkspace(caller, options.workspace);
   const workspaceId = workspace?.id ?? caller.workspace_id;
-  const name = nameOf(stored, { url, workspaceId, wanted: options.name });
+  // Another login may have ended while the user typed.
+  const known = readContexts(context);
+  const name = nameOf(known, { url, workspaceId, wanted: options.name });
   const contexts = {
-    ...stored.contexts,
+    ...known.contexts,
     [name]: { url, api_key: apiKey, ...(workspaceId && { workspace_id: workspaceId }) },
   };
   writeContexts(context, { current: name, contexts });
   session.answer({ context: name, url, workspace_id: workspaceId, session: caller }, () => name);
   terminal.say(
-    `Signed in to ${url} as ${harmless(caller.name)} (${caller.role}). The key is in ${contextsFile(context)}, and commands now use the context ${name}.`,
+    `Signed in to ${url} as ${harmless(caller.name)} (${caller.role}). The key is in ${contextsFile(context)}. ${usedContext(context, name)}`,
   );
   if (workspaceId === null) {
     terminal.say(`Commands need --workspace ID. Or sign in to one workspace: pierhead login ${url} --workspace ID`);
@@ -99,7 +102,7 @@ function warnOfPlainHttp({ terminal }: Session, url: string): void {
 async function readKey(session: Session, options: ConnectionOptions): Promise<string> {
   const { context, terminal } = session;
   const fromFile = await readKeyFile(options.apiKeyFile, context);
-  const key = fromFile ?? (await (terminal.isInteractive ? askSecret(session, "API key") : readStdin(context)));
+  const key = fromFile ?? (await (terminal.isInteractive ? askSecret(session, "API key") : readSecret(context)));
   const trimmed = key.trim();
   if (trimmed === "") throw usageFailure("No key given.", "Send it on stdin, or use --api-key-file FILE.");
   if (!/^[\x21-\x7e]+$/.test(trimmed))
@@ -136,7 +139,7 @@ function nameOf({ contexts }: StoredContexts, { url, workspaceId, wanted }: Name
       );
     }
     const found = contexts[wanted];
-    if (found !== undefined && !isSameOrigin(found.url, url)) {
+    if (found !== undefined && !isSameServer(found.url, url)) {
       throw usageFailure(
         `The context ${wanted} is for ${found.url}.`,
         `Choose another name, or delete it: pierhead logout ${wanted}`,
@@ -147,6 +150,6 @@ function nameOf({ contexts }: StoredContexts, { url, workspaceId, wanted }: Name
   const { host } = new URL(url);
   const found = contexts[host];
   const isOther =
-    found !== undefined && !(isSameOrigin(found.url, url) && (found.workspace_id ?? null) === workspaceId);
+    found !== undefined && !(isSameServer(found.url, url) && (found.workspace_id ?? null) === workspaceId);
   return isOther ? `${host}/${workspaceId ?? "all"}` : host;
 }

@@ -16,3 +16,9 @@ export async function readStdin({ stdin, signal }: Pick<CliContext, "stdin" | "s
     throw error;
   }
 }
+
+/** Reads a secret from a file or a pipe. A terminal that takes no prompt would show what is typed. */
+export async function readSecret(context: Pick<CliContext, "stdin" | "signal">): Promise<string> {
+  if (context.stdin.isTTY !== true) return readStdin(context);
+  throw usageFailure("This terminal would show the secret while you type it.", "Send it on stdin: < FILE");
+}

@@ -60,10 +60,16 @@ async function probeOtherPorts(
   for (const port of await findReplicaPorts(processes)) {
     if (port === chosen) continue;
     const { healthy } = await checkHealth(port, healthPath);
+    // A debugger or a port for metrics answers too, while the server itself still loads.
+    if (healthy?.path == null || (await answersMetrics(port, healthy.path))) continue;
     // The port may have changed hands since it was found.
-    if (healthy === null || (await findPortOwner(port, processes)) !== "replica") continue;
+    if ((await findPortOwner(port, processes)) !== "replica") continue;
     const healthNote = `pierhead: healthy: the server ignores PORT and answers on its own port ${port}. Only one replica can listen there, so the next revision cannot start beside this one: listen on PORT, or set "state": "exclusive" in pierhead.json.`;
     return { host: "127.0.0.1", port, serverVersion: await readServerVersion(port), healthNote };
   }
   return "silent";
 }
+
+/** Whether a path answers in the text format of Prometheus, whose client libraries answer every path with it. */
+const answersMetrics = async (port: number, path: string) =>
+  /^# (HELP|TYPE) /m.test((await getFromLoopback(port, path))?.body ?? "");
