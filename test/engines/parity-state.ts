@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { eventually } from "../support/eventually.ts";
 import { type Check, type Loose, ran, send, statusOf } from "./checks.ts";
 
 export const assistants: Check[] = [
@@ -78,6 +79,20 @@ export const threads: Check[] = [
       const { thread_id } = await client.threads.create({ metadata: { a: 1 } });
       assert.equal((await client.threads.get(thread_id)).status, "idle");
       assert.deepEqual((await client.threads.update(thread_id, { metadata: { b: 2 } })).metadata, { a: 1, b: 2 });
+      await client.threads.delete(thread_id);
+      assert.equal(await statusOf(client.threads.get(thread_id)), 404);
+    },
+  ],
+  [
+    "deletes a thread while it runs",
+    async ({ client }) => {
+      const { thread_id } = await client.threads.create();
+      await client.runs.create(thread_id, "steps", { input: { total: 10, ms: 50 } });
+      await eventually(
+        () => client.runs.list(thread_id),
+        (list: Loose[]) => list[0]?.status === "running",
+        { what: "a running run" },
+      );
       await client.threads.delete(thread_id);
       assert.equal(await statusOf(client.threads.get(thread_id)), 404);
     },

@@ -64,8 +64,8 @@ export class Background {
     const { database, stock } = this.#parts;
     const { recovered, cancelled } = await recover(database);
     if (recovered.length > 0) stock.logger.warn("runs recovered", { run_ids: recovered });
-    for (const { run_id, thread_id, lease } of cancelled) {
-      const outcome = { runId: run_id, threadId: thread_id, lease, status: "interrupted" as const, temporary: false };
+    for (const { run_id, thread_id, lease, temporary } of cancelled) {
+      const outcome = { runId: run_id, threadId: thread_id, lease, status: "interrupted" as const, temporary };
       await finish(database, stock, outcome);
     }
   }

@@ -23,7 +23,8 @@ export class Execution {
   /** The time of `performance.now()` until which no other replica can have claimed the run. */
   validUntil: number;
   stopped: StopReason | undefined;
-  status: RunStatus = "error";
+  /** The status that the worker reported; undefined while it executes. */
+  status: RunStatus | undefined;
   result: { checkpoint?: CheckpointPayload; exception?: Error } = {};
   readonly #database: Database;
   #nextSeq: number;
@@ -154,6 +155,12 @@ export class Executions implements EndedRuns {
     return true;
   }
 
+  /** Whether the worker has ended a temporary run on the thread, so that the thread goes with it. */
+  endsTemporary(threadId: string): boolean {
+    const execution = [...this.#byRun.values()].find(({ run }) => run.thread_id === threadId);
+    return execution?.status !== undefined && execution.run.kwargs.temporary === true;
+  }
+
   /** Writes the end of an execution after its worker is done with it. */
   async settle(execution: Execution): Promise<void> {
     try {
@@ -189,7 +196,7 @@ export class Executions implements EndedRuns {
   }
 
   async #finish(execution: Execution): Promise<void> {
-    const { run, lease, status, result, startedAt } = execution;
+    const { run, lease, status = "error", result, startedAt } = execution;
     const webhook = run.kwargs.webhook;
     const endedAt = new Date();
     const values = result.checkpoint?.values;

@@ -82,8 +82,8 @@ export async function recover(database: Database) {
      where run_id in (${expired} and cancel_action is null for update skip locked) returning run_id`,
   );
   if (recovered.length > 0) await signal(query, schema, "queue");
-  const cancelled = await query<{ run_id: string; thread_id: string; lease: string; cancel_action: CancelAction }>(
-    `select run_id, thread_id, lease_owner as lease, cancel_action from @runs
+  const cancelled = await query<{ run_id: string; thread_id: string; lease: string; temporary: boolean }>(
+    `select run_id, thread_id, lease_owner as lease, coalesce((kwargs ->> 'temporary')::boolean, false) as temporary from @runs
      where run_id in (${expired} and cancel_action is not null) limit 100`,
   );
   return { recovered: recovered.map((row) => row.run_id), cancelled };

@@ -19,6 +19,8 @@ const sortable = ["thread_id", "status", "created_at", "updated_at"];
 export interface EndedRuns {
   /** Takes the result of the run that this replica executes on the thread. @returns false if it executes none. */
   takeResult(threadId: string, result: { checkpoint?: CheckpointPayload; exception?: Error }): boolean;
+  /** Whether a temporary run on the thread has just ended on this replica. */
+  endsTemporary(threadId: string): boolean;
 }
 
 /** The threads and, through the stock server, their states. */
@@ -118,7 +120,7 @@ export class Threads implements ThreadsRepo {
 
   async delete(thread_id: string, auth: AuthContext | undefined): Promise<string[]> {
     // The worker deletes the thread of a temporary run after its end. The transaction that ends the run does it.
-    if (auth === undefined && this.#ended.takeResult(thread_id, {})) return [thread_id];
+    if (auth === undefined && this.#ended.endsTemporary(thread_id)) return [thread_id];
     const [filters] = await this.#stock.handleAuthEvent(auth, "threads:delete", { thread_id });
     return this.#database.transaction(async (query) => {
       await this.#find(query, thread_id, filters, "for update");
