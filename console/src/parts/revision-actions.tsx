@@ -1,4 +1,4 @@
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation } from "@tanstack/react-query";
 import { Undo2 } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
@@ -6,9 +6,8 @@ import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { CopyAs } from "./copy-as.tsx";
-import { Dialog } from "./dialog.tsx";
-import { RevisionDiff } from "./revision-diff.tsx";
 import { numberText } from "./revision-words.tsx";
+import { RollbackDialog } from "./rollback-dialog.tsx";
 import { isInProgress } from "./status.tsx";
 import { useToasts } from "./toasts.tsx";
 
@@ -58,7 +57,7 @@ export function RevisionActions({ deployment, revision }: { deployment: Deployme
           isInProgress(revision.status)
             ? { id: "interruptRevision", input: ids, cli: `npx pierhead cancel ${deployment.id}` }
             : {
-                id: "redeployRevision",
+                id: isRollback ? "rollbackRevision" : "redeployRevision",
                 input: ids,
                 cli: `npx pierhead ${isRollback ? "rollback" : "redeploy"} ${deployment.id} ${revision.id}`,
               }
@@ -69,50 +68,12 @@ export function RevisionActions({ deployment, revision }: { deployment: Deployme
           deployment={deployment}
           revision={revision}
           onClose={() => setAsking(false)}
-          onConfirm={() => {
+          onDone={() => {
             setAsking(false);
-            redeploy.mutate();
+            done("Created a new revision.")();
           }}
         />
       )}
     </div>
-  );
-}
-
-/** Says what a rollback does before it happens, with the differences to the revision that serves. */
-function RollbackDialog(props: {
-  deployment: Deployment;
-  revision: Revision;
-  onClose: () => void;
-  onConfirm: () => void;
-}) {
-  const { deployment, revision, onClose, onConfirm } = props;
-  const { client } = useSession();
-  const active = deployment.active_revision_id;
-  const ids = { deployment_id: deployment.id, revision_id: active ?? "" };
-  const serving = useQuery({
-    queryKey: ["deployment", deployment.id, "revision", active],
-    queryFn: ({ signal }) => client.getRevision(ids, { signal }),
-    enabled: active !== null,
-  });
-  const number = numberText(revision);
-  return (
-    <Dialog title={`Roll back to revision ${number}?`} onClose={onClose}>
-      <p className="soft">
-        {serving.data !== undefined && `Revision ${numberText(serving.data)} serves until ${number} is healthy. `}
-        The build of {number} is kept, so nothing is built. It runs with the current variables and size.
-      </p>
-      {serving.data !== undefined && (
-        <RevisionDiff deployment={deployment} before={serving.data} after={revision} isSourceOnly />
-      )}
-      <div className="row end">
-        <button type="button" onClick={onClose}>
-          Cancel
-        </button>
-        <button type="button" className="primary" onClick={onConfirm}>
-          Roll back to {number}
-        </button>
-      </div>
-    </Dialog>
   );
 }

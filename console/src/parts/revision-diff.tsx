@@ -32,12 +32,10 @@ export function RevisionDiff({
   deployment,
   before,
   after,
-  isSourceOnly = false,
 }: {
   deployment: Deployment;
   before: Revision;
   after: Revision;
-  isSourceOnly?: boolean;
 }) {
   const changes = changesBetween(before, after);
   return (
@@ -63,7 +61,7 @@ export function RevisionDiff({
           </tbody>
         </table>
       )}
-      {!isSourceOnly && <SecretChanges deployment={deployment} before={before} after={after} />}
+      <SecretChanges deployment={deployment} before={before} after={after} />
     </div>
   );
 }
