@@ -80,9 +80,9 @@ test("a server that keeps exiting with code 0 has exited; an init container that
 
 test("a server that has crashed but has been running for a while may become ready until the deadline", () => {
   const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
-  const foundOf = (startedAt: string, deployment = inTime) => {
+  const foundOf = (startedAt: string, deployment = inTime, ready = false) => {
     const pod = podOf("second", "b2");
-    const states = { state: { running: { startedAt } }, lastState: { terminated: { exitCode: 1 } } };
+    const states = { ready, state: { running: { startedAt } }, lastState: { terminated: { exitCode: 1 } } };
     pod.status = { containerStatuses: [{ name: "api-server", image: "agent:1", restartCount: 2, ...states }] };
     const view = { ...seenByNobody, deployments: [deployment], replicaSets: [replicaSetOf("b2", 2)], pods: [pod] };
     return readRollout(view).findings.map(({ weight, cause }) => [weight, cause.reason])[0];
@@ -91,6 +91,8 @@ test("a server that has crashed but has been running for a while may become read
   assert.deepEqual(foundOf("2026-01-01T00:07:00Z"), ["deadline", "Exited"]);
   const overdue = deploymentOf("second", { generation: 2, observedGeneration: 2 });
   assert.deepEqual(foundOf("2026-01-01T00:07:00Z", overdue), ["now", "Exited"]);
+  assert.deepEqual(foundOf("2026-01-01T00:09:55Z", inTime, true), ["grace", "Exited"]);
+  assert.equal(foundOf("2026-01-01T00:07:00Z", inTime, true), undefined, "it serves again, so the exits are history");
 });
 
 test("a pod that is slow to start says what it waits for, which fails nothing before the deadline", () => {

@@ -259,8 +259,7 @@ function findingOfContainer(
   }
   const isLoop = reason === "CrashLoopBackOff";
   if (ended === undefined || (!isLoop && (ended.exitCode === 0 || status.restartCount < 2))) return [];
-  // An init container that was retried and has succeeded since.
-  if (isInit && status.state?.terminated?.exitCode === 0) return [];
+  if (hasRecovered(status, { isInit, nowMs })) return [];
   const crashed = { pod, container: status.name };
   const weight = isStable(status, nowMs) ? "deadline" : "grace";
   const what = isInit ? `The init container '${status.name}'` : `The container '${status.name}'`;
@@ -294,6 +293,11 @@ function streakOf(status: ContainerStatus, nowMs: number): number | null {
   }
   const isBack = lastState?.terminated !== undefined && !isStable(status, nowMs);
   return isBack || state.terminated !== undefined ? null : 0;
+}
+
+/** Whether the exits of a container are history: an init container has succeeded since, a server is ready and stays up. */
+function hasRecovered(status: ContainerStatus, { isInit, nowMs }: { isInit: boolean; nowMs: number }): boolean {
+  return isInit ? status.state?.terminated?.exitCode === 0 : status.ready === true && isStable(status, nowMs);
 }
 
 function findingsOfClaims({ claims }: ClusterView): Finding[] {
