@@ -73,7 +73,7 @@ test("the console still calls an agent whose address is on another domain", asyn
   await page.getByRole("link", { name: "apart" }).first().click();
   await page
     .getByRole("navigation", { name: "Parts of the deployment" })
-    .getByRole("link", { name: "Try it", exact: true })
+    .getByRole("link", { name: "Playground", exact: true })
     .click();
   await page.getByRole("button", { name: "Request" }).click();
   await page.getByLabel("Path").fill("/answer?headers={}");
