@@ -17,7 +17,8 @@ const introduction = `# The \`pierhead\` command
 This page is generated from \`src/cli/command-table.ts\`. \`pierhead COMMAND --help\` shows the same text.
 
 Commands write data to stdout and messages to stderr. Refer to a deployment by its name, its id or a unique prefix of its id, and
-to a revision by its id or a unique prefix. With \`--json\`, stdout is one JSON document. On failure it has the key \`error\` with
+to a revision by its number, its id or a unique prefix of its id. With \`--json\`, stdout is one JSON document (\`logs\` prints one a
+line). On failure it has the key \`error\` with
 \`message\`, \`because\`, \`hints\`, \`request_id\` and \`exit_code\`. Names such as \`Deployment\` or \`Workspace\` are types of the API,
 with masked secret values.
 

@@ -32,6 +32,8 @@ export const changingTools = [
     }),
     effect: "changes",
     async run(context, args) {
+      if (args.git_url === undefined && (args.ref !== undefined || args.config_path !== undefined))
+        throw new ToolFailure("ref and config_path belong to a git_url.");
       const sources = [args.directory, args.git_url, args.template].filter((source) => source !== undefined);
       if (sources.length !== 1) throw new ToolFailure("Give exactly one of directory, git_url and template.");
       if (args.directory !== undefined) {
@@ -96,10 +98,14 @@ export const changingTools = [
         { deployment_id: deployment.id, limit: 100 },
         { signal: context.signal },
       );
+      if (args.confirm !== undefined && args.revision_id === undefined)
+        throw new ToolFailure('Give the "revision_id" that the user has agreed to.');
       const activeAt = resources.findIndex(({ id }) => id === deployment.active_revision_id);
       const target = resources.find(({ id, status }, index) =>
         args.revision_id === undefined ? index > activeAt && status === "DEPLOYED" : id === args.revision_id,
       );
+      if (target === undefined && args.revision_id !== undefined)
+        throw new ToolFailure(`There is no revision ${args.revision_id} among the newest 100.`);
       if (target === undefined) throw new ToolFailure("There is no earlier deployed revision to go back to.");
       if (target.id === deployment.active_revision_id) throw new ToolFailure("This revision already serves.");
       const ids = { deployment_id: deployment.id, revision_id: target.id };
@@ -109,7 +115,9 @@ export const changingTools = [
           { signal: context.signal },
         );
         const what = { to: revisionSummary(target), changed_settings: changes.map(({ field }) => field), variables };
-        requireConfirmation(deployment, args.confirm, `roll it back ${JSON.stringify(what)}`);
+        requireConfirmation(deployment, args.confirm, `roll it back ${JSON.stringify(what)}`, {
+          revision_id: target.id,
+        });
       }
       return deploymentSummary(await context.client.rollbackRevision({ ...ids, body: {} }, { signal: context.signal }));
     },
@@ -145,10 +153,11 @@ export const changingTools = [
   }),
 ];
 
-function requireConfirmation({ name }: Deployment, confirm: string | undefined, act: string): void {
+/** @param more arguments that the second call needs, so that it does what the user has agreed to. */
+function requireConfirmation({ name }: Deployment, confirm: string | undefined, act: string, more: object = {}): void {
   if (confirm === name) return;
   throw new ToolFailure(
-    `Not done. Ask the user whether to change ${name}: ${act}. Then call again with "confirm": "${name}".`,
+    `Not done. Ask the user whether to change ${name}: ${act}. Then call again with ${JSON.stringify({ ...more, confirm: name })}.`,
   );
 }
 

@@ -27,7 +27,8 @@ export function createMcpServer(options: McpOptions): McpServer {
       annotations: {
         title: spec.title,
         readOnlyHint: spec.effect === "reads",
-        destructiveHint: spec.effect === "destroys",
+        // Of the tools that change something, only these add without taking anything away.
+        destructiveHint: spec.effect === "destroys" || ["set_variables", "cancel"].includes(spec.name),
         openWorldHint: false,
       },
     };

@@ -79,8 +79,12 @@ test("reports the Python versions found and what to install when the required on
 
 test("lets uv download a missing Python", async () => {
   await using place = await scratch();
-  assert.equal((await findPython(contextOf(place.dir), named("3.13"), "/bin/uv")).python, "3.13");
-  assert.equal((await findPython(contextOf(place.dir), named(null), "/bin/uv")).python, ">=3.11");
+  assert.equal((await findPython(contextOf(place.dir), named("3.13"), "/bin/true")).python, "3.13");
+  assert.equal((await findPython(contextOf(place.dir), named(null), "/bin/true")).python, ">=3.11");
+  await assert.rejects(findPython(contextOf(place.dir), named("3.99"), "/bin/false"), {
+    reason: "ToolchainFailed",
+    message: /^The agent needs Python 3\.99 \(python_version\).* uv finds no such Python to download\./,
+  });
 });
 
 test("installs once more with the Python that the packages need", async () => {
@@ -155,7 +159,7 @@ test("selects a Python that requires-python allows", async () => {
   assert.match(corrected.log, /python_version names Python 3\.11, but pyproject\.toml requires >=3\.12/);
   const poetry = { "pyproject.toml": '[tool.poetry.dependencies]\npython = "~3.11"\n' };
   assert.equal((await pythonFor(poetry, versions)).version, "3.11.9");
-  assert.equal((await pythonFor(requires(">=3.15,<3.17"), versions, "/bin/uv")).python, ">=3.11,>=3.15,<3.17");
+  assert.equal((await pythonFor(requires(">=3.15,<3.17"), versions, "/bin/true")).python, ">=3.11,>=3.15,<3.17");
   await assert.rejects(pythonFor(requires(">=3.15"), versions), {
     reason: "ToolchainFailed",
     message:

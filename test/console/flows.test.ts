@@ -112,7 +112,7 @@ test("a cancelled build can be deployed again", async () => {
   await redeploy.waitFor();
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "INTERRUPTED");
-  await page.locator(".revision").getByText("Canceled", { exact: true }).first().waitFor();
+  await page.locator(".revision").getByText("Cancelled", { exact: true }).first().waitFor();
   await writeFile(gate, "");
   await redeploy.click();
   await page.locator(".revision").nth(1).waitFor();

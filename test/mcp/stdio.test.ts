@@ -78,13 +78,31 @@ test("a client deploys a directory, reads why it failed, repairs it, and deletes
   assert.doesNotMatch((await call("list_variables", { deployment: "shop" })).text, /hunter2/);
 
   const unconfirmed = await call("rollback", { deployment: "shop" });
-  assert.match(unconfirmed.text, /Ask the user.*"removed":\["TOKEN"\].*"confirm": "shop"/);
-  assert.equal((await call("rollback", { deployment: "shop", confirm: "shop" })).isError, false);
+  const asked = /Ask the user.*"removed":\["TOKEN"\].*(\{"revision_id":"(.*)","confirm":"shop"\})/.exec(
+    unconfirmed.text,
+  );
+  assert.ok(asked, unconfirmed.text);
+  // The agreement is for one revision: another deploy in between must not change which one it is.
+  assert.match((await call("rollback", { deployment: "shop", confirm: "shop" })).text, /revision_id/);
+  const agreed = { deployment: "shop", revision_id: asked[2], confirm: "shop" };
+  assert.equal((await call("rollback", agreed)).isError, false);
   assert.equal((await call("wait_for_deployment", { deployment: "shop" })).value.succeeded, true);
   assert.deepEqual((await call("list_variables", { deployment: "shop" })).value.variables, []);
   assert.equal((await call("delete_deployment", { deployment: "shop", confirm: "yes" })).isError, true);
   assert.equal((await call("delete_deployment", { deployment: "shop", confirm: "shop" })).isError, false);
   await end();
+});
+
+test("refuses a project that needs files above the working directory", async () => {
+  const manifest = (name: string, more = {}) => JSON.stringify({ name, version: "1.0.0", ...more });
+  await using monorepo = await createDirectory({
+    "package.json": manifest("root", { private: true, workspaces: ["agents/*"] }),
+    "agents/one/package.json": manifest("one", { scripts: { start: "node server.js" } }),
+    "agents/one/server.js": "",
+  });
+  const inside = await connect(path.join(monorepo.directory, "agents/one"));
+  assert.match((await inside.call("deploy", { directory: ".", name: "one" })).text, /needs files of .*, above/);
+  await inside.end();
 });
 
 test("refuses directories outside of the working directory, unknown arguments, and every change in read-only mode", async () => {

@@ -2,6 +2,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
+import type { ChangeVariables } from "../../../src/contract/revisions/run-again.ts";
 import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
 import { type Environment, mergeChanges } from "../environment.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
@@ -18,11 +19,13 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   const { mayChange } = useSession();
   const { secrets, secret_references } = deployment;
   const kept = stagedChangesOf(deployment.id);
-  const [base, setBase] = useState<Environment>(kept?.base ?? { secrets, references: secret_references ?? [] });
-  const [staged, setStaged] = useState(kept?.staged ?? base);
+  // Kept changes are applied to what the deployment has now, which others may have changed meanwhile.
+  const [base, setBase] = useState<Environment>({ secrets, references: secret_references ?? [] });
+  const [staged, setStaged] = useState(kept === undefined ? base : mergeChanges(base, kept.base, kept.staged));
   useEffect(() => keepStagedChanges(deployment.id, { base, staged }), [deployment.id, base, staged]);
   const secretChanges = differences(base.secrets, staged.secrets);
   const referenceChanges = differences(base.references.map(asVariable), staged.references.map(asVariable));
+  const hasNewReferences = Object.values(referenceChanges).flat().length > 0;
   if (!mayChange) return <ReadOnly deployment={deployment} />;
   const markOf = ({ name }: Secret) =>
     secretChanges.added.includes(name) ? "new" : secretChanges.changed.includes(name) ? "changed" : "";
@@ -30,10 +33,14 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
     <>
       <StagedChanges
         deployment={deployment}
-        isEmptied={base.secrets.length > 0 && staged.secrets.length === 0}
+        isEmptied={hasNewReferences && base.secrets.length > 0 && staged.secrets.length === 0}
         base={base}
         staged={staged}
-        hasNewReferences={Object.values(referenceChanges).flat().length > 0}
+        hasNewReferences={hasNewReferences}
+        changes={{
+          set: staged.secrets.filter(({ name }) => [...secretChanges.added, ...secretChanges.changed].includes(name)),
+          remove: secretChanges.removed,
+        }}
         lines={{
           Added: [...secretChanges.added, ...referenceChanges.added],
           Changed: [...secretChanges.changed, ...referenceChanges.changed],
@@ -113,7 +120,9 @@ interface StagedProps {
   staged: Environment;
   lines: Record<"Added" | "Changed" | "Removed", string[]>;
   hasNewReferences: boolean;
-  /** Whether the user removed the last of the variables. */
+  /** The changes of variables alone. */
+  changes: ChangeVariables;
+  /** Whether the user removed the last of the variables in a change for which the API ignores an empty list. */
   isEmptied: boolean;
   onDiscard: () => void;
   onDeployed: (deployed: Environment) => void;
@@ -123,13 +132,21 @@ interface StagedProps {
 function StagedChanges(props: StagedProps) {
   const { deployment, staged, isEmptied } = props;
   const lines = Object.entries(props.lines).filter(([, names]) => names.length > 0);
-  const body = { secrets: staged.secrets, ...(props.hasNewReferences && { secret_references: staged.references }) };
   const deploy = useDeploy(props);
   if (lines.length === 0) return null;
   const problem = problemOf(staged, deployment.source);
-  const hidden = { ...body, secrets: staged.secrets.map(({ name }) => ({ name, value: "…" })) };
-  const input = { deployment_id: deployment.id, body: hidden };
-  const cli = props.hasNewReferences ? {} : { cli: `npx pierhead env import ${deployment.id} .env` };
+  const hidden = ({ name }: Secret) => ({ name, value: "…" });
+  const deployment_id = deployment.id;
+  const call = props.hasNewReferences
+    ? {
+        id: "createRevision" as const,
+        input: { deployment_id, body: { secrets: staged.secrets.map(hidden), secret_references: staged.references } },
+      }
+    : {
+        id: "changeVariables" as const,
+        input: { deployment_id, body: { ...props.changes, set: props.changes.set?.map(hidden) } },
+        cli: `npx pierhead env import ${deployment_id} .env`,
+      };
   return (
     <section className="note staged" aria-label="Staged changes">
       <b>Not deployed yet</b>
@@ -141,9 +158,8 @@ function StagedChanges(props: StagedProps) {
         ))}
       </ul>
       <p>
-        Deploying creates one revision with this environment.{" "}
-        {deployment.source === "github" ? "It uses the latest commit of the branch. " : "The source stays the same. "}A
-        source that was built before is not built again. The current revision serves until the new one is healthy.
+        Deploying runs the current code with these variables. Nothing is built. The current revision serves until the
+        new one is healthy.
       </p>
       {problem !== null && <p className="bad-text">{problem}</p>}
       {isEmptied && <p className="soft">Keep at least one variable, because the API ignores an empty list.</p>}
@@ -159,27 +175,32 @@ function StagedChanges(props: StagedProps) {
         >
           Deploy these changes
         </button>
-        <CopyAs call={{ id: "createRevision", input, ...cli }} />
+        <CopyAs call={call} />
       </div>
     </section>
   );
 }
 
-function useDeploy({ deployment, base, staged, hasNewReferences, onDeployed }: StagedProps) {
+function useDeploy({ deployment, base, staged, changes, hasNewReferences, onDeployed }: StagedProps) {
   const { client } = useSession();
   const { notify, notifyError } = useToasts();
   const navigate = useNavigate();
   return useMutation({
-    // The API replaces the whole list of variables, so changes of other users since the page was opened are merged.
-    mutationFn: () =>
-      client.changeAsRead({ deployment_id: deployment.id }, async (now, call) => {
+    mutationFn: async () => {
+      if (!hasNewReferences) {
+        const changed = await client.changeVariables({ deployment_id: deployment.id, body: changes });
+        return { secrets: changed.secrets, references: changed.secret_references ?? [] };
+      }
+      // This call replaces the whole list of variables, so changes of other users since the page was opened are merged.
+      return client.changeAsRead({ deployment_id: deployment.id }, async (now, call) => {
         const next = mergeChanges({ secrets: now.secrets, references: now.secret_references ?? [] }, base, staged);
         if (next.secrets.length === 0 && now.secrets.length > 0)
           throw new Error("Keep at least one variable, because the API ignores an empty list.");
         const body = { secrets: next.secrets, ...(hasNewReferences && { secret_references: next.references }) };
         await client.createRevision({ deployment_id: deployment.id, body }, call);
         return next;
-      }),
+      });
+    },
     onError: notifyError,
     onSuccess: (deployed) => {
       onDeployed(deployed);

@@ -30,11 +30,18 @@ export function OverviewPart({ deployment }: { deployment: Deployment }) {
     queryKey: ["deployment", id, "timeline"],
     queryFn: ({ signal }) => client.listEvents({ deployment_ids: [id], order: "desc", limit: 100 }, { signal }),
   });
-  if (revisions.isPending) return <Loading what="the overview" />;
+  const activeId = deployment.active_revision_id;
+  const isOlder = activeId !== null && revisions.data?.resources.every((one) => one.id !== activeId) === true;
+  const older = useQuery({
+    queryKey: ["deployment", id, "revision", activeId],
+    queryFn: ({ signal }) => client.getRevision({ deployment_id: id, revision_id: activeId ?? "" }, { signal }),
+    enabled: isOlder,
+  });
+  if (revisions.isPending || (isOlder && older.isPending)) return <Loading what="the overview" />;
   if (revisions.isError) return <Failure error={revisions.error} retry={() => void revisions.refetch()} />;
   const rows = revisions.data.resources;
   const found = events.data?.events ?? [];
-  const active = rows.find((one) => one.id === deployment.active_revision_id);
+  const active = rows.find((one) => one.id === activeId) ?? older.data;
   return (
     <div className="over">
       <div className="stack">
@@ -126,7 +133,7 @@ function MainRevision({ deployment, revision, isActive, events }: MainProps) {
 /** Who made a revision, why, from which commit, and when. */
 export function RevisionMeta({ revision }: { revision: Revision }) {
   const { repo_commit_sha: sha } = revision.source_revision_config;
-  const maker = revision.commit?.author ?? makerText(revision);
+  const maker = makerText(revision);
   return (
     <p className="meta">
       {maker !== null && <span>{maker}</span>}
@@ -180,7 +187,8 @@ function LastDay({ deployment }: { deployment: Deployment }) {
   const points = metrics.data?.points ?? [];
   const sum = (read: (point: MetricPoint) => number) => points.reduce((total, point) => total + read(point), 0);
   const [requests, errors] = [sum((point) => point.requests), sum((point) => point.errors)];
-  const latest = (read: (point: MetricPoint) => number | null) => points.findLast((point) => read(point) !== null);
+  const latest = (read: (point: MetricPoint) => number | null) =>
+    points.slice(-2).findLast((point) => read(point) !== null);
   const p95 = latest((point) => point.p95_ms)?.p95_ms ?? null;
   const memory = latest((point) => point.memory_mib)?.memory_mib ?? null;
   const cpu = latest((point) => point.cpu_cores)?.cpu_cores ?? null;

@@ -25,28 +25,23 @@ const usualWay = {
 
 /** Deploys the usual way, with a menu of the other ways. The page then shows the new revision. */
 export function DeployButton({ deployment, isPrimary }: { deployment: Deployment; isPrimary: boolean }) {
-  const { client, mayChange } = useSession();
-  const { notifyError } = useToasts();
+  const { mayChange } = useSession();
   const [asking, setAsking] = useState<"ref" | "folder" | null>(null);
-  const showRevision = useShowRevisions(deployment);
-  const ids = { deployment_id: deployment.id };
-  const create = useMutation({
-    mutationFn: (body: CreateRevision) => client.createRevision({ ...ids, body }),
-    onError: notifyError,
-    onSuccess: showRevision,
-  });
-  const redeploy = useMutation({
-    mutationFn: (revision_id: string) => client.redeployRevision({ ...ids, revision_id }),
-    onError: notifyError,
-    onSuccess: showRevision,
-  });
+  const { create, latest, restart } = useDeploys(deployment);
   if (!mayChange) return null;
-  const { source, active_revision_id: active, source_revision_config: config } = deployment;
-  const deploy = () => (source === "internal_source" ? setAsking("folder") : create.mutate({}));
+  const { source, active_revision_id: active, source_config: settings, source_revision_config: config } = deployment;
+  const deploy = () => {
+    if (source === "internal_source") setAsking("folder");
+    else if (source === "github") latest.mutate();
+    else create.mutate({});
+  };
   const actions: MenuAction[] = [
     {
       text: usualWay[source],
-      note: source === "github" ? `of ${config.repo_ref ?? "the branch"}` : "Creates a revision with current variables",
+      note:
+        source === "github"
+          ? `of ${settings.repo_branch ?? config.repo_ref ?? "the branch"}`
+          : "Creates a revision with current variables",
       icon: <GitBranch size={14} />,
       act: deploy,
     },
@@ -64,10 +59,10 @@ export function DeployButton({ deployment, isPrimary }: { deployment: Deployment
       ? []
       : [
           {
-            text: "Same build again",
-            note: "New replicas of the live revision, without a build",
+            text: "Restart",
+            note: "New replicas with the same code and variables",
             icon: <RotateCw size={14} />,
-            act: () => redeploy.mutate(active),
+            act: () => restart.mutate(),
           },
         ]),
   ];
@@ -78,7 +73,7 @@ export function DeployButton({ deployment, isPrimary }: { deployment: Deployment
         type="button"
         className={isPrimary ? "split-main primary" : "split-main"}
         onClick={deploy}
-        disabled={create.isPending || redeploy.isPending}
+        disabled={create.isPending || latest.isPending || restart.isPending}
       >
         Deploy
       </button>
@@ -100,6 +95,19 @@ export function DeployButton({ deployment, isPrimary }: { deployment: Deployment
       {asking === "folder" && <FolderDialog deployment={deployment} onClose={() => setAsking(null)} />}
     </span>
   );
+}
+
+/** The ways to deploy without more questions. Each shows the new revision. */
+function useDeploys(deployment: Deployment) {
+  const { client } = useSession();
+  const { notifyError } = useToasts();
+  const ids = { deployment_id: deployment.id };
+  const after = { onError: notifyError, onSuccess: useShowRevisions(deployment) };
+  return {
+    create: useMutation({ mutationFn: (body: CreateRevision) => client.createRevision({ ...ids, body }), ...after }),
+    latest: useMutation({ mutationFn: () => client.deployLatest(ids), ...after }),
+    restart: useMutation({ mutationFn: () => client.restartDeployment(ids), ...after }),
+  };
 }
 
 /** Returns a function that opens the list of revisions, where the new one is in progress. */
@@ -164,7 +172,7 @@ function FolderDialog({ deployment, onClose }: { deployment: Deployment; onClose
     },
   });
   return (
-    <Dialog title="Deploy a folder" onClose={onClose}>
+    <Dialog title="Deploy a folder" onClose={() => send.isPending || onClose()}>
       <DropFolder files={files} onFiles={setFiles} />
       {send.isError && (
         <p role="alert" className="bad-text">
@@ -172,7 +180,7 @@ function FolderDialog({ deployment, onClose }: { deployment: Deployment; onClose
         </p>
       )}
       <div className="row end">
-        <button type="button" onClick={onClose}>
+        <button type="button" onClick={onClose} disabled={send.isPending}>
           Cancel
         </button>
         <button

@@ -60,7 +60,7 @@ function HealthNote({ of: { health } }: { of: Deployment }) {
   if (health.status === "sleeping") return <>Wakes with the next request</>;
   return (
     <>
-      since <Ago at={health.since} />
+      began <Ago at={health.since} />
     </>
   );
 }

@@ -54,8 +54,7 @@ export function DropFolder({ files, onFiles }: { files: SourceFile[]; onFiles: (
         onChange={(event) => event.target.files && void take(Promise.resolve(filesOfInput(event.target.files)))}
       />
       <p className="soft">
-        Not uploaded: files that .gitignore or .dockerignore excludes, node_modules, and .env files. Enter variables
-        below.
+        Not uploaded: files that .gitignore or .dockerignore excludes, node_modules, and .env files.
         {leftOut > 0 && ` ${leftOut} files were left out.`}
       </p>
     </div>

@@ -23,7 +23,7 @@ export function HealthBanner({ deployment }: { deployment: Deployment }) {
           {first !== "" && `: ${first}`}
         </h2>
         <p>
-          Since <Ago at={since} />. {next?.text}
+          Began <Ago at={since} />. {next?.text}
         </p>
       </div>
       <div className="row">

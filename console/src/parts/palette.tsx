@@ -139,7 +139,7 @@ function useChoices(typed: string): Choice[] {
       { key: id, text: own, hint: statusText(health.status), icon: light(health.status), go: open(id) },
       ...shown.map((one) => ({
         ...{ key: `${id}-${one}`, text: `${own}: ${one}`, hint: "deployment", icon: light(health.status) },
-        go: open(id, one),
+        go: open(id, parts[one]),
       })),
     ];
   });
@@ -148,12 +148,23 @@ function useChoices(typed: string): Choice[] {
 
 const light = (of: string) => <Light of={of} />;
 
-const parts = ["logs", "charts", "environment", "try", "settings"];
+/** Addresses of the parts by the words that find them. The first word of a part is shown. */
+const parts: Record<string, string> = {
+  revisions: "revisions",
+  logs: "logs",
+  metrics: "charts",
+  variables: "environment",
+  playground: "try",
+  settings: "settings",
+  charts: "charts",
+  environment: "environment",
+  try: "try",
+};
 
 /** Splits off the part: `orders env` means the environment of the deployments with `orders` in their name. */
 function partOf(wanted: string): [name: string, part: string | undefined] {
   const words = wanted.split(/\s+/);
   const last = words.at(-1) ?? "";
-  const part = words.length > 1 && last.length > 1 ? parts.find((one) => one.startsWith(last)) : undefined;
+  const part = words.length > 1 && last.length > 1 ? Object.keys(parts).find((one) => one.startsWith(last)) : undefined;
   return part === undefined ? [wanted, undefined] : [words.slice(0, -1).join(" "), part];
 }

@@ -55,7 +55,7 @@ const words: Record<RevisionStatus, string> = {
   BUILD_FAILED: "Failed",
   DEPLOY_FAILED: "Failed",
   SKIPPED: "Skipped",
-  INTERRUPTED: "Canceled",
+  INTERRUPTED: "Cancelled",
   UNKNOWN: "Unknown",
 };
 

@@ -25,12 +25,18 @@ export function RollbackDialog({ deployment, revision, onClose, onDone }: Props)
   const code_only = what === "code";
   const preview = useQuery({
     queryKey: ["deployment", deployment.id, "rollback", revision.id, what],
-    queryFn: ({ signal }) => client.previewRollback({ ...input, code_only }, { signal }),
+    // The rollback refuses if the deployment has changed since, because this list would then be wrong.
+    queryFn: async ({ signal }) => {
+      const read = await client.getDeployment({ deployment_id: deployment.id }, { signal });
+      return { read, changes: await client.previewRollback({ ...input, code_only }, { signal }) };
+    },
     placeholderData: keepPreviousData,
   });
   const rollback = useMutation({
-    mutationFn: () => client.rollbackRevision({ ...input, body: { code_only } }),
+    mutationFn: (ifUnchanged: Deployment) =>
+      client.rollbackRevision({ ...input, body: { code_only } }, { ifUnchanged }),
     onSuccess: onDone,
+    onError: () => void preview.refetch(),
   });
   const number = numberText(revision);
   return (
@@ -45,7 +51,7 @@ export function RollbackDialog({ deployment, revision, onClose, onDone }: Props)
         ]}
       />
       {preview.isError && <Failure error={preview.error} retry={() => void preview.refetch()} />}
-      {preview.data !== undefined && <Changes preview={preview.data} number={number} />}
+      {preview.data !== undefined && <Changes preview={preview.data.changes} number={number} />}
       {rollback.isError && (
         <p role="alert" className="bad-text">
           {textOf(rollback.error)}
@@ -55,13 +61,32 @@ export function RollbackDialog({ deployment, revision, onClose, onDone }: Props)
         <button type="button" onClick={onClose}>
           Cancel
         </button>
-        <button type="button" className="primary" disabled={rollback.isPending} onClick={() => rollback.mutate()}>
+        <button
+          type="button"
+          className="primary"
+          disabled={rollback.isPending || !preview.isSuccess || preview.isPlaceholderData}
+          onClick={() => preview.data !== undefined && rollback.mutate(preview.data.read)}
+        >
           Roll back to {number}
         </button>
       </div>
     </Dialog>
   );
 }
+
+const fieldWords: Record<string, string> = {
+  repo_commit_sha: "Commit",
+  repo_ref: "Branch or tag",
+  repo_url: "Repository",
+  image_uri: "Image",
+  langgraph_config_path: "Config file",
+  install_command: "Install command",
+  build_command: "Build command",
+  cpu: "CPU",
+  memory_mb: "Memory (MB)",
+  min_scale: "Smallest number of replicas",
+  max_scale: "Largest number of replicas",
+};
 
 const shown = (value: unknown) =>
   value === null || value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value);
@@ -87,7 +112,7 @@ function Changes({ preview, number }: { preview: RollbackPreview; number: string
           <tbody>
             {changes.map(({ field, before, after }) => (
               <tr key={field}>
-                <td>{field.split(".").at(-1)}</td>
+                <td>{fieldWords[field.split(".").at(-1) ?? ""] ?? field.split(".").at(-1)}</td>
                 <td className="removed">{shown(before)}</td>
                 <td className="added">{shown(after)}</td>
               </tr>

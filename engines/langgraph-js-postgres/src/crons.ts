@@ -18,6 +18,9 @@ const payloadFields = [
   "multitask_strategy",
 ].concat("stream_mode", "stream_subgraphs", "stream_resumable", "metadata");
 
+/** How long a cron that failed for a passing cause, such as a lost connection, is tried again. */
+const retriedMs = 60_000;
+
 /** The cron routes, which the stock server lacks, and the clock that fires crons. */
 export class Crons {
   readonly #database: Database;
@@ -47,8 +50,10 @@ export class Crons {
         await this.#fire(cron);
       } catch (error) {
         this.#stock.logger.error("cron not fired", { cron_id: cron.cron_id, error });
+        const isRefused = ((error as { status?: number }).status ?? 500) < 500;
+        if (!isRefused && Date.now() - (cron.next_run_date?.getTime() ?? 0) < retriedMs) continue;
         // The next time, instead of the same failure every second.
-        await rows.fire(this.#database, cron, this.#nextOf(cron), async () => {});
+        await rows.fire(this.#database, cron, this.#nextOrNever(cron), async () => {});
       }
     }
   }
@@ -67,7 +72,7 @@ export class Crons {
       },
       cron.auth ?? undefined,
     );
-    await rows.fire(this.#database, cron, this.#nextOf(cron), async (query) => {
+    await rows.fire(this.#database, cron, this.#nextOf(cron, cron.next_run_date), async (query) => {
       await prepared(query);
     });
   }
@@ -180,14 +185,27 @@ export class Crons {
       throw new this.#stock.HttpError(404, { message: `Thread with ID ${threadId} not found` });
   }
 
-  /** Returns the next time of a cron; null after its end. @throws 422 for a schedule or timezone that does not parse. */
-  #nextOf(cron: Pick<rows.Cron, "schedule" | "timezone" | "end_time">): Date | null {
+  /** A schedule that does not parse any more must not keep the other crons from firing. */
+  #nextOrNever(cron: rows.DueCron): Date | null {
+    try {
+      return this.#nextOf(cron, cron.next_run_date);
+    } catch {
+      return null;
+    }
+  }
+
+  /**
+   * Returns the next time of a cron; null after its end.
+   * @param fired The time that is due now. The database decides that, and its clock may be ahead of the process.
+   * @throws 422 for a schedule or timezone that does not parse.
+   */
+  #nextOf(cron: Pick<rows.Cron, "schedule" | "timezone" | "end_time">, fired: Date | null = null): Date | null {
     try {
       const next = new Schedule(cron.schedule, {
         timezone: cron.timezone ?? "UTC",
         paused: true,
         mode: "5-part",
-      }).nextRun();
+      }).nextRun(new Date(Math.max(Date.now(), fired?.getTime() ?? 0)));
       return next === null || (cron.end_time !== null && next > cron.end_time) ? null : next;
     } catch (error) {
       const message = `schedule ${JSON.stringify(cron.schedule)} or its timezone is invalid: ${(error as Error).message}`;

@@ -36,11 +36,12 @@ export async function findPython(context: BuildContext, wanted: WantedPython, uv
   const seen: string[] = [];
   const found = await search(context, wanted, uv, seen);
   if (found !== null) return found;
-  if (uv !== null && !(wanted.isPreference && !(await canDownload(context, wanted.version ?? "", uv)))) {
+  if (uv !== null) {
     const range = [`>=3.${pythonMinorMin}`, ...wanted.ranges.map((one) => one.range)].join(",");
     // uv does not know Poetry's operators.
     const python = wanted.version ?? (/[\^]|~(?!=)/.test(range) ? `>=3.${pythonMinorMin}` : range);
-    return { python, version: wanted.version ?? `3.${pythonMinorMin} or newer` };
+    if (await canProvide(context, python, uv))
+      return { python, version: wanted.version ?? `3.${pythonMinorMin} or newer` };
   }
   if (wanted.isPreference) {
     const other = await search(context, { ...wanted, version: null }, uv, seen);
@@ -50,7 +51,7 @@ export async function findPython(context: BuildContext, wanted: WantedPython, uv
       return other;
     }
   }
-  throw notFound(wanted, [...new Set(seen)]);
+  throw notFound(wanted, [...new Set(seen)], uv !== null);
 }
 
 /**
@@ -88,10 +89,14 @@ function rangeOfPackages(lines: readonly string[], version: string): string | nu
   return ranges.find((range) => !isVersionIn(version, range)) ?? null;
 }
 
-/** Lets uv download a Python, which fails without access to its releases, or for a version that does not exist. */
-async function canDownload({ env, signal }: BuildContext, version: string, uv: string): Promise<boolean> {
+/**
+ * Lets uv find or download a Python. It cannot download one without access to its releases, or a version that does not exist. An
+ * old Python on the PATH also makes its search fail.
+ */
+async function canProvide({ env, signal }: BuildContext, python: string, uv: string): Promise<boolean> {
   const options = { env, timeoutMs: downloadTimeoutMs, signal };
-  return !(await programOutput(uv, ["python", "install", version], options)).hasFailed;
+  const succeeds = async (verb: string) => !(await programOutput(uv, ["python", verb, python], options)).hasFailed;
+  return (await succeeds("find")) || (await succeeds("install"));
 }
 
 async function search(
@@ -120,14 +125,14 @@ async function search(
   return null;
 }
 
-function notFound({ version, from, ranges }: WantedPython, seen: string[]): BuildFailure {
+function notFound({ version, from, ranges }: WantedPython, seen: string[], hasUv: boolean): BuildFailure {
   const required = ranges.map((one) => `${one.range} (requires-python in ${one.from})`);
   const named = version === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${version} (${from})`;
   const what = [named, ...required].join(" and ");
   const advice = version === null && ranges.length === 0 ? "" : ", or change the requirement";
   return new BuildFailure(
     "ToolchainFailed",
-    `The agent needs ${what}, but this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. Install it, or install uv, which downloads it${advice}.`,
+    `The agent needs ${what}, but this server has ${seen.length === 0 ? "no Python" : seen.join(", ")}. ${hasUv ? "uv finds no such Python to download. Install it" : "Install it, or install uv, which downloads it"}${advice}.`,
   );
 }
 

@@ -124,6 +124,7 @@ export async function findAssistant(agent: Agent, wanted: string | undefined): P
   const [only, another] =
     fitting.length > 1 && wanted !== undefined ? fitting.filter(({ name }) => name === wanted) : fitting;
   if (only !== undefined && another === undefined) return only;
+  if (all.length === 0) throw new CliFailure(`${agent.name} has no assistants.`);
   const names = [...new Set(all.map(({ graph_id }) => graph_id))].join(", ");
   if (wanted === undefined)
     throw usageFailure(`${agent.name} has ${all.length} assistants: ${names}.`, "Choose one: --assistant NAME");

@@ -25,9 +25,10 @@ export async function init(session: Session, [given = "."]: string[], options: {
       "Name a new directory: pierhead init DIR",
     );
   }
-  if (isEmpty) await copyTemplate(directory, await chooseTemplate(session, options.template));
+  const template = isEmpty ? await chooseTemplate(session, options.template) : null;
+  if (template !== null) await copyTemplate(directory, template);
   const { found, envFile } = await findProject(directory, undefined);
-  session.answer({ directory, template: isEmpty ? (options.template ?? null) : null, found }, () => harmless(found));
+  session.answer({ directory, template, found }, () => harmless(found));
   const shown = path.relative(context.cwd, directory) || ".";
   terminal.say(isEmpty ? `Began a project in ${directory}.` : `${directory} can be deployed as it is.`);
   if (envFile !== undefined)

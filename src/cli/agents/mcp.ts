@@ -6,6 +6,7 @@ import { createMcpServer } from "../../mcp/mcp-server.ts";
 import { deploy } from "../deployments/deploy.ts";
 import { CliFailure } from "../failure.ts";
 import { createSession, type Session } from "../session.ts";
+import { findProject } from "../source/project.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { clientVersion } from "../version.ts";
 
@@ -42,6 +43,14 @@ async function deployBelow(session: Session, directory: string, name: string | u
   const relative = path.relative(root, wanted);
   if (relative.split(path.sep)[0] === ".." || path.isAbsolute(relative)) {
     throw new CliFailure(`Only directories below ${root} can be deployed. Start pierhead mcp in another one.`);
+  }
+  // A project may need the root of its workspace, or packages beside it.
+  const packed = await realpath((await findProject(wanted, undefined)).root).catch((error: unknown) => {
+    throw error instanceof CliFailure ? explained(error) : error;
+  });
+  const above = path.relative(root, packed);
+  if (above.split(path.sep)[0] === ".." || path.isAbsolute(above)) {
+    throw new CliFailure(`This project needs files of ${packed}, above ${root}. Start pierhead mcp there to allow it.`);
   }
   // stdout belongs to the protocol.
   const silent = { ...terminal, print: () => {}, draw: () => {}, isLive: false, isInteractive: false };

@@ -30,6 +30,11 @@ export async function change(session: Session, [name = ""]: string[], options: C
     session.answer({ deployment: { id: changed.id }, revision: null, elapsed_ms: 0 }, () => undefined);
     return;
   }
+  if (changed.latest_revision_id === deployment.latest_revision_id) {
+    throw new CliFailure(`These settings change nothing for ${changed.name}.`, {
+      hints: [`Try the same again: pierhead retry ${changed.name}`],
+    });
+  }
   terminal.say(`Deploying ${changed.name} with the changed settings`);
   await followRevision(session, changed, changed.latest_revision_id, options);
 }

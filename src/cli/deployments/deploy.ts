@@ -6,18 +6,13 @@ import type { Session } from "../session.ts";
 import { isGitUrl } from "../source/git-source.ts";
 import { deployDirectory } from "./deploy-directory.ts";
 import { deployGit } from "./deploy-git.ts";
-import type { DeployOptions } from "./deploy-options.ts";
+import { commandsOf, type DeployOptions } from "./deploy-options.ts";
 import { deployTemplate } from "./deploy-template.ts";
 import { deployLatest } from "./restart.ts";
 
 /** Deploys a local directory, a git URL or a template, depending on `source`. */
 export async function deploy(session: Session, [given]: (string | undefined)[], options: DeployOptions): Promise<void> {
-  if (options.latest) {
-    const name = options.name ?? given;
-    if (name === undefined)
-      throw usageFailure("--latest needs the name of a deployment.", "pierhead deploy --latest NAME");
-    return deployLatest(session, name, options);
-  }
+  if (options.latest) return deployLatest(session, nameOnly(given, options), options);
   if (options.template !== undefined) {
     if (given !== undefined)
       throw usageFailure(`Give either "${given}" or the template ${options.template}, not both.`);
@@ -39,6 +34,23 @@ export async function deploy(session: Session, [given]: (string | undefined)[], 
     const known = /available: (.*)\.$/.exec(error.detail)?.[1] ?? "none";
     throw new CliFailure(`"${source}" is neither a directory nor a template.`, { hints: [`Templates: ${known}`] });
   }
+}
+
+/** Returns the deployment that `--latest` names. @throws CliFailure for input that it would ignore. */
+function nameOnly(given: string | undefined, options: DeployOptions): string {
+  const { name, ref, config, template, envFrom } = options;
+  const only = name ?? given;
+  if (only === undefined)
+    throw usageFailure("--latest needs the name of a deployment.", "pierhead deploy --latest NAME");
+  const isMore = [ref, config, template, envFrom].some((value) => value !== undefined);
+  if (isMore || (name !== undefined && given !== undefined) || Object.keys(commandsOf(options)).length > 0) {
+    throw usageFailure(
+      "--latest takes only the name of a deployment.",
+      "Change its source or commands: pierhead change NAME",
+      "Change its variables: pierhead env import NAME FILE",
+    );
+  }
+  return only;
 }
 
 function unknownSource(source: string): CliFailure {

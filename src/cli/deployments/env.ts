@@ -80,6 +80,8 @@ async function change(
   const changed = await client.changeVariables({ deployment_id: deployment.id, body }, { signal: session.signal });
   if (changed.latest_revision_id === deployment.latest_revision_id && changed.latest_revision_id !== null) {
     session.terminal.say("The variables already have these values.");
+    session.answer({ deployment: { id: changed.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+    return;
   }
   await follow(session, changed, options);
 }

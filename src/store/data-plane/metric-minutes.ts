@@ -80,13 +80,14 @@ export interface TrafficRow {
 export async function readTraffic(db: Db, tenantId: string, ids: string[] | null, from: Date): Promise<TrafficRow[]> {
   const { rows } = await db.query<TrafficRow>(sql`
     select d.id as deployment_id, coalesce(t.hours, '[]') as hours
-      from deployments d left join lateral (
+      from (select id, seq from deployments
+             where (${ids}::uuid[] is null or id = any(${ids}::uuid[])) and tenant_id = ${tenantId}
+             order by array_position(${ids}::uuid[], id), seq desc limit ${trafficDeploymentsMax}) d left join lateral (
         select json_agg(json_build_object('hour', h.hour, 'requests', h.requests, 'errors', h.errors)) as hours
           from (select floor(extract(epoch from m.at - ${from}::timestamptz) / 3600)::integer as hour,
                        sum(m.requests) as requests, sum(m.errors) as errors
                   from metric_minutes m where m.deployment_id = d.id and m.at >= ${from} group by 1) h) t on true
-     where (${ids}::uuid[] is null or d.id = any(${ids}::uuid[])) and d.tenant_id = ${tenantId}
-     order by array_position(${ids}::uuid[], d.id), d.seq desc limit ${trafficDeploymentsMax}`);
+     order by array_position(${ids}::uuid[], d.id), d.seq desc`);
   return rows;
 }
 

@@ -54,6 +54,9 @@ const migrations: string[] = [
      path text collate "C" not null, key text collate "C" not null, value json not null, search jsonb not null,
      created_at timestamptz not null default now(), updated_at timestamptz not null default now(), primary key (path, key));
    create index on @items (updated_at);`,
+  // Deleting a thread or an assistant looks for their crons.
+  `create index on @crons (thread_id) where thread_id is not null;
+   create index on @crons (assistant_id);`,
 ];
 
 /** Brings the schema up to date. Replicas that start at once wait for each other. A newer schema is left as it is. */

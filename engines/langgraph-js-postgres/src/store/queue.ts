@@ -89,12 +89,16 @@ export async function recover(database: Database) {
   return { recovered: recovered.map((row) => row.run_id), cancelled };
 }
 
-/** Gives runs back to the queue at once. They do not count as an attempt. @returns the ids of the runs. */
+/**
+ * Gives runs back to the queue at once. They do not count as an attempt. A run that a request has cancelled stays: it ends with
+ * its lease, and no replica takes it up again.
+ * @returns the ids of the runs.
+ */
 export async function handOver(database: Database, leases: string[]): Promise<string[]> {
   const rows = await database.query<{ run_id: string }>(
     `update @runs set status = 'pending', lease_owner = null, lease_until = null, attempt = greatest(attempt - 1, 0),
        updated_at = now()
-     where lease_owner = any($1) and status = 'running' returning run_id`,
+     where lease_owner = any($1) and status = 'running' and cancel_action is null returning run_id`,
     [leases],
   );
   if (rows.length > 0) await signal(database.query, database.schema, "queue");

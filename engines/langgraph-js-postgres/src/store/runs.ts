@@ -192,6 +192,8 @@ function mergedKwargs(
 /** Stops a run: a waiting one at once, a running one through the replica that executes it. */
 export async function cancelRun(query: Query, schema: string, run: Run, action: CancelAction): Promise<void> {
   const { run_id, thread_id } = run;
+  // Waits for a claim that is not committed yet. Without it, the run is neither pending nor running for the statements below.
+  await query("select 1 from @runs where run_id = $1 for update", [run_id]);
   // It may have begun or ended since it was read: the row decides.
   const running = await query(
     `update @runs set cancel_action = case when cancel_action = 'rollback' then cancel_action else $2 end
