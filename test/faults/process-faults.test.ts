@@ -72,8 +72,8 @@ const broken: {
     deadlines: hastyDeploy,
   },
   {
-    name: "a server that listens on another port",
-    files: { "server.js": "require('http').createServer((q, a) => a.end()).listen(0)" },
+    name: "a server that opens only a port for its metrics",
+    files: { "server.js": "require('http').createServer((q, a) => a.end('# HELP up Whether it is up.\\n')).listen(0)" },
     status: "DEPLOY_FAILED",
     message: /PORT|\/ok/,
     deadlines: hastyDeploy,
