@@ -12,6 +12,9 @@ test("the PostgreSQL engine passes every check that the file engine passes", asy
     await startReplica("file"),
     await startReplica("postgres", { connectionString: server?.url ?? "" }),
   ];
+  after(() => {
+    for (const replica of replicas) replica.process.kill("SIGKILL");
+  });
   const [file, postgres] = await Promise.all(replicas.map(runChecks));
   const failed = (results = file) => (results ?? []).filter(({ failure }) => failure !== undefined);
   assert.ok((file?.length ?? 0) >= 50, `${file?.length} checks`);
