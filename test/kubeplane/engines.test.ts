@@ -152,30 +152,33 @@ suite("databases, autoscalers and routes", () => {
     const postgresImage = "127.0.0.1:1/pull-fails:16";
     await using site = await openSite(world.plane, { postgresImage, imagePullSecrets: ["registry"] });
     await addDisk(world.plane, `disk-${site.namespace}`);
-    const deploy = async (secrets: Record<string, string>) => {
-      const { deployment_id, slug } = site.controlPlane.assign({
-        deployment_id: randomUUID(),
-        target: newRun(site, undefined, {}, secrets),
-      });
-      const { cause } = await site.reported(deployment_id, ({ target_phase }) => target_phase === "failed");
-      return { slug, cause };
-    };
-    const { slug, cause } = await deploy({});
-    assert.equal(cause?.reason, "ImagePull");
-    assert.match(cause?.message ?? "", /127\.0\.0\.1:1\/pull-fails:16/);
-    for (const made of [
-      await site.get("StatefulSet", `${slug}-postgres`),
-      await site.get("Deployment", `${slug}-redis`),
-    ]) {
+    const assign = (secrets: Record<string, string>) =>
+      site.controlPlane.assign({ deployment_id: randomUUID(), target: newRun(site, undefined, {}, secrets) });
+    const failed = async (deploymentId: string) =>
+      (await site.reported(deploymentId, ({ target_phase }) => target_phase === "failed")).cause;
+    const { deployment_id, slug } = assign({});
+    // A failed first revision is stopped, which deletes its Redis.
+    for (const [kind, name] of [
+      ["StatefulSet", `${slug}-postgres`],
+      ["Deployment", `${slug}-redis`],
+    ] as const) {
+      const made = await eventually(
+        () => site.get(kind, name),
+        (there) => there !== null,
+        { timeoutMs: 60_000 },
+      );
       assert.match(JSON.stringify(made?.["spec"]), /"imagePullSecrets":\[\{"name":"registry"\}\]/);
     }
+    const cause = await failed(deployment_id);
+    assert.equal(cause?.reason, "ImagePull");
+    assert.match(cause?.message ?? "", /127\.0\.0\.1:1\/pull-fails:16/);
     await make(world.plane.admin, `/api/v1/namespaces/${site.namespace}/resourcequotas`, {
       metadata: { name: "full" },
       spec: { hard: { pods: "0" } },
     });
-    const refused = await deploy({ REDIS_URI_CUSTOM: "redis://127.0.0.1:1" });
-    assert.equal(refused.cause?.reason, "Forbidden");
-    assert.match(refused.cause?.message ?? "", /exceeded quota: full/);
+    const refused = await failed(assign({ REDIS_URI_CUSTOM: "redis://127.0.0.1:1" }).deployment_id);
+    assert.equal(refused?.reason, "Forbidden");
+    assert.match(refused?.message ?? "", /exceeded quota: full/);
   });
 
   test("a serving revision keeps its Redis and its service account until a revision without them serves", async () => {
