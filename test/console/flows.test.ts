@@ -146,7 +146,7 @@ test("a newer commit is deployed and rolled back without a build", async () => {
   await page.getByRole("button", { name: /^Roll back: revision/ }).click();
   const rollback = page.getByRole("dialog", { name: "Roll back to revision 1?" });
   await rollback.getByText("Revision 2 serves until 1 is healthy.").waitFor();
-  await rollback.getByRole("cell", { name: "repo_commit_sha" }).waitFor();
+  await rollback.getByRole("cell", { name: "Commit", exact: true }).waitFor();
   await rollback.getByRole("button", { name: "Roll back to 1" }).click();
   await page.locator(".revision").nth(2).waitFor();
   await page.locator(".revision.active:first-child").waitFor();

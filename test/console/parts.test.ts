@@ -155,7 +155,7 @@ test("the environment page explains what deploying staged changes does and can d
   await page.getByLabel("Value of TONE").fill("stern");
   await page.getByRole("button", { name: "Remove OLD" }).click();
   const shown = await staged.innerText();
-  for (const words of ["Changed: TONE", "Removed: OLD", "Deploying creates one revision", "The source stays the same"])
+  for (const words of ["Changed: TONE", "Removed: OLD", "Deploying runs the current code", "Nothing is built"])
     assert.ok(shown.includes(words), shown);
   await goToPart(page, "Logs");
   await page.getByRole("log", { name: "Log lines" }).waitFor();
