@@ -55,6 +55,23 @@ test("the auth handler of the project separates the threads, runs and streams of
   for await (const { event } of bob.runs.joinStream(thread_id, run.run_id)) assert.equal(event, "error");
 });
 
+test("runs without a thread do not take the state away from runs of the same graph on threads", async () => {
+  const one = await startReplica("postgres", { connectionString, engine: { schema: "shared_graph" } });
+  after(() => void one.process.kill("SIGKILL"));
+  const input = { total: 2 };
+  const onThread = async () => {
+    const { thread_id } = await one.client.threads.create();
+    await one.client.runs.wait(thread_id, "steps", { input });
+    return (await one.client.threads.getHistory(thread_id, { limit: 20 })).length;
+  };
+  for (let round = 0; round < 10; round += 1) {
+    const others = Array.from({ length: 5 }, () => one.client.runs.wait(null, "steps", { input }));
+    const lengths = Array.from({ length: 5 }, onThread);
+    assert.deepEqual(await Promise.all(lengths), Array(5).fill(4));
+    await Promise.all(others);
+  }
+});
+
 test("a rollback removes the run with its checkpoints and leaves the thread as it was", async () => {
   const { thread_id } = await ann.threads.create();
   await ann.runs.wait(thread_id, "steps", { input: { total: 2 } });

@@ -1,4 +1,5 @@
 import type { Assistant, AssistantsRepo, AssistantVersion } from "@langchain/langgraph-api/storage";
+import { copyForEachRequest } from "../graphs.ts";
 import type { AuthContext, AuthFilters, Stock } from "../stock.ts";
 import { Conditions, order } from "./conditions.ts";
 import type { Database, Query } from "./database.ts";
@@ -62,6 +63,8 @@ export class Assistants implements AssistantsRepo {
     auth: AuthContext | undefined,
   ): Promise<Assistant> {
     const { config, context, graph_id, if_exists, name, description } = options;
+    // The server stores the assistant of a graph right after it has loaded the graph.
+    copyForEachRequest(this.#stock.graphs, graph_id);
     const value = { assistant_id, config, context, graph_id, metadata: options.metadata, if_exists, name, description };
     const [filters, { metadata }] = await this.#stock.handleAuthEvent(auth, "assistants:create", value);
     const made = await this.#database.transaction(async (query) => {
