@@ -30,7 +30,7 @@ export const changingTools = [
       config_path: Type.Optional(Type.String({ maxLength: 1_024, description: "Default: langgraph.json." })),
       template: Type.Optional(Type.String({ maxLength: 64, description: "For example langgraph-js-hello." })),
     }),
-    effect: "changes",
+    effect: "adds",
     async run(context, args) {
       if (args.git_url === undefined && (args.ref !== undefined || args.config_path !== undefined))
         throw new ToolFailure("ref and config_path belong to a git_url.");
@@ -56,7 +56,7 @@ export const changingTools = [
         description: "Values by name. null removes a variable.",
       }),
     }),
-    effect: "changes",
+    effect: "destroys",
     async run(context, args) {
       const { id } = await findDeployment(context, args.deployment);
       const all = Object.entries(args.variables);
@@ -74,7 +74,7 @@ export const changingTools = [
     title: "Redeploy",
     description: `Runs the newest revision, or a given one, again with the current variables. ${afterwards}`,
     input: Type.Object({ deployment: deploymentField, revision_id: Type.Optional(Type.String({ maxLength: 36 })) }),
-    effect: "changes",
+    effect: "adds",
     async run(context, args) {
       const deployment = await findDeployment(context, args.deployment);
       const revision = args.revision_id ?? deployment.latest_revision_id;
@@ -127,7 +127,7 @@ export const changingTools = [
     title: "Cancel a rollout",
     description: "Cancels the newest revision while it is queued, building or deploying. What serves goes on serving.",
     input: Type.Object({ deployment: deploymentField }),
-    effect: "changes",
+    effect: "destroys",
     async run(context, args) {
       const { id, latest_revision_id } = await findDeployment(context, args.deployment);
       if (latest_revision_id === null) throw new ToolFailure("This deployment has no revision.");

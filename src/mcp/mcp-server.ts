@@ -27,8 +27,7 @@ export function createMcpServer(options: McpOptions): McpServer {
       annotations: {
         title: spec.title,
         readOnlyHint: spec.effect === "reads",
-        // Of the tools that change something, only these add without taking anything away.
-        destructiveHint: spec.effect === "destroys" || ["set_variables", "cancel"].includes(spec.name),
+        destructiveHint: spec.effect === "destroys",
         openWorldHint: false,
       },
     };

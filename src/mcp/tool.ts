@@ -19,8 +19,8 @@ export interface ToolSpec {
   title: string;
   description: string;
   input: TObject;
-  /** `destroys`: a client should ask its user, and the tool requires `confirm`. */
-  effect: "reads" | "changes" | "destroys";
+  /** `destroys`: it takes something away or replaces it, so a client should ask its user. The gravest also require `confirm`. */
+  effect: "reads" | "adds" | "destroys";
   run(context: ToolContext, args: unknown): Promise<unknown>;
 }
 
