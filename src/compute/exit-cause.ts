@@ -1,4 +1,5 @@
 import type { ReplicaExit } from "./compute.ts";
+import { ownFrames } from "./own-frames.ts";
 import { findStartCause } from "./start-cause.ts";
 
 /** What a driver observed about a replica that has ended. */
@@ -40,7 +41,7 @@ export function explainExit(
   explainStart: (ending: ObservedExit) => StartFailure | undefined,
 ): ReplicaExit {
   const { exitCode, signal, verdict } = ending;
-  const facts = { exitCode, signal, lastLines: ending.lastLines.slice(-lastLinesMax) };
+  const facts = { exitCode, signal, lastLines: ownFrames(ending.lastLines).slice(-lastLinesMax) };
   if (verdict !== undefined) return { ...facts, ...verdict };
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);

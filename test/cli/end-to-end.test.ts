@@ -54,7 +54,7 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
   const first = await cli(["deploy", source.directory]);
   assert.equal(first.code, 0, first.stderr);
   assert.match(first.stdout, /^http:\/\/127\.0\.0\.1:\d+\/d\/directory-agent-[0-9a-f]+\n$/);
-  assert.match(first.stderr, /1\/6 Pack .*3 files/);
+  assert.match(first.stderr, /✓ Pack .*3 files/);
   assert.match(first.stderr, /\.env has 1 variable that this deploy does not send/);
   assert.match(first.stderr, /Deployed directory-agent in/);
 
@@ -66,7 +66,7 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
   const status = await cli(["status", "directory-agent"]);
   assert.match(status.stdout, /serving +DEPLOYED/);
   assert.match((await cli(["list"])).stdout, /directory-agent .* live .* internal_source/);
-  assert.match((await cli(["why", "directory-agent"])).stdout, /Next step\n {2}none/);
+  assert.match((await cli(["why", "directory-agent"])).stdout, /Next step\n {2}None: desired and observed state agree/);
   assert.equal((await cli(["open", "directory-agent"])).stdout, first.stdout);
 });
 

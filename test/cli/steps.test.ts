@@ -24,8 +24,8 @@ test("prints one line per finished step when the terminal cannot redraw", () => 
   steps.begin("Build");
   steps.fail();
   const lines = said().trimEnd().split("\n");
-  assert.match(lines[0] ?? "", /^✓ 1\/3 Pack {4}3 files +\d+\.\d s$/);
-  assert.match(lines[1] ?? "", /^✗ 3\/3 Build +\d+\.\d s$/);
+  assert.match(lines[0] ?? "", /^✓ Pack {4}3 files +\d+\.\d s$/);
+  assert.match(lines[1] ?? "", /^✗ Build +\d+\.\d s$/);
   assert.equal(lines.length, 2);
 });
 
@@ -37,8 +37,8 @@ test("replaces a running step by each message and never exceeds the terminal wid
   terminal.say("a line of the log");
   steps.finish();
   const [drawn, log, end] = said().split("\r\u001b[2K").slice(1);
-  assert.match(drawn ?? "", /^· 1\/1 Build/);
-  assert.match(log ?? "", /^a line of the log\n✓ 1\/1 Build {2}x{15,25} \d+\.\d s\n$/);
+  assert.match(drawn ?? "", /^· Build/);
+  assert.match(log ?? "", /^a line of the log\n✓ Build {2}x{15,25} \d+\.\d s\n$/);
   assert.equal(end, undefined);
   assert.ok((log?.split("\n")[1] ?? "").length < 40);
 });

@@ -96,3 +96,50 @@ test("says why a start failed and which expected variables are not set", () => {
   assert.equal(lastLines.length, 30);
   assert.doesNotMatch(explainExit({ ...ending, wasReady: true }, () => undefined).message, /A_KEY/);
 });
+
+test("shows the frames of the project, without those of libraries and of the server's directories", () => {
+  const artifact = `/srv/pierhead/artifacts/${"0a".repeat(32)}`;
+  const exit = (lines: string[]) =>
+    explainExit(
+      {
+        wasReady: false,
+        exitCode: 1,
+        signal: null,
+        outOfMemoryKills: 0,
+        memoryLimitMib: 512,
+        verdict: undefined,
+        lastLines: lines,
+      },
+      () => undefined,
+    ).lastLines;
+  assert.deepEqual(
+    exit([
+      "Traceback (most recent call last):",
+      '  File "/cache/python/1d/lib/python3.11/site-packages/uvicorn/main.py", line 620, in run',
+      "    config.load_app()",
+      "    ^^^^^^^^^^^^^^^^^",
+      '  File "<frozen importlib._bootstrap>", line 690, in _load_unlocked',
+      `  File "${artifact}/src/main.py", line 4, in <module>`,
+      '    key = os.environ["KEY"]',
+      '  File "/usr/lib/python3.11/os.py", line 679, in __getitem__',
+      "    raise KeyError(key) from None",
+      "KeyError: 'KEY'",
+    ]),
+    [
+      "Traceback (most recent call last):",
+      '  File "src/main.py", line 4, in <module>',
+      '    key = os.environ["KEY"]',
+      "KeyError: 'KEY'",
+    ],
+  );
+  assert.deepEqual(
+    exit([
+      "Error: no model",
+      `    at load (file://${artifact}/dist/agent.js:3:9)`,
+      `    at Layer.handle (${artifact}/node_modules/express/lib/router/layer.js:95:5)`,
+      "    at process.processTicksAndRejections (node:internal/process/task_queues:105:5)",
+      "    at async node:internal/modules/esm/loader:639:26",
+    ]),
+    ["Error: no model", "    at load (dist/agent.js:3:9)"],
+  );
+});

@@ -161,8 +161,9 @@ export const deploymentCommands: readonly CommandSpec[] = [
   },
   {
     name: "why",
-    summary: "Show what the server will do next with a deployment, and what it is waiting for",
+    summary: "Show what is wrong with a deployment, what the server does next, and what it waits for",
     args: [deploymentArgument],
+    options: [["--internals", "also show the records that the server decides from"]],
     examples: ["pierhead why support"],
     json: "DeploymentDebug",
     load: async () => (await import("./why.ts")).why,

@@ -32,8 +32,9 @@ export function healthText({ health, status }: Observed): { text: string; style:
   return shown[health.status] ?? { text: health.status, style: "dim" };
 }
 
-/** Returns why a deployment is not well, and what to do about it; nothing if all is well. */
+/** Returns why a deployment is not well in one line, and what to do about it in another; nothing if all is well. */
 export function healthLines({ health }: Observed, paint: Paint): string[] {
   if (health?.next_action == null) return [];
-  return [...(health.message === null ? [] : [harmless(health.message)]), paint("bold", health.next_action.text)];
+  const [message = ""] = harmless(health.message ?? "").split("\n");
+  return [...(message === "" ? [] : [message]), paint("bold", health.next_action.text)];
 }

@@ -69,15 +69,12 @@ function describeRevisions({ terminal }: Session, deployment: Deployment, revisi
   });
   const newest = revisions[0];
   const message = newest === undefined || newest.status === "DEPLOYED" ? null : newest.status_message;
-  return message === null
-    ? painted
-    : [
-        ...painted,
-        "",
-        ...harmless(message)
-          .split("\n")
-          .map((line) => `  ${line}`),
-      ];
+  const reasons = message === null ? [] : harmless(message).split("\n");
+  // The advice above the revisions begins with the same sentence.
+  const isSaid =
+    deployment.health?.next_action != null && deployment.health.message?.split("\n")[0] === message?.split("\n")[0];
+  const shown = isSaid ? reasons.slice(1) : reasons;
+  return shown.length === 0 ? painted : [...painted, "", ...shown.map((line) => `  ${line}`)];
 }
 
 function colorOf({ status }: Revision): Style {

@@ -7,30 +7,32 @@ import { age, columns } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { healthLines, healthText } from "./health.ts";
 
-/** Shows the state of a deployment, the next step of the server, and the reason for it. */
-export async function why(session: Session, [name = ""]: string[]): Promise<void> {
+/** Shows how a deployment is, what the server does next and why. With `--internals`, also the records it decides from. */
+export async function why(session: Session, [name = ""]: string[], options: { internals?: boolean }): Promise<void> {
   const client = await session.client();
   const deployment = await findDeployment(session, name);
   const debug = await client.debugDeployment({ deployment_id: deployment.id }, { signal: session.signal });
-  session.answer(maskSecrets(debug), () => render(session, deployment, debug));
+  session.answer(maskSecrets(debug), () => render(session, deployment, debug, options.internals === true));
 }
 
-function render({ terminal }: Session, deployment: Deployment, debug: DeploymentDebug): string {
-  const { paintOut } = terminal;
-  const { kind, because } = debug.next_step;
+function render(session: Session, deployment: Deployment, debug: DeploymentDebug, showsInternals: boolean): string {
+  const { paintOut } = session.terminal;
   const passes = debug.outcomes.map((pass) => [
     `  ${age(pass.at)} ago`,
     pass.kind,
     `${Math.round(pass.duration_ms)} ms`,
     harmless(pass.because),
   ]);
-  const sections: [string, string][] = [
-    ["Next step", `  ${kind}${because === "" ? "" : `: ${harmless(because)}`}`],
+  const internals: [string, string][] = [
     ["Desired", facts(debug.desired)],
     ["Observed", facts(debug.observed)],
     ["Assignment", facts(debug.assignment)],
     ["Lease", facts(debug.lease)],
+  ];
+  const sections: [string, string][] = [
+    ["Next step", `  ${describeNextStep(deployment, debug)}`],
     ["Latest passes", passes.length === 0 ? "  none yet" : columns(passes)],
+    ...(showsInternals ? internals : []),
   ];
   const health = healthText(deployment);
   const title = `${paintOut("bold", harmless(deployment.name))}  ${paintOut(health.style, health.text)}`;
@@ -39,6 +41,34 @@ function render({ terminal }: Session, deployment: Deployment, debug: Deployment
     ...healthLines(deployment, paintOut),
     ...sections.flatMap(([head, text]) => ["", paintOut("dim", head), text]),
   ].join("\n");
+}
+
+/** What the server does in each step that it can plan. */
+const doings: Readonly<Record<string, string>> = {
+  provision: "Create the database",
+  resolve: "Find out the commit or the digest of the source",
+  skip: "Skip revisions that a newer one replaced",
+  build: "Build the newest revision",
+  cancelBuild: "Stop a build",
+  acceptBuild: "Accept the finished build",
+  rollOut: "Start the replicas of the newest revision",
+  finishRollout: "Finish the rollout",
+  failRollout: "Fail the rollout",
+  extendRollout: "Wait longer for the rollout",
+  assignDelete: "Stop and remove the replicas",
+  finalize: "Delete what was created for the deployment",
+  deleteRow: "Delete the deployment",
+  recordHealth: "Record the health",
+  inspectBranch: "Look for new commits on the branch",
+  reportToHost: "Report to the code host",
+};
+
+function describeNextStep({ health }: Deployment, { next_step: { kind, because } }: DeploymentDebug): string {
+  const reason = harmless(because);
+  if (kind === "wait") return `Wait: ${reason}`;
+  if (kind !== "none") return `${doings[kind] ?? kind}${reason === "" ? "" : `: ${reason}`}`;
+  const isWaitingForUser = health?.status === "failed" || health?.status === "crash_looping";
+  return isWaitingForUser ? `None until you change something: ${reason}` : `None: ${reason}`;
 }
 
 /** Formats one field per line, with nested fields indented below their name. */

@@ -1,7 +1,7 @@
 import type { Terminal } from "./terminal.ts";
 import { duration } from "./text.ts";
 
-/** Numbered steps on stderr, each with its duration. The running step is redrawn if the terminal allows it. */
+/** Steps on stderr, each with its duration. The running step is redrawn if the terminal allows it. */
 export interface Steps {
   /** Finishes the running step and begins another. Steps in between are skipped. */
   begin(name: string): void;
@@ -30,12 +30,11 @@ export function createSteps(terminal: Terminal, names: readonly string[]): Steps
 
   const text = (mark: string) => {
     if (running === undefined) return "";
-    const position = `${names.indexOf(running.name) + 1}/${names.length}`;
     const time = duration(performance.now() - running.startedAt);
     // A line that wraps cannot be redrawn.
-    const available = Math.max(0, terminal.width() - position.length - width - time.length - 7);
+    const available = Math.max(0, terminal.width() - width - time.length - 6);
     const note = running.note.slice(0, available).padEnd(Math.min(available, noteWidth));
-    return `${mark} ${terminal.paintErr("dim", position)} ${running.name.padEnd(width)}  ${note} ${terminal.paintErr("dim", time)}`;
+    return `${mark} ${running.name.padEnd(width)}  ${note} ${terminal.paintErr("dim", time)}`;
   };
   const draw = () => {
     if (running === undefined) return;

@@ -2,6 +2,8 @@ import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { ClusterCompute, ClusterDeployment, ClusterKey, ClusterStatus, RolloutProblem } from "../cluster.ts";
 import type { ReplicaLoad, ReplicaLogChunk } from "../compute.ts";
+import { causeLinesMax } from "../exit-cause.ts";
+import { ownFrames } from "../own-frames.ts";
 import { type ApiServer, KubeError } from "./api/api-server.ts";
 import { childKinds } from "./api/kinds.ts";
 import { findAnchors, readAnchor } from "./apply/anchor.ts";
@@ -255,10 +257,10 @@ class KubernetesCluster implements ClusterCompute {
   }
 
   async #lastLines(namespace: string, { pod, container }: { pod: string; container: string }): Promise<string[]> {
-    const query = { container, previous: true, tailLines: lastLinesMax };
+    const query = { container, previous: true, tailLines: causeLinesMax };
     try {
       const text = await this.#options.api.readLog({ namespace, name: pod }, query, AbortSignal.timeout(5_000));
-      return text.trimEnd().split("\n").slice(-lastLinesMax);
+      return ownFrames(text.trimEnd().split("\n")).slice(-lastLinesMax);
     } catch {
       // The pod is gone or its node does not answer: the exit code must suffice.
       return [];
