@@ -16,6 +16,8 @@ export interface ClusterKey {
 export interface RolloutProblem {
   weight: "now" | "grace" | "deadline" | "wait";
   cause: Cause;
+  /** Since when, by the cluster's clock; absent: the cluster does not say. */
+  since?: string | undefined;
 }
 
 export interface ClusterStatus {

@@ -237,7 +237,8 @@ suite("interference of other clients", { concurrency: true }, () => {
     const tooLarge = { ...sizes, cpuCores: 100, cpuLimitCores: 100 };
     const target = { ...newRun(site, "127.0.0.1:1/agent:2", { sizes: tooLarge }), start_timeout_ms: 300_000 };
     site.controlPlane.assign({ deployment_id, target });
-    await site.reported(deployment_id, ({ cause }) => cause?.reason === "Unschedulable");
+    const { cause_since } = await site.reported(deployment_id, ({ cause }) => cause?.reason === "Unschedulable");
+    assert.ok(Date.now() - Date.parse(cause_since ?? "") < 60_000, "since when the pod finds no room");
     for (const setTo of [3_600_000, -3_600_000]) {
       offByMs = setTo;
       const before = passes;

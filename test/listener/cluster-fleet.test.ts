@@ -122,7 +122,10 @@ test("stops the pods of a first revision that failed, and starts those of the ne
       calls.push(`apply ${revisionId}`);
       return { waitingFor: null, held: null };
     },
-    inspect: async () => ({ ...nothingThere, problems: calls.length > 2 ? [] : [trouble] }),
+    async inspect() {
+      const replicas = calls.length === 2 ? [endingPod(first.revision_id)] : [];
+      return { ...nothingThere, problems: calls.length > 2 ? [] : [trouble], replicas };
+    },
     async stop({ generation }) {
       calls.push(`stop ${generation}`);
     },
@@ -133,18 +136,33 @@ test("stops the pods of a first revision that failed, and starts those of the ne
     () => calls,
     ({ length }) => length === 2,
   );
-  fleet.fleet.assign([{ ...assignment, generation: 2, target: null }]);
+  // While a pod is still ending, it is in the reports.
   await eventually(
-    () => calls,
-    ({ length }) => length === 3,
+    () => fleet.reports.at(-1),
+    (report) => report?.replicas[0]?.phase === "draining" && report.target_phase === "failed",
   );
-  fleet.fleet.assign([{ ...assignment, generation: 3, target: next }]);
+  await eventually(fleet.nextWakeMs, (delayMs) => delayMs === 2_000);
+  fleet.wakeAfter(2_000);
+  await eventually(
+    () => fleet.reports.at(-1),
+    (report) => report?.replicas.length === 0,
+  );
+  fleet.fleet.assign([{ ...assignment, generation: 2, target: null }]);
   await eventually(
     () => calls,
     ({ length }) => length === 4,
   );
+  await eventually(
+    () => fleet.reports.at(-1),
+    (report) => report?.generation === 2 && report.target_phase === "none",
+  );
+  fleet.fleet.assign([{ ...assignment, generation: 3, target: next }]);
+  await eventually(
+    () => calls,
+    ({ length }) => length === 5,
+  );
   assert.deepEqual(fleet.reports.find(({ target_phase }) => target_phase === "failed")?.cause, trouble.cause);
-  assert.deepEqual(calls, [`apply ${first.revision_id}`, "stop 1", "stop 2", `apply ${next.revision_id}`]);
+  assert.deepEqual(calls, [`apply ${first.revision_id}`, "stop 1", "stop 1", "stop 2", `apply ${next.revision_id}`]);
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
@@ -168,6 +186,11 @@ test("reports what a slow replica waits for during a rollout only, not for one t
     [null, "its health check does not pass yet"],
   );
   fleet.fleet.stepDown(new Error("the test is over"));
+});
+
+const endingPod = (revisionId: string) => ({
+  ...{ deployment_id: randomUUID(), replica_id: "agent-1", revision_id: revisionId, phase: "draining" as const },
+  ...{ address: null, restarts: 3, started_at: null, limits: { memory: "none", cpu: "none" } },
 });
 
 const nothingThere: ClusterStatus = { revisionId: null, isReady: false, problems: [], replicas: [] };

@@ -108,9 +108,10 @@ const rollout = {
     replicasMin: {},
     isCurrent: true,
   },
-  observed: (reason: string, generation = 3) => {
+  observed: (reason: string, generation = 3, since?: Date) => {
     const cause = { reason, message: `${reason} it is.`, exit_code: null, signal: null, last_lines: [] };
-    const report = { target_revision_id: "a", target_phase: "starting", cause, replicas: [] };
+    const parts = since === undefined ? {} : { cause_since: since.toISOString() };
+    const report = { target_revision_id: "a", target_phase: "starting", cause, replicas: [], ...parts };
     return { generation, report: report as unknown as DeploymentReport };
   },
 } as const;
@@ -134,12 +135,18 @@ test("the message of a rollout in progress says what its listener waits for, and
 });
 
 test("a rollout without room yields to a newer revision, but only after some minutes and for a current report", () => {
-  const stepFor = (minutes: number, options: { reason?: string; generation?: number; isAlone?: boolean } = {}) => {
-    const { reason = "Unschedulable", generation = 3, isAlone = false } = options;
-    const since = new Date(now.getTime() - minutes * 60_000);
+  type Options = { reason?: string; generation?: number; isAlone?: boolean; lackingMinutes?: number };
+  const stepFor = (minutes: number, options: Options = {}) => {
+    const { reason = "Unschedulable", generation = 3, isAlone = false, lackingMinutes } = options;
+    const ago = (count: number) => new Date(now.getTime() - count * 60_000);
+    const since = ago(minutes);
     const stuck = { ...revision("a", "DEPLOYING", later, true), since, message: `${reason} it is.` };
     const unsettled = isAlone ? [stuck] : [stuck, revision("b", "QUEUED", null, true)];
-    const observation = rollout.observed(reason, generation);
+    const observation = rollout.observed(
+      reason,
+      generation,
+      lackingMinutes === undefined ? undefined : ago(lackingMinutes),
+    );
     return planDeployment(stateWith({ unsettled, assignment: rollout.assignment, observation }), now);
   };
   assert.equal(stepFor(4).kind, "wait");
@@ -148,6 +155,9 @@ test("a rollout without room yields to a newer revision, but only after some min
     revisionId: "a",
     message: "Unschedulable it is. A newer revision takes its turn.",
   });
+  assert.equal(stepFor(9, { lackingMinutes: 4 }).kind, "wait", "it began to lack room four minutes ago");
+  assert.equal(stepFor(9, { lackingMinutes: 5 }).kind, "failRollout");
+  assert.equal(stepFor(4, { lackingMinutes: 60 }).kind, "wait", "the pod of an earlier try");
   assert.equal(stepFor(5, { isAlone: true }).kind, "wait");
   assert.equal(stepFor(5, { reason: "NotHealthy" }).kind, "wait");
   assert.equal(stepFor(5, { generation: 2 }).kind, "wait");

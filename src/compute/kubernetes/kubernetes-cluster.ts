@@ -142,9 +142,9 @@ class KubernetesCluster implements ClusterCompute {
     }
     const { revisionId, isReady, findings } = rollout;
     const problems: RolloutProblem[] = [];
-    for (const { weight, cause, crashed } of findings) {
+    for (const { weight, cause, since, crashed } of findings) {
       const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
-      problems.push({ weight, cause: { ...cause, last_lines: lines } });
+      problems.push({ weight, cause: { ...cause, last_lines: lines }, since });
     }
     const crashStreak = crashStreakOf(
       agents.filter(({ metadata }) => metadata.annotations?.[revisionAnnotation] === revisionId),

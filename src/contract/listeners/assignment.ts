@@ -1,5 +1,5 @@
 import { type Static, Type } from "typebox";
-import { literals, mapOf, nullable, optional, uuid } from "../schema.ts";
+import { literals, mapOf, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { ClusterRun } from "./cluster.ts";
 
 /**
@@ -207,6 +207,9 @@ export const DeploymentReport = Type.Object({
   deleted: Type.Boolean({ description: "The data plane has deleted everything of this deployment." }),
   server_version: nullable(Type.String({ description: "Version from `/info` of the target, for image_version." })),
   cause: nullable(Cause),
+  cause_since: Type.Optional(
+    timestamp("Since when the cause exists, by the engine's clock. Absent: the engine does not say."),
+  ),
   crash_streak: Type.Optional(
     Type.Integer({
       minimum: 0,

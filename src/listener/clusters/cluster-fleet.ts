@@ -6,7 +6,15 @@ import { describeError } from "../../telemetry/log.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { LogShipper } from "../shipping/log-shipper.ts";
-import { causeOf, notForClusters, refusalOf, reportOf, snapshotOf, workloadOf } from "./cluster-report.ts";
+import {
+  causeOf,
+  notForClusters,
+  refusalOf,
+  reportOf,
+  snapshotOf,
+  stoppedReportOf,
+  workloadOf,
+} from "./cluster-report.ts";
 import { Drift } from "./drift.ts";
 import { ObservedReplicas } from "./observed-replicas.ts";
 import { TrackedReplicas } from "./tracked-replicas.ts";
@@ -299,17 +307,23 @@ export class ClusterFleet implements Fleet {
     return member.replicas.crashStreak > 0 ? streakPollMs : quietPollMs;
   }
 
-  /** Stops pods of a first revision that failed: they would restart without end and hold the room of others. */
-  async #stop(member: Member, { slug, target, generation }: Assignment, signal: AbortSignal): Promise<number> {
+  /**
+   * Stops pods of a first revision that failed: they would restart without end and hold the room of others. Reports those
+   * that still end, until none is left.
+   */
+  async #stop(member: Member, assignment: Assignment, signal: AbortSignal): Promise<number> {
     const session = this.#context.session();
     if (session === null) throw new Error("no session is open");
+    const { slug, target, generation } = assignment;
     const { deploymentId } = member;
     const key = { deploymentId, slug, namespace: target?.cluster?.namespace ?? null };
     member.applied = null;
     await this.#options.cluster.stop({ ...key, epoch: session.epoch, generation }, signal);
-    member.replicas.update([]);
-    this.#tracked.update(deploymentId, []);
-    return quietPollMs;
+    const state = await this.#options.cluster.inspect(key, signal);
+    member.replicas.update(state.replicas);
+    this.#tracked.update(deploymentId, state.replicas);
+    this.#context.report(stoppedReportOf(member, assignment, state));
+    return state.replicas.length === 0 ? quietPollMs : busyPollMs;
   }
 
   async #remove(member: Member, signal: AbortSignal): Promise<number> {

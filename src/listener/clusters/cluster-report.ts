@@ -68,6 +68,20 @@ function driftOf({ drift: { held, isContested } }: Progress): Cause | null {
   return causeOf("Drifted", words);
 }
 
+/** Returns the report of a deployment that nothing serves and whose first revision failed or was withdrawn. */
+export function stoppedReportOf(
+  { failed }: Pick<Progress, "failed">,
+  assignment: Assignment,
+  state: ClusterStatus,
+): Snapshot {
+  const hasFailed = failed !== null && failed.revisionId === assignment.target?.revision_id;
+  return {
+    ...snapshotOf(assignment),
+    ...(hasFailed ? { target_phase: "failed" as const, cause: failed.cause } : {}),
+    replicas: state.replicas.map(({ deployment_id: _, ...replica }) => replica),
+  };
+}
+
 /** Returns the report of a deployment from the state of its objects. */
 export function reportOf(member: Progress, assignment: Assignment, goal: RevisionRun, state: ClusterStatus): Snapshot {
   const { target, serving } = assignment;
@@ -85,6 +99,7 @@ export function reportOf(member: Progress, assignment: Assignment, goal: Revisio
     // A revision that rolls out is judged by its rollout.
     crash_streak: goal.revision_id === serving?.revision_id ? member.replicas.crashStreak : 0,
     cause: hasFailed ? failed.cause : (problem?.cause ?? driftOf(member)),
+    ...(hasFailed || problem?.since === undefined ? {} : { cause_since: problem.since }),
     replicas: state.replicas.map(({ deployment_id: _, ...replica }) => replica),
   };
 }

@@ -1,4 +1,4 @@
-import type { Cause } from "../../contract/listeners/assignment.ts";
+import type { Cause, DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import { type Health, healthOf } from "../../domain/deployment-health.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
@@ -178,9 +178,8 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
     const reason = state.listener === "gone" ? listenerIsGone : overdue("healthy replicas");
     return { kind: "failRollout", revisionId: revision.id, message: describeCause(report?.cause ?? null) ?? reason };
   }
-  const cause = isCurrent ? (report?.cause ?? null) : null;
   return (
-    planStuckRollout(state, revision, cause, now) ?? {
+    planStuckRollout(state, revision, isCurrent ? report : undefined, now) ?? {
       kind: "wait",
       until: earlier(revision.deadlineAt, pollAt),
       because: "the listener is starting the replicas",
@@ -198,12 +197,15 @@ export const progressMax = 500;
 function planStuckRollout(
   state: DeploymentState,
   { id: revisionId, since, message }: RevisionFacts,
-  cause: Cause | null,
+  report: DeploymentReport | undefined,
   now: Date,
 ): Step | null {
+  const cause = report?.cause ?? null;
   if (cause === null) return null;
   const isNewerQueued = state.unsettled.some(({ status }) => status === "QUEUED");
-  const isStuck = cause.reason === "Unschedulable" && now.getTime() - since.getTime() >= unschedulableGraceMs;
+  // A pod may lack room only late in the rollout, for example after its database has started.
+  const stuckSinceMs = Math.max(since.getTime(), Date.parse(report?.cause_since ?? since.toISOString()));
+  const isStuck = cause.reason === "Unschedulable" && now.getTime() - stuckSinceMs >= unschedulableGraceMs;
   if (isStuck && isNewerQueued) {
     return { kind: "failRollout", revisionId, message: `${cause.message} A newer revision takes its turn.` };
   }

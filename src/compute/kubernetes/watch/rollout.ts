@@ -15,6 +15,7 @@ interface Condition {
   status: string;
   reason?: string;
   message?: string;
+  lastTransitionTime?: string;
 }
 
 export interface DeploymentView {
@@ -81,6 +82,8 @@ export type Weight = "now" | "grace" | "deadline" | "wait";
 export interface Finding {
   weight: Weight;
   cause: Cause;
+  /** Since when, by the cluster's clock; absent: the cluster does not say. */
+  since?: string | undefined;
   /** Crashed container whose last lines explain the finding. */
   crashed: { pod: string; container: string } | null;
 }
@@ -190,10 +193,10 @@ function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
   const { name } = pod.metadata;
   const scheduled = pod.status.conditions?.find(({ type }) => type === "PodScheduled");
   const isUnschedulable = scheduled?.status === "False";
+  const noRoom = `No node has room for a pod: ${scheduled?.message ?? scheduled?.reason}`;
+  const since = scheduled?.lastTransitionTime;
   return [
-    ...(isUnschedulable
-      ? [finding("deadline", "Unschedulable", `No node has room for a pod: ${scheduled.message ?? scheduled.reason}`)]
-      : []),
+    ...(isUnschedulable ? [{ ...finding("deadline", "Unschedulable", noRoom), since }] : []),
     ...(pod.status.initContainerStatuses ?? []).flatMap((one) =>
       findingOfContainer(name, one, { isInit: true, nowMs }),
     ),
