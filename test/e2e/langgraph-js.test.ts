@@ -17,11 +17,13 @@ const example = path.resolve("examples/hello-agent");
 
 test("deploys, replaces, rolls back and deletes the real agent server from git", async (context) => {
   await using pierhead = await startTestServer();
-  const config = { node_version: "24", graphs: { agent: "./src/agent.ts:graph", slow: "./src/slow.ts:graph" } };
+  const graphs = { agent: "./src/agent.ts:graph", slow: "./src/slow.ts:graph", three: "./src/three.ts:graph" };
+  const config = { node_version: "24", graphs };
   await using repository = await createAgentRepository({
     ...(await filesOf(example)),
     "langgraph.json": JSON.stringify(config),
     "src/slow.ts": slowGraph,
+    "src/three.ts": threeSteps,
   });
   const { client } = pierhead;
 
@@ -64,6 +66,22 @@ test("deploys, replaces, rolls back and deletes the real agent server from git",
     // The second node sleeps for 4 s after the update of the first one. If the gateway buffered, both would arrive together.
     const at = (node: string) => seen.find(({ text }) => text.includes(`"${node}"`))?.atMs ?? Number.NaN;
     assert.ok(at("second") - at("first") > 500, JSON.stringify(seen));
+  });
+
+  await context.test("keeps the whole history of threads while runs without a thread use the same graph", async () => {
+    const input = { assistant_id: "three", input: {} };
+    for (let round = 0; round < 10; round += 1) {
+      const threads = Array.from({ length: 5 }, async () => (await agent.post("/threads", {})).thread_id as string);
+      const ids = await Promise.all(threads);
+      const waits = ids.flatMap((id) => [
+        agent.post(`/threads/${id}/runs/wait`, input),
+        agent.post("/runs/wait", input),
+      ]);
+      await Promise.all(waits);
+      const histories = await Promise.all(ids.map((id) => agent.get(`/threads/${id}/history?limit=20`)));
+      const lengths = histories.map((history) => history.length);
+      assert.deepEqual(lengths, Array(5).fill(5), `round ${round}`);
+    }
   });
 
   await context.test("replaces the server on a PATCH without failing a request or a stream", async () => {
@@ -144,6 +162,22 @@ export const graph = new StateGraph(State)
   .addNode("second", async () => { await new Promise((resolve) => setTimeout(resolve, 4000)); return { messages: [] }; })
   .addEdge(START, "first").addEdge("first", "second").addEdge("second", END)
   .compile();
+`;
+
+/**
+ * A graph with three nodes. A run of it makes five checkpoints: of the input, of its start, and of each node. Like tracing
+ * libraries it wraps a method, whose wait makes runs overlap after they were given the graph.
+ */
+const threeSteps = `
+import { END, MessagesValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
+const sleep = () => new Promise((resolve) => setTimeout(resolve, 50));
+const step = () => ({ messages: [] });
+export const graph: any = new StateGraph(new StateSchema({ messages: MessagesValue }))
+  .addNode("one", step).addNode("two", step).addNode("three", step)
+  .addEdge(START, "one").addEdge("one", "two").addEdge("two", "three").addEdge("three", END)
+  .compile();
+const { streamEvents } = graph;
+graph.streamEvents = async function* (...input: any[]) { await sleep(); yield* streamEvents.apply(this, input); };
 `;
 
 const run = (text: string) => ({

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import type { ShimOptions, ShimReport } from "../replicas/replica-files.ts";
 import { environmentOf, type LanggraphConfig } from "./langgraph-config.ts";
+import { copyGraphs } from "./langgraph-js-graphs.ts";
 import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
 import { sharedPackages, sharePackages } from "./langgraph-js-packages.ts";
 import { hardenPersistence } from "./langgraph-js-persistence.ts";
@@ -92,6 +93,7 @@ async function startServer(
   loader.register();
   useProjectPackages(options, config, directory);
   await hardenPersistence(api);
+  await copyGraphs(api, Object.keys(config.graphs));
   const { startServer: start } = (await import(pathToFileURL(api).href)) as {
     startServer(options: object): Promise<LanggraphServer>;
   };
