@@ -100,7 +100,8 @@ export async function recheckPrincipal(
 /** Identifies a service of the operator. It may do in a workspace what agents may: get tokens for users. */
 async function findService(keyring: Keyring, credentials: Credentials, needed: Role): Promise<Principal> {
   const { claims, workspace } = await readService(keyring, credentials);
-  if (credentials.tenantId !== undefined && !isSame(credentials.tenantId, workspace.id)) throw errors.tenantMismatch();
+  if (credentials.tenantId !== undefined && !isSame(credentials.tenantId, workspace.id))
+    throw errors.tenantMismatch(foreignTenant);
   if (!mayCall("agent", needed)) throw errors.roleMissing(needed);
   if (!workspace.deployments_enabled) throw errors.deploymentsDisabled();
   const name = `service:${claims.service}`;
@@ -124,7 +125,7 @@ async function findAsserted(keyring: Keyring, { key = "", tenantId }: Credential
   if (claims === undefined) return undefined;
   const workspace = await keyring.findWorkspace(claims.tenantId);
   if (workspace === undefined) throw errors.invalidToken();
-  if (tenantId !== undefined && !isSame(tenantId, workspace.id)) throw errors.tenantMismatch();
+  if (tenantId !== undefined && !isSame(tenantId, workspace.id)) throw errors.tenantMismatch(foreignTenant);
   if (!workspace.deployments_enabled) throw errors.deploymentsDisabled();
   return {
     organizationId: claims.organizationId,
@@ -143,8 +144,10 @@ const isOfService = ({ key, serviceKey }: Credentials) => key === undefined && s
 async function readService(keyring: Keyring, { serviceKey = "", organizationId }: Credentials) {
   const claims = keyring.readServiceKey(serviceKey);
   const workspace = claims && (await keyring.findWorkspace(claims.tenantId));
-  if (claims === undefined || workspace === undefined) throw errors.invalidToken();
-  if (organizationId !== undefined && !isSame(organizationId, workspace.organization_id)) throw errors.forbidden();
+  if (claims === undefined || workspace === undefined)
+    throw errors.invalidToken("The key in X-Service-Key is invalid or expired.");
+  if (organizationId !== undefined && !isSame(organizationId, workspace.organization_id))
+    throw errors.forbidden(foreignOrganization);
   return { claims, workspace };
 }
 
@@ -203,12 +206,17 @@ export async function findAdministrator(
   };
 }
 
+const foreignTenant = "The X-Tenant-Id header names another workspace than the credential's.";
+const foreignOrganization = "The X-Organization-Id header does not name the organization of the credential.";
+const foreignWorkspace = "The X-Tenant-Id header does not name a workspace of the key's organization.";
+const unusableKey = "The key in X-Api-Key or Authorization is unknown, expired or revoked.";
+
 async function findHolder(keyring: Keyring, credentials: Credentials): Promise<Holder> {
   const { key: shown } = credentials;
   const key = await (shown === undefined ? holderOfSession(keyring, credentials) : keyring.findKey(shown));
-  if (!key) throw errors.invalidToken();
+  if (!key) throw errors.invalidToken(shown === undefined ? undefined : unusableKey);
   if (credentials.organizationId !== undefined && !isSame(credentials.organizationId, key.organization_id))
-    throw errors.forbidden();
+    throw errors.forbidden(foreignOrganization);
   return key;
 }
 
@@ -232,14 +240,15 @@ async function workspaceOf(keyring: Keyring, key: Holder, credentials: Credentia
 
 function ownWorkspace(key: Holder, credentials: Credentials): { id: string; isEnabled: boolean } {
   const id = key.workspace_id as string;
-  if (credentials.tenantId !== undefined && !isSame(credentials.tenantId, id)) throw errors.tenantMismatch();
+  if (credentials.tenantId !== undefined && !isSame(credentials.tenantId, id))
+    throw errors.tenantMismatch(foreignTenant);
   return { id, isEnabled: key.deployments_enabled !== false };
 }
 
 /** Returns the workspace that the request names. A key of an organization is valid for all its workspaces. */
 async function chosenWorkspace(keyring: Keyring, key: Holder, tenantId: string) {
   const workspace = await namedWorkspace(keyring, tenantId);
-  if (workspace?.organization_id !== key.organization_id) throw errors.forbidden();
+  if (workspace?.organization_id !== key.organization_id) throw errors.forbidden(foreignWorkspace);
   return { id: workspace.id, isEnabled: workspace.deployments_enabled };
 }
 

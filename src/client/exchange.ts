@@ -227,7 +227,10 @@ function parse(text: string): unknown {
 
 function explainAnswer(response: Answer, body: unknown): Pick<ApiFailure, "detail" | "items"> {
   const { detail } = typeof body === "object" && body !== null ? (body as { detail?: unknown }) : {};
-  if (typeof detail === "string") return { detail, items: null };
+  if (typeof detail === "string") {
+    const hint = response.headers.get("x-pierhead-hint");
+    return { detail: hint === null ? detail : `${detail}. ${hint}`, items: null };
+  }
   if (Array.isArray(detail)) {
     const items = detail as ValidationItem[];
     return { detail: items.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), items };

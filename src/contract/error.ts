@@ -24,6 +24,11 @@ export class ApiError extends Error {
 /** Header that carries the code of an error. Texts are for people, and existing clients expect a body without a code. */
 export const errorHeader = "x-pierhead-error";
 
+/** Header that says which header of a refused request was wrong: existing clients match the texts of 401 and 403 word for word. */
+export const hintHeader = "x-pierhead-hint";
+
+const hinted = (hint: string | undefined): Record<string, string> => (hint === undefined ? {} : { [hintHeader]: hint });
+
 /** One entry of a 422 response: a problem of the request's shape, in the form that existing clients expect (contract 1.5). */
 export interface ValidationItem {
   type: string;
@@ -39,8 +44,11 @@ export interface ValidationItem {
  */
 export const errors = {
   // Authentication and permissions
-  invalidToken: () => new ApiError("invalidToken", 401, "Invalid token", { headers: { "www-authenticate": "Bearer" } }),
-  tenantMismatch: () => new ApiError("tenantMismatch", 403, "API key tenant mismatch"),
+  /** @param hint names the header that is wrong. The body is the same for every caller. */
+  invalidToken: (hint?: string) =>
+    new ApiError("invalidToken", 401, "Invalid token", { headers: { "www-authenticate": "Bearer", ...hinted(hint) } }),
+  tenantMismatch: (hint?: string) =>
+    new ApiError("tenantMismatch", 403, "API key tenant mismatch", { headers: hinted(hint) }),
   workspaceRequired: () =>
     new ApiError(
       "workspaceRequired",
@@ -48,7 +56,7 @@ export const errors = {
       "This API key is org-scoped and requires workspace specification. Please provide 'X-Tenant-ID' header.",
       { extra: { error: "org_scoped_key_requires_workspace" } },
     ),
-  forbidden: () => new ApiError("forbidden", 403, "Forbidden"),
+  forbidden: (hint?: string) => new ApiError("forbidden", 403, "Forbidden", { headers: hinted(hint) }),
   roleMissing: (role: string) => new ApiError("roleMissing", 403, `This call needs a key with the role '${role}'.`),
   scopeMissing: (scope: string) => new ApiError("scopeMissing", 403, `This call needs an admin key of the ${scope}.`),
   deploymentsDisabled: () =>

@@ -1,3 +1,5 @@
+import type { AgentRef } from "../contract/deployments/deployment.ts";
+
 /** The facts that the injected environment is built from; none of them is secret. */
 export interface AgentFacts {
   tenantId: string;
@@ -14,6 +16,8 @@ export interface AgentFacts {
   hasEndpointAuth: boolean;
   /** Base URL of this control plane as agent servers reach it (contract 7.4). */
   controlPlaneUrl: string;
+  /** The agent that the deployment was created for, and its environment. */
+  agent: AgentRef | null;
   git: { repoUrl: string; ref: string; commitSha: string; configPath: string } | null;
 }
 
@@ -45,6 +49,10 @@ export function agentEnvironment(facts: AgentFacts): Record<string, string> {
     LOG_DICT_TRACEBACKS: "true",
     DD_TRACE_PSYCOPG_ENABLED: "false",
     DD_TRACE_REDIS_ENABLED: "false",
+    ...(facts.agent !== null && {
+      LANGSMITH_AGENT_ID: facts.agent.agent_id,
+      LANGSMITH_AGENT_ENVIRONMENT: facts.agent.environment,
+    }),
     ...(facts.git === null ? {} : gitEnvironment(facts.git)),
   };
 }

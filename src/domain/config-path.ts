@@ -15,17 +15,21 @@ export const projectFileNames = [
 /** The path of the configuration that clients send when the user names none. */
 export const usualConfigPath = "langgraph.json";
 
+/** The two names of one setting. */
+export type ConfigPathField = "langgraph_config_path" | "framework_config_path";
+
 /** The file that an image build uses. */
 export const dockerfileName = "Dockerfile";
 
 /**
  * Checks the path of the config file: inside the repository or archive, relative, without `..`, a `.json` file or a file from
  * which a server is recognized. Blanks are allowed.
+ * @param field the name by which the request sent it.
  * @throws ApiError 400 `invalidField`.
  */
-export function checkConfigPath(path: string): void {
+export function checkConfigPath(path: string, field: ConfigPathField = "langgraph_config_path"): void {
   const because = configPathProblem(path);
-  if (because !== null) throw errors.invalidField("source_revision_config.langgraph_config_path", because);
+  if (because !== null) throw errors.invalidField(`source_revision_config.${field}`, because);
 }
 
 export function configPathProblem(path: string): string | null {

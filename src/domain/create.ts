@@ -1,7 +1,7 @@
 import type { CreateDeployment, SourceConfig, SourceKind } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
-import { mergeRevisionConfig, mergeSourceConfig } from "./merge.ts";
-import { checkDeploymentName, nameOfAgent } from "./names.ts";
+import { mergeRevisionConfig, mergeSourceConfig, sentConfigPathField } from "./merge.ts";
+import { canonicalAgentId, checkDeploymentName, nameOfAgent } from "./names.ts";
 import { placeDeployment } from "./placement.ts";
 import { checkOneOrigin, checkSecretReferences, checkSecrets } from "./secret-names.ts";
 import type { NewDeployment, RuleContext } from "./settings.ts";
@@ -31,7 +31,10 @@ export function normaliseCreate(body: CreateDeployment, context: RuleContext): N
   const sourceRevisionConfig = mergeRevisionConfig({ ...blankSourceRevisionConfig }, body.source_revision_config);
   const createsRevision = !lacksArtifactSource(source, sourceRevisionConfig);
   checkSourceConfig(source, sourceConfig, context);
-  checkRevisionConfig(source, sourceRevisionConfig, context, { madeNow: createsRevision });
+  checkRevisionConfig(source, sourceRevisionConfig, context, {
+    madeNow: createsRevision,
+    configPathField: sentConfigPathField(body.source_revision_config),
+  });
   checkTemplate(sourceConfig, context);
   const trackedRef = sourceRevisionConfig.repo_ref;
   checkTracking(sourceConfig, trackedRef);
@@ -50,7 +53,7 @@ export function normaliseCreate(body: CreateDeployment, context: RuleContext): N
     secretReferences: secretReferences?.length === 0 ? null : secretReferences,
     shareable: body.shareable ?? false,
     routeThroughGateway: body.route_through_gateway ?? false,
-    agent: body.agent ?? null,
+    agent: body.agent ? { ...body.agent, agent_id: canonicalAgentId(body.agent.agent_id) } : null,
     sizes: sizesOf(sourceConfig.deployment_type, { deployment: null, compute: null, database: null }),
     createsRevision,
   };
@@ -58,7 +61,7 @@ export function normaliseCreate(body: CreateDeployment, context: RuleContext): N
 
 function nameOf({ name, agent }: CreateDeployment): string {
   if (typeof name === "string") return name;
-  if (agent) return nameOfAgent(agent.agent_id, agent.environment);
+  if (agent) return nameOfAgent(canonicalAgentId(agent.agent_id), agent.environment);
   const isMissing = name === undefined;
   throw errors.invalidRequest([
     {

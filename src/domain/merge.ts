@@ -6,6 +6,7 @@ import type {
   SourceRevisionConfigInput,
 } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
+import type { ConfigPathField } from "./config-path.ts";
 import { normaliseRef } from "./refs.ts";
 import { normaliseResourceSpec } from "./resource-rules.ts";
 import type { RuleContext } from "./settings.ts";
@@ -40,6 +41,12 @@ export function mergeRevisionConfig(
     langgraph_config_path: configPath,
     framework_config_path: configPath,
   };
+}
+
+/** Returns the name under which a request sent the config path, for errors. */
+export function sentConfigPathField(sent: SourceRevisionConfigInput): ConfigPathField {
+  const isAlias = isGiven(sent.framework_config_path) && !isGiven(sent.langgraph_config_path);
+  return isAlias ? "framework_config_path" : "langgraph_config_path";
 }
 
 /** Returns the config path of a request under either name. @throws ApiError 422 for two different values. */

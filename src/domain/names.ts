@@ -13,6 +13,9 @@ export function checkDeploymentName(name: string): void {
   }
 }
 
+/** Returns the one spelling of an agent's id. Only UUIDs may be sent in upper case. */
+export const canonicalAgentId = (agentId: string) => agentId.toLowerCase();
+
 /** Returns the default name of a deployment in agent mode: the agent and its environment. */
 export function nameOfAgent(agentId: string, environment: string): string {
   return `agent-${agentId}-${environment}`;

@@ -15,6 +15,7 @@ import {
   mergeRevisionConfig,
   mergeSourceConfig,
   sentConfigPath,
+  sentConfigPathField,
   settingsForSource,
   settingsToKeep,
 } from "./merge.ts";
@@ -122,7 +123,10 @@ function change(
   const config = settingsForSource(source, { ...merged, ...facts }, sent);
   // Before the first image or archive nothing can run: the settings are stored until it arrives.
   const isEarly = creation !== "always" && current.latestRevisionSource === null && lacksArtifactSource(source, config);
-  checkRevisionConfig(source, config, withKept(context, current.sourceRevisionConfig), { madeNow: !isEarly });
+  checkRevisionConfig(source, config, withKept(context, current.sourceRevisionConfig), {
+    madeNow: !isEarly,
+    configPathField: sentConfigPathField(sent),
+  });
   const sourceRevisionConfig = settingsToKeep(current.source, merged, { source, config });
   const sizes = sizesOf(sourceConfig.deployment_type, tiers);
   const revision = isEarly ? null : { source, sourceConfig, sourceRevisionConfig: config, secretReferences, sizes };

@@ -108,9 +108,11 @@ function checkLimits(spec: ResourceSpec): void {
     ["db_", sizes.database],
   ];
   for (const [prefix, { cpuCores, cpuLimitCores, memoryMib, memoryLimitMib }] of containers) {
-    if (cpuLimitCores < cpuCores) refuse(`${prefix}cpu_limit`, `must not be below ${prefix}cpu (${cpuCores}).`);
+    const shown = (field: string, value: number) =>
+      `${prefix}${field} (${value}${spec[`${prefix}${field}` as keyof ResourceSpec] == null ? ", the default" : ""}).`;
+    if (cpuLimitCores < cpuCores) refuse(`${prefix}cpu_limit`, `must not be below ${shown("cpu", cpuCores)}`);
     if (memoryLimitMib < memoryMib) {
-      refuse(`${prefix}memory_limit_mb`, `must not be below ${prefix}memory_mb (${memoryMib}).`);
+      refuse(`${prefix}memory_limit_mb`, `must not be below ${shown("memory_mb", memoryMib)}`);
     }
   }
   if ((spec.core_cpu_limit ?? Infinity) < (spec.core_cpu ?? 0)) refuse("core_cpu_limit", "must not be below core_cpu.");

@@ -1,7 +1,7 @@
 import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import { checkCommand } from "./commands.ts";
-import { checkConfigPath } from "./config-path.ts";
+import { type ConfigPathField, checkConfigPath } from "./config-path.ts";
 import { checkCustomUrl } from "./custom-url.ts";
 import { checkRepoUrl } from "./git-url.ts";
 import { checkImageUri } from "./image-reference.ts";
@@ -89,22 +89,24 @@ export function checkSourceConfig(source: SourceKind, config: SourceConfig, cont
  * Checks the merged settings of a revision.
  * @param source of the revision, which `revision_source` may make different from the deployment's.
  * @param madeNow whether a revision is created from it, so that nothing may be missing.
+ * @param configPathField the name by which the request sent the config path.
  * @throws ApiError 400, naming the field.
  */
 export function checkRevisionConfig(
   source: SourceKind,
   config: SourceRevisionConfig,
   context: RuleContext,
-  { madeNow }: { madeNow: boolean },
+  { madeNow, configPathField }: { madeNow: boolean; configPathField: ConfigPathField },
 ): void {
   for (const field of revisionConfigFields) {
     const rule = revisionConfigRules[field][source];
     const effective = rule === "revision" ? (madeNow ? "required" : "optional") : rule;
-    checkPresence(`source_revision_config.${field}`, source, effective, config[field]);
+    const name = field === "langgraph_config_path" ? configPathField : field;
+    checkPresence(`source_revision_config.${name}`, source, effective, config[field]);
   }
   if (config.repo_ref !== null) checkRef("source_revision_config.repo_ref", config.repo_ref);
   if (config.image_uri !== null) checkImageUri(config.image_uri);
-  if (config.langgraph_config_path !== null) checkConfigPath(config.langgraph_config_path);
+  if (config.langgraph_config_path !== null) checkConfigPath(config.langgraph_config_path, configPathField);
   const { source_tarball_path: tarball } = config;
   if (tarball !== null && !context.uploadedPaths.includes(tarball)) throw errors.invalidTarballPath();
 }

@@ -43,9 +43,7 @@ export async function gitAccess(
 ): Promise<GitAccess> {
   if (integration === null) return { credential: null, allowPrivateNetwork };
   if (integration === undefined) throw denied("The integration of this deployment is not there any more.");
-  if (!isBelow(integration.url, repoUrl)) {
-    throw denied(`${shownUrl(repoUrl)} is not below ${integration.url}, which this integration is for.`);
-  }
+  if (!isBelow(integration.url, repoUrl)) throw denied(outsideIntegration(repoUrl, integration));
   const { installationId, token, sshKey, sshKnownHosts } = integration;
   if (isSsh(repoUrl)) {
     if (sshKey === null || sshKnownHosts === null)
@@ -76,13 +74,17 @@ async function mint(github: GithubApp, installationId: number, repoUrl: string, 
   }
 }
 
+/** Returns why a repository cannot be read with an integration. */
+export const outsideIntegration = (repoUrl: string, { url }: { url: string }) =>
+  `${shownUrl(repoUrl)} is not below ${url}, which this integration is for.`;
+
 const isSsh = (repoUrl: string) => repoUrl.startsWith("ssh://") || !repoUrl.includes("://");
 
 /**
  * Returns whether an address is below another one: same scheme, host and port, and a path that is compared segment by segment as the
  * host decodes it. For ssh the same host is sufficient, because the host is authenticated by its key.
  */
-function isBelow(base: string, repoUrl: string): boolean {
+export function isBelow(base: string, repoUrl: string): boolean {
   const address = repoUrl.includes("://") ? repoUrl : repoUrl.replace(/^([^/:@]+@[^/:]+):/, "ssh://$1/");
   if (!URL.canParse(base) || !URL.canParse(address)) return false;
   const [outer, inner] = [new URL(base), new URL(address)];

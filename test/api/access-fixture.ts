@@ -184,7 +184,7 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   receiveGithubWebhook: { refusal: "webhookUnsigned" },
   receiveHostWebhook: { refusal: "webhookUnsigned" },
   // The host does not answer.
-  findAgentProjects: { query: { repo_url: "https://127.0.0.1:1/acme/bot" }, refusal: "codeHostFailed" },
+  findAgentProjects: { query: { repo_url: "https://127.0.0.1:1/acme/bot" }, refusal: "invalidField" },
   listGithubRepos: { refusal: "invalidField" },
   listForgeRepos: { refusal: "invalidField" },
   pageGithubRepositories: { refusal: "invalidField" },

@@ -56,6 +56,19 @@ test("key and workspace header together decide the workspace, as in the contract
   }
 });
 
+test("a refusal names the header that was wrong, beside the texts that clients match", async () => {
+  const own = { "x-api-key": tenant.adminKey };
+  const hints = {
+    "X-Tenant-Id": { ...own, "x-tenant-id": stranger.tenantId },
+    "X-Organization-Id": { ...own, "x-organization-id": stranger.organizationId },
+    "X-Tenant-Id header does not name": { "x-api-key": organizationKey, "x-tenant-id": stranger.tenantId },
+    "X-Api-Key": { "x-api-key": "ph_unknown" },
+  };
+  for (const [hint, headers] of Object.entries(hints))
+    assert.match(String((await list(headers)).headers["x-pierhead-hint"]), new RegExp(hint));
+  assert.equal((await list({})).headers["x-pierhead-hint"], undefined);
+});
+
 test("answers 401 before it validates the request", async () => {
   const answer = await t.ask({
     method: "POST",

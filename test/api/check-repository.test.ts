@@ -164,7 +164,8 @@ test("reads the repository with the deployment's integration", async () => {
     [elsewhere, 400, /is not below/],
     [null, 400, /needs a credential/],
   ] as const) {
-    const at = await create({ ...(integrationId !== null && { integration_id: integrationId }) });
+    const before = { integration_id: integrationId, repo_url: `${host.url}/acme/before` };
+    const at = await create(integrationId === null ? {} : before);
     const answer = await patch(at, moveTo(repoUrl));
     assert.equal(answer.status, status, answer.text);
     assert.match(answer.text, words);

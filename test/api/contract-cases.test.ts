@@ -73,6 +73,14 @@ await repository.commit({ "langgraph.json": "{}" });
 
 const templates = (await listTemplates()).map(({ id }) => id).join(", ");
 
+const integration = await t.ask({
+  method: "POST",
+  url: "/v2/integrations",
+  payload: { host: "github", name: "cases", url: "https://github.com/acme", token: "ghp_cases" },
+});
+assert.equal(integration.status, 201, integration.text);
+const integrationId: string = integration.body.id;
+
 /** Replaces every placeholder of a case by its value in this run. */
 async function fill(one: Case): Promise<Case> {
   const made = one.on === undefined ? undefined : await makeFixture(one.on);
@@ -86,6 +94,9 @@ async function fill(one: Case): Promise<Case> {
     stranger: t.stranger.tenantId,
     templates,
     repository: repository.url,
+    integration: integrationId,
+    INTEGRATION: integrationId.toUpperCase(),
+    integration_hex: integrationId.replaceAll("-", ""),
   };
   const entries = Object.entries(names).filter(([, value]) => value !== undefined);
   return JSON.parse(entries.reduce((text, [name, value]) => text.replaceAll(`{${name}}`, value), JSON.stringify(one)));

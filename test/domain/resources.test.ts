@@ -44,7 +44,7 @@ const refused: [ResourceSpec, RegExp][] = [
   [{ queue_min_scale: -1 }, /queue_min_scale'/],
   [{ queue_min_scale: 2, queue_max_scale: 1 }, /queue_max_scale'/],
   [{ cpu: 2, cpu_limit: 1 }, /cpu_limit' must not be below cpu \(2\)/],
-  [{ memory_limit_mb: 1024 }, /memory_limit_mb' must not be below memory_mb \(2048\)/],
+  [{ memory_limit_mb: 1024 }, /memory_limit_mb' must not be below memory_mb \(2048, the default\)/],
   [{ memory_mb: 0 }, /memory_mb' must be greater than 0/],
   [{ redis_memory_mb: 512, redis_memory_limit_mb: 256 }, /redis_memory_limit_mb'/],
   [{ db_storage_gi: 0 }, /db_storage_gi'/],

@@ -73,21 +73,27 @@ test("builds a private repository with its own tokens, which appear in no argume
 });
 
 test("requests no token for a repository outside of the installation and explains the rejection", async () => {
-  for (const [name, url, words] of [
-    ["other-account", `${github.origin}/other/bot`, /not below/],
-    ["other-host", "http://127.0.0.1:1/acme/bot", /not below/],
-    ["sideways", `${github.origin}/acme/..%2fother/bot`, /not below/],
-    ["not-given", `${github.origin}/acme/secret-bot`, /may not read|not accessible/],
+  const before = github.tokens.size;
+  for (const [name, url] of [
+    ["other-account", `${github.origin}/other/bot`],
+    ["other-host", "http://127.0.0.1:1/acme/bot"],
+    ["sideways", `${github.origin}/acme/..%2fother/bot`],
   ] as const) {
-    const before = github.tokens.size;
-    const { id } = await create(name, url);
-    const revision = await ended(id);
-    assert.equal(revision?.status, "CREATE_FAILED");
-    assert.match(revision?.status_message ?? "", words);
-    assert.equal(github.tokens.size, before);
+    await assert.rejects(create(name, url), {
+      status: 400,
+      code: "invalidField",
+      message: /'source_config.repo_url' .*not below/,
+    });
   }
-  const { id } = await create("no-integration", `${github.origin}/acme/bot`, "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11");
-  assert.match((await ended(id))?.status_message ?? "", /not there any more/);
+  const { id } = await create("not-given", `${github.origin}/acme/secret-bot`);
+  const revision = await ended(id);
+  assert.equal(revision?.status, "CREATE_FAILED");
+  assert.match(revision?.status_message ?? "", /may not read|not accessible/);
+  assert.equal(github.tokens.size, before);
+  await assert.rejects(create("no-integration", `${github.origin}/acme/bot`, "6b1f0f64-5f0e-4a0e-9a35-0d5b6c1f7a11"), {
+    status: 400,
+    message: /'source_config.integration_id' is not an integration of this workspace/,
+  });
 });
 
 /** Puts a `git` in front of the real one that records its command line and environment. */

@@ -269,6 +269,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       shareable: false,
       revision_id: revision?.id ?? null,
       ...settingsOf(revision),
+      agent: null,
       tracing_project: "agent",
       secret_set_id: null,
       secret_references: null,

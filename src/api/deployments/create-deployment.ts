@@ -13,6 +13,7 @@ import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import { sealSecrets } from "../../store/secrets/secrets.ts";
 import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
 import type { ApiDeps } from "../deps.ts";
+import { checkIntegration } from "../integrations/call-code-host.ts";
 import { refuseTakenProject } from "./langsmith-projects.ts";
 import { ruleContext } from "./rule-context.ts";
 
@@ -28,6 +29,8 @@ export async function createFromRequest(
 ): Promise<DeploymentRow> {
   const { principal, body } = request;
   const made = normaliseCreate(body, await contextOf(deps, principal, body));
+  const { integration_id: integrationId, repo_url: repoUrl } = made.sourceConfig;
+  if (integrationId !== null && repoUrl !== null) await checkIntegration(deps, principal, { integrationId, repoUrl });
   await refuseTakenProject(deps, principal.tenantId, made.name);
   const id = randomUUID();
   const owner = { id, tenant_id: principal.tenantId };

@@ -3,6 +3,7 @@ import type { ListDeploymentsQuery } from "../../contract/deployments/deployment
 import { type HealthCounts, healthWords } from "../../contract/deployments/health.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
+import { canonicalAgentId } from "../../domain/names.ts";
 import { applyPatch } from "../../domain/patch.ts";
 import { reasonOfChange } from "../../domain/revision-reason.ts";
 import {
@@ -106,7 +107,7 @@ function filterOf(query: ListDeploymentsQuery, deploymentsUrl: string): Deployme
     ids: query.deployment_ids ? idsOf("deployment_ids", query.deployment_ids) : undefined,
     tagValueIds: query.tag_value_ids ? idsOf("tag_value_ids", query.tag_value_ids) : undefined,
     address: query.url ? { customUrl: query.url, slug: slugIn(query.url, deploymentsUrl) } : undefined,
-    agentId: query.agent_id,
+    agentId: query.agent_id === undefined ? undefined : canonicalAgentId(query.agent_id),
     agentEnvironment: query.agent_environment,
   };
 }

@@ -72,6 +72,10 @@ const headers = {
     description: "Code of this error, for programs. docs/reference/errors.md has a section on each code.",
     schema: { type: "string" },
   },
+  "X-Pierhead-Hint": {
+    description: "The header of the request that was wrong, in words, where that is known.",
+    schema: { type: "string" },
+  },
   "Retry-After": { description: "Seconds to wait before the next attempt.", schema: { type: "integer" } },
   "Idempotency-Replayed": {
     description: "`true` when the request has run before and this is its first response.",

@@ -1,5 +1,5 @@
 import type { FastifyInstance } from "fastify";
-import { errorHeader } from "../../contract/error.ts";
+import { errorHeader, hintHeader } from "../../contract/error.ts";
 
 /** Headers that a page of another origin may send. The console's own is not one of them, so no such page can use a session. */
 const sent = [
@@ -8,7 +8,7 @@ const sent = [
 ].join(", ");
 
 /** Headers of responses that such a page may read, beside the few that browsers always show. */
-const read = ["etag", "location", "retry-after", "x-request-id", errorHeader].join(", ");
+const read = ["etag", "location", "retry-after", "x-request-id", errorHeader, hintHeader].join(", ");
 
 /** How long a browser may keep the answer to a preflight request. Browsers shorten it to their own maximum. */
 const preflightSeconds = 600;

@@ -4,7 +4,7 @@ import { agentProjectsIn } from "../../domain/agent-projects.ts";
 import { repoUrlProblem } from "../../domain/git-url.ts";
 import { isValidRef, normaliseRef } from "../../domain/refs.ts";
 import { defaultBranch, resolveRef } from "../../integrations/git.ts";
-import { gitAccess } from "../../integrations/git-access.ts";
+import { gitAccess, isBelow, outsideIntegration } from "../../integrations/git-access.ts";
 import { listFiles } from "../../integrations/git-tree.ts";
 import { type Api, route } from "../http/route.ts";
 import { callCodeHost, findOpenIntegration } from "./call-code-host.ts";
@@ -25,6 +25,8 @@ export function addProjectRoutes(api: Api): void {
     const { integration_id: integrationId = null } = query;
     const integration = await findOpenIntegration(api.deps, principal, integrationId);
     if (integration === undefined) throw errors.integrationNotFound(integrationId ?? "");
+    if (integration !== null && !isBelow(integration.url, repoUrl))
+      throw errors.invalidField("repo_url", `is refused: ${outsideIntegration(repoUrl, integration)}`);
     return callCodeHost(async () => {
       const access = await gitAccess({ github, ...settings }, { integration, repoUrl }, signal);
       const remote = { ...access, repoUrl, allowLocal: settings.allowLocalSources, signal, timeoutMs: gitTimeoutMs };

@@ -1,10 +1,10 @@
 import type { Principal } from "../../auth/principal.ts";
 import { ApiError, errors } from "../../contract/error.ts";
-import type { OpenIntegration } from "../../integrations/git-access.ts";
+import { isBelow, type OpenIntegration, outsideIntegration } from "../../integrations/git-access.ts";
 import { GitFailure } from "../../integrations/git-failure.ts";
 import type { GithubApp, GithubApps } from "../../integrations/github-app.ts";
 import { HostFailure } from "../../integrations/host-failure.ts";
-import { openIntegration } from "../../store/code-hosts/integrations.ts";
+import { openIntegration, readIntegration } from "../../store/code-hosts/integrations.ts";
 import type { ApiDeps } from "../deps.ts";
 
 /** Returns this server's GitHub App. @throws ApiError 400 when it has none. */
@@ -25,6 +25,23 @@ export async function findOpenIntegration(
   if (id === null) return null;
   const open = await openIntegration(db, sealer, { tenantId, id });
   return open && { ...open.row, ...open.secrets, installationId: open.row.installation_id };
+}
+
+/**
+ * Checks that an integration is for a repository.
+ * @throws ApiError 400 `invalidField`.
+ */
+export async function checkIntegration(
+  { db }: Pick<ApiDeps, "db">,
+  { tenantId }: Principal,
+  { integrationId, repoUrl }: { integrationId: string; repoUrl: string },
+): Promise<void> {
+  const integration = await readIntegration(db, tenantId, integrationId).catch((error) => {
+    if (!(error instanceof ApiError)) throw error;
+    throw errors.invalidField("source_config.integration_id", "is not an integration of this workspace.");
+  });
+  if (isBelow(integration.url, repoUrl)) return;
+  throw errors.invalidField("source_config.repo_url", `is refused: ${outsideIntegration(repoUrl, integration)}`);
 }
 
 /**

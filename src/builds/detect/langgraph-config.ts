@@ -128,7 +128,7 @@ function readNodeVersion(version: ConfigValue, nodeMajor: number): string[] {
 function ignoredKeys(config: ConfigValue): string[] {
   const imageKeys = ["api_version", "base_image", "dockerfile_lines", "image_distro", "keep_pkg_tools"];
   const known = [
-    "$schema node_version node_loader graphs env auth http ui ui_config store checkpointer webhooks encryption",
+    "$schema node_version node_loader graphs env auth http ui ui_config store checkpointer webhooks encryption priority",
     "python_version dependencies source pip_config_file pip_installer",
   ].flatMap((line) => line.split(" "));
   return config.entries().flatMap(([key, value]) => {

@@ -134,7 +134,21 @@ export type SecretReference = Static<typeof SecretReference>;
 export const AgentEnvironment = literals(["development", "staging", "production"]);
 export type AgentEnvironment = Static<typeof AgentEnvironment>;
 
-export const AgentRef = Type.Object({ agent_id: uuid(), environment: AgentEnvironment }, { $id: "AgentRef" });
+const agentId = (description: string) =>
+  Type.String({
+    pattern:
+      "^(?:[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?|[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})$",
+    description,
+    examples: ["support-agent"],
+  });
+
+export const AgentRef = Type.Object(
+  {
+    agent_id: agentId("A DNS label of at most 63 characters that starts with a letter, or a UUID."),
+    environment: AgentEnvironment,
+  },
+  { $id: "AgentRef" },
+);
 export type AgentRef = Static<typeof AgentRef>;
 
 /** Named agent server that a workspace wants to run (contract 2.1). */
@@ -220,7 +234,7 @@ export const ListDeploymentsQuery = Type.Object({
   deployment_type: Type.Optional(literals(DeploymentType.enum, { description: "Exact." })),
   deployment_ids: Type.Optional(Type.String({ description: "Deployment ids, separated by commas." })),
   url: Type.Optional(Type.String({ description: "Exact serving URL." })),
-  agent_id: Type.Optional(uuid("Agent that the deployments were created for.")),
+  agent_id: Type.Optional(agentId("Agent that the deployments were created for.")),
   agent_environment: Type.Optional(literals(AgentEnvironment.enum, { description: "Environment of that agent." })),
 });
 export type ListDeploymentsQuery = Static<typeof ListDeploymentsQuery>;

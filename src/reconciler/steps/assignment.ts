@@ -65,6 +65,7 @@ function runOf(row: AssignedRevisionRow, settings: ReconcilerSettings): Revision
       url,
       hasEndpointAuth: settings.hasEndpointAuth,
       controlPlaneUrl: settings.controlPlaneUrl,
+      agent: row.agent,
       git: gitFacts(row),
     }),
     // A deployment without secrets gets the tracing variables under its own id.

@@ -48,7 +48,7 @@ export const deploymentsTable = table("deployments", {
   image_version: nullable(text),
   shareable: boolean,
   route_through_gateway: boolean,
-  agent_id: nullable(uuid),
+  agent_id: nullable(text),
   agent_environment: nullable(text),
   deployment_tier: nullable(textOf<DeploymentTier>()),
   compute_tier: nullable(textOf<Size>()),

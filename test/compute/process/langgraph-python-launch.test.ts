@@ -39,6 +39,7 @@ test("the server gets the path of every file, and module names stay module names
       auth: { path: "./auth.py:auth", disable_studio_auth: true },
       http: { app: "../shared/app.py:app", cors: {} },
       store: { index: { dims: 3 } },
+      priority: { path: "./priority.py:order" },
     },
     { "apps/a/two.py": "", "apps/shared/__init__.py": "" },
   );
@@ -55,6 +56,7 @@ test("the server gets the path of every file, and module names stay module names
     LANGGRAPH_AUTH: { path: "/artifact/apps/a/auth.py:auth", disable_studio_auth: true },
     LANGGRAPH_HTTP: { app: "/artifact/apps/shared/app.py:app", cors: {} },
     LANGGRAPH_STORE: { index: { dims: 3 } },
+    LANGGRAPH_PRIORITY: { path: "/artifact/apps/a/priority.py:order" },
     LANGGRAPH_RUNTIME_EDITION: "inmem",
   });
   assert.deepEqual(options.directory, ["apps", "a"]);

@@ -9,6 +9,8 @@ export interface LanggraphConfig {
   store?: unknown;
   checkpointer?: { path?: string; [key: string]: unknown };
   encryption?: { path?: string; [key: string]: unknown };
+  /** Python only: a function that orders the runs of the queue. */
+  priority?: { path?: string; [key: string]: unknown };
   webhooks?: unknown;
   dependencies?: string[];
 }

@@ -94,6 +94,7 @@ function serverEnvironment(config: LanggraphConfig, directory: string): Record<s
     LANGGRAPH_AUTH: withPath(config.auth),
     LANGGRAPH_ENCRYPTION: withPath(config.encryption),
     LANGGRAPH_CHECKPOINTER: withPath(config.checkpointer),
+    LANGGRAPH_PRIORITY: withPath(config.priority),
     LANGGRAPH_HTTP: http?.app === undefined ? http : { ...http, app: move(http.app) },
     LANGGRAPH_STORE: store,
     LANGGRAPH_WEBHOOKS: webhooks,
