@@ -86,6 +86,7 @@ export const apiSettings: ApiSettings = {
   publicUrl: null,
   ownUrl: () => "http://127.0.0.1",
   templatesDir: templatesDirectory,
+  buildTarget: "directory",
   consoleDir: null,
   allowLocalSources: true,
   allowPrivateNetwork: true,

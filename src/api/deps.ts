@@ -67,6 +67,8 @@ export interface ApiSettings {
   owner: string;
   dataDir: string;
   templatesDir: string;
+  /** What a build makes here: a directory, or an image in a container engine. */
+  buildTarget: "directory" | "image";
   /** Directory of the built console; null without a console. */
   consoleDir: string | null;
   allowLocalSources: boolean;

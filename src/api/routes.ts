@@ -13,6 +13,7 @@ import { addDeploymentRoutes } from "./deployments/deployment-routes.ts";
 import { addSizeRoutes } from "./deployments/deployment-size-routes.ts";
 import { addPushTokenRoutes } from "./deployments/push-token-routes.ts";
 import { addReplicaRoutes } from "./deployments/replica-routes.ts";
+import { addDetectionRoutes } from "./detections/detection-routes.ts";
 import { addEventRoutes } from "./events/event-routes.ts";
 import type { Api } from "./http/route.ts";
 import { addProjectRoutes } from "./integrations/agent-project-routes.ts";
@@ -49,6 +50,7 @@ export function addRoutes(api: Api): void {
   addRevisionRoutes(api);
   addRunAgainRoutes(api);
   addUploadRoutes(api);
+  addDetectionRoutes(api);
   addPushTokenRoutes(api);
   addLogRoutes(api);
   addMetricsRoutes(api);

@@ -1,4 +1,5 @@
 import type { Deployment } from "../contract/deployments/deployment.ts";
+import type { Detection } from "../contract/detections/detection.ts";
 import type { LogEntry } from "../contract/logs/log.ts";
 import type { Revision } from "../contract/revisions/revision.ts";
 import type { UploadReceipt } from "../contract/revisions/upload.ts";
@@ -62,6 +63,8 @@ export type Client = {
   downloadBackup(signal?: AbortSignal): Promise<ReadableStream<Uint8Array>>;
   /** Sends a gzip tar to the `upload_url` of `createUploadUrl`. Default deadline 300_000. */
   uploadArchive(uploadUrl: string, archive: Blob, options?: CallOptions): Promise<UploadReceipt>;
+  /** Asks what would be built from a gzip tar, before a deployment exists. Default deadline 300_000. */
+  detectArchive(archive: Blob, query?: { config_path?: string }, options?: CallOptions): Promise<Detection>;
   /**
    * Makes a change that depends on the current state of a deployment, such as adding one variable, without losing changes
    * of others. After a conflict, `change` is called again with the new state. It must pass `call` to the operation.
@@ -151,6 +154,16 @@ export function createClient(options: ClientOptions): Client {
         deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
         signal: call.signal,
       })) as UploadReceipt,
+    detectArchive: async (archive, { config_path: configPath } = {}, call = {}) =>
+      (await exchange(transport, {
+        verb: "POST",
+        url: `${baseUrl}/v2/detections/archive${configPath === undefined ? "" : `?config_path=${encodeURIComponent(configPath)}`}`,
+        shownUrl: `${baseUrl}/v2/detections/archive`,
+        headers: { ...identity, "content-type": "application/gzip" },
+        body: { blob: archive },
+        deadlineMs: call.deadlineMs ?? uploadDeadlineMs,
+        signal: call.signal,
+      })) as Detection,
     ...callsInTurn(methods, watches),
     request: (verb, path, body, call) => {
       const route = { verb: verb.toUpperCase() as Route["verb"], path };

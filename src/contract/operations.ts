@@ -4,6 +4,7 @@ import { serverOperations } from "./administration/operations-server.ts";
 import { sessionOperations } from "./administration/operations-sessions.ts";
 import { tagOperations } from "./administration/operations-tags.ts";
 import { deploymentOperations } from "./deployments/operations-deployments.ts";
+import { detectionOperations } from "./detections/operations-detections.ts";
 import type { ErrorCode } from "./error.ts";
 import { requestHeadersOf } from "./headers.ts";
 import { gitOperations } from "./integrations/operations-git.ts";
@@ -26,6 +27,7 @@ import { webhookOperations } from "./webhooks/operations-webhooks.ts";
 type Operations = typeof serverOperations &
   typeof sessionOperations &
   typeof deploymentOperations &
+  typeof detectionOperations &
   typeof revisionOperations &
   typeof runAgainOperations &
   typeof logOperations &
@@ -51,6 +53,7 @@ export const operations: Operations = {
   ...serverOperations,
   ...sessionOperations,
   ...deploymentOperations,
+  ...detectionOperations,
   ...revisionOperations,
   ...runAgainOperations,
   ...logOperations,

@@ -29,6 +29,8 @@ export const clientRoutes = {
   listReplicas: "GET /v2/deployments/{deployment_id}/replicas",
   createUploadUrl: "POST /v2/deployments/{deployment_id}/upload-url",
   createPushToken: "POST /v2/deployments/{deployment_id}/push-token",
+  // Detections
+  detectSource: "POST /v2/detections",
   // Revisions
   listRevisions: "GET /v2/deployments/{deployment_id}/revisions",
   createRevision: "POST /v2/deployments/{deployment_id}/revisions",
@@ -177,6 +179,7 @@ const otherRoutes = {
   finishSignIn: "GET /v2/session/oidc/callback",
   // Deployments
   putUpload: "PUT /uploads/{upload_id}",
+  detectArchive: "POST /v2/detections/archive",
   // Integrations
   showGithubAppForm: "GET /v2/auth/github-app",
   finishGithubApp: "GET /v2/auth/github-app/created",

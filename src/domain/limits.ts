@@ -112,6 +112,12 @@ export const connectionsPerAddressMax = 10_000;
 /** Largest source archive: what existing clients announce in `X-Goog-Content-Length-Range`. */
 export const uploadBytesMax = 200 * mib;
 
+/** Largest archive that a server is detected in. The console leaves out what detection does not read. */
+export const detectionArchiveBytesMax = 32 * mib;
+
+/** Detections of one server at the same time: each runs git or unpacks an archive. */
+export const detectionsMax = 8;
+
 /** Lifetime of an upload URL: longer than the 300 s that clients allow for an upload, and enough for a slow start. */
 export const uploadUrlLifeMs = 15 * minute;
 

@@ -391,6 +391,7 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     trustedProxies: config.trustedProxies,
     dataDir: config.dataDir,
     templatesDir: config.templatesDir ?? templatesDirectory,
+    buildTarget: config.compute === "docker" ? ("image" as const) : ("directory" as const),
     consoleDir: consoleDirectory,
     allowLocalSources: config.allowLocalSources,
     allowPrivateNetwork: config.allowPrivateNetwork,

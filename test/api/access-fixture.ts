@@ -218,6 +218,8 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   // No sign-in is configured.
   beginSignIn: { refusal: "authRequestUnusable" },
   finishSignIn: { refusal: "authRequestUnusable" },
+  detectSource: { body: () => ({ repo_url: "https://127.0.0.1:1/acme/bot" }), refusal: "codeHostFailed" },
+  detectArchive: { refusal: "uploadBroken" },
   // The URL carries its own signature; without it, every caller is rejected.
   putUpload: { refusal: "uploadUrlInvalid" },
 };

@@ -141,6 +141,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   publicUrl: null,
   ownUrl: () => "http://127.0.0.1:8124",
   templatesDir: path.join(import.meta.dirname, "../../templates"),
+  buildTarget: "directory",
   consoleDir: null,
   allowLocalSources: true,
   allowPrivateNetwork: true,

@@ -259,10 +259,15 @@ test("reads the variables that a project expects from its example file", async (
   await using place = await scratch();
   const text = "# keys\nOPENAI_API_KEY=\nexport MODEL=x\n#OLD=1\nOPENAI_API_KEY=again\n";
   await writeFiles(place.dir, { ".env.example": text, "apps/a/x.txt": "" });
-  const expected = { file: ".env.example", names: ["OPENAI_API_KEY", "MODEL"] };
+  const examples = { OPENAI_API_KEY: "", MODEL: "x" };
+  const expected = { file: ".env.example", names: ["OPENAI_API_KEY", "MODEL"], examples };
   assert.deepEqual(await expectedVariables(place.dir, "apps/a"), expected);
   await writeFiles(place.dir, { "apps/a/example.env": "B=1" });
-  assert.deepEqual(await expectedVariables(place.dir, "apps/a"), { file: "apps/a/example.env", names: ["B"] });
+  assert.deepEqual(await expectedVariables(place.dir, "apps/a"), {
+    file: "apps/a/example.env",
+    names: ["B"],
+    examples: { B: "1" },
+  });
 });
 
 test("runs a web command that changes the directory, or prepares the server first", async () => {

@@ -146,6 +146,13 @@ const probes: Record<string, Probe> = {
     // The server read the whole upload before it found that it is not an archive, so the size is accepted.
     return told.code === "uploadBroken" ? { status: 200, code: null } : told;
   },
+  "an archive in which a server is detected": async (size) => {
+    const told = await ask("POST", "/v2/detections/archive", new Blob([new Uint8Array(size)]), {
+      "content-type": "application/gzip",
+    });
+    // The server read from an archive of an accepted size before it found that it is none.
+    return told.code === "uploadBroken" ? { status: 200, code: null } : told;
+  },
   "body of a request to an agent": async (size) => ask("POST", await agentUrl(), new Blob([new Uint8Array(size)])),
   "path, names and values of headers of a request, all together": (size) => rawRequest(size),
   "time for the headers of a request to arrive": async (seconds) => (seconds === slowS ? inTime : tooLate),

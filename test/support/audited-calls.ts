@@ -18,6 +18,8 @@ export const notCalled: Record<string, string> = {
   deleteGithubApp: "needs a GitHub that created an App; test/hosts checks its row",
   selectInstallation: "needs a sign-in at GitHub; it creates an integration, audited like createIntegration",
   attachInstallation: "needs a running GitHub; it creates an integration, audited like createIntegration",
+  detectSource: "reads a source and changes nothing",
+  detectArchive: "reads an archive and changes nothing",
   createUploadUrl: "returns an address; the change is the revision created from the upload",
   rollbackRevision: "needs a revision that served; test/api/run-again.test.ts checks its row",
   restartDeployment: "needs a revision that serves; test/api/run-again.test.ts checks its row",

@@ -15,7 +15,7 @@ const variablesMax = 50;
 export async function expectedVariables(
   sourceDir: string,
   directory: string,
-): Promise<{ file: string; names: string[] } | null> {
+): Promise<{ file: string; names: string[]; examples: Record<string, string> } | null> {
   for (const place of new Set([directory, "."])) {
     for (const name of exampleNames) {
       const file = path.posix.join(place, name);
@@ -23,11 +23,24 @@ export async function expectedVariables(
       const full = path.join(sourceDir, file);
       if ((await stat(full)).size > bytesMax) continue;
       const text = await readFile(full, "utf8");
-      const names = [...text.matchAll(/^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=/gm)].map(
-        (match) => match[1] ?? "",
-      );
-      return { file, names: [...new Set(names)].slice(0, variablesMax) };
+      const lines = [...text.matchAll(/^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)$/gm)];
+      const names = [...new Set(lines.map((match) => match[1] ?? ""))].slice(0, variablesMax);
+      const examples = lines.map((match) => [match[1] ?? "", exampleIn(match[2] ?? "")] as const);
+      return {
+        file,
+        names,
+        examples: Object.fromEntries(examples.filter(([name]) => names.includes(name)).toReversed()),
+      };
     }
   }
   return null;
+}
+
+const exampleCharactersMax = 200;
+
+/** Returns the value of a line without its quotes and its comment; "" when it is too long to be an example. */
+function exampleIn(text: string): string {
+  const [, quoted] = /^(["'])(.*?)\1/.exec(text)?.slice(1) ?? [];
+  const value = quoted ?? text.replace(/(^|\s)#.*$/, "").trim();
+  return value.length > exampleCharactersMax ? "" : value;
 }

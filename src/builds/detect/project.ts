@@ -134,6 +134,21 @@ async function readConfig(sourceDir: string, place: string): Promise<unknown> {
   }
 }
 
+/** Returns the graphs that a configuration names, with the file and export of each. */
+export async function graphsOf(
+  sourceDir: string,
+  { configPath }: LanggraphProject,
+): Promise<{ id: string; path: string }[]> {
+  const config = new ConfigValue(configPath, "", await readConfig(sourceDir, configPath));
+  return config
+    .get("graphs")
+    .entries()
+    .map(([id, value]) => ({ id, path: typeof value.value === "string" ? value.value : value.get("path").text() }));
+}
+
+/** Returns the configurations that a source contains, nearest to the root first. */
+export const configsIn = (sourceDir: string): Promise<string[]> => listConfigs(sourceDir);
+
 function missing(what: string, found: string[]): BuildFailure {
   const hint =
     found.length === 0

@@ -41,7 +41,7 @@ const versionFiles = [".python-version", "runtime.txt"];
  * @throws BuildFailure `Unsupported` when only versions that no agent server runs on are allowed
  */
 export async function wantedPython(
-  { sourceDir, log }: BuildContext,
+  { sourceDir, log }: { sourceDir: string; log: Pick<BuildContext["log"], "say"> },
   project: PythonProject | PythonServer,
 ): Promise<WantedPython> {
   const { python } = project;

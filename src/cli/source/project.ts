@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import path from "node:path";
 import { dockerfileName, projectFileNames } from "../../domain/config-path.ts";
 import { detectServer } from "../../domain/detection/detect-server.ts";
+import { installFiles } from "../../domain/detection/install-files.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { listFiles } from "./list-files.ts";
@@ -58,19 +59,7 @@ export async function findProject(directory: string, configOption: string | unde
   };
 }
 
-/** Lock files and other files that decide what a build installs, in the order of a build. */
-const installFiles = [
-  "uv.lock",
-  "poetry.lock",
-  "requirements.txt",
-  "pyproject.toml",
-  "yarn.lock",
-  "pnpm-lock.yaml",
-  "package-lock.json",
-  "bun.lock",
-  "bun.lockb",
-  "package.json",
-];
+const installNames = installFiles.map(({ file }) => file);
 
 async function describeConfig(config: string, content: Record<string, unknown>): Promise<string> {
   const { graphs, start, python_version: python, node_version: node } = content;
@@ -80,7 +69,7 @@ async function describeConfig(config: string, content: Record<string, unknown>):
     ...(Array.isArray(start) ? [`start ${start.join(" ")}`] : []),
     ...(python === undefined ? [] : [`Python ${python}`]),
     ...(node === undefined ? [] : [`Node ${node}`]),
-    ...(await firstFile(path.dirname(config), installFiles)),
+    ...(await firstFile(path.dirname(config), installNames)),
   ];
   return `${path.basename(config)}${parts.length === 0 ? "" : `: ${parts.join(", ")}`}`;
 }
@@ -100,7 +89,7 @@ async function describeServer(file: string): Promise<string> {
   const parts = [
     because,
     ...(pythonVersion === null ? [] : [`Python ${pythonVersion}`]),
-    ...(await firstFile(directory, installFiles.slice(0, -1))),
+    ...(await firstFile(directory, installNames.slice(0, -1))),
   ];
   return `${name}: ${parts.join(", ")}. Start: ${start.replace("script:", "package.json script ")}`;
 }

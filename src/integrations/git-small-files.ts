@@ -1,0 +1,120 @@
+import { mkdir, readdir, stat, truncate, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { checkCommitId, fetchOne, initRepository } from "./git.ts";
+import { GitFailure, type GitRemote } from "./git-failure.ts";
+import { type Git, withGit } from "./git-program.ts";
+
+/** What `fetchSmallFiles` brings at most. */
+export interface SmallFileLimits {
+  /** Larger files come without their content. */
+  fileBytesMax: number;
+  filesMax: number;
+  /** Directories below the root. */
+  depthMax: number;
+  /** Size of what the host sends. Some hosts send large files too. */
+  packBytesMax: number;
+}
+
+/**
+ * Writes the small files of one commit into an empty directory, those nearest to the root first. A larger file becomes an empty
+ * one of a size above the limit, so that readers see that it exists and is too large to read.
+ * @throws GitFailure
+ */
+export async function fetchSmallFiles({
+  commitSha,
+  directory,
+  limits,
+  ...remote
+}: GitRemote & { commitSha: string; directory: string; limits: SmallFileLimits }): Promise<void> {
+  checkCommitId(commitSha);
+  const tooLarge = new AbortController();
+  const signal = AbortSignal.any([remote.signal, tooLarge.signal]);
+  try {
+    await withGit({ ...remote, signal }, async (git) => {
+      const gitDir = await initRepository(git);
+      const watch = watchPacks(path.join(gitDir, "objects", "pack"), limits.packBytesMax, () => tooLarge.abort());
+      try {
+        // --keep stores what arrives as one pack, whose size can be watched.
+        await fetchOne(git, gitDir, commitSha, ["--keep", `--filter=blob:limit=${limits.fileBytesMax}`]);
+      } finally {
+        clearInterval(watch);
+      }
+      await checkOut(git, { gitDir, commitSha, directory, limits });
+    });
+  } catch (error) {
+    if (!tooLarge.signal.aborted) throw error;
+    const mib = Math.floor(limits.packBytesMax / 1024 / 1024);
+    throw new GitFailure("GitFailed", `The commit is larger than ${mib} MiB, which is too large to look into.`);
+  }
+}
+
+const watchIntervalMs = 200;
+
+function watchPacks(directory: string, bytesMax: number, onExceeded: () => void): NodeJS.Timeout {
+  const measure = async () => {
+    const sizes = (await readdir(directory)).map((name) => stat(path.join(directory, name)).then(({ size }) => size));
+    const bytes = (await Promise.allSettled(sizes)).reduce(
+      (sum, one) => sum + (one.status === "fulfilled" ? one.value : 0),
+      0,
+    );
+    if (bytes > bytesMax) onExceeded();
+  };
+  return setInterval(() => void measure().catch(() => {}), watchIntervalMs);
+}
+
+interface Checkout {
+  gitDir: string;
+  commitSha: string;
+  directory: string;
+  limits: SmallFileLimits;
+}
+
+async function checkOut(git: Git, { gitDir, commitSha, directory, limits }: Checkout): Promise<void> {
+  const inRepository = (...args: string[]) => git.run([`--git-dir=${gitDir}`, ...args]);
+  const files = (await inRepository("ls-tree", "-r", "-z", "--end-of-options", commitSha))
+    .split("\0")
+    .flatMap((line) => fileIn(line) ?? [])
+    .filter(({ parts }) => parts.length <= limits.depthMax + 1)
+    .sort((a, b) => a.parts.length - b.parts.length)
+    .slice(0, limits.filesMax);
+  // Lists the objects that arrived. Asking for one object by its id would fetch it.
+  const listed = await inRepository("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)");
+  const sizes = new Map(listed.split("\n").map((line) => line.split(" ") as [string, string]));
+  const isSmall = ({ objectId }: TreeFile) => Number(sizes.get(objectId) ?? Infinity) <= limits.fileBytesMax;
+  // These come first, while the directory has no links that they could follow.
+  await mkdir(directory, { recursive: true });
+  for (const { parts } of files.filter((file) => !isSmall(file))) {
+    const file = path.join(directory, ...parts);
+    await mkdir(path.dirname(file), { recursive: true });
+    await writeFile(file, "");
+    await truncate(file, limits.fileBytesMax + 1);
+  }
+  const small = files.filter(isSmall);
+  if (small.length === 0) return;
+  const list = path.join(git.scratchDir, "small-files");
+  await writeFile(list, small.map(({ parts }) => parts.join("/")).join("\0"));
+  const from = [`--pathspec-from-file=${list}`, "--pathspec-file-nul"];
+  await inRepository(
+    `--work-tree=${directory}`,
+    "--literal-pathspecs",
+    "checkout",
+    "--quiet",
+    "--force",
+    ...from,
+    commitSha,
+  );
+}
+
+interface TreeFile {
+  objectId: string;
+  parts: string[];
+}
+
+/** Reads one line of `ls-tree`. Returns undefined for submodules, and for names that lead elsewhere. */
+function fileIn(line: string): TreeFile | undefined {
+  const [, objectId, name] = /^(?:100644|100755|120000) blob ([0-9a-f]+)\t(.+)$/s.exec(line) ?? [];
+  if (objectId === undefined || name === undefined) return undefined;
+  const parts = name.split("/");
+  const leadsElsewhere = parts.some((part) => ["", ".", ".."].includes(part) || part.toLowerCase() === ".git");
+  return leadsElsewhere || parts.includes("node_modules") ? undefined : { objectId, parts };
+}
