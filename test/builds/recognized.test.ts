@@ -6,6 +6,7 @@ import { expectedVariables } from "../../src/builds/detect/expected-variables.ts
 import { readProject } from "../../src/builds/detect/project.ts";
 import { parseStartLine } from "../../src/builds/detect/start-line.ts";
 import { installCommand, withManager } from "../../src/builds/node/install-command.ts";
+import { findGonePackage } from "../../src/builds/node/install-packages.ts";
 import { scriptCommand, startCommand } from "../../src/builds/node/run-script.ts";
 import { poetryRequirements } from "../../src/builds/python/poetry.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
@@ -289,4 +290,30 @@ test("recognizes the server when the usual configuration path does not exist", a
   const project = await read(fastapi, "langgraph.json");
   assert.equal(project.kind === "command" && project.recognized?.name, "FastAPI");
   await assert.rejects(read(fastapi, "agents/langgraph.json"), { reason: "ConfigMissing" });
+});
+
+test("recognizes that a registry does not have a version of a lock file", () => {
+  const url = "https://registry.example/@x/cli/-/cli-0.0.58.tgz";
+  const forms: [string, string | null][] = [
+    [`error Error: ${url}: Request failed "404 Not Found"`, "cli-0.0.58"],
+    [`npm error 404 Not Found - GET ${url} - Not found`, "cli-0.0.58"],
+    [` ERR_PNPM_FETCH_404  GET ${url}: Not Found - 404`, "cli-0.0.58"],
+    [`error: GET ${url} - 404`, "cli-0.0.58"],
+    ["npm error notarget No matching version found for @x/cli@0.0.58.", "@x/cli@0.0.58"],
+    [`npm error code EINTEGRITY ${url}`, null],
+    ["GET https://registry.example/app returned 404", null],
+  ];
+  for (const [line, name] of forms) assert.equal(findGonePackage(["Resolving", line]), name, line);
+});
+
+test("stops the old revision first where a server has a port of its own, but not in a container", async () => {
+  const files = {
+    "requirements.txt": "a2a-sdk",
+    "run.py": 'if __name__ == "__main__":\n  uvicorn.run(app, port=9999)',
+  };
+  const project = await read(files);
+  assert.deepEqual(project.kind === "command" && project.isExclusive, true);
+  assert.match(project.warnings.join(), /does not read PORT.*old revision stops before/);
+  const image = await read(files, null, "image");
+  assert.deepEqual(image.kind === "command" && [image.isExclusive, image.warnings], [false, []]);
 });

@@ -348,6 +348,44 @@ test("says in words how a server was recognized", async () => {
   assert.equal((await detect(files)).server?.because, "fastapi in pyproject.toml, app in api/main.py");
 });
 
+test("starts the package of an MCP server over HTTP, whose program another file has", async () => {
+  const files = {
+    "pyproject.toml": pyproject("mcp"),
+    "shop_mcp/__main__.py": "import sys\nfrom .server import main\nsys.exit(main())",
+    "shop_mcp/server.py": `@click.option("--port")
+@click.option("--transport", type=click.Choice(["stdio", "sse", "streamable-http"]))
+def main(port, transport):
+  uvicorn.run(app, port=port)`,
+  };
+  assert.equal((await detect(files)).server?.start, "python -m shop_mcp --transport streamable-http --port $PORT");
+});
+
+test("collects the static files of a Django project", async () => {
+  const files = {
+    "requirements.txt": "django",
+    "manage.py": "",
+    "site/wsgi.py": "",
+    "site/settings.py": 'INSTALLED_APPS = ["django.contrib.staticfiles"]\nSTATIC_ROOT = BASE_DIR / "static"',
+  };
+  const collect = "python manage.py collectstatic --noinput";
+  assert.equal((await detect(files)).server?.afterBuild, collect);
+  assert.equal((await detect({ ...files, Procfile: "web: gunicorn site.wsgi" })).server?.afterBuild, collect);
+  assert.equal((await detect({ ...files, "site/settings.py": "" })).server?.afterBuild, null);
+});
+
+test("notices a server that listens on a port of its own", async () => {
+  const hasOwnPort = async (files: Files) => (await detect(files)).server?.hasOwnPort;
+  const python = (text: string) => hasOwnPort({ "requirements.txt": "a2a-sdk", "run.py": text });
+  const program = 'if __name__ == "__main__":\n  uvicorn.run(app, port=9999)';
+  assert.equal(await python(program), true);
+  assert.equal(await python(`port = os.getenv("PORT", 9999)\n${program}`), false);
+  assert.equal(await python(`parser.add_argument("--port")\n${program}`), false);
+  const node = (text: string) => hasOwnPort({ "package.json": packageJson(["express"], start), "index.js": text });
+  assert.equal(await node("app.listen(3000)"), true);
+  assert.equal(await node("app.listen(process.env.PORT || 3000)"), false);
+  assert.equal(await hasOwnPort({ "package.json": packageJson(["next"], start), "x.js": "a.listen(1)" }), false);
+});
+
 test("adds a server program only to a project that does not have it", async () => {
   const files = { "main.py": "app = FastAPI()" };
   assert.deepEqual((await detect({ ...files, "requirements.txt": "fastapi" })).server?.adds, ["uvicorn"]);

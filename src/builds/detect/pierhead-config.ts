@@ -13,6 +13,8 @@ export interface CommandProject {
   python: PythonRequest | null;
   /** Each is a program and its arguments, or `["script:NAME"]` for a script of package.json. */
   build: string[][];
+  /** Runs after `build`. Its failure does not fail the build. */
+  afterBuild?: string[];
   /** As `build`; `$PORT`, `$HOST` and `$PUBLIC_URL` stand for the values at the start. */
   start: string[];
   /** Where the start command runs, when that is not `directory`: a Procfile may begin with `cd`. */

@@ -41,7 +41,7 @@ export async function readProject(sourceDir: string, configPath: string | null, 
   const place = configPath === null || isUsual ? await findConfig(sourceDir, host) : path.posix.normalize(configPath);
   const name = path.posix.basename(place);
   if (name === dockerfileName) return dockerfileProject(place);
-  if ((projectFileNames as readonly string[]).includes(name)) return detect(sourceDir, place);
+  if ((projectFileNames as readonly string[]).includes(name)) return detect(sourceDir, place, host);
   const config = new ConfigValue(place, "", await readConfig(sourceDir, place));
   config.entries();
   const isPierhead =
@@ -71,7 +71,7 @@ async function findConfig(sourceDir: string, { target }: BuildHost): Promise<str
 }
 
 /** Recognizes the server of a project from its files. @param place of the file that names its directory. */
-async function detect(sourceDir: string, place: string): Promise<CommandProject> {
+async function detect(sourceDir: string, place: string, { target }: BuildHost): Promise<CommandProject> {
   if (!(await isFileInside(sourceDir, place))) {
     throw missing(`${place.replace(/\p{Cc}/gu, "?")} not found in the source`, await listConfigs(sourceDir));
   }
@@ -92,8 +92,14 @@ async function detect(sourceDir: string, place: string): Promise<CommandProject>
   const warnings = others.map(
     (other) => `The source also contains ${other}. To use it, set the config path (--config).`,
   );
-  return { ...commandProject(server, place, directory), warnings };
+  // Containers have ports of their own.
+  const isExclusive = server.hasOwnPort && target === "directory";
+  if (isExclusive) warnings.push(ownPort);
+  return { ...commandProject(server, place, directory), isExclusive, warnings };
 }
+
+const ownPort =
+  "The server does not read PORT, so it listens on a port of its own. The old revision stops before a new one starts, and requests wait meanwhile. To roll out without this pause, listen on the port in PORT.";
 
 function commandProject(server: DetectedServer, configPath: string, directory: string): CommandProject {
   const what = server.preset === "procfile" ? "web command of the Procfile" : "start command";
@@ -108,6 +114,7 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     // The build reads the version of Python from the project's files.
     python: server.language === "python" ? { version: null, requirements: null, adds: server.adds } : null,
     build: server.build === null ? [] : [server.build.startsWith("script:") ? [server.build] : server.build.split(" ")],
+    ...(server.afterBuild === null ? {} : { afterBuild: server.afterBuild.split(" ") }),
     start: start.argv,
     ...(start.cwd === directory ? {} : { startDirectory: start.cwd }),
     healthPath: "",

@@ -12,6 +12,8 @@ export interface Install extends Command {
   manager: string[];
   /** Arguments of the package manager that update the packages named after them as far as package.json allows; null: no lock file. */
   update: string[] | null;
+  /** How the project is installed when its lock file cannot be used; null: no lock file. */
+  unlocked: { lockFile: string; argv: string[] } | null;
 }
 
 /**
@@ -49,6 +51,13 @@ export async function installCommand(
     because: `${because}${viaNpm}`,
     manager: prefix,
     update: locked === null ? null : await updateOf(manager, project),
+    unlocked:
+      locked === null
+        ? null
+        : {
+            lockFile: path.posix.join(root.directory, locked.file),
+            argv: [...prefix, ...(await argvOf(manager, false, project)).slice(1)],
+          },
   };
 }
 

@@ -1,7 +1,9 @@
+import { rm } from "node:fs/promises";
+import path from "node:path";
 import { type Command, parseCommandLine } from "../detect/command-line.ts";
 import { BuildFailure } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { installCommand, withManager } from "./install-command.ts";
+import { type Install, installCommand, withManager } from "./install-command.ts";
 import { isNpmCi, runNpmCi } from "./npm-ci.ts";
 
 /**
@@ -26,14 +28,54 @@ export async function installPackages(
   try {
     await runAll(context, [command], "InstallFailed");
   } catch (error) {
-    if (!(error instanceof BuildFailure) || command.manager[0] !== "npm" || command.manager.length > 1) throw error;
-    if (!context.log.lastLines(50).some((line) => /\bERESOLVE\b/.test(line))) throw error;
-    context.log.say(
-      "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To say it in the project, add legacy-peer-deps=true to .npmrc.",
-    );
-    await runAll(context, [{ ...command, argv: [...command.argv, "--legacy-peer-deps"] }], "InstallFailed");
+    if (!(error instanceof BuildFailure)) throw error;
+    const { unlocked } = command;
+    const gone = unlocked === null ? null : findGonePackage(context.log.lastLines(100));
+    if (unlocked !== null && gone !== null) {
+      context.log.say(
+        `${unlocked.lockFile} names ${gone}, which the registry does not have. Installing the versions that package.json allows instead. To keep versions fixed, update the lock file.`,
+      );
+      await rm(path.join(context.sourceDir, unlocked.lockFile));
+      await installWithPeers(context, { ...command, argv: unlocked.argv });
+      return;
+    }
+    await retryWithPeers(context, command, error);
   }
 }
+
+async function installWithPeers(context: BuildContext, command: Install): Promise<void> {
+  try {
+    await runAll(context, [command], "InstallFailed");
+  } catch (error) {
+    await retryWithPeers(context, command, error);
+  }
+}
+
+async function retryWithPeers(context: BuildContext, command: Install, error: unknown): Promise<void> {
+  if (!(error instanceof BuildFailure) || command.manager[0] !== "npm" || command.manager.length > 1) throw error;
+  if (!context.log.lastLines(50).some((line) => /\bERESOLVE\b/.test(line))) throw error;
+  context.log.say(
+    "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To say it in the project, add legacy-peer-deps=true to .npmrc.",
+  );
+  await runAll(context, [{ ...command, argv: [...command.argv, "--legacy-peer-deps"] }], "InstallFailed");
+}
+
+/**
+ * Returns the name of a package that a registry does not have (any more), as the package managers report it; null: the
+ * installation failed for another reason.
+ */
+export function findGonePackage(lines: readonly string[]): string | null {
+  const line = lines.find((one) => goneForms.test(one));
+  if (line === undefined) return null;
+  return (
+    /([^/\s"]+)\.tgz/.exec(line)?.[1] ??
+    /No matching version found for ([^\s:]+@[^\s:]*[^\s:.])/.exec(line)?.[1] ??
+    "a version"
+  );
+}
+
+const goneForms =
+  /\.tgz\b.*\b404\b|\b404\b.*\.tgz\b|\bERR_PNPM_(?:FETCH_404|NO_MATCHING_VERSION)\b|No matching version found for/;
 
 /** Runs programs one after another. Package managers that this machine lacks are run through npm. */
 export async function runAll(

@@ -161,8 +161,21 @@ async function build(request: BuildRequest, context: BuildContext, project: Buil
         : await startCommand(context.sourceDir, cwd, { start: given, searchPath });
       await runAll(context, [{ argv, cwd, env: {} }], "BuildFailed");
     }
-  } else {
+  } else if (project.kind !== "command" || project.afterBuild === undefined) {
     context.log.say("Nothing to build.");
+  }
+  if (project.kind === "command" && project.afterBuild !== undefined) await finish(context, project.afterBuild, cwd);
+}
+
+/** Runs a command without which the server still starts, for example because the command needs a variable of the deployment. */
+async function finish(context: BuildContext, argv: string[], cwd: string): Promise<void> {
+  try {
+    await runAll(context, [{ argv, cwd, env: {} }], "BuildFailed");
+  } catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    context.log.say(
+      `Note: \`${showCommand(argv)}\` failed. The build goes on without it, because the server may not need it.`,
+    );
   }
 }
 

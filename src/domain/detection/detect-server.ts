@@ -14,8 +14,12 @@ export interface DetectedServer {
   language: "node" | "python" | null;
   /** Command line that builds it after the installation; null: nothing. `script:NAME` is a script of package.json. */
   build: string | null;
+  /** Command line that runs after the build, and whose failure does not fail it; null: nothing. */
+  afterBuild: string | null;
   /** Command line that starts it, with `$PORT` and `$HOST`. `script:NAME` is a script of package.json. */
   start: string;
+  /** Whether it listens on a port of its own, so that two of it cannot run on one machine. */
+  hasOwnPort: boolean;
   /** Packages to install beside those of the project. */
   adds: readonly string[];
   /** `3.12`; null: any. */
@@ -41,7 +45,9 @@ function fromProcfile(web: string, { node, python }: ProjectFacts, found: Detect
     because: "Procfile has a web command",
     language,
     build: node?.scripts["build"] !== undefined && language === "node" ? "script:build" : (found?.build ?? null),
+    afterBuild: python === null ? null : afterBuildOf(python),
     start: web,
+    hasOwnPort: false,
     adds: [],
     pythonVersion: python?.version ?? null,
   };
@@ -54,7 +60,9 @@ const fromAegra = (python: PythonFacts | null): DetectedServer => ({
   because: "aegra.json",
   language: "python",
   build: null,
+  afterBuild: null,
   start: "aegra serve --host $HOST --port $PORT",
+  hasOwnPort: false,
   adds: python?.packages.has("aegra-cli") === true ? [] : ["aegra-cli"],
   pythonVersion: python?.version ?? null,
 });
@@ -75,14 +83,23 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
       because: package_ === undefined ? `package.json and ${how}` : `${package_} in package.json`,
       language: "node",
       build: node.scripts["build"] !== undefined ? "script:build" : preset.build,
+      afterBuild: null,
       start:
         preset.id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : start,
+      hasOwnPort: hasOwnPort(preset, node, script),
       adds: [],
       pythonVersion: null,
     };
   }
   return null;
 }
+
+/** The servers of Next.js and the like, and scripts that set it, read PORT without a word in the sources. */
+const hasOwnPort = ({ start, build }: NodePreset, node: NodeFacts, script: string | undefined) =>
+  node.hasOwnPort &&
+  start === null &&
+  build === null &&
+  !/PORT|react-scripts|vite|fastify start/.test(node.scripts[script ?? ""] ?? "");
 
 function startOf({ scripts }: NodePreset, { scripts: given, entry, packages }: NodeFacts): string | null {
   const script = scripts.find((name) => given[name] !== undefined);
@@ -105,13 +122,19 @@ function detectPython(python: PythonFacts): DetectedServer | null {
       because: package_ === undefined ? what : `${package_} in ${python.declaredIn}, ${what}`,
       language: "python",
       build: null,
+      afterBuild: afterBuildOf(python),
       start: fill(preset, entry),
+      hasOwnPort: entry.kind === "program" && !entry.options.includes("$PORT") && !python.readsPort,
       adds: preset.adds.some((name) => python.packages.has(name)) ? [] : preset.adds,
       pythonVersion: python.version,
     };
   }
   return null;
 }
+
+/** As Heroku does: many Django projects show no page without the manifest of their collected files. */
+const afterBuildOf = ({ collectsStatic }: PythonFacts) =>
+  collectsStatic ? "python manage.py collectstatic --noinput" : null;
 
 function fill({ start }: PythonPreset, entry: PythonEntry): string {
   const { module, name, file, options } = entry;

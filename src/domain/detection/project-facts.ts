@@ -27,6 +27,8 @@ export interface NodeFacts {
   isWorkspaceRoot: boolean;
   /** Whether its only transport is the standard input: there is no HTTP server. */
   isStdioOnly: boolean;
+  /** Whether its own sources start a server, and none of them reads the variable PORT. */
+  hasOwnPort: boolean;
 }
 
 export interface PythonFacts {
@@ -35,6 +37,10 @@ export interface PythonFacts {
   /** The file that declares them. */
   declaredIn: string;
   entries: readonly PythonEntry[];
+  /** Whether it is a Django project that serves files which a command collects. */
+  collectsStatic: boolean;
+  /** Whether a source file reads the variable PORT, or may read it. */
+  readsPort: boolean;
   /** `3.12`, from .python-version, runtime.txt or requires-python; null: none of them names one version. */
   version: string | null;
 }
@@ -82,13 +88,16 @@ async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Prom
   const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
     Object.keys(objectOf(manifest[kind])),
   );
+  const sources = sourcesIn(files, /\.[cm]?[jt]sx?$/);
+  const texts = await Promise.all(sources.map(async (file) => (await reader.read(file)) ?? ""));
   const main = typeof manifest["main"] === "string" ? manifest["main"].replace(/^\.\//, "") : null;
   return {
     scripts: Object.fromEntries(scripts),
     packages: new Set(packages),
     entry: serverFile(main, "build" in scriptsOf(manifest), files),
     isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
-    isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && (await isStdioOnly(reader, files)),
+    isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts),
+    hasOwnPort: texts.some((text) => /\.listen\(|\bserve\(/.test(text)) && !texts.some(readsPort),
   };
 }
 
@@ -101,9 +110,7 @@ function serverFile(main: string | null, hasBuild: boolean, files: ReadonlySet<s
   return serverFiles.find((file) => files.has(file)) ?? null;
 }
 
-async function isStdioOnly(reader: ProjectReader, files: ReadonlySet<string>): Promise<boolean> {
-  const sources = sourcesIn(files, /\.[cm]?[jt]sx?$/);
-  const texts = await Promise.all(sources.map(async (file) => (await reader.read(file)) ?? ""));
+function isStdioOnly(texts: readonly string[]): boolean {
   if (!texts.some((text) => text.includes("StdioServerTransport"))) return false;
   return !texts.some((text) =>
     /HTTPServerTransport|HttpServerTransport|SSEServerTransport|\.listen\(|\bserve\(/.test(text),
@@ -129,9 +136,16 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     packages: new Set(packages.map(normalized)),
     declaredIn,
     entries: findPythonEntries(texts, files),
+    collectsStatic:
+      files.has("manage.py") &&
+      texts.some(({ text }) => /["']django\.contrib\.staticfiles["']/.test(text) && /^STATIC_ROOT\b/m.test(text)),
+    readsPort: texts.some(({ text }) => readsPort(text)),
     version: await pythonVersion(reader, files, project),
   };
 }
+
+/** Whether a source file reads the variable PORT. Classes of settings read it without naming it. */
+export const readsPort = (text: string) => /["'`]PORT["'`]|\benv\.PORT\b|\bBaseSettings\b|\{ *PORT\b/.test(text);
 
 const normalized = (name: string) => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 

@@ -26,6 +26,9 @@ export type PythonEntryKind =
 const assigned = (what: string) => new RegExp(`^(\\w+)(?:[ \\t]*:[^=\\n]+)?[ \\t]*=[ \\t]*\\(?\\s*${what}`, "m");
 const called = (names: string) => assigned(`(?:[\\w.]+\\.)?(?:${names})\\s*\\(`);
 
+/** How a program starts a server. */
+const serving = /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^)]*transport=|\.serve\(/;
+
 /** How each kind of entry shows in a file. The first group is its name. A file must also match `beside`, if there is one. */
 const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
   { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A") },
@@ -48,11 +51,7 @@ const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
   { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
   { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^\s*st\.\w+\(/m },
   { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
-  {
-    kind: "program",
-    form: /^()if __name__ *==/m,
-    beside: /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^)]*transport=|\.serve\(/,
-  },
+  { kind: "program", form: /^()if __name__ *==/m, beside: serving },
 ];
 
 /** Variables that usually hold the server, when a file has several. */
@@ -77,10 +76,24 @@ export function findPythonEntries(
       return [{ kind, file, module, name, options: kind === "program" ? optionsOf(text) : "" }];
     });
   });
+  found.push(...packagePrograms(sources, files.has("src/__init__.py") || importsSrc));
   if (files.has("manage.py")) found.push(...djangoEntries(files));
   // A directory such as `my-app` cannot be imported, but its programs can be run.
   const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
   return usable.sort((a, b) => rankOf(a.file) - rankOf(b.file));
+}
+
+/** Packages whose `__main__.py` only calls what another of their files has: `python -m NAME` runs them. */
+function packagePrograms(sources: readonly { file: string; text: string }[], isSrcPackage: boolean): PythonEntry[] {
+  return sources.flatMap(({ file, text }) => {
+    if (!/\/__main__\.py$/.test(file) || /^if __name__ *==/m.test(text)) return [];
+    const directory = file.slice(0, -"__main__.py".length);
+    const imported = [...text.matchAll(/^from [\w.]*?\.?(\w+) import/gm)].map((match) => `${directory}${match[1]}.py`);
+    const server = sources.find((one) => imported.includes(one.file) && serving.test(one.text));
+    if (server === undefined) return [];
+    const module = moduleOf(file, isSrcPackage);
+    return [{ kind: "program" as const, file, module, name: "", options: optionsOf(server.text) }];
+  });
 }
 
 /** Kinds that are started by the path of their file. */
@@ -94,10 +107,21 @@ function moduleOf(file: string, isSrcPackage: boolean): string {
   return (isSrcPackage ? name : name.replace(/^src\//, "")).replaceAll("/", ".");
 }
 
+/** Transports of MCP servers over HTTP, the newest first. */
+const transports = ["streamable-http", "streamable_http", "http", "sse"];
+
 /** The options with which a program takes its address, as argparse, click and typer declare them. */
 function optionsOf(text: string): string {
   const isDeclared = (name: string) => new RegExp(`["']--${name}["']`).test(text);
-  return [isDeclared("host") ? "--host $HOST" : "", isDeclared("port") ? "--port $PORT" : ""].filter(Boolean).join(" ");
+  // Servers of the MCP speak over standard input unless they are asked for another transport.
+  const transport = transports.find((name) => new RegExp(`["']${name}["']`).test(text));
+  return [
+    isDeclared("transport") && transport !== undefined ? `--transport ${transport}` : "",
+    isDeclared("host") ? "--host $HOST" : "",
+    isDeclared("port") ? "--port $PORT" : "",
+  ]
+    .filter(Boolean)
+    .join(" ");
 }
 
 function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {

@@ -153,11 +153,13 @@ describe("process compute: failures", () => {
       path.join(world.root, "own-port"),
       `
       import { createServer } from "node:http";
+      import inspector from "node:inspector";
       createServer((_, response) => response.end("hidden")).on("error", () => {}).listen({ port: ${port}, host: "::", ipv6Only: true });
-      createServer((_, response) => response.end("own")).listen(0, "127.0.0.1");
+      createServer((_, response) => response.writeHead(405).end("own")).listen(0, "127.0.0.1");
+      inspector.open(0);
       `,
     );
-    const spec = world.spec(artifact, { startTimeoutMs: 10_000 });
+    const spec = world.spec({ ...artifact, health_path: "" }, { startTimeoutMs: 10_000 });
     await world.compute.ensure(spec, soon());
     const { address } = await world.reaches(spec, "ready");
     assert.ok(address);

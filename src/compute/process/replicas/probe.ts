@@ -33,8 +33,8 @@ async function probePort(
   if (port === null) return "silent";
   const { healthy, status } = await checkHealth(port, healthPath);
   if (healthy === null && status === null) {
-    const isLate = Date.now() - Date.parse(startedAt) > startTimeoutMs * ownPortShare;
-    return isLate ? probeOtherPorts(record, processes) : "silent";
+    const share = (Date.now() - Date.parse(startedAt)) / startTimeoutMs;
+    return share > ownPortShare ? probeOtherPorts(record, processes, share > anyAnswerShare) : "silent";
   }
   const [owner, serverVersion] = await Promise.all([
     findPortOwner(port, processes),
@@ -52,16 +52,21 @@ async function probePort(
  */
 const ownPortShare = 0.1;
 
+/** Share of the start timeout after which such a server counts with any answer: a server for agents often has no page at all. */
+const anyAnswerShare = 0.15;
+
 /** Looks for a server that ignores PORT and listens on a port of its own. */
 async function probeOtherPorts(
   { port: chosen, healthPath }: ReplicaRecord,
   processes: ReplicaProcesses,
+  acceptsAnyAnswer: boolean,
 ): Promise<ReadyRecord | "silent"> {
   for (const port of await findReplicaPorts(processes)) {
     if (port === chosen) continue;
     const { healthy } = await checkHealth(port, healthPath);
+    if (healthy === null || (healthy.path === null && !acceptsAnyAnswer)) continue;
     // A debugger or a port for metrics answers too, while the server itself still loads.
-    if (healthy?.path == null || (await answersMetrics(port, healthy.path))) continue;
+    if (await isForTools(port, healthy.path ?? "/")) continue;
     // The port may have changed hands since it was found.
     if ((await findPortOwner(port, processes)) !== "replica") continue;
     const healthNote = `pierhead: healthy: the server ignores PORT and answers on its own port ${port}. Only one replica can listen there, so the next revision cannot start beside this one: listen on PORT, or set "state": "exclusive" in pierhead.json.`;
@@ -70,6 +75,6 @@ async function probeOtherPorts(
   return "silent";
 }
 
-/** Whether a path answers in the text format of Prometheus, whose client libraries answer every path with it. */
-const answersMetrics = async (port: number, path: string) =>
-  /^# (HELP|TYPE) /m.test((await getFromLoopback(port, path))?.body ?? "");
+/** Whether a port answers as the client libraries of Prometheus do, which answer every path, or as the debugger of Node does. */
+const isForTools = async (port: number, path: string) =>
+  /^# (HELP|TYPE) |^WebSockets request was expected/m.test((await getFromLoopback(port, path))?.body ?? "");
