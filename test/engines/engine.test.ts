@@ -163,6 +163,96 @@ test("a cron fires once for each time, for the user who made it", async () => {
   await ann.crons.delete(cron.cron_id);
 });
 
+test("a cron keeps to its multitask strategy when the thread is busy", async () => {
+  const long = { input: { total: 40, ms: 300 } };
+  for (const [strategy, status, fired] of [
+    ["reject", "running", 0],
+    ["interrupt", "interrupted", 1],
+  ] as const) {
+    const { thread_id } = await ann.threads.create();
+    const { run_id } = await ann.runs.create(thread_id, "steps", long);
+    await eventually(
+      () => ann.runs.get(thread_id, run_id),
+      (run: Loose) => run.status === "running",
+      { what: "a busy thread" },
+    );
+    const cron = await ann.crons.createForThread(thread_id, "steps", {
+      schedule: "0 12 * * *",
+      input: { total: 1 },
+      multitaskStrategy: strategy,
+    });
+    const isCron = `cron_id = '${cron.cron_id}'`;
+    await database.query(`update ${schema}.crons set next_run_at = now() - interval '1 second' where ${isCron}`);
+    const moved = async () => rowsOf("crons", `${isCron} and next_run_at > now()`);
+    await eventually(moved, (rows) => rows.length === 1, { what: "the time of the cron" });
+    await eventually(
+      () => ann.runs.get(thread_id, run_id),
+      (run: Loose) => run.status === status,
+      { what: `${strategy}: ${status}` },
+    );
+    assert.equal((await rowsOf("runs", `metadata ->> 'cron_id' = '${cron.cron_id}'`)).length, fired);
+    await ann.crons.delete(cron.cron_id);
+    await ann.runs.cancel(thread_id, run_id, true, "rollback").catch(() => {});
+  }
+});
+
+test("the stream of a run without a thread can be read after its end, by its user only", async () => {
+  const run = await ann.runs.create(null, "steps", { input: { total: 1 }, streamMode: "values" });
+  const gone = async () => rowsOf("runs", `run_id = '${run.run_id}'`);
+  await eventually(gone, (rows) => rows.length === 0, { what: "the end of the run" });
+  const eventsOf = async (user: string) => {
+    const answer = await fetch(`${api.url}/runs/${run.run_id}/stream`, { headers: { authorization: user } });
+    return [...(await answer.text()).matchAll(/^event: (.*)$/gm)].map(([, name]) => name);
+  };
+  assert.ok((await eventsOf("ann")).includes("values"), String(await eventsOf("ann")));
+  assert.deepEqual(await eventsOf("bob"), ["error"]);
+});
+
+test("a run whose row is locked does not stop the renewal of other leases", async () => {
+  const one = await startReplica("postgres", {
+    connectionString,
+    engine: { schema: "locked_row", leaseMs: 2_000 },
+    server: { nWorkers: 2 },
+  });
+  after(() => void one.process.kill("SIGKILL"));
+  const input = { total: 12, ms: 300 };
+  const runs: Loose[] = [];
+  for (let n = 0; n < 2; n += 1) {
+    const { thread_id } = await one.client.threads.create();
+    runs.push({ thread_id, ...(await one.client.runs.create(thread_id, "steps", { input })) });
+  }
+  const [locked, other] = runs;
+  const running = async () =>
+    (await database.query("select 1 from locked_row.runs where status = 'running'")).rowCount ?? 0;
+  await eventually(running, (count) => count === 2, { what: "two running runs" });
+  const lock = new pg.Client({ connectionString });
+  await lock.connect();
+  await lock.query("begin");
+  await lock.query("select 1 from locked_row.runs where run_id = $1 for update", [locked.run_id]);
+  await one.client.runs.join(other.thread_id, other.run_id);
+  await lock.end();
+  const { rows } = await database.query("select attempt, recovered, status from locked_row.runs where run_id = $1", [
+    other.run_id,
+  ]);
+  assert.deepEqual(rows, [{ attempt: 1, recovered: 0, status: "success" }]);
+});
+
+test("namespaces are listed by jumps through an index, and a thread search of a user uses one", async () => {
+  const labels = ["a", "ab", "b"];
+  for (const label of labels)
+    for (const key of ["1", "2"]) await ann.store.putItem(["jumps", label, key], "k", { n: 1 });
+  const { namespaces } = await ann.store.listNamespaces({ prefix: ["jumps"], maxDepth: 2 });
+  assert.deepEqual(
+    namespaces,
+    labels.map((label) => ["jumps", label]),
+  );
+  await database.query("set enable_seqscan = off");
+  const { rows } = await database.query(
+    `explain select 1 from ${schema}.threads where search @> '{"owner":"ann"}' and coalesce(search -> 'owner', 'null') = '"ann"'`,
+  );
+  assert.match(JSON.stringify(rows), /threads_search_idx/);
+});
+
 test("a webhook is sent after the run, again after a failure, and holds no worker", async () => {
   const received: Loose[] = [];
   const receiver = createServer((request, response) => {

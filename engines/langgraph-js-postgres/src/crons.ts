@@ -4,8 +4,10 @@ import type { Runs } from "./runs/runs.ts";
 import type { AuthContext, HonoApp, HonoContext, Stock } from "./stock.ts";
 import * as rows from "./store/crons.ts";
 import type { Database } from "./store/database.ts";
+import { cancelRun } from "./store/runs.ts";
 
 type Body = Record<string, unknown>;
+type RunStrategy = "reject" | "enqueue" | "interrupt" | "rollback";
 
 /** Fields of a request that become the run, as the run routes read them. */
 const payloadFields = [
@@ -59,8 +61,10 @@ export class Crons {
   }
 
   async #fire(cron: rows.DueCron): Promise<void> {
+    const strategy = (cron.payload["multitask_strategy"] as RunStrategy | undefined) ?? "enqueue";
+    const runId = this.#stock.newId();
     const prepared = await this.#runs.prepare(
-      this.#stock.newId(),
+      runId,
       cron.assistant_id,
       this.#kwargsOf(cron),
       {
@@ -68,12 +72,15 @@ export class Crons {
         ...(cron.user_id !== null && { userId: cron.user_id }),
         metadata: { ...cron.metadata, cron_id: cron.cron_id },
         status: "pending",
-        multitaskStrategy: (cron.payload["multitask_strategy"] as "enqueue" | undefined) ?? "enqueue",
+        multitaskStrategy: strategy,
+        preventInsertInInflight: strategy === "reject",
       },
       cron.auth ?? undefined,
     );
     await rows.fire(this.#database, cron, this.#nextOf(cron, cron.next_run_date), async (query) => {
-      await prepared(query);
+      const [first, ...inflight] = await prepared(query);
+      if (first?.run_id !== runId || (strategy !== "interrupt" && strategy !== "rollback")) return;
+      for (const run of inflight) await cancelRun(query, this.#database.schema, run, strategy);
     });
   }
 

@@ -10,6 +10,8 @@ type ServerOptions = Parameters<typeof startServer>[0];
 export interface Server {
   /** Address and port on which the server listens. */
   host: string;
+  /** Takes no more runs, and gives those that do not end in time to other replicas. Requests are still answered. */
+  handOver(): Promise<void>;
   /** Hands over the running runs and closes connections and server. */
   close(): Promise<void>;
 }
@@ -50,7 +52,7 @@ export async function serve(
       });
     }
   }
-  return { host: started.host, close };
+  return { host: started.host, handOver: engine.handOver, close };
 }
 
 const withoutRoutes = {

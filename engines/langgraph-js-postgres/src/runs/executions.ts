@@ -7,6 +7,10 @@ import { type CancelAction, type Claim, finish, handOver, renew } from "../store
 import type { Signals } from "../store/signals.ts";
 import type { EndedRuns } from "../store/threads.ts";
 
+/** How often a renewal tries a run again that is locked, and the pause between. Events lock their run while they are written. */
+const renewalAttempts = 5;
+const renewalPauseMs = 100;
+
 /** Events that wait for the database before the worker has to wait as well. */
 const maxBufferedEvents = 1_000;
 
@@ -225,25 +229,36 @@ export class Executions implements EndedRuns {
   async #renew(): Promise<void> {
     if (this.#renewing || this.#byRun.size === 0) return;
     this.#renewing = true;
-    const sentAt = performance.now();
-    const executions = [...this.#byRun.values()];
+    let executions = [...this.#byRun.values()];
     try {
-      const leases = executions.map(({ lease }) => lease);
-      const rows = await renew(this.#signals.query, leases, this.#settings.leaseMs);
-      const held = new Map(rows.map((row) => [row.lease, row.cancel_action]));
-      for (const execution of executions) {
-        const action = held.get(execution.lease);
-        if (action === undefined) {
-          if (this.#byRun.get(execution.run.run_id) === execution && execution.stopped !== "handover")
-            execution.stop("lost");
-        } else execution.validUntil = sentAt + this.#validMs;
-        if (action != null) execution.stop(action);
+      for (let attempt = 1; executions.length > 0 && attempt <= renewalAttempts; attempt += 1) {
+        if (attempt > 1) await new Promise((resolve) => setTimeout(resolve, renewalPauseMs));
+        executions = await this.#renewOnce(executions);
       }
     } catch (error) {
       this.#stock.logger.warn("leases not renewed", { runs: executions.length, error });
     } finally {
       this.#renewing = false;
     }
+  }
+
+  /** @returns the executions whose runs are locked. */
+  async #renewOnce(executions: Execution[]): Promise<Execution[]> {
+    const sentAt = performance.now();
+    const leases = executions.map(({ lease }) => lease);
+    const rows = await renew(this.#signals.query, leases, this.#settings.leaseMs);
+    const held = new Map(rows.map((row) => [row.lease, row]));
+    return executions.filter((execution) => {
+      const row = held.get(execution.lease);
+      if (row === undefined) {
+        if (this.#byRun.get(execution.run.run_id) === execution && execution.stopped !== "handover")
+          execution.stop("lost");
+        return false;
+      }
+      if (row.renewed) execution.validUntil = sentAt + this.#validMs;
+      if (row.cancel_action !== null) execution.stop(row.cancel_action);
+      return !row.renewed;
+    });
   }
 
   /** Runs on a timer of its own, so that a renewal that hangs does not keep executions alive. */

@@ -174,8 +174,9 @@ export class Runs implements RunsRepo {
     const [filters] = await this.#stock.handleAuthEvent(auth, "threads:read", { thread_id: threadId });
     const found = await rows.findRun(this.#database.query, runId, threadId);
     if (found !== undefined) return this.#mayUse(found, filters) ? undefined : "forbidden";
-    if (filters !== undefined) return "missing";
-    return (await rows.hasStream(this.#database.query, runId, threadId)) ? undefined : "missing";
+    const stream = await rows.findStream(this.#database.query, runId, threadId);
+    if (stream === undefined || (filters !== undefined && stream.metadata === null)) return "missing";
+    return this.#stock.isAuthMatching(stream.metadata ?? {}, filters) ? undefined : "forbidden";
   }
 
   findThread(threadId: string) {

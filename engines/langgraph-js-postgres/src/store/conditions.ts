@@ -29,10 +29,10 @@ export class Conditions {
   /** Applies the filters that the auth handler of the project returned, as `isAuthMatching` of the stock server does. */
   allowed(column: string, filters: AuthFilters): this {
     for (const [key, value] of Object.entries(filters ?? {})) {
-      const field = `${column} -> ${this.parameter(plainText(key))}::text`;
-      if (typeof value !== "object" || value === null) this.#equals(field, value);
-      else if (value.$eq !== undefined) this.#equals(field, value.$eq);
+      if (typeof value !== "object" || value === null) this.#equals(column, key, value);
+      else if (value.$eq !== undefined) this.#equals(column, key, value.$eq);
       else if (value.$contains) {
+        const field = `${column} -> ${this.parameter(plainText(key))}::text`;
         const list = Array.isArray(value.$contains) ? value.$contains : [value.$contains];
         this.add(`(jsonb_typeof(${field}) = 'array' and ${field} @> ?::jsonb)`, searchable(list));
       }
@@ -40,7 +40,10 @@ export class Conditions {
     return this;
   }
 
-  #equals(field: string, value: unknown): void {
+  #equals(column: string, key: string, value: unknown): void {
+    const field = `${column} -> ${this.parameter(plainText(key))}::text`;
+    // An index finds documents that contain the value. It finds no missing fields, which equal null.
+    if (value !== undefined && value !== null) this.contains(column, { [key]: value });
     this.add(`coalesce(${field}, 'null') = ?::jsonb`, searchable(value));
   }
 

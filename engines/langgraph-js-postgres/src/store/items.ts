@@ -124,7 +124,13 @@ class Items {
     const wildcard = prefix.indexOf("*");
     const where = below(pathOf(wildcard === -1 ? prefix : prefix.slice(0, wildcard)));
     const rows = await this.#database.query<{ path: string }>(
-      `select distinct path from @items where ${where} order by path`,
+      // Jumps from one namespace to the next in the primary key, however many items they have.
+      `with recursive found as (
+         (select path from @items where ${where} order by path limit 1)
+         union all
+         select (select i.path from @items i where i.path > found.path and ${where} order by i.path limit 1)
+         from found where found.path is not null)
+       select path from found where path is not null`,
       where.values,
     );
     const matching = rows

@@ -57,6 +57,8 @@ const migrations: string[] = [
   // Deleting a thread or an assistant looks for their crons.
   `create index on @crons (thread_id) where thread_id is not null;
    create index on @crons (assistant_id);`,
+  // The metadata of the thread, for the auth handler: a run without a thread ends with its thread.
+  "alter table @ended_streams add column metadata json",
 ];
 
 /** Brings the schema up to date. Replicas that start at once wait for each other. A newer schema is left as it is. */

@@ -64,11 +64,19 @@ function resumed(run: Run): Run {
   return { ...run, kwargs: { ...kwargs, input: null, config: { ...kwargs.config, configurable } } };
 }
 
-/** Extends leases. @returns those that are still held, with what a request wants to happen to the run. */
+/**
+ * Extends leases. A run that another transaction has locked is left out, so that it does not keep the others from being renewed.
+ * @returns those that are still held, with what a request wants to happen to the run.
+ */
 export function renew(query: Query, leases: string[], leaseMs: number) {
-  return query<{ lease: string; cancel_action: CancelAction | null }>(
-    `update @runs set lease_until = now() + $2 * interval '1 millisecond'
-     where lease_owner = any($1) and status = 'running' returning lease_owner as lease, cancel_action`,
+  return query<{ lease: string; cancel_action: CancelAction | null; renewed: boolean }>(
+    `with free as (
+       select run_id from @runs where lease_owner = any($1) and status = 'running' for no key update skip locked),
+     renewed as (
+       update @runs r set lease_until = now() + $2 * interval '1 millisecond' from free where r.run_id = free.run_id
+       returning r.run_id, r.cancel_action)
+     select h.lease_owner as lease, coalesce(n.cancel_action, h.cancel_action) as cancel_action, n.run_id is not null as renewed
+     from @runs h left join renewed n using (run_id) where h.lease_owner = any($1) and h.status = 'running'`,
     [leases, leaseMs],
   );
 }
@@ -155,9 +163,11 @@ export function finish(database: Database, stock: Stock, outcome: Outcome): Prom
 
 /** Marks the stream of a run as complete. */
 export async function endStream(query: Query, schema: string, runId: string, threadId: string): Promise<void> {
-  await query("insert into @ended_streams (run_id, thread_id) values ($1, $2) on conflict do nothing", [
-    runId,
-    threadId,
-  ]);
+  // With the metadata by which the auth handler decides: the thread of a run without one is deleted with the run.
+  await query(
+    `insert into @ended_streams (run_id, thread_id, metadata)
+     values ($1, $2, (select metadata from @threads where thread_id = $2)) on conflict do nothing`,
+    [runId, threadId],
+  );
   await signal(query, schema, "events", runId);
 }

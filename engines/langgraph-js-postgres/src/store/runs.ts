@@ -31,11 +31,21 @@ export async function findRun(
   return { run, threadMetadata: thread_metadata };
 }
 
-/** Whether events of an ended run are left, whose row may be gone. */
-export async function hasStream(query: Query, runId: string, threadId: string | undefined): Promise<boolean> {
+/**
+ * Returns the stream of an ended run, whose row may be gone, with the metadata of its thread; null metadata: a version before
+ * them ended it.
+ */
+export async function findStream(
+  query: Query,
+  runId: string,
+  threadId: string | undefined,
+): Promise<{ metadata: Record<string, unknown> | null } | undefined> {
   const where = "run_id = $1 and ($2::text is null or thread_id = $2)";
-  const [row] = await query(`select 1 from @ended_streams where ${where}`, [runId, threadId ?? null]);
-  return row !== undefined;
+  const [row] = await query<{ metadata: Record<string, unknown> | null }>(
+    `select metadata from @ended_streams where ${where}`,
+    [plainText(runId), threadId ?? null],
+  );
+  return row;
 }
 
 export async function findAssistant(query: Query, id: string): Promise<Assistant | undefined> {

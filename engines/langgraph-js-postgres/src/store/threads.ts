@@ -46,13 +46,17 @@ export class Threads implements ThreadsRepo {
     const [filters] = await this.#stock.handleAuthEvent(auth, "threads:search", value);
     const where = conditionsOf(options, filters);
     if (ids != null && ids.length > 0) where.add("thread_id = any(?)", ids.map(plainText));
-    const rows = await this.#database.query<Thread & { total: string }>(
-      `select ${columns}, count(*) over () as total from @threads where ${where}
+    // Counted apart: a count of all beside the page would read all rows for every page.
+    const counted = { text: `select count(*) as n from @threads where ${where}`, values: [...where.values] };
+    const rows = await this.#database.query<Thread>(
+      `select ${columns} from @threads where ${where}
        ${order(options.sort_by, options.sort_order, sortable, "thread_id")}
        limit ${where.parameter(limit)} offset ${where.parameter(offset)}`,
       where.values,
     );
-    for (const { total, ...thread } of rows) yield { thread: present(thread), total: Number(total) };
+    if (rows.length === 0) return;
+    const total = rows.length < limit ? offset + rows.length : await countOf(this.#database.query, counted);
+    for (const thread of rows) yield { thread: present(thread), total };
   }
 
   async count(options: Parameters<ThreadsRepo["count"]>[0], auth: AuthContext | undefined): Promise<number> {
@@ -60,11 +64,10 @@ export class Threads implements ThreadsRepo {
     const value = { metadata, values, status, limit: 0, offset: 0 };
     const [filters] = await this.#stock.handleAuthEvent(auth, "threads:search", value);
     const where = conditionsOf(options, filters);
-    const [row] = await this.#database.query<{ n: string }>(
-      `select count(*) as n from @threads where ${where}`,
-      where.values,
-    );
-    return Number(row?.n);
+    return countOf(this.#database.query, {
+      text: `select count(*) as n from @threads where ${where}`,
+      values: where.values,
+    });
   }
 
   async get(thread_id: string, auth: AuthContext | undefined): Promise<Thread> {
@@ -158,6 +161,11 @@ function present(thread: Thread): Thread {
   if (thread.values === null) thread.values = undefined as never;
   if (thread.interrupts === null) thread.interrupts = undefined as never;
   return thread;
+}
+
+async function countOf(query: Query, { text, values }: { text: string; values: unknown[] }): Promise<number> {
+  const [row] = await query<{ n: string }>(text, values);
+  return Number(row?.n);
 }
 
 function conditionsOf(
