@@ -14,7 +14,7 @@ export interface ObservedExit {
   verdict: Verdict | undefined;
   /** As many as `causeLinesMax`: the cause is often above the last lines that users see. */
   lastLines: string[];
-  /** Variables that the project's example file names and the deployment does not have. */
+  /** Variables that the project's example file or sources name and the deployment does not have. */
   unsetVariables?: readonly string[];
 }
 
@@ -78,7 +78,11 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
   const hint =
     lastLines.length > 0 ? "The last lines of its log show the cause." : "It wrote no log. Check its start command.";
   if (wasReady) return `The agent server ended ${how}. ${hint}`;
-  const unset = unsetVariables.slice(0, unsetShownMax).join(", ");
-  const also = unset === "" ? "" : ` These variables of the project's example file are not set: ${unset}.`;
-  return `The agent server ended ${how} before it was ready. ${findStartCause(lastLines) ?? hint}${also}`;
+  const cause = findStartCause(lastLines) ?? hint;
+  const unset = unsetVariables
+    .filter((name) => !cause.includes(name))
+    .slice(0, unsetShownMax)
+    .join(", ");
+  const also = unset === "" ? "" : ` The project also names variables that are not set: ${unset}.`;
+  return `The agent server ended ${how} before it was ready. ${cause}${also}`;
 }

@@ -2,9 +2,27 @@
 export function findStartCause(lines: readonly string[]): string | null {
   // Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line.
   const plain = lines.flatMap((line) => line.split("\\n")).map((line) => line.replace(/^[\s|+-]+/, "").trimEnd());
-  return (
-    missingVariable(plain) ?? missingModule(plain) ?? portInUse(plain) ?? unreachable(plain) ?? rootException(plain)
-  );
+  const cause =
+    missingVariable(plain) ?? missingModule(plain) ?? portInUse(plain) ?? unreachable(plain) ?? rootException(plain);
+  const graph = failedGraph(plain);
+  if (graph === null) return cause;
+  return cause === null ? `${graph} Its log shows the cause.` : `${graph} ${cause}`;
+}
+
+/** How the LangGraph servers for Python and JavaScript report a graph that they cannot import. */
+const failedGraphForms = [
+  /Failed to load graph ['"]([\w-]+)['"] from (\S+?)(?::\s|$)/,
+  /Graph ['"]([\w-]+)['"] failed to load:.* location=(\S+)/,
+  /Failed to load graph ['"]([\w-]+)['"]/,
+];
+
+function failedGraph(lines: readonly string[]): string | null {
+  for (const form of failedGraphForms) {
+    const [, name, file] = lines.map((line) => form.exec(line)).find((match) => match !== null) ?? [];
+    if (name !== undefined)
+      return `The graph '${name}'${file === undefined ? "" : ` in ${shortPath(file)}`} cannot be loaded.`;
+  }
+  return null;
 }
 
 /** How libraries say that a variable is missing. The group is its name. */
@@ -64,26 +82,52 @@ function portInUse(lines: readonly string[]): string | null {
 const shortPath = (file: string) => file.replace(/^.*\/artifacts\/[^/]+\//, "");
 
 const unreachableForms =
-  /\b(getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|ENOTFOUND|EAI_AGAIN|Name or service not known|Temporary failure in name resolution|nodename nor servname provided|Max retries exceeded with url|ConnectError|ECONNREFUSED)\b/;
+  /\b(Cannot connect to host|connection to server at|Connection refused|Connect call failed|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|ENOTFOUND|EAI_AGAIN|Name or service not known|Temporary failure in name resolution|nodename nor servname provided|Max retries exceeded with url|ConnectError|ECONNREFUSED)\b/;
 
 function unreachable(lines: readonly string[]): string | null {
   const line = lines.find((one) => unreachableForms.test(one));
   if (line === undefined) return null;
-  const host = /(?:host=|ENOTFOUND |EAI_AGAIN |ECONNREFUSED )['"]?([\w.-]+(?::\d+)?)/.exec(line)?.[1];
-  const what = host === undefined ? "another server" : host;
+  const host = hostForms.map((form) => form.exec(line)?.slice(1).filter(Boolean).join(":")).find(Boolean);
+  const what = host ?? lastAddress(lines.slice(0, lines.indexOf(line))) ?? "another server";
   return `It could not connect to ${what} while it started. Check the address and the network of this machine, or connect when the first request needs it.`;
 }
 
+/** Where clients of HTTP and of databases name the host. */
+const hostForms = [
+  /(?:host=|ENOTFOUND |EAI_AGAIN |ECONNREFUSED |Cannot connect to host |connecting to )['"]?([\w.-]+(?::\d+)?)/,
+  /connection to server at "([\w.-]+)"(?: \([^)]*\))?, port (\d+)/,
+  /Connect call failed \('([\w.:]+)', (\d+)/,
+  /([\w.-]+:\d+): \[Errno \d+\] Connection refused/,
+];
+
+/** Returns the host that the source lines of a traceback name last: many libraries do not repeat it in their error. */
+function lastAddress(lines: readonly string[]): string | undefined {
+  return lines
+    .flatMap(
+      (line) => /^(?!.*\b(?:see|help|docs|visit)\b).*https?:\/\/([\w.-]+\.[\w.-]*\w(?::\d+)?)/i.exec(line)?.[1] ?? [],
+    )
+    .at(-1);
+}
+
 /** Errors of servers that only repeat that the start failed. */
-const wrappers = /^(?:\w+\.)*(?:BaseExceptionGroup|ExceptionGroup|SystemExit|CancelledError|LifespanFailure|Exit)\b/;
+const wrappers =
+  /^(?:\w+\.)*(?:GraphLoadError|BaseExceptionGroup|ExceptionGroup|SystemExit|CancelledError|LifespanFailure|Exit)\b/;
+
+const repeats = /: Failed to import (?:app|auth) module /;
 
 /** Returns the exception that a server reported last: with groups, the innermost one. */
 function rootException(lines: readonly string[]): string | null {
   const form = /^(?:[A-Za-z_]\w*\.)*((?:[A-Z]\w*)?(?:Error|Exception|Failure|Refused|Invalid)): (.+)$/;
-  const found = lines.flatMap((line) => (wrappers.test(line) ? [] : (form.exec(line)?.slice(0, 1) ?? [])));
+  const found = lines.flatMap((line) =>
+    wrappers.test(line) || repeats.test(line) ? [] : (form.exec(line)?.slice(0, 1) ?? []),
+  );
   const last = found.at(-1);
-  return last === undefined ? null : withoutCredentials(last).slice(0, 300);
+  return last === undefined ? null : withoutCredentials(inProject(last)).slice(0, 300);
 }
+
+/** Shortens the paths of files in an artifact and of installed packages. */
+const inProject = (text: string) =>
+  text.replaceAll(/\/\S*?\/artifacts\/[0-9a-f]{16,}\//g, "").replaceAll(/\/\S*\/site-packages\//g, "");
 
 /** A commit status shows this sentence to everybody who can read the repository. */
 const withoutCredentials = (text: string) =>

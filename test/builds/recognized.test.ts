@@ -4,6 +4,8 @@ import path from "node:path";
 import { test } from "node:test";
 import { expectedVariables } from "../../src/builds/detect/expected-variables.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
+import { projectReader } from "../../src/builds/detect/project-reader.ts";
+import { readVariables } from "../../src/builds/detect/read-variables.ts";
 import { parseStartLine } from "../../src/builds/detect/start-line.ts";
 import { installCommand, withManager } from "../../src/builds/node/install-command.ts";
 import { findGonePackage } from "../../src/builds/node/install-packages.ts";
@@ -269,6 +271,21 @@ test("reads the variables that a project expects from its example file", async (
     names: ["B"],
     examples: { B: "1" },
   });
+});
+
+test("finds the variables that the sources read and have no default for", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, {
+    "agent.py": `a = os.environ["MODEL"]; b = os.getenv("SHOP_API_KEY"); c = os.getenv("DB_URL", "sqlite://"); d = os.environ.get("MODE")`,
+    "web.ts": `const a = process.env.ORDERS_URL; const b = process.env.CACHE_URL ?? "x"; const c = process.env.REGION!;`,
+    "tests/x.py": `os.environ["FROM_A_TEST"]`,
+  });
+  assert.deepEqual(await readVariables(projectReader(place.dir, ".")), [
+    "MODEL",
+    "REGION",
+    "SHOP_API_KEY",
+    "ORDERS_URL",
+  ]);
 });
 
 test("runs a web command that changes the directory, or prepares the server first", async () => {

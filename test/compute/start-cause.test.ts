@@ -67,6 +67,41 @@ test("names the server that a start cannot reach", () => {
   assert.match(cause("connect ECONNREFUSED 127.0.0.1:5432") ?? "", /127\.0\.0\.1:5432/);
 });
 
+test("names the host of a client that does not repeat it, and the address of a database", () => {
+  const traceback = `
+  File "/data/artifacts/0a1b2c3d4e5f60718293/agent.py", line 3, in <module>
+    models = httpx.get("https://models.invalid/v1")
+httpx.ConnectError: [Errno -2] Name or service not known`;
+  assert.match(cause(traceback) ?? "", /could not connect to models\.invalid while it started/);
+  const forms = [
+    'connection to server at "db.invalid" (10.0.0.1), port 5432 failed: Connection refused',
+    "ConnectionRefusedError: [Errno 111] Connect call failed ('db.invalid', 5432)",
+    "redis.exceptions.ConnectionError: Error 111 connecting to db.invalid:5432. Connection refused.",
+    "pymongo.errors.ServerSelectionTimeoutError: db.invalid:5432: [Errno 111] Connection refused",
+  ];
+  for (const form of forms) assert.match(cause(form) ?? "", /could not connect to db\.invalid:5432/, form);
+});
+
+test("names the graph that cannot be loaded, its file and why", () => {
+  const file = "/data/artifacts/0a1b2c3d4e5f60718293/src/agent.py";
+  const text = `
+ModuleNotFoundError: No module named 'prompts'
+error: pierhead: the agent server could not start: GraphLoadError: Failed to load graph 'agent' from ${file}: No module named 'prompts'`;
+  assert.match(
+    cause(text) ?? "",
+    /^The graph 'agent' in src\/agent\.py cannot be loaded\. The Python module 'prompts'/,
+  );
+});
+
+test("shows the cause of an import instead of the error that repeats it", () => {
+  const text = `
+ImportError: cannot import name 'link' from 'web' (/data/cache/python/4a2a/lib/python3.11/site-packages/web/__init__.py)
+The above exception was the direct cause of the following exception:
+ImportError: Failed to import app module '/data/artifacts/0a1b2c3d4e5f60718293/app.py'
+error: pierhead: the agent server could not start: ImportError: Failed to import app module '/x/app.py'`;
+  assert.equal(cause(text), "ImportError: cannot import name 'link' from 'web' (web/__init__.py)");
+});
+
 test("shows no credential of an exception and nothing of an ordinary log", () => {
   assert.equal(
     cause("ValueError: bad address postgres://user:secret@db.invalid/x"),
@@ -91,7 +126,7 @@ test("says why a start failed and which expected variables are not set", () => {
   const { message, lastLines } = explainExit(ending, () => undefined);
   assert.equal(
     message,
-    "The agent server ended with exit code 1 before it was ready. A_KEY is not set. Set it with: pierhead env set DEPLOYMENT A_KEY. These variables of the project's example file are not set: A_KEY, B_URL.",
+    "The agent server ended with exit code 1 before it was ready. A_KEY is not set. Set it with: pierhead env set DEPLOYMENT A_KEY. The project also names variables that are not set: B_URL.",
   );
   assert.equal(lastLines.length, 30);
   assert.doesNotMatch(explainExit({ ...ending, wasReady: true }, () => undefined).message, /A_KEY/);

@@ -8,6 +8,8 @@ import { parseCommandLine, showCommand } from "../detect/command-line.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
+import { projectReader } from "../detect/project-reader.ts";
+import { readVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
 import { installPackages, runAll } from "../node/install-packages.ts";
@@ -225,6 +227,9 @@ async function prepareStart(
   return { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath };
 }
 
+/** As many as the contract allows. */
+const variablesMax = 50;
+
 /** Writes the manifest and renames the directory to its final path, so that an artifact is either complete or absent. */
 async function store(
   request: BuildRequest,
@@ -234,7 +239,9 @@ async function store(
   const bytes = await directorySize(sourceDir, signal);
   if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
   const isExclusive = project.kind !== "command" || project.isExclusive;
-  const expected = await expectedVariables(sourceDir, project.directory);
+  const expected = (await expectedVariables(sourceDir, project.directory))?.names ?? [];
+  const read = await readVariables(projectReader(sourceDir, project.directory));
+  const variables = [...new Set([...expected, ...read])].slice(0, variablesMax);
   const artifact: Artifact & { kind: "directory" } = {
     kind: "directory",
     digest: `sha256:${request.key}`,
@@ -242,7 +249,7 @@ async function store(
     start,
     health_path: project.kind === "command" ? project.healthPath : "/ok",
     rollout: isExclusive ? "handover" : "rolling",
-    ...(expected === null ? {} : { variables: expected.names }),
+    ...(variables.length === 0 ? {} : { variables }),
     builder: builderVersion,
   };
   await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));
