@@ -1,4 +1,5 @@
 import { hash, randomBytes, timingSafeEqual } from "node:crypto";
+import { signInCodePrefix } from "../contract/administration/session.ts";
 
 export interface MintedKey {
   /** Shown once, never stored. */
@@ -31,6 +32,12 @@ export const isSameHash = (one: Buffer, other: Buffer) => one.length === other.l
 
 /** Returns the digest that is stored of a key or of a session token. */
 export const digestOf = (secret: string) => hash("sha256", secret, "buffer");
+
+/** Returns a new code for a sign-in link, with 256 random bits. */
+export const mintSignInCode = () => `${signInCodePrefix}${randomBytes(32).toString("base64url")}`;
+
+/** Returns the digest that is stored of a sign-in code. It differs from that of a session, so a code is never a session token. */
+export const digestOfCode = (code: string) => digestOf(`sign-in:${code}`);
 
 /** Returns a new session token for a browser, with 256 random bits. */
 export const mintSessionToken = () => `phs_${randomBytes(32).toString("base64url")}`;

@@ -13,6 +13,7 @@ export const clientRoutes = {
   listTemplates: "GET /v2/templates",
   getOpenapi: "GET /openapi.json",
   createSession: "POST /v2/session",
+  createSignInLink: "POST /v2/session/links",
   getSession: "GET /v2/session",
   deleteSession: "DELETE /v2/session",
   // Deployments

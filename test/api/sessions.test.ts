@@ -117,6 +117,45 @@ test("a session has the same role, workspace and organization as its key", async
   assert.equal((await askAs(whole.pair, { ...fromConsole, "x-tenant-id": t.tenant.tenantId })).status, 200);
 });
 
+test("a link signs one browser in, once, as the key that asked for it", async () => {
+  const key = await t.mintKey({ role: "reader" });
+  const made = await t.ask({ method: "POST", url: "/v2/session/links", key });
+  assert.equal(made.status, 201);
+  const code = new URL(made.body.url).hash.replace("#sign-in=", "");
+  const stored = await t.db.query<{ row: string }>(sql`select s::text as row from sessions s`);
+  assert.ok(!stored.rows.some(({ row }) => row.includes(code)));
+  assert.equal((await askAs(`pierhead_session=${code}`)).status, 401, "the code is no session");
+  assert.equal((await t.ask({ url: "/v2/deployments", key: code })).status, 401, "the code is no key");
+  const first = await signIn(code);
+  assert.deepEqual([first.status, first.body.role], [200, "reader"]);
+  assert.equal((await askAs(first.pair)).status, 200);
+  assert.equal((await signIn(code)).status, 401, "a second browser");
+  const again = await t.ask({
+    method: "POST",
+    url: "/v2/session/links",
+    key: null,
+    headers: { cookie: first.pair, ...fromConsole },
+  });
+  assert.equal(again.status, 403, "a session cannot renew itself");
+  const log = await t.ask({ url: "/v2/admin/audit-log?action=session.link" });
+  assert.equal(log.body.items[0].subject_id, first.body.api_key_id);
+});
+
+test("a link ends with its time and with its key", async () => {
+  const key = await t.mintKey({ role: "reader" });
+  const codeOf = async () => {
+    const { body } = await t.ask({ method: "POST", url: "/v2/session/links", key });
+    return new URL(body.url).hash.replace("#sign-in=", "");
+  };
+  const late = await codeOf();
+  await t.db.query(sql`update sessions set expires_at = now() - interval '1 second'`);
+  assert.equal((await signIn(late)).status, 401);
+  const orphan = await codeOf();
+  const { api_key_id } = (await t.ask({ url: "/v2/session", key })).body;
+  assert.ok(await revokeApiKey(t.db, { organizationId: null, workspaceId: null }, api_key_id, "test"));
+  assert.equal((await signIn(orphan)).status, 401);
+});
+
 test("stores only a digest of the token and records the sign-in in the audit log", async () => {
   const { pair, body } = await signIn(t.tenant.adminKey);
   const token = pair.split("=")[1] ?? "";

@@ -185,6 +185,18 @@ test("an invalid key is reported at the sign-in, and revoking a key ends its ses
   await page.context().close();
 });
 
+test("a link of pierhead open signs a browser in once and leaves the address bar", async () => {
+  const { url } = await pierhead.client.createSignInLink();
+  const at = url.slice(new URL(url).origin.length);
+  const page = await open({ key: null, path: at });
+  await page.getByRole("heading", { name: "Deployments" }).waitFor();
+  assert.equal(new URL(page.url()).hash, "");
+  await page.context().close();
+  const second = await open({ key: null, path: at });
+  await second.getByText("This link was used before").waitFor();
+  await second.context().close();
+});
+
 test("the console calls no other host, and its policy blocks such calls", async () => {
   const { origin } = new URL(pierhead.url);
   const others = requests.filter(({ url }) => /^(https?|wss?):/.test(url) && new URL(url).origin !== origin);

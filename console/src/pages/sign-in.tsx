@@ -8,7 +8,8 @@ import { leaveForSignIn } from "../return-to.ts";
 import { clientOf, textOf } from "../server.ts";
 
 /** The user types a key once. From then on a cookie that no script can read replaces it. */
-export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
+export function SignInPage(props: { onSignedIn: (session: Session) => void; isLinkRefused: boolean }) {
+  const { onSignedIn, isLinkRefused } = props;
   const field = useId();
   const [key, setKey] = useState("");
   const signIn = useMutation({
@@ -29,6 +30,11 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
             <h1>Sign in</h1>
             <p className="soft">to the console of {location.host}</p>
           </div>
+          {isLinkRefused && (
+            <p role="alert" className="bad-text">
+              This link was used before, or is older than ten minutes. <code>npx pierhead open</code> makes a new one.
+            </p>
+          )}
           {provider && (
             <>
               <a className="button primary" href={provider.url} onClick={leaveForSignIn}>
@@ -68,9 +74,8 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
                 </small>
               ) : (
                 <small id={`${field}-hint`}>
-                  On its first start the server prints an admin key and saves it in{" "}
-                  <code>~/.pierhead/credentials.json</code>. Create more keys with{" "}
-                  <code>npx pierhead admin keys create</code>.
+                  On the server's machine, <code>npx pierhead open</code> signs you in without a key. Elsewhere, ask an
+                  administrator for a key: <code>npx pierhead admin keys create</code>.
                 </small>
               )}
             </div>

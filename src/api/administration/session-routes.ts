@@ -1,18 +1,33 @@
 import type { FastifyRequest } from "fastify";
-import { digestOf, mintSessionToken } from "../../auth/api-key.ts";
+import { digestOf, digestOfCode, mintSessionToken, mintSignInCode } from "../../auth/api-key.ts";
 import { type Holder, isMember } from "../../auth/keyring.ts";
 import { findAdministrator } from "../../auth/principal.ts";
-import { cookieName, type Session, sessionCookie, sessionDays } from "../../contract/administration/session.ts";
+import {
+  cookieName,
+  type Session,
+  sessionCookie,
+  sessionDays,
+  signInCodePrefix,
+  signInLinkMinutes,
+} from "../../contract/administration/session.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import type { Db } from "../../store/engine/database.ts";
 import { type ApiKeyRow, findApiKey, scopeOf } from "../../store/tenants/api-keys.ts";
-import { createSession, deleteSession, findSession, listMemberWorkspaces } from "../../store/tenants/sessions.ts";
+import {
+  createSession,
+  createSignInCode,
+  deleteSession,
+  findSession,
+  listMemberWorkspaces,
+  useSignInCode,
+} from "../../store/tenants/sessions.ts";
 import { listWorkspaces } from "../../store/tenants/tenants.ts";
 import type { ApiSettings } from "../deps.ts";
 import { isFromConsole, sessionTokenOf } from "../http/authenticate.ts";
 import { isSecure } from "../http/path-prefixes.ts";
 import { type Api, adminRoute, type Handler, openRoute } from "../http/route.ts";
+import { apiUrlOf } from "../http/urls.ts";
 
 /** Adds the routes to sign in to the console with a key, and to sign out. */
 export function addSessionRoutes(api: Api): void {
@@ -30,12 +45,15 @@ export function addSessionRoutes(api: Api): void {
       organizationId: undefined,
     };
     const reader = { role: "reader", administers: "workspace" } as const;
-    const { keyId, actor } = await api.limits.admit(
+    const { key, actor } = await api.limits.admit(
       request,
-      (one) => findAdministrator(api.keyring, one, reader),
+      async (one) => {
+        if (credentials.key.startsWith(signInCodePrefix)) return findByCode(db, credentials.key);
+        const { keyId, actor } = await findAdministrator(api.keyring, one, reader);
+        return { key: (await findApiKey(db, everything, keyId)) as ApiKeyRow, actor };
+      },
       credentials,
     );
-    const key = (await findApiKey(db, everything, keyId)) as ApiKeyRow;
     const token = mintSessionToken();
     const expiresAt = new Date(
       Math.min(db.now().getTime() + sessionDays * dayMs, key.expires_at?.getTime() ?? Infinity),
@@ -45,6 +63,17 @@ export function addSessionRoutes(api: Api): void {
     return sessionOf(db, key, expiresAt);
   };
   openRoute(api, operations.createSession, signIn, { admit });
+
+  adminRoute(api, operations.createSignInLink, async ({ principal: { holder, actor }, request }) => {
+    // A session must not renew itself beyond its end, and a link for a person would pass by the identity provider.
+    if (isMember(holder) || sessionTokenOf(request.headers) !== undefined) throw errors.forbidden();
+    const key = (await findApiKey(db, everything, holder.id)) as ApiKeyRow;
+    const code = mintSignInCode();
+    const expiresAt = new Date(db.now().getTime() + signInLinkMinutes * 60_000);
+    await createSignInCode(db, { codeHash: digestOfCode(code), key, expiresAt }, actor);
+    const url = `${apiUrlOf(request.raw, api.deps.settings)}/#sign-in=${code}`;
+    return { url, expires_at: expiresAt.toISOString() };
+  });
 
   adminRoute(api, operations.getSession, async ({ principal: { holder }, request }) => {
     const token = sessionTokenOf(request.headers);
@@ -65,6 +94,14 @@ export function addSessionRoutes(api: Api): void {
 }
 
 const dayMs = 86_400_000;
+
+/** @throws ApiError 401 when the code of a link was used or has expired, or when its key has. */
+async function findByCode(db: Db, code: string): Promise<{ key: ApiKeyRow; actor: string }> {
+  const key = await useSignInCode(db, digestOfCode(code));
+  if (key === undefined || key.revoked_at !== null) throw errors.invalidToken();
+  if (key.expires_at !== null && key.expires_at <= db.now()) throw errors.invalidToken();
+  return { key, actor: `key:${key.id}` };
+}
 
 /** A key may read itself, whatever its reach. */
 const everything = { organizationId: null, workspaceId: null };

@@ -212,10 +212,10 @@ export const deploymentCommands: readonly CommandSpec[] = [
   },
   {
     name: "open",
-    summary: "Print the address of a deployment, and open it in the browser",
-    args: [deploymentArgument],
+    summary: "Open a deployment in the browser and print its address; without one, sign in to the console",
+    args: [["[deployment]", "name, id, or unique prefix of an id; default: the console, by a link that works once"]],
     options: [["--console", "its console page instead"]],
-    examples: ['curl "$(pierhead open support)/ok"'],
+    examples: ["pierhead open", 'curl "$(pierhead open support)/ok"'],
     json: '{"url": string}',
     load: async () => (await import("./open.ts")).open,
   },

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { findDataDir } from "../connection.ts";
-import type { Environment } from "../context.ts";
+import type { Environment, RunningServer } from "../context.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { duration } from "../terminal/text.ts";
@@ -33,7 +33,7 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
   terminal.say(
     `${terminal.paintErr("green", "Ready")} in ${duration(performance.now() - startedAt)}. Stop with Ctrl-C. Agents ${options.stopAgentsOnExit ? "stop too" : "keep running"}.`,
   );
-  terminal.say(`  Console   ${server.url}`);
+  terminal.say(`  Console   ${await consoleUrl(session, server)}`);
   terminal.say(`  Key       in ${credentialsFile}, used by commands on this machine\n  Next      pierhead deploy DIR`);
   if ((environment.PIERHEAD_COMPUTE ?? "process") === "process") {
     terminal.say(
@@ -44,6 +44,15 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
   terminal.say("Stopping ...");
   await server.close();
   terminal.say("Stopped.");
+}
+
+/** Returns a link that signs one browser in; in a log, which more people read, the plain address. */
+async function consoleUrl({ context, signal }: Session, server: RunningServer): Promise<string> {
+  if (context.stderr.isTTY !== true) return server.url;
+  const { createClient } = await import("../../client/client.ts");
+  const client = createClient({ baseUrl: server.url, apiKey: server.credentials.adminKey });
+  const link = await client.createSignInLink({ signal }).catch(() => undefined);
+  return link?.url ?? server.url;
 }
 
 /** Converts the flags to environment variables, so that only the server interprets settings. */

@@ -1,6 +1,6 @@
 import { CallbackQuery } from "../oauth/oauth-token.ts";
 import { operation } from "../operation.ts";
-import { Session, SignIn } from "./session.ts";
+import { Session, SignIn, SignInLink } from "./session.ts";
 
 /** Sign-in to the console. A person sends a key once, or signs in at the identity provider, and gets a session cookie. */
 export const sessionOperations = {
@@ -12,6 +12,16 @@ export const sessionOperations = {
     response: { status: 200, schema: Session },
     errors: ["invalidToken", "forbidden", "roleMissing", "tooManyRequests"],
     role: "none",
+  }),
+  createSignInLink: operation("createSignInLink", {
+    operationId: "create_sign_in_link_v2_session_links_post",
+    tag: "Server",
+    summary:
+      "Create a link that signs one browser in to the console as the calling API key, once and within ten minutes",
+    response: { status: 201, schema: SignInLink },
+    errors: ["forbidden"],
+    role: "reader",
+    administers: "workspace",
   }),
   getSession: operation("getSession", {
     operationId: "get_session_v2_session_get",

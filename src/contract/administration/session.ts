@@ -27,11 +27,34 @@ export const sessionDays = 7;
 /** Lifetime of a member's session. The member must then sign in again, so access ends soon after the provider removes it. */
 export const memberSessionHours = 12;
 
+/** Lifetime of a sign-in link. It ends with its first use. */
+export const signInLinkMinutes = 10;
+
+/** Begins the code in a sign-in link, and no API key. */
+export const signInCodePrefix = "phc_";
+
 export const SignIn = Type.Object(
-  { api_key: Type.String({ minLength: 1, maxLength: 512, examples: ["ph_3f1c9a0b7d2e_example"] }) },
+  {
+    api_key: Type.String({
+      minLength: 1,
+      maxLength: 512,
+      description: "An API key, or the code of a sign-in link.",
+      examples: ["ph_3f1c9a0b7d2e_example"],
+    }),
+  },
   { $id: "SignIn" },
 );
 export type SignIn = Static<typeof SignIn>;
+
+/** Signs one browser in as the key that asked for it. The code stands after the `#`, which browsers send to no server. */
+export const SignInLink = Type.Object(
+  {
+    url: Type.String({ examples: ["https://pierhead.example.com/#sign-in=phc_example"] }),
+    expires_at: timestamp(),
+  },
+  { $id: "SignInLink" },
+);
+export type SignInLink = Static<typeof SignInLink>;
 
 /** Identity of the caller, by a key or by a session, and the workspaces in which they may act. */
 export const Session = Type.Object(

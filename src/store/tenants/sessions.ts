@@ -36,6 +36,32 @@ export async function createSession(
     ${audited({ ...subject, id: key.id, name: key.name }, note)}`);
 }
 
+/**
+ * Stores the code of a sign-in link, with an audit row. A code is kept like a session, but under a digest that no cookie has.
+ */
+export async function createSignInCode(
+  db: Db,
+  made: { codeHash: Buffer; key: ApiKeyRow; expiresAt: Date },
+  actor: string,
+): Promise<void> {
+  const { codeHash, key, expiresAt } = made;
+  const subject = { organizationId: key.organization_id, workspaceId: key.is_operator ? null : key.workspace_id };
+  const note = { actor, action: "session.link", details: { expires_at: expiresAt } };
+  await db.query(sql`
+    with over as (delete from sessions where expires_at <= now()),
+         made as (insert into sessions (token_hash, api_key_id, expires_at) values (${codeHash}, ${key.id}, ${expiresAt}))
+    ${audited({ ...subject, id: key.id, name: key.name }, note)}`);
+}
+
+/** Uses a sign-in code up, and returns its key; undefined when it never existed, was used, or has expired, or its key is gone. */
+export async function useSignInCode(db: Db, codeHash: Buffer): Promise<ApiKeyRow | undefined> {
+  const { rows } = await db.query<{ api_key_id: string | null; is_valid: boolean }>(sql`
+    delete from sessions where token_hash = ${codeHash} returning api_key_id, expires_at > now() as is_valid`);
+  const [code] = rows;
+  if (code === undefined || !code.is_valid || code.api_key_id === null) return undefined;
+  return findApiKey(db, { organizationId: null, workspaceId: null }, code.api_key_id);
+}
+
 /** Creates a session for a person, with an audit row in each workspace or organization where the person is a member. */
 export async function createMemberSession(
   db: Db,
