@@ -60,7 +60,8 @@ export interface Compute {
   /** Returns all replicas of this driver, including exited ones until they are removed and those of an earlier process. */
   observe(signal: AbortSignal): Promise<ReplicaState[]>;
   /**
-   * Asks the replica to stop (SIGTERM), kills it with all its descendants after `graceMs`, then deletes its records.
+   * Asks the replica to stop (SIGTERM), and once more `lastCallMs` before `graceMs` is over. Then kills it with all its
+   * descendants and deletes its records.
    * Resolves when it is gone. An unknown replica is no error.
    */
   remove(replicaId: string, options: { graceMs: number; signal: AbortSignal }): Promise<void>;
@@ -77,6 +78,12 @@ export interface Compute {
   /** Releases timers and files. Replicas of drivers that outlive this process keep running. */
   close(): Promise<void>;
 }
+
+/**
+ * How long before SIGKILL a second SIGTERM asks a replica that still runs. Many servers take it as an order to stop at
+ * once, and the host shims then write their state without waiting for runs.
+ */
+export const lastCallMs = (graceMs: number): number => Math.min(2_000, graceMs / 2);
 
 export interface ReplicaLogChunk {
   lines: { key: string; timestamp: Date; stream: "stdout" | "stderr"; level: string; message: string }[];

@@ -15,14 +15,30 @@ export function remainingStartMs({ startedAt, startTimeoutMs }: { startedAt: str
 }
 
 /** Sends one GET request to the loopback interface. @returns undefined when no answer arrived in time. */
-export async function getFromLoopback(
+export const getFromLoopback = (
   port: number,
   path: string,
   timeoutMs = answerTimeoutMs,
-): Promise<{ status: number; body: string } | undefined> {
+): Promise<{ status: number; body: string } | undefined> => askLoopback({ port, path, timeoutMs });
+
+async function askLoopback({
+  port,
+  path,
+  timeoutMs = answerTimeoutMs,
+  json,
+}: {
+  port: number;
+  path: string;
+  timeoutMs?: number;
+  json?: unknown;
+}): Promise<{ status: number; body: string } | undefined> {
   const { promise, resolve } = Promise.withResolvers<{ status: number; body: string } | undefined>();
   // No agent: a keep-alive connection would count as a client while the replica drains.
-  const call = request({ host: "127.0.0.1", port, path, agent: false, signal: AbortSignal.timeout(timeoutMs) });
+  const method = json === undefined ? "GET" : "POST";
+  // Agents with their own auth accept this scheme unless they have switched it off.
+  const headers = json === undefined ? {} : { "content-type": "application/json", "x-auth-scheme": "langsmith" };
+  const signal = AbortSignal.timeout(timeoutMs);
+  const call = request({ host: "127.0.0.1", port, path, method, headers, agent: false, signal });
   call.on("error", () => resolve(undefined));
   call.on("response", (response) => {
     // A stream of events has no end, but its head says enough.
@@ -39,7 +55,7 @@ export async function getFromLoopback(
     });
     response.on("close", () => resolve({ status: response.statusCode ?? 0, body }));
   });
-  call.end();
+  call.end(json === undefined ? undefined : JSON.stringify(json));
   return promise;
 }
 
@@ -106,6 +122,7 @@ export async function readRunCount(port: number): Promise<number | null | undefi
   const answer = await getFromLoopback(port, "/metrics?format=json");
   if (answer === undefined || answer.status >= 500) return undefined;
   try {
+    if (answer.status === 404) return null;
     const { queue } = JSON.parse(answer.body) as { queue?: { n_pending?: unknown; n_running?: unknown } };
     const [pending, running] = [queue?.n_pending, queue?.n_running].map((count) =>
       Number.isSafeInteger(count) ? Math.max(0, count as number) : null,
@@ -113,5 +130,26 @@ export async function readRunCount(port: number): Promise<number | null | undefi
     return pending == null ? null : pending + (running ?? 0);
   } catch {
     return null;
+  }
+}
+
+const busyThreadsMax = 100;
+
+/**
+ * Returns the number of runs in progress: as `readRunCount`, or the number of busy threads where a LangGraph server does
+ * not report runs, as the one in JavaScript.
+ */
+export async function readRunsInProgress(port: number): Promise<number | null | undefined> {
+  const count = await readRunCount(port);
+  if (count !== null) return count;
+  const json = { status: "busy", limit: busyThreadsMax, select: ["thread_id"] };
+  const answer = await askLoopback({ port, path: "/threads/search", json });
+  if (answer === undefined || answer.status >= 500) return undefined;
+  if (answer.status !== 200) return null;
+  try {
+    const found: unknown = JSON.parse(answer.body);
+    return Array.isArray(found) ? found.length : null;
+  } catch {
+    return answer.body.startsWith("[{") ? 1 : null; // the answer of an old server has more bytes than are read
   }
 }

@@ -76,7 +76,7 @@ export class Exchange {
     this.attempts += 1;
     this.#replica = replica;
     this.#upstream = upstream;
-    replica.begin();
+    replica.begin(this);
     this.#counter.inFlight += 1;
   }
 
@@ -87,7 +87,7 @@ export class Exchange {
     this.#replica = null;
     this.#upstream = null;
     this.#counter.inFlight -= 1;
-    replica.end();
+    replica.end(this);
   }
 
   /** Calls `refuse` after `durationMs`. */

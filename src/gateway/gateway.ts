@@ -167,6 +167,10 @@ class HttpGateway implements Gateway {
     return this.#replicas.get(replicaId)?.inFlight ?? 0;
   }
 
+  oldestRequestMs(replicaId: string): number {
+    return this.#replicas.get(replicaId)?.oldestRequestMs ?? 0;
+  }
+
   async drained(replicaId: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     options.signal.throwIfAborted();
     return (await this.#replicas.get(replicaId)?.untilIdle(options)) ?? true;

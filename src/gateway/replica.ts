@@ -9,7 +9,8 @@ export class Replica {
   host: string;
   port: number;
   #agent: Agent | undefined;
-  #inFlight = 0;
+  /** Requests in flight with the time at which each began, the oldest first. */
+  readonly #requests = new Map<object, number>();
   #isRouted = true;
   readonly #idleSocketMs: number;
   readonly #onGone: (replica: Replica) => void;
@@ -35,7 +36,13 @@ export class Replica {
   }
 
   get inFlight(): number {
-    return this.#inFlight;
+    return this.#requests.size;
+  }
+
+  /** Age of the oldest request in flight. 0: there is none. */
+  get oldestRequestMs(): number {
+    const [beganAtMs] = this.#requests.values();
+    return beganAtMs === undefined ? 0 : performance.now() - beganAtMs;
   }
 
   setRouted(isRouted: boolean): void {
@@ -43,19 +50,19 @@ export class Replica {
     this.#disposeWhenUnused();
   }
 
-  begin(): void {
-    this.#inFlight += 1;
+  begin(exchange: object): void {
+    this.#requests.set(exchange, performance.now());
   }
 
-  end(): void {
-    this.#inFlight -= 1;
-    if (this.#inFlight > 0) return;
+  end(exchange: object): void {
+    this.#requests.delete(exchange);
+    if (this.inFlight > 0) return;
     for (const call of [...(this.#idleCalls ?? [])]) call();
     this.#disposeWhenUnused();
   }
 
   #disposeWhenUnused(): void {
-    if (this.#isRouted || this.#inFlight > 0) return;
+    if (this.#isRouted || this.inFlight > 0) return;
     this.#agent?.destroy();
     this.#onGone(this);
   }
@@ -63,7 +70,7 @@ export class Replica {
   /** Resolves to true once no request is in flight, or to false after `timeoutMs`. @throws the reason of `signal`. */
   untilIdle({ timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal }): Promise<boolean> {
     signal.throwIfAborted();
-    if (this.#inFlight === 0) return Promise.resolve(true);
+    if (this.inFlight === 0) return Promise.resolve(true);
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => () => {
         clearTimeout(timer);

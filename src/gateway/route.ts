@@ -31,6 +31,8 @@ export interface Traffic {
   removeRoute(slug: string): void;
   /** Returns the number of requests and streams in flight to one replica. */
   inFlight(replicaId: string): number;
+  /** Returns the age of the oldest of them. 0: there is none. */
+  oldestRequestMs(replicaId: string): number;
   /** Resolves to true when `inFlight` is 0, or to false after `timeoutMs`. */
   drained(replicaId: string, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean>;
   /** Returns when the last admitted request began or ended. Null: none since start. */

@@ -44,8 +44,7 @@ function assertSettled(world: PlanWorld): void {
   assert.equal(route?.targets.length, wanted);
 }
 
-/** The possible events between two passes. `turn` chooses among them. */
-test("answers held requests again while the next target is prepared, and lets them drain before it starts", () => {
+test("answers requests beside a long one until the drain timeout is over, and starts the wait again for another target", () => {
   const [first, second, third] = ["a", "b", "c"].map((name) => revisionRun(name, { rollout: "handover" })) as [
     RevisionRun,
     RevisionRun,
@@ -54,26 +53,50 @@ test("answers held requests again while the next target is prepared, and lets th
   const world = new PlanWorld({ target: first });
   world.settleDown();
   world.requestArrives(0);
-  world.assign({ target: second });
-  world.pass();
-  if (world.preparation !== null) world.preparation.phase = "done";
-  assert.equal(world.pass().route?.state, "held", "a request is in flight");
+  const prepared = (target: RevisionRun) => {
+    world.assign({ target });
+    assert.equal(world.pass().route?.state, "open", "the revision is not prepared yet");
+    if (world.preparation !== null) (world.preparation as Preparation).phase = "done";
+  };
+  const removals = () => world.pass().actions.filter(({ kind }) => kind === "remove").length;
+  world.nowMs += 2_000;
+  prepared(second);
+  assert.equal(world.pass().route?.state, "open", "a long request is in flight");
+  world.nowMs += drainTimeoutMs - 1;
+  assert.equal(world.pass().route?.state, "open");
 
-  world.assign({ target: third });
-  assert.equal(world.pass().route?.state, "open", "the third revision is not prepared yet");
-  world.nowMs += 10 * drainTimeoutMs;
-  world.pass();
-  world.requestArrives(0);
-  if (world.preparation !== null) (world.preparation as Preparation).phase = "done";
-  const plan = world.pass();
-  assert.equal(plan.route?.state, "held");
-  assert.deepEqual(
-    plan.actions.map(({ kind }) => kind).filter((kind) => kind === "remove"),
-    [],
-    "requests in flight have time to end",
-  );
+  prepared(third);
+  world.nowMs += drainTimeoutMs - 1;
+  assert.equal(world.pass().route?.state, "open", "the long request has its whole time again");
+  world.nowMs += drainTimeoutMs;
+  assert.equal(world.pass().route?.state, "held", "the drain timeout is over");
+  assert.equal(removals(), 0);
+  world.nowMs += 1_000;
+  assert.equal(removals(), 1, "requests are held for a second before the long one is cut");
 });
 
+test("holds short requests for a moment only, and lets them through when one turns out to be long", () => {
+  const [first, second] = ["a", "b"].map((name) => revisionRun(name, { rollout: "handover" })) as [
+    RevisionRun,
+    RevisionRun,
+  ];
+  const world = new PlanWorld({ target: first });
+  world.settleDown();
+  world.requestArrives(0);
+  world.assign({ target: second });
+  world.pass();
+  if (world.preparation !== null) (world.preparation as Preparation).phase = "done";
+  world.pass(); // asks for runs
+  assert.equal(world.pass().route?.state, "held");
+  world.nowMs += 1_000;
+  assert.equal(world.pass().route?.state, "open", "the request did not end within a second");
+  for (const replica of world.replicas) replica.inFlight = 0;
+  world.pass();
+  assert.equal(world.route?.state, "held");
+  assert.equal(world.pass().actions.filter(({ kind }) => kind === "remove").length, 1);
+});
+
+/** The possible events between two passes. `turn` chooses among them. */
 const happenings = {
   later(world: PlanWorld, turn: number) {
     world.nowMs += nth([0, 10, 1_000, 5_000, 31_000, 70_000, 700_000], turn) ?? 0;

@@ -8,6 +8,7 @@ import {
   type Facts,
   type Memory,
   type Preparation,
+  type RunCount,
   wake,
 } from "../../src/listener/replicas/plan-state.ts";
 
@@ -22,6 +23,8 @@ export interface WorldReplica {
   startedAtMs: number;
   isBeingRemoved: boolean;
   inFlight: number;
+  busySinceMs: number;
+  runs: RunCount | null;
   routedAtMs: number;
 }
 
@@ -111,7 +114,9 @@ export class PlanWorld {
     if (this.route?.state !== "open") return;
     const target = this.route.targets[turn % this.route.targets.length];
     const replica = this.replicas.find(({ replicaId }) => replicaId === target?.replicaId);
-    if (replica !== undefined) replica.inFlight += 1;
+    if (replica === undefined) return;
+    if (replica.inFlight === 0) replica.busySinceMs = this.nowMs;
+    replica.inFlight += 1;
   }
 
   exit(replica: WorldReplica, reason = "Exited"): void {
@@ -162,8 +167,9 @@ export class PlanWorld {
 
   #facts(): Facts {
     const limits = { memory: "enforced", cpu: "enforced" };
-    const replicas = this.replicas.map(({ run, reason, routedAtMs: _, ...replica }) => ({
+    const replicas = this.replicas.map(({ run, reason, routedAtMs: _, busySinceMs, ...replica }) => ({
       ...replica,
+      oldestRequestMs: replica.inFlight === 0 ? 0 : this.nowMs - busySinceMs,
       revisionId: run.revision_id,
       limits,
       ...(replica.phase === "ready" ? { address: { host: "127.0.0.1", port: 1 } } : {}),
@@ -192,8 +198,14 @@ export class PlanWorld {
         startedAtMs: this.nowMs,
         isBeingRemoved: false,
         inFlight: 0,
+        busySinceMs: 0,
+        runs: null,
         routedAtMs: 0,
       });
+    }
+    if (action.kind === "readRuns") {
+      const replica = this.replicas.find(({ replicaId }) => replicaId === action.replicaId);
+      if (replica !== undefined) replica.runs = { count: null, askedAtMs: this.nowMs };
     }
     if (action.kind === "remove") {
       const replica = this.replicas.find(({ replicaId }) => replicaId === action.replicaId);
@@ -227,7 +239,9 @@ export class PlanWorld {
       const replica = byId.get(replicaId);
       assert.equal(replica?.isBeingRemoved, false, "a replica is removed twice at once");
       const isServing = replica.phase === "ready" && replica.inFlight > 0 && this.assignment.op === "apply";
-      const waitedMs = this.nowMs - Math.max(replica.routedAtMs, 0);
+      // A handover lets requests through until its limit and then holds new ones for a moment.
+      const sinceMs = Math.min(replica.routedAtMs, this.memory.quietAwaitedSinceMs ?? Number.POSITIVE_INFINITY);
+      const waitedMs = this.nowMs - sinceMs;
       if (isServing) assert.ok(waitedMs >= drainTimeoutMs, `running requests were cut after ${waitedMs} ms`);
     }
     assert.equal(new Set(removed).size, removed.length, "a replica is removed twice in one pass");

@@ -107,6 +107,11 @@ export class VirtualTraffic implements Traffic {
     return this.#inFlight.get(replicaId) ?? 0;
   }
 
+  /** Simulated requests count as long ones, so a handover waits for them before it holds others. */
+  oldestRequestMs(replicaId: string): number {
+    return this.inFlight(replicaId) === 0 ? 0 : Number.POSITIVE_INFINITY;
+  }
+
   /** Simulations collect no metrics. */
   counts(): [] {
     return [];

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { unlessAborted } from "../../base/unless-aborted.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
-import { readRunCount } from "../health.ts";
+import { readRunCount, readRunsInProgress } from "../health.ts";
 import { removeEach } from "../remove-each.ts";
 import { Engine, EngineError } from "./engine/engine.ts";
 import { followEvents } from "./engine/events.ts";
@@ -247,8 +247,9 @@ class DockerCompute implements DockerComputeDriver {
   }
 
   async readRuns(replicaId: string) {
-    const port = this.#replicas.get(replicaId)?.state.address?.port;
-    return port === undefined ? undefined : readRunCount(port);
+    const { address, serverVersion } = this.#replicas.get(replicaId)?.state ?? {};
+    if (address === undefined) return undefined;
+    return serverVersion === undefined ? readRunCount(address.port) : readRunsInProgress(address.port);
   }
 
   async close(): Promise<void> {

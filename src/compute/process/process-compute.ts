@@ -12,7 +12,7 @@ import type {
   ReplicaSpec,
   ReplicaUsage,
 } from "../compute.ts";
-import { readRunCount } from "../health.ts";
+import { readRunCount, readRunsInProgress } from "../health.ts";
 import { readJson } from "../json-file.ts";
 import { removeEach } from "../remove-each.ts";
 import { segmentBytesMax } from "./logs/log-files.ts";
@@ -143,8 +143,9 @@ class ProcessCompute implements ProcessComputeDriver {
   }
 
   async readRuns(replicaId: string) {
-    const port = this.#replicas.get(replicaId)?.state.address?.port;
-    return port === undefined ? undefined : readRunCount(port);
+    const { address, serverVersion } = this.#replicas.get(replicaId)?.state ?? {};
+    if (address === undefined) return undefined;
+    return serverVersion === undefined ? readRunCount(address.port) : readRunsInProgress(address.port);
   }
 
   readUsage(signal: AbortSignal): Promise<ReplicaUsage[]> {

@@ -193,6 +193,15 @@ export const ReplicaReport = Type.Object({
 });
 export type ReplicaReport = Static<typeof ReplicaReport>;
 
+/** How the target took over the local state of the revision before it. */
+export const Handover = Type.Object({
+  held_ms: Type.Integer({ description: "How long new requests waited." }),
+  requests_cut: Type.Integer({ description: "Requests and streams that outlasted the drain timeout." }),
+  runs_cut: Type.Integer({ description: "Runs that outlasted the drain timeout, if the server reports runs." }),
+  runs_continue: Type.Boolean({ description: "The new server continues such runs from their last checkpoint." }),
+});
+export type Handover = Static<typeof Handover>;
+
 /** Full snapshot of one deployment as its listener sees it. A newer one replaces an older one. */
 export const DeploymentReport = Type.Object({
   deployment_id: uuid(),
@@ -216,6 +225,7 @@ export const DeploymentReport = Type.Object({
       description: "Exits in a row of the revision that serves, each soon after its start. Absent: 0.",
     }),
   ),
+  handover: Type.Optional(Handover),
   replicas: Type.Array(ReplicaReport),
 });
 export type DeploymentReport = Static<typeof DeploymentReport>;

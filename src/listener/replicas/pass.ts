@@ -9,6 +9,8 @@ export type Action =
   | { kind: "start"; replicaId: string; run: RevisionRun; isUrgent: boolean }
   /** Runs another pass once no request is in flight to the replica. */
   | { kind: "awaitDrain"; replicaId: string; timeoutMs: number }
+  /** Asks the server how many runs are in progress, and then runs another pass. */
+  | { kind: "readRuns"; replicaId: string }
   | { kind: "remove"; replicaId: string; graceMs: number; because: string; isUrgent: boolean }
   | { kind: "removeState" }
   /** Logs a line: a constant message with varying fields. */
@@ -101,6 +103,12 @@ export function wakeAt(pass: Pass, atMs: number): void {
 
 export function log(pass: Pass, message: string, fields: (Action & { kind: "log" })["fields"]): void {
   pass.actions.push({ kind: "log", message, fields });
+}
+
+/** Lets requests through again: the handover is over or not possible now. */
+export function endHandover({ memory }: Pass): void {
+  memory.heldSinceMs = null;
+  memory.quietAwaitedSinceMs = null;
 }
 
 /** Starts one more replica. Its id contains the time, so that no id is used twice. */

@@ -96,6 +96,7 @@ export function planReport(pass: Pass): Snapshot {
     server_version: ofTarget.find(({ serverVersion }) => serverVersion !== undefined)?.serverVersion ?? null,
     cause: isDelete ? null : causeOf(pass, target),
     ...(!isDelete && crashStreakOf(pass)),
+    ...(target !== null && handoverTo(pass, target)),
     replicas: facts.replicas.map((replica) => reportReplica(pass, replica)),
   };
 }
@@ -119,6 +120,15 @@ function causeOf({ memory }: Pass, target: RevisionRun | null): DeploymentReport
 function crashStreakOf({ memory }: Pass): { crash_streak: number } | undefined {
   const streak = memory.crashes[memory.currentRevisionId ?? ""]?.streak ?? 0;
   return streak === 0 ? undefined : { crash_streak: streak };
+}
+
+/** Returns what the handover to the target cost, once the target carries the traffic. */
+function handoverTo({ memory }: Pass, { revision_id: id, artifact }: RevisionRun) {
+  const { handover, currentRevisionId } = memory;
+  if (handover?.revisionId !== id || currentRevisionId !== id) return undefined;
+  const { heldMs, requestsCut, runsCut } = handover;
+  const runs_continue = artifact.kind === "directory" && artifact.start.runner === "langgraph-js";
+  return { handover: { held_ms: heldMs, requests_cut: requestsCut, runs_cut: runsCut, runs_continue } };
 }
 
 const reportedPhases = { starting: "starting", ready: "ready", stopping: "draining", exited: "exited" } as const;

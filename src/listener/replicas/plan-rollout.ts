@@ -4,6 +4,7 @@ import {
   desiredReplicas,
   drain,
   drainTimeoutMsOf,
+  endHandover,
   isStaying,
   isUnproven,
   liveOf,
@@ -33,13 +34,13 @@ export function rollingUpdate(pass: Pass, goal: RevisionRun): void {
     const isWanted = replica.revisionId === goalId || replica.revisionId === memory.currentRevisionId;
     if (!isWanted || replica.replicaId in memory.draining) drain(pass, replica);
   }
-  memory.heldSinceMs = null;
+  endHandover(pass);
 }
 
 /**
- * Strategy `handover`: at most one server uses the state at any time. The pass stops the old server once no request is in
- * flight, and starts the new one when nothing of the old one is left. Requests wait in between. The goal may also be the
- * serving revision: after a failed target it is started again in the same way.
+ * Strategy `handover`: at most one server uses the state at any time. The old server gets requests until it is quiet or
+ * its drain timeout is over. Then requests wait while it stops and the new one starts. The goal may also be the serving
+ * revision: after a failed target it is started again in the same way.
  */
 export function handOver(pass: Pass, goal: RevisionRun): void {
   const { memory, facts } = pass;
@@ -61,10 +62,22 @@ export function handOver(pass: Pass, goal: RevisionRun): void {
   keepRunning(pass, goal, desiredReplicas(pass, goal));
   if (readyOf(pass, goalId).length < desiredReplicas(pass, goal)) return;
   if (memory.currentRevisionId !== goalId) moveTraffic(pass, goalId);
-  memory.heldSinceMs = null;
+  endHandover(pass);
 }
 
-/** Stops other revisions before the goal starts: holds requests, waits for those in flight, then removes the replicas. */
+/** Requests that are older count as long ones: a handover waits for them before it holds others. */
+const longRequestMs = 1_000;
+
+/** How long held requests wait for those in flight before a handover lets all through again, or cuts them. */
+const holdDrainMs = 1_000;
+
+/** Interval at which a handover asks the server for its runs. */
+const runsIntervalMs = 1_000;
+
+/** Grace periods of a server that has to stop while requests wait: with runs known to have ended or to be cut, and without. */
+export const switchGraceMs = { known: 3_000, unknown: 10_000 };
+
+/** Stops other revisions before the goal starts: waits until they are quiet, holds requests, then removes the replicas. */
 function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
   const { memory, nowMs } = pass;
   const serving = others.filter((replica) => replica.phase === "ready" && isStaying(pass, replica));
@@ -80,21 +93,64 @@ function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void
   }
   if (isUnproven(pass, goal.revision_id) && !isPrepared(pass, goal)) {
     // Requests were held for a target that has been replaced since. The serving replica still runs and answers until then.
-    memory.heldSinceMs = null;
+    endHandover(pass);
     return;
   }
-  const isFirstPass = memory.heldSinceMs === null;
-  memory.heldSinceMs ??= nowMs;
-  const untilMs = memory.heldSinceMs + Math.max(...serving.map(({ revisionId }) => drainTimeoutMsOf(pass, revisionId)));
-  const busy = serving.filter((replica) => isFirstPass || replica.inFlight > 0);
-  if (isFirstPass || (busy.length > 0 && nowMs < untilMs)) {
-    for (const replica of busy) awaitDrain(pass, replica, untilMs);
+  memory.quietAwaitedSinceMs ??= nowMs;
+  const drainMs = Math.max(...serving.map(({ revisionId }) => drainTimeoutMsOf(pass, revisionId)));
+  const limitMs = memory.quietAwaitedSinceMs + drainMs;
+  if (memory.heldSinceMs === null) {
+    if (nowMs < limitMs && !serving.every((replica) => isQuiet(pass, replica))) {
+      wakeAt(pass, Math.min(limitMs, nowMs + runsIntervalMs));
+      return;
+    }
+    memory.heldSinceMs = nowMs;
+    for (const replica of serving) awaitDrain(pass, replica, nowMs + holdDrainMs);
     return;
   }
+  if (!hasStoppedWorking(pass, serving, limitMs)) return;
+  const isCut = nowMs >= limitMs;
+  memory.handover = { revisionId: goal.revision_id, heldMs: 0, ...(isCut ? countCut(serving) : nothingCut) };
   for (const replica of others) {
-    remove(pass, replica, drainTimeoutMsOf(pass, replica.revisionId), "hands its state over");
+    const areRunsKnown = isCut || replica.runs?.count != null;
+    const graceMs = Math.min(drainMs, areRunsKnown ? switchGraceMs.known : switchGraceMs.unknown);
+    remove(pass, replica, graceMs, "hands its state over");
   }
 }
+
+/** Whether no run is in progress and no request takes long. Asks the server about its runs when the answer is old. */
+function isQuiet(pass: Pass, replica: ReplicaFacts): boolean {
+  const { runs, oldestRequestMs, replicaId } = replica;
+  const isOld = runs === null || (runs.count !== null && runs.askedAtMs + runsIntervalMs <= pass.nowMs);
+  if (isOld) pass.actions.push({ kind: "readRuns", replicaId });
+  return oldestRequestMs < longRequestMs && (runs?.count === null || runs?.count === 0);
+}
+
+/**
+ * Whether the serving replicas can be stopped while requests are held. Work that began just before the hold may turn out
+ * to be long: before the limit all requests are let through again, after it the work is cut.
+ */
+function hasStoppedWorking(pass: Pass, serving: ReplicaFacts[], limitMs: number): boolean {
+  const { memory, nowMs } = pass;
+  const heldSinceMs = memory.heldSinceMs ?? nowMs;
+  let isIdle = true;
+  for (const { replicaId, runs, inFlight } of serving) {
+    const isUpToDate = runs !== null && (runs.count === null || runs.askedAtMs > heldSinceMs);
+    if (inFlight === 0 && !isUpToDate) pass.actions.push({ kind: "readRuns", replicaId });
+    isIdle &&= inFlight === 0 && isUpToDate && (runs.count ?? 0) === 0;
+  }
+  if (isIdle || nowMs >= Math.max(limitMs, heldSinceMs + holdDrainMs)) return true;
+  if (nowMs >= heldSinceMs + holdDrainMs) memory.heldSinceMs = null;
+  wakeAt(pass, nowMs < heldSinceMs + holdDrainMs ? heldSinceMs + holdDrainMs : nowMs + runsIntervalMs);
+  return false;
+}
+
+const nothingCut = { requestsCut: 0, runsCut: 0 };
+
+const countCut = (serving: ReplicaFacts[]) => ({
+  requestsCut: serving.reduce((sum, { inFlight }) => sum + inFlight, 0),
+  runsCut: serving.reduce((sum, { runs }) => sum + (runs?.count ?? 0), 0),
+});
 
 function isPrepared({ facts, actions }: Pass, goal: RevisionRun): boolean {
   const { preparation } = facts;
@@ -119,11 +175,17 @@ function startMore(pass: Pass, run: RevisionRun, missing: number): void {
 
 function moveTraffic(pass: Pass, goalId: string): void {
   const { memory, nowMs } = pass;
+  const { handover } = memory;
+  if (handover?.revisionId === goalId) {
+    memory.handover = { ...handover, heldMs: memory.heldSinceMs === null ? 0 : nowMs - memory.heldSinceMs };
+  }
   log(pass, "traffic moved", {
     revision_id: goalId,
     from_revision_id: memory.currentRevisionId ?? null,
     start_ms: memory.bringUp === null ? null : nowMs - memory.bringUp.sinceMs,
     held_ms: memory.heldSinceMs === null ? null : nowMs - memory.heldSinceMs,
+    requests_cut: handover?.revisionId === goalId ? handover.requestsCut : 0,
+    runs_cut: handover?.revisionId === goalId ? handover.runsCut : 0,
   });
   memory.currentRevisionId = goalId;
   memory.bringUp = null;

@@ -10,6 +10,25 @@ export interface ReplicaFacts extends Omit<ReplicaState, "startedAt" | "deployme
   isBeingRemoved: boolean;
   /** Requests and streams in flight to it. */
   inFlight: number;
+  /** Age of the oldest of them. 0: none. */
+  oldestRequestMs: number;
+  /** Its last answer about runs in progress. Null: not asked yet. */
+  runs: RunCount | null;
+}
+
+export interface RunCount {
+  /** Null: the server does not report runs. Undefined: it did not answer. */
+  count: number | null | undefined;
+  /** When the listener asked. */
+  askedAtMs: number;
+}
+
+/** What a handover cost the callers. */
+export interface Handover {
+  revisionId: string;
+  heldMs: number;
+  requestsCut: number;
+  runsCut: number;
 }
 
 /** The complete input of a pass. */
@@ -55,8 +74,12 @@ export interface Memory {
   crashes: Readonly<Record<string, Crashes>>;
   /** Ready replicas that get no new requests and stop when their requests have ended, with the start time of the drain. */
   draining: Readonly<Record<string, number>>;
+  /** Since when a handover waits for the server to become quiet. Requests still reach it. */
+  quietAwaitedSinceMs: number | null;
   /** Since when new requests wait for a handover. */
   heldSinceMs: number | null;
+  /** The last handover that was completed or is in progress. */
+  handover: Handover | null;
   /** Since when no replica of the current revision is ready. */
   downSinceMs: number | null;
   /** Set by the load. Null: not measured yet. */
@@ -76,7 +99,9 @@ export const emptyMemory: Memory = {
   bringUp: null,
   crashes: {},
   draining: {},
+  quietAwaitedSinceMs: null,
   heldSinceMs: null,
+  handover: null,
   downSinceMs: null,
   scale: null,
   isAsleep: false,

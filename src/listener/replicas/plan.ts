@@ -9,6 +9,7 @@ import {
   canSleep,
   drain,
   drainTimeoutMsOf,
+  endHandover,
   isUnproven,
   liveOf,
   log,
@@ -66,7 +67,7 @@ export function planReplicas(facts: Facts, memory: Memory, nowMs: number): Plan 
   const goal = goalOf(pass);
   if (goal === null) {
     pass.memory.currentRevisionId = null;
-    pass.memory.heldSinceMs = null;
+    endHandover(pass);
     for (const replica of facts.replicas) drain(pass, replica);
   } else {
     sleepWhenIdle(pass, goal.revision_id);

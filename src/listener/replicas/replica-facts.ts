@@ -2,20 +2,27 @@ import type { ReplicaState } from "../../compute/compute.ts";
 import type { Traffic } from "../../gateway/route.ts";
 import type { Observations } from "./observations.ts";
 import type { Operations } from "./operations.ts";
-import type { ReplicaFacts } from "./plan-state.ts";
+import type { ReplicaFacts, RunCount } from "./plan-state.ts";
+
+type LoadOfReplicas = Pick<Traffic, "inFlight" | "oldestRequestMs">;
 
 const noLimitsYet = { memory: "not known yet", cpu: "not known yet" };
 
 /** Returns the replicas of a deployment: the observed ones, and those that are starting and were not observed yet. */
 export function replicaFacts(
   deploymentId: string,
-  known: { observations: Observations; operations: Operations; traffic: Pick<Traffic, "inFlight"> },
+  known: {
+    observations: Observations;
+    operations: Operations;
+    traffic: LoadOfReplicas;
+    runs: ReadonlyMap<string, RunCount> | null;
+  },
 ): ReplicaFacts[] {
-  const { observations, operations, traffic } = known;
+  const { observations, operations, traffic, runs } = known;
   const facts = new Map<string, ReplicaFacts>();
   for (const state of observations.of(deploymentId)) {
     const startedAtMs = observations.startedAtMs(state.replicaId);
-    facts.set(state.replicaId, factsOf(state, startedAtMs, traffic));
+    facts.set(state.replicaId, { ...factsOf(state, startedAtMs, traffic), runs: runs?.get(state.replicaId) ?? null });
   }
   for (const { replicaId, revisionId, kind, startedAtMs } of operations.of(deploymentId)) {
     const isBeingRemoved = kind === "remove";
@@ -29,6 +36,8 @@ export function replicaFacts(
         startedAtMs,
         isBeingRemoved,
         inFlight: 0,
+        oldestRequestMs: 0,
+        runs: null,
         limits: noLimitsYet,
       });
   }
@@ -38,8 +47,15 @@ export function replicaFacts(
 function factsOf(
   { startedAt: _at, deploymentId: _, ...state }: ReplicaState,
   startedAtMs: number | null,
-  traffic: Pick<Traffic, "inFlight">,
-): ReplicaFacts {
-  const inFlight = traffic.inFlight(state.replicaId);
-  return { ...state, startedAtMs, isBeingRemoved: false, inFlight };
+  traffic: LoadOfReplicas,
+): Omit<ReplicaFacts, "runs"> {
+  const { replicaId } = state;
+  const inFlight = traffic.inFlight(replicaId);
+  return {
+    ...state,
+    startedAtMs,
+    isBeingRemoved: false,
+    inFlight,
+    oldestRequestMs: traffic.oldestRequestMs(replicaId),
+  };
 }

@@ -1,5 +1,5 @@
 import { type Clock, nothingToCancel } from "../../base/clock.ts";
-import { type Compute, offersLogs, offersMetrics, type ReplicaState } from "../../compute/compute.ts";
+import { type Compute, offersLogs, offersMetrics, offersRuns, type ReplicaState } from "../../compute/compute.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import { scaleDownAfterMs as defaultScaleDownAfterMs } from "../../domain/limits.ts";
 import type { Scale } from "../../domain/scaling.ts";
@@ -12,7 +12,15 @@ import { Observer } from "./observer.ts";
 import { type Operation, type OperationLimits, Operations } from "./operations.ts";
 import { type Action, replicaBounds } from "./pass.ts";
 import { planReplicas } from "./plan.ts";
-import { emptyMemory, type Facts, type Memory, type Preparation, type ReplicaFacts, wake } from "./plan-state.ts";
+import {
+  emptyMemory,
+  type Facts,
+  type Memory,
+  type Preparation,
+  type ReplicaFacts,
+  type RunCount,
+  wake,
+} from "./plan-state.ts";
 import { replicaFacts } from "./replica-facts.ts";
 import { Routes } from "./routes.ts";
 import { type Scalable, Scaler } from "./scaler.ts";
@@ -28,6 +36,8 @@ interface Member {
   preparation: Preparation | null;
   state: Facts["state"];
   drains: Map<string, AbortController> | null;
+  /** Answers about runs in progress, by replica. Null: no handover has asked. */
+  runs: Map<string, RunCount> | null;
   cancelWake: () => void;
 }
 
@@ -86,6 +96,7 @@ class ReplicaFleet implements Fleet {
   #isListComplete = false;
   #isLeading = false;
   #cancelResync = () => {};
+  readonly #runReads = new Set<string>();
 
   constructor(options: ReplicaFleetOptions, context: FleetContext) {
     const { compute, traffic } = options;
@@ -284,6 +295,7 @@ class ReplicaFleet implements Fleet {
       preparation: null,
       state: "present",
       drains: null,
+      runs: null,
       cancelWake: nothingToCancel,
     };
     this.#members.set(deploymentId, member);
@@ -350,18 +362,19 @@ class ReplicaFleet implements Fleet {
     return {
       deploymentId,
       assignment,
-      replicas: this.#replicasOf(deploymentId),
+      replicas: this.#replicasOf(deploymentId, member.runs),
       lastRequestAtMs: lastRequestAt?.getTime() ?? null,
       preparation,
       state,
     };
   }
 
-  #replicasOf(deploymentId: string): ReplicaFacts[] {
+  #replicasOf(deploymentId: string, runs: Member["runs"] = null): ReplicaFacts[] {
     return replicaFacts(deploymentId, {
       observations: this.#observations,
       operations: this.#operations,
       traffic: this.#traffic,
+      runs,
     });
   }
 
@@ -379,6 +392,9 @@ class ReplicaFleet implements Fleet {
         break;
       case "awaitDrain":
         void this.#awaitDrain(member, action);
+        break;
+      case "readRuns":
+        void this.#readRuns(member, action.replicaId);
         break;
       case "remove":
         this.#remove(member, action);
@@ -425,6 +441,18 @@ class ReplicaFleet implements Fleet {
     await this.#traffic.drained(replicaId, { timeoutMs, signal: drain.signal }).catch(() => false);
     if (drains.get(replicaId) === drain) drains.delete(replicaId);
     if (!drain.signal.aborted) this.#enqueue(member.deploymentId);
+  }
+
+  /** Asks for the runs in progress, once at a time. A driver that cannot tell counts as a server that does not report them. */
+  async #readRuns(member: Member, replicaId: string): Promise<void> {
+    if (this.#runReads.has(replicaId)) return;
+    this.#runReads.add(replicaId);
+    const askedAtMs = this.#clock.now();
+    const compute = this.#compute;
+    const count = offersRuns(compute) ? await compute.readRuns(replicaId).catch(() => undefined) : null;
+    this.#runReads.delete(replicaId);
+    member.runs = new Map([[replicaId, { count, askedAtMs }]]);
+    this.#enqueue(member.deploymentId);
   }
 
   async #removeState(member: Member): Promise<void> {

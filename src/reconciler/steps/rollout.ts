@@ -1,3 +1,4 @@
+import type { Handover } from "../../contract/listeners/assignment.ts";
 import type { DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
 import type { FaultPoint } from "../../store/engine/fault-points.ts";
 import type { StepDeps } from "../deps.ts";
@@ -45,7 +46,7 @@ export async function finishRollout(
     revisionId,
     from: "DEPLOYING",
     to: "DEPLOYED",
-    because: "healthy, and traffic has moved",
+    because: describeSwitch(state.observation?.report.handover),
     set: { image_version: state.observation?.report.server_version ?? null },
     assignment: "proven",
     // In the same statement, because it follows every rollout.
@@ -58,6 +59,17 @@ export async function finishRollout(
       ? { ...after, state: { ...after.state, activeRevisionId: revisionId, health } }
       : after;
   return announced(deps, "rollout finished", performed);
+}
+
+/** Says what a handover cost the callers, for the event of the rollout. */
+function describeSwitch(handover: Handover | undefined): string {
+  const base = "healthy, and traffic has moved";
+  if (handover === undefined) return base;
+  const { held_ms, requests_cut: requests, runs_cut: runs, runs_continue: doContinue } = handover;
+  const held = `${base}; requests waited ${(held_ms / 1_000).toFixed(1)} s for the switch`;
+  if (requests + runs === 0) return held;
+  const resumed = doContinue ? "continue from their last checkpoint" : "start again if the agent server keeps runs";
+  return `${held}; cut at the drain timeout: ${requests} requests, ${runs} runs${runs > 0 ? `, which ${resumed}` : ""}`;
 }
 
 /** Records what a rollout in progress waits for, as the message of its revision. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
-import type { ReplicaExit, ReplicaState } from "../../compute.ts";
+import { lastCallMs, type ReplicaExit, type ReplicaState } from "../../compute.ts";
 import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { checkHealth, readServerVersion, remainingStartMs } from "../../health.ts";
 import { replicaState } from "../../replica-state.ts";
@@ -150,7 +150,18 @@ export class Replica {
       const path = `/containers/${this.containerId}`;
       const timeoutMs = graceMs + 30_000;
       if (t > 0 && !this.hasExited) await this.#save({ ...(this.#ready && { ready: this.#ready }), stopping: true });
-      if (t > 0) await engine.callUnless([304, 404], "POST", `${path}/stop`, { query: { t }, timeoutMs });
+      const lastCall = setTimeout(
+        () => {
+          const query = { signal: "SIGTERM" };
+          engine.callUnless([404, 409], "POST", `${path}/kill`, { query, timeoutMs }).catch(() => {});
+        },
+        t * 1000 - lastCallMs(t * 1000),
+      );
+      try {
+        if (t > 0) await engine.callUnless([304, 404], "POST", `${path}/stop`, { query: { t }, timeoutMs });
+      } finally {
+        clearTimeout(lastCall);
+      }
       await removeContainer(engine, this.containerId);
     }
     await journal.remove(this.record.replicaId);

@@ -36,7 +36,7 @@ interface LanggraphServer {
  * Host shim of the open LangGraph.js server: the main program of one replica. It adds what that server lacks: it repairs
  * the state before the start, locks the state directory, exits with a clear last line when it cannot start, and reports
  * its port with a nonce, so that no other server can be mistaken for it. On SIGTERM it lets runs finish and clients read
- * their answers before it writes its state and exits.
+ * their answers before it writes its state and exits. On a second one it does not wait for runs any longer.
  */
 async function main(optionsFile: string): Promise<void> {
   const options = JSON.parse(readFileSync(optionsFile, "utf8")) as LaunchOptions;
@@ -61,9 +61,11 @@ async function main(optionsFile: string): Promise<void> {
   // From here on the server survives uncaught errors, as it does when its own CLI starts it.
   process.removeListener("uncaughtException", fail);
   process.on("uncaughtException", (error) => console.error(`error: uncaught: ${describe(error)}`));
+  const hurry = new AbortController();
   let isDraining = false;
   const handleSignal = () => {
-    if (!isDraining) void drain(server, { port, config, inFlight, drainTimeoutMs: options.drainTimeoutMs });
+    if (isDraining) hurry.abort();
+    else void drain(server, { port, config, inFlight, drainTimeoutMs: options.drainTimeoutMs, hurry: hurry.signal });
     isDraining = true;
   };
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, handleSignal);
@@ -189,12 +191,20 @@ async function drain(
     config,
     inFlight,
     drainTimeoutMs,
-  }: { port: string; config: LanggraphConfig; inFlight: InFlightRequests; drainTimeoutMs: number },
+    hurry,
+  }: {
+    port: string;
+    config: LanggraphConfig;
+    inFlight: InFlightRequests;
+    drainTimeoutMs: number;
+    /** Aborted when the driver is about to kill this process. */
+    hurry: AbortSignal;
+  },
 ): Promise<never> {
   const end = performance.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - answerGraceMs);
   try {
-    while (performance.now() < end && (await isBusy(port, config, inFlight))) await sleep(100);
-    const answerGraceEnd = performance.now() + answerGraceMs;
+    while (performance.now() < end && !hurry.aborted && (await isBusy(port, config, inFlight))) await sleep(100);
+    const answerGraceEnd = performance.now() + (hurry.aborted ? 0 : answerGraceMs);
     while (performance.now() < answerGraceEnd && inFlight.count > 0) await sleep(20);
     await server.cleanup();
   } catch (error) {

@@ -68,14 +68,14 @@ const stateFiles = [".langgraphjs_ops.json", ".langgraphjs_api.checkpointer.json
  * The server overwrites its files without a draft, so a killed server may leave half a file, which the next one would
  * silently replace with an empty one. Such a file is moved aside and replaced by the copy of the previous start. A run that
  * was executing would stay `running`, and later runs of its thread would wait behind it: it becomes `pending`, so the
- * server executes it again.
+ * server executes it again. If it has stored a checkpoint, it loses its input, so it continues from there.
  * @returns what was done, for the log
  */
 export function repairState(stateDir: string): string[] {
   const directory = path.join(stateDir, ".langgraph_api");
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const done = stateFiles.flatMap((name) => restoreUnreadable(path.join(directory, name)));
-  return [...done, ...restartRuns(path.join(directory, ".langgraphjs_ops.json"))];
+  return [...done, ...restartRuns(directory)];
 }
 
 function restoreUnreadable(file: string): string[] {
@@ -94,13 +94,49 @@ function restoreUnreadable(file: string): string[] {
   return [`state file was unreadable and is now ${aside}; restored the copy of the last start`];
 }
 
-function restartRuns(file: string): string[] {
-  const state = parse<{ json?: { runs?: Record<string, { status?: string }> } }>(readText(file));
-  const running = Object.values(state?.json?.runs ?? {}).filter((run) => run.status === "running");
+interface Run {
+  status?: string;
+  thread_id?: string;
+  kwargs?: { input?: unknown; command?: unknown; config?: { configurable?: Record<string, unknown> } };
+}
+
+function restartRuns(directory: string): string[] {
+  const file = path.join(directory, ".langgraphjs_ops.json");
+  const state = parse<{ json?: { runs?: Record<string, Run> }; meta?: unknown }>(readText(file));
+  const running = Object.entries(state?.json?.runs ?? {}).filter(([, run]) => run.status === "running");
   if (running.length === 0) return [];
-  for (const run of running) run.status = "pending";
+  const lastRuns = lastRunOfThreads(path.join(directory, ".langgraphjs_api.checkpointer.json"));
+  const types = JSON.stringify(state?.meta ?? null);
+  let continued = 0;
+  for (const [id, run] of running) {
+    run.status = "pending";
+    // The file describes values that JSON lacks by their path, which must stay valid.
+    const isPlain = !types.includes(`${id}.kwargs.input`) && !types.includes(`${id}.kwargs.command`);
+    if (run.kwargs === undefined || !isPlain || lastRuns.get(run.thread_id ?? "") !== id) continue;
+    continued += 1;
+    run.kwargs.input = null;
+    if (run.kwargs.command != null) run.kwargs.command = null;
+    delete run.kwargs.config?.configurable?.["checkpoint_id"];
+  }
   replaceFile(file, JSON.stringify(state));
-  return [`${running.length} interrupted runs start again`];
+  const again = running.length - continued;
+  return [
+    ...(continued === 0 ? [] : [`${continued} interrupted runs continue from their last checkpoint`]),
+    ...(again === 0 ? [] : [`${again} interrupted runs start again`]),
+  ];
+}
+
+/** Returns the run that stored the newest checkpoint of each thread. Ids of checkpoints rise with time. */
+function lastRunOfThreads(file: string): Map<string, unknown> {
+  type Stored = [checkpoint: unknown, metadata: unknown, parentId: unknown];
+  const state = parse<{ json?: { storage?: Record<string, Record<string, Record<string, Stored>>> } }>(readText(file));
+  const threads = Object.entries(state?.json?.storage ?? {}).map(([thread, namespaces]) => {
+    const newest = Object.entries(namespaces[""] ?? {}).toSorted(([a], [b]) => (a < b ? 1 : -1))[0];
+    const metadata = newest?.[1]?.[1];
+    const text = typeof metadata === "string" ? Buffer.from(metadata, "base64").toString() : "";
+    return [thread, parse<{ run_id?: unknown }>(text)?.run_id] as const;
+  });
+  return new Map(threads);
 }
 
 /** Replaces a file atomically: it has its old or its complete new content, also after a power cut. */

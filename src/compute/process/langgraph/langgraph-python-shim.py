@@ -1,7 +1,7 @@
 """Host shim of the open LangGraph server for Python: the main program of one replica. It adds what that server lacks:
 it repairs the state before the start, locks the state directory, exits with a clear last line when it cannot start, and
 reports its port with a nonce, so that no other server can be mistaken for it. On SIGTERM it lets runs finish and clients
-read their answers before it writes its state and exits.
+read their answers before it writes its state and exits. On a second one it does not wait for runs any longer.
 
 One argument: a JSON file with the launch options (langgraph-python-launch.ts, replica-files.ts). It contains no secrets.
 """
@@ -207,11 +207,13 @@ async def serve(app, options, version):
     # Keep connections open longer than the gateway does, so that the gateway closes them first.
     server = Server(uvicorn.Config(app, lifespan="on", access_log=False, log_config=log_config, timeout_keep_alive=75))
     draining = []
+    hurry = asyncio.Event()
     loop = asyncio.get_running_loop()
 
     def end():
-        if not draining:
-            draining.append(loop.create_task(drain(server, options["drainTimeoutMs"] / 1000)))
+        if draining:
+            return hurry.set()
+        draining.append(loop.create_task(drain(server, options["drainTimeoutMs"] / 1000, hurry)))
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, end)
@@ -253,11 +255,12 @@ stream_grace_s = 2
 flush_reserve_s = 2
 
 
-async def drain(server, timeout_s):
+async def drain(server, timeout_s, hurry):
+    """Waits for runs, unless a second signal says that the driver is about to kill this process."""
     end = time.monotonic() + max(timeout_s / 2, timeout_s - flush_reserve_s - stream_grace_s)
-    while time.monotonic() < end and running_count() > 0:
+    while time.monotonic() < end and not hurry.is_set() and running_count() > 0:
         await asyncio.sleep(0.1)
-    server.config.timeout_graceful_shutdown = min(stream_grace_s, max(1, int(timeout_s / 4)))
+    server.config.timeout_graceful_shutdown = 0 if hurry.is_set() else min(stream_grace_s, max(1, int(timeout_s / 4)))
     server.should_exit = True
 
 

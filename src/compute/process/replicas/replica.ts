@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import { mkdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
-import type { ReplicaExit, ReplicaSpec, ReplicaState } from "../../compute.ts";
+import { lastCallMs, type ReplicaExit, type ReplicaSpec, type ReplicaState } from "../../compute.ts";
 import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { remainingStartMs } from "../../health.ts";
 import { readJson, writeJson } from "../../json-file.ts";
@@ -78,7 +78,7 @@ export class Replica {
   #starting: Promise<void> | undefined;
   #lived: Promise<void> = Promise.resolve();
   #stopped: Promise<void> | undefined;
-  /** SIGTERM was sent. It is sent only once, because many servers take a second one as an order to stop at once. */
+  /** The first SIGTERM was sent. */
   #isAskedToEnd = false;
 
   private constructor(context: ReplicaContext, record: ReplicaRecord) {
@@ -319,6 +319,9 @@ export class Replica {
       this.#phase = "stopping";
       await this.#starting?.catch(() => {}); // a second try may be in progress: what it starts must be stopped, too
       await this.#askToEnd();
+      const lastCall = end - lastCallMs(graceMs);
+      while (isRunning(this.record.process) && performance.now() < lastCall) await this.#pause(endIntervalMs);
+      signalProcess(this.record.process, "SIGTERM");
       while (isRunning(this.record.process) && performance.now() < end) await this.#pause(endIntervalMs);
       if (!isRunning(this.record.process)) await this.#endOrphans(end);
       await this.#killAll();

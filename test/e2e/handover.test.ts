@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startTestServer } from "../support/server.ts";
+
+/** Longer than a cold `npm install` of the agent server on a loaded machine. Not a measurement. */
+const timeoutMs = 400_000;
+
+const example = path.resolve("examples/hello-agent");
+
+/** Three steps, of which the second takes as long as the input says. */
+const longGraph = `
+import { END, MessagesValue, START, StateGraph, StateSchema } from "@langchain/langgraph";
+const say = (content: string) => ({ messages: [{ role: "assistant", content }] });
+export const graph = new StateGraph(new StateSchema({ messages: MessagesValue }))
+  .addNode("first", () => say("first"))
+  .addNode("second", async ({ messages }: any) => {
+    await new Promise((resolve) => setTimeout(resolve, Number(messages[0].content)));
+    return say("second");
+  })
+  .addNode("third", () => say("third"))
+  .addEdge(START, "first").addEdge("first", "second").addEdge("second", "third").addEdge("third", END)
+  .compile();
+`;
+
+test("replaces a server beside long runs while requests flow", async (context) => {
+  await using pierhead = await startTestServer({ PIERHEAD_DRAIN_TIMEOUT_MS: "6000" });
+  const config = { node_version: "24", graphs: { long: "./src/long.ts:graph" } };
+  await using repository = await createAgentRepository({
+    ...(await filesOf(example)),
+    "langgraph.json": JSON.stringify(config),
+    "src/long.ts": longGraph,
+  });
+  const { client } = pierhead;
+  const made = await client.createDeployment({
+    body: {
+      name: "long",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+    },
+  });
+  const ids = { deployment_id: made.id };
+  const settle = (id: string | null) => client.waitForRevision({ ...ids, revision_id: id ?? "" }, { timeoutMs });
+  const first = await settle(made.latest_revision_id);
+  assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
+  const url = (await client.getDeployment(ids)).url ?? "";
+  const redeploy = async () => {
+    const { latest_revision_id: id } = await client.redeployRevision({ ...ids, revision_id: first.id });
+    const revision = await settle(id);
+    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+    const { events } = await client.listDeploymentEvents({ ...ids, types: ["revision.status"], order: "desc" });
+    const { data } = events.find((event) => event.revision_id === id && event.data["to"] === "DEPLOYED") ?? {};
+    return String(data?.["because"]);
+  };
+
+  await context.test("lets a run end that is shorter than the drain timeout", async () => {
+    const { thread, ended } = await startRun(url, 4_000);
+    const load = startRequests(url);
+    assert.match(await redeploy(), /requests waited [0-9.]+ s for the switch$/);
+    const { failures, longestMs, count } = await load.stop();
+    context.diagnostic(`${count} requests, the slowest ${Math.round(longestMs)} ms`);
+    assert.deepEqual(failures, []);
+    // On an idle machine 2 to 3 s.
+    assert.ok(longestMs < 15_000, `a request waited ${longestMs} ms`);
+    assert.deepEqual(await ended(), ["4000", "first", "second", "third"], thread);
+  });
+
+  await context.test("cuts a run at the drain timeout, and the new server continues it", async () => {
+    const { thread, ended } = await startRun(url, 12_000);
+    const load = startRequests(url);
+    assert.match(await redeploy(), /cut at the drain timeout: \d+ requests, 1 runs, which continue from their last/);
+    const { failures } = await load.stop();
+    assert.deepEqual(failures, []);
+    assert.deepEqual(await ended(), ["12000", "first", "second", "third"], thread);
+  });
+});
+
+/** Starts a run and waits until its first step is stored. */
+async function startRun(url: string, durationMs: number) {
+  const call = async (pathname: string, body?: unknown) => {
+    const response = await fetch(url + pathname, {
+      ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
+      headers: { "content-type": "application/json" },
+    });
+    assert.equal(response.status, 200, `${pathname}: ${response.status}`);
+    // biome-ignore lint/suspicious/noExplicitAny: the agent's own API, of which the test reads a few fields.
+    return (await response.json()) as any;
+  };
+  const { thread_id: thread } = await call("/threads", {});
+  const input = { messages: [{ role: "user", content: String(durationMs) }] };
+  await call(`/threads/${thread}/runs`, { assistant_id: "long", input });
+  const messages = async () =>
+    ((await call(`/threads/${thread}/state`)).values.messages ?? []).map(
+      (message: { content: string }) => message.content,
+    );
+  while ((await messages()).length < 2) await sleep(100);
+  const ended = async () => {
+    const end = Date.now() + 120_000;
+    while ((await call(`/threads/${thread}`)).status === "busy" && Date.now() < end) await sleep(200);
+    return messages();
+  };
+  return { thread, ended };
+}
+
+/** Sends a request every 50 ms. */
+function startRequests(url: string) {
+  const failures: string[] = [];
+  const requests: Promise<void>[] = [];
+  let longestMs = 0;
+  const timer = setInterval(() => {
+    const beganMs = performance.now();
+    const request = fetch(`${url}/info`).then(async (response) => {
+      await response.text();
+      longestMs = Math.max(longestMs, performance.now() - beganMs);
+      if (response.status !== 200) failures.push(`GET /info: ${response.status}`);
+    });
+    requests.push(request.catch((error: unknown) => void failures.push(String(error))));
+  }, 50);
+  return {
+    async stop() {
+      clearInterval(timer);
+      await Promise.all(requests);
+      return { failures, longestMs, count: requests.length };
+    },
+  };
+}
+
+/** Returns the files of the example by relative path, for a commit. */
+async function filesOf(directory: string): Promise<Record<string, string>> {
+  const names = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = names.filter((entry) => entry.isFile() && !entry.parentPath.includes("node_modules"));
+  const read = files.map(async (entry) => {
+    const file = path.join(entry.parentPath, entry.name);
+    return [path.relative(directory, file), await readFile(file, "utf8")] as const;
+  });
+  return Object.fromEntries(await Promise.all(read));
+}
