@@ -11,6 +11,16 @@ const stores = {
     await client.end();
     return rows[0].answer;
   },
+  async "/visits"() {
+    const { default: pg } = await import("pg");
+    const client = new pg.Client({ connectionString: process.env.POSTGRES_URI });
+    await client.connect();
+    await client.query("create table if not exists visits (at timestamptz)");
+    await client.query("insert into visits values (now())");
+    const { rows } = await client.query("select count(*) as count from visits");
+    await client.end();
+    return rows[0].count;
+  },
   async "/redis"() {
     const { createClient } = await import("@redis/client");
     const client = createClient({ url: process.env.REDIS_URI });
@@ -23,6 +33,8 @@ const stores = {
 };
 const server = createServer(async (request, response) => {
   if (request.url === "/crash") throw new Error("out of tokens");
+  if (request.url === "/fill-memory") for (const held = []; ; ) held.push(Buffer.alloc(16_777_216, 1));
+  if (request.url === "/unhealthy") return void response.writeHead(503).end();
   const store = stores[request.url];
   if (store === undefined) return void setTimeout(() => response.end(version), 50);
   try {

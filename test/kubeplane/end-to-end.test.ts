@@ -11,7 +11,8 @@ import { eventually } from "../support/eventually.ts";
 import { postgresSkipped, startPostgresServer } from "../support/postgres-server.ts";
 import { startTestServer } from "../support/server.ts";
 import { grant, startWorld } from "./harness.ts";
-import { make, type Plane, startPlane } from "./plane.ts";
+import { openKeySite } from "./key-site.ts";
+import { make, startPlane } from "./plane.ts";
 
 let world: Awaited<ReturnType<typeof startWorld>>;
 before(async () => {
@@ -126,7 +127,7 @@ test("three control planes on one database and two replicas of a listener apply 
 
 test("of two clusters with the same listener key one gets the session, and the other reports that it waits", async () => {
   await using other = await startPlane(process.env["PIERHEAD_TEST_KUBEPLANE"] as string);
-  await using site = await openSite(["agents"]);
+  await using site = await openKeySite(["agents"]);
   // The chart's own names, which are the same in every cluster.
   for (const plane of [world.plane, other]) {
     await make(plane.admin, "/api/v1/namespaces", { metadata: { name: "agents" } });
@@ -145,7 +146,7 @@ test("of two clusters with the same listener key one gets the session, and the o
 test("without public addresses, agents of several namespaces get addresses in their own namespace", async () => {
   const namespaces = [await world.plane.newNamespace(), await world.plane.newNamespace()];
   for (const namespace of namespaces) await grant(world.plane, namespace);
-  await using site = await openSite(namespaces);
+  await using site = await openKeySite(namespaces);
   await says(await site.start(world.plane), "listener session opened");
   for (const [index, namespace] of namespaces.entries()) {
     const listener_config = index === 0 ? null : { k8s_namespace: namespace };
@@ -162,35 +163,3 @@ test("without public addresses, agents of several namespaces get addresses in th
 });
 
 const says = (replica: ListenerProgram, words: string) => eventually(replica.logged, (log) => log.includes(words));
-
-/** A control plane, and listener processes that share one key. */
-async function openSite(namespaces: string[]) {
-  const server = await startTestServer({ PIERHEAD_COMPUTE: "none" });
-  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-key-"));
-  const replicas: ListenerProgram[] = [];
-  const body = { compute_type: "k8s", compute_id: "cluster", compute_config: {} } as const;
-  const { id: listener_id, listener_key } = await server.client.createListener({ body });
-  return {
-    server,
-    listener_id,
-    async start(plane: Plane): Promise<ListenerProgram> {
-      const replica = await startListenerProgram({
-        PIERHEAD_URL: server.url,
-        PIERHEAD_LISTENER_KEY: listener_key,
-        PIERHEAD_COMPUTE: "kubernetes",
-        PIERHEAD_KUBERNETES_URL: plane.address("listener").url,
-        PIERHEAD_KUBERNETES_CA_FILE: plane.caFile,
-        PIERHEAD_KUBERNETES_TOKEN_FILE: plane.tokenFile("listener"),
-        PIERHEAD_KUBERNETES_NAMESPACES: namespaces.join(","),
-        PIERHEAD_DATA_DIR: path.join(directory, String(replicas.length)),
-      });
-      replicas.push(replica);
-      return replica;
-    },
-    async [Symbol.asyncDispose]() {
-      for (const replica of replicas) await replica.stop();
-      await server[Symbol.asyncDispose]();
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
-}
