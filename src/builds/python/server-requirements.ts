@@ -1,6 +1,6 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { tomlList, tomlSection } from "../../domain/detection/toml-text.ts";
+import { tomlList, tomlSection, tomlString } from "../../domain/detection/toml-text.ts";
 import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
@@ -133,10 +133,7 @@ async function fromUvLock(
   }
   if (!(await isFileInside(sourceDir, path.posix.join(directory, "pyproject.toml")))) return null;
   const exported = path.join(path.dirname(sourceDir), "uv-requirements.txt");
-  const options = ["--frozen", "--no-dev", "--no-hashes", "--no-header", "--no-annotate", "--quiet"];
-  const args = ["export", ...options];
-  const argv = [uv, ...args, "--output-file", exported];
-  await runCommand(context, { argv, shown: ["uv", ...args], cwd: directory, env: {} }, "InstallFailed");
+  if (!(await exportLock(context, { directory, root, uv, exported }))) return null;
   const text = await readFile(exported, "utf8");
   // uv names the members of a workspace relative to its root, and the project itself as `.`.
   const locals = /^(-e |--editable )?\./m.test(text);
@@ -148,6 +145,37 @@ async function fromUvLock(
     identity: [text, adds],
     isShareable: !locals,
   };
+}
+
+/**
+ * Writes the locked versions of a project to a file.
+ * @returns false when the lock file above the project does not cover it
+ * @throws BuildFailure when uv cannot read the project's own lock file
+ */
+async function exportLock(
+  context: BuildContext,
+  { directory, root, uv, exported }: { directory: string; root: string; uv: string; exported: string },
+): Promise<boolean> {
+  const run = (cwd: string, more: string[]) => {
+    const options = ["--frozen", "--no-dev", "--no-hashes", "--no-header", "--no-annotate", "--quiet"];
+    const args = ["export", ...options, ...more];
+    const argv = [uv, ...args, "--output-file", exported];
+    return runCommand(context, { argv, shown: ["uv", ...args], cwd, env: {} }, "InstallFailed");
+  };
+  const failed = (error: unknown) => {
+    if (!(error instanceof BuildFailure) || root === path.posix.normalize(directory)) throw error;
+    return false;
+  };
+  const isFound = await run(directory, []).then(() => true, failed);
+  if (isFound) return true;
+  // uv looks no further than the nearest project above, which may be another member of the workspace.
+  const text = await readFile(path.join(context.sourceDir, directory, "pyproject.toml"), "utf8");
+  const name = tomlString(tomlSection(text, "project"), "name");
+  if (name !== null && (await run(root, ["--package", name]).then(() => true, failed))) return true;
+  context.log.say(
+    "The uv.lock above the project does not cover it. Installing the versions that the project itself allows.",
+  );
+  return false;
 }
 
 /** Writes the versions of a poetry.lock, or of a compiled requirements.txt, into a file of constraints. */
