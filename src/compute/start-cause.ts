@@ -11,9 +11,9 @@ export function findStartCause(lines: readonly string[]): string | null {
 
 /** How the LangGraph servers for Python and JavaScript report a graph that they cannot import. */
 const failedGraphForms = [
-  /Failed to load graph ['"]([\w-]+)['"] from (\S+?)(?::\s|$)/,
-  /Graph ['"]([\w-]+)['"] failed to load:.* location=(\S+)/,
-  /Failed to load graph ['"]([\w-]+)['"]/,
+  /Failed to load graph ['"]([^'"]+)['"] from (\S+?)(?::\s|$)/,
+  /Graph ['"]([^'"]+)['"] failed to load:.* location=(\S+)/,
+  /Failed to load graph ['"]([^'"]+)['"]/,
 ];
 
 function failedGraph(lines: readonly string[]): string | null {
@@ -85,20 +85,23 @@ const unreachableForms =
   /\b(Cannot connect to host|connection to server at|Connection refused|Connect call failed|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|ENOTFOUND|EAI_AGAIN|Name or service not known|Temporary failure in name resolution|nodename nor servname provided|Max retries exceeded with url|ConnectError|ECONNREFUSED)\b/;
 
 function unreachable(lines: readonly string[]): string | null {
-  const line = lines.find((one) => unreachableForms.test(one));
-  if (line === undefined) return null;
-  const host = hostForms.map((form) => form.exec(line)?.slice(1).filter(Boolean).join(":")).find(Boolean);
-  const what = host ?? lastAddress(lines.slice(0, lines.indexOf(line))) ?? "another server";
+  const said = lines.filter((one) => unreachableForms.test(one));
+  const [first] = said;
+  if (first === undefined) return null;
+  const host = said.map(hostOf).find((found) => found !== undefined);
+  const what = host ?? lastAddress(lines.slice(0, lines.indexOf(first))) ?? "another server";
   return `It could not connect to ${what} while it started. Check the address and the network of this machine, or connect when the first request needs it.`;
 }
 
 /** Where clients of HTTP and of databases name the host. */
 const hostForms = [
-  /(?:host=|ENOTFOUND |EAI_AGAIN |ECONNREFUSED |Cannot connect to host |connecting to )['"]?([\w.-]+(?::\d+)?)/,
+  /(?:host=|ENOTFOUND |EAI_AGAIN |ECONNREFUSED |Cannot connect to host |connecting to )\\?['"]?([\w.-]+(?::\d+)?)/,
   /connection to server at "([\w.-]+)"(?: \([^)]*\))?, port (\d+)/,
   /Connect call failed \('([\w.:]+)', (\d+)/,
   /([\w.-]+:\d+): \[Errno \d+\] Connection refused/,
 ];
+
+const hostOf = (line: string) => hostForms.map((form) => form.exec(line)?.slice(1).join(":")).find(Boolean);
 
 /** Returns the host that the source lines of a traceback name last: many libraries do not repeat it in their error. */
 function lastAddress(lines: readonly string[]): string | undefined {

@@ -93,6 +93,17 @@ error: pierhead: the agent server could not start: GraphLoadError: Failed to loa
   );
 });
 
+test("names the graph and the host of an import that needs the network", () => {
+  const why = "HTTPSConnectionPool(host=\\'files.invalid\\', port=443): Max retries exceeded with url: /x";
+  const text = `
+socket.gaierror: [Errno -2] Name or service not known
+GraphLoadError: Failed to load graph 'Music Store' from agents/store.py: ${why}`;
+  assert.match(
+    cause(text) ?? "",
+    /^The graph 'Music Store' in agents\/store\.py .*could not connect to files\.invalid /,
+  );
+});
+
 test("shows the cause of an import instead of the error that repeats it", () => {
   const text = `
 ImportError: cannot import name 'link' from 'web' (/data/cache/python/4a2a/lib/python3.11/site-packages/web/__init__.py)
