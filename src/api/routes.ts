@@ -27,6 +27,7 @@ import { addListenerProtocol } from "./listeners/listener-protocol-routes.ts";
 import { addListenerRoutes } from "./listeners/listener-routes.ts";
 import { addLogRoutes } from "./logs/log-routes.ts";
 import { addMetricsRoutes } from "./logs/metric-routes.ts";
+import { addMcpRoutes } from "./mcp/mcp-routes.ts";
 import { addAgentAuthRoutes } from "./oauth/agent-auth-routes.ts";
 import { addAuthConnectionRoutes } from "./oauth/connection-routes.ts";
 import { addAuthFlowRoutes } from "./oauth/flow-routes.ts";
@@ -78,4 +79,5 @@ export function addRoutes(api: Api): void {
   addAgentAuthRoutes(api);
   addListenerProtocol(api);
   addDebugRoutes(api);
+  addMcpRoutes(api);
 }

@@ -10,8 +10,8 @@ import { type OperationName, type Route, routeOf, routes } from "./routes.ts";
  */
 export type Role = "caller" | "reader" | "agent" | "deployer" | "admin" | "listener" | "none";
 
-/** Group of clients that an operation is for. Only `public` operations are in the OpenAPI document. */
-export type Audience = "public" | "listener" | "debug";
+/** Group of clients that an operation is for; `tools`: coding agents, which speak another protocol. Only `public` operations are in the OpenAPI document. */
+export type Audience = "public" | "listener" | "debug" | "tools";
 
 /** One operation of the API: everything that routing, validation, authorization and documentation need to know. */
 export interface Operation extends Route {

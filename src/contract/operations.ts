@@ -1,5 +1,6 @@
 import { administrationOperations } from "./administration/operations-administration.ts";
 import { debugOperations } from "./administration/operations-debug.ts";
+import { mcpOperations } from "./administration/operations-mcp.ts";
 import { serverOperations } from "./administration/operations-server.ts";
 import { sessionOperations } from "./administration/operations-sessions.ts";
 import { tagOperations } from "./administration/operations-tags.ts";
@@ -46,7 +47,8 @@ type Operations = typeof serverOperations &
   typeof agentConnectionOperations &
   typeof agentAuthOperations &
   typeof listenerProtocolOperations &
-  typeof debugOperations;
+  typeof debugOperations &
+  typeof mcpOperations;
 
 /** Every operation of the API by its id. The routes, the OpenAPI document and the client are derived from this table. */
 export const operations: Operations = {
@@ -73,6 +75,7 @@ export const operations: Operations = {
   ...agentAuthOperations,
   ...listenerProtocolOperations,
   ...debugOperations,
+  ...mcpOperations,
 } satisfies Record<string, Operation>;
 
 export type OperationId = keyof typeof operations;

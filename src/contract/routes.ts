@@ -192,6 +192,8 @@ const otherRoutes = {
   receiveCallback: "GET /v2/auth/callback/{provider_id}",
   receiveCallbackAlias: "GET /host-oauth-callback/{provider_id}",
   setupGithubApp: "GET /v2/auth/setup/{provider_id}",
+  // Tools for coding agents
+  callMcp: "POST /mcp",
   // Listener protocol
   enrollListener: "POST /dp/v1/enroll",
   openListenerSession: "POST /dp/v1/sessions",

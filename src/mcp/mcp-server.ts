@@ -2,12 +2,14 @@ import { fromJsonSchema, McpServer } from "@modelcontextprotocol/server";
 import { ApiFailure } from "../client/client.ts";
 import { changingTools } from "./changing-tools.ts";
 import { readingTools } from "./reading-tools.ts";
-import type { ToolContext, ToolSpec } from "./tool.ts";
+import type { ToolContext, ToolRole, ToolSpec } from "./tool.ts";
 
 export interface McpOptions extends ToolContext {
   version: string;
   /** Offers only tools that change nothing. */
   isReadOnly: boolean;
+  /** Absent: offers all tools, and the API refuses what the key may not do. */
+  mayUse?: (role: ToolRole) => boolean;
 }
 
 const instructions =
@@ -18,12 +20,14 @@ const instructions =
 /** Creates an MCP server whose tools call the API with one caller's key (decision 0059). */
 export function createMcpServer(options: McpOptions): McpServer {
   const server = new McpServer({ name: "pierhead", version: options.version }, { instructions });
-  const tools = options.isReadOnly ? readingTools : [...readingTools, ...changingTools];
+  const { isReadOnly, mayUse = () => true } = options;
+  const tools = isReadOnly ? readingTools : [...readingTools, ...changingTools];
   for (const spec of tools) {
+    if (!mayUse(spec.role ?? (spec.effect === "reads" ? "reader" : "deployer"))) continue;
     const config = {
       title: spec.title,
       description: spec.description,
-      inputSchema: fromJsonSchema({ ...spec.input, additionalProperties: false }),
+      inputSchema: schemaOf(spec),
       annotations: {
         title: spec.title,
         readOnlyHint: spec.effect === "reads",
@@ -34,6 +38,15 @@ export function createMcpServer(options: McpOptions): McpServer {
     server.registerTool(spec.name, config, (args: unknown) => answer(spec, options, args));
   }
   return server;
+}
+
+/** Compiled once, because a server over HTTP is created for each request. */
+const schemas = new Map<ToolSpec, ReturnType<typeof fromJsonSchema>>();
+
+function schemaOf(spec: ToolSpec) {
+  const schema = schemas.get(spec) ?? fromJsonSchema({ ...spec.input, additionalProperties: false });
+  schemas.set(spec, schema);
+  return schema;
 }
 
 /** Returns the result as JSON text, or a refusal that the model can act on. */

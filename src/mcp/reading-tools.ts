@@ -81,6 +81,7 @@ export const readingTools = [
       "Explains what the server does next with a deployment, what it waits for, and what its latest passes did.",
     input: Type.Object({ deployment: deploymentField }),
     effect: "reads",
+    role: "deployer",
     async run(context, args) {
       const deployment = await findDeployment(context, args.deployment);
       const { next_step, outcomes } = await context.client.debugDeployment(

@@ -13,6 +13,8 @@ export interface ToolContext {
   deployDirectory?: (directory: string, name: string | undefined) => Promise<Deployment>;
 }
 
+export type ToolRole = "reader" | "deployer";
+
 /** Declaration of one tool. */
 export interface ToolSpec {
   name: string;
@@ -21,6 +23,8 @@ export interface ToolSpec {
   input: TObject;
   /** `destroys`: it takes something away or replaces it, so a client should ask its user. The gravest also require `confirm`. */
   effect: "reads" | "adds" | "destroys";
+  /** Role that the API needs for it. Absent: `reader` for tools that read, otherwise `deployer`. */
+  role?: ToolRole;
   run(context: ToolContext, args: unknown): Promise<unknown>;
 }
 

@@ -159,6 +159,7 @@ interface Sample {
 
 export const samples: Partial<Record<OperationId, Sample>> = {
   createDeployment: { body: () => ({ ...createDeploymentExample, name: randomUUID() }) },
+  callMcp: { body: () => ({ jsonrpc: "2.0", id: 1, method: "tools/list" }) },
   createWorkspace: { body: () => ({ name: randomUUID() }) },
   createApiKey: { body: ({ tenantId }) => ({ name: "ci", role: "reader", workspace_id: tenantId }) },
   createMember: {

@@ -14,7 +14,7 @@ const ids = {
 };
 
 test("has a method for every operation except byte streams, browser pages, code host webhooks and the listener protocol", () => {
-  const others = ["getBackup", "putUpload", "detectArchive", "receiveGithubWebhook", "receiveHostWebhook"];
+  const others = ["callMcp", "getBackup", "putUpload", "detectArchive", "receiveGithubWebhook", "receiveHostWebhook"];
   const isCalled = ({ audience, id, response }: Operation) =>
     audience !== "listener" && !others.includes(id) && response.isPage !== true;
   const expected = Object.values<Operation>(operations).filter(isCalled);

@@ -69,7 +69,7 @@ export interface Call<O extends Operation, P> {
   readonly signal: AbortSignal;
   setCookie(text: string): void;
   /** Starts a response that the handler writes and ends itself. The handler's return value is ignored. */
-  takeOver(headers: Record<string, string>): ServerResponse;
+  takeOver(headers: Record<string, string>, status?: number): ServerResponse;
   /**
    * Returns the row that saves this response for retries, to be written together with the effect; null without an
    * `Idempotency-Key`. Only for operations registered with `savesResponse`.
@@ -267,10 +267,10 @@ function callOf<O extends Operation, P>(
     setCookie(text) {
       reply.header("set-cookie", text);
     },
-    takeOver(headers) {
+    takeOver(headers, status = reply.statusCode) {
       reply.hijack();
       const all = { ...reply.getHeaders(), ...headers };
-      return reply.raw.writeHead(reply.statusCode, all as OutgoingHttpHeaders);
+      return reply.raw.writeHead(status, all as OutgoingHttpHeaders);
     },
     get signal() {
       signal ??= signalOf(reply);
