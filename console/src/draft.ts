@@ -23,6 +23,10 @@ export interface Draft {
   image: string;
   files: SourceFile[];
   variables: Secret[];
+  /** Names that the source asks for. They are left out while they have no value. */
+  asked: string[];
+  /** Names whose values a reload dropped. */
+  emptied: string[];
 }
 
 export const emptyDraft: Draft = {
@@ -38,17 +42,19 @@ export const emptyDraft: Draft = {
   image: "",
   files: [],
   variables: [],
+  asked: [],
+  emptied: [],
 };
 
 export type Problems = Partial<Record<keyof Draft, string>>;
 
 /** Returns what the server would reject, by its own rules and in its own words. Only the server knows who may use local paths. */
 export function problemsOf(draft: Draft): Problems {
-  const { source, variables } = draft;
+  const { source } = draft;
   const isCode = source === "github" || source === "internal_source";
   const found: Record<string, string | undefined> = {
     name: draft.name === "" ? "Enter a name." : problemFrom(() => checkDeploymentName(draft.name)),
-    variables: problemFrom(() => checkVariableNames(variables.filter(isNamed), source)),
+    variables: lostValues(draft) ?? problemFrom(() => checkVariableNames(sentVariables(draft), source)),
     ...(source === "internal_template" && { templateId: draft.templateId === "" ? "Choose a template." : undefined }),
     ...(source === "github" && {
       repoUrl: problemFrom(() => checkRepoUrl(draft.repoUrl, { allowLocalSources: true })),
@@ -70,12 +76,22 @@ function problemFrom(check: () => void): string | undefined {
   }
 }
 
+/** Values are not stored, so that after a reload the user types them again or removes the row. */
+function lostValues({ variables, emptied }: Draft): string | undefined {
+  const lost = variables.filter(({ name, value }) => value === "" && emptied.includes(name)).map(({ name }) => name);
+  if (lost.length === 0) return undefined;
+  return `Values are not kept when the page is loaded again. Enter ${lost.join(", ")} again, or remove the row.`;
+}
+
+const sentVariables = ({ variables, asked }: Draft): Secret[] =>
+  variables.filter((one) => isNamed(one) && !(one.value === "" && asked.includes(one.name)));
+
 const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
 
 /** Returns the request body that creates the deployment. */
 export function bodyOf(draft: Draft): CreateDeployment {
   const { source, name, type } = draft;
-  const secrets = draft.variables.filter(isNamed);
+  const secrets = sentVariables(draft);
   const shared = { name, source, ...(secrets.length > 0 && { secrets }) };
   if (source === "external_docker")
     return { ...shared, source_config: {}, source_revision_config: { image_uri: draft.image } };

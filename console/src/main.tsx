@@ -15,6 +15,7 @@ import "./style/base.css";
 import "./style/parts.css";
 import "./style/shell.css";
 import "./style/deployment.css";
+import "./style/new.css";
 import "./style/pages.css";
 
 applyTheme();

@@ -63,6 +63,9 @@ const inWorkspace = createRoute({
 const create = createRoute({
   getParentRoute: () => root,
   path: "/host/new",
+  validateSearch: (raw: Record<string, unknown>): { made?: string } => ({
+    ...(text(raw["made"]) !== undefined && { made: String(raw["made"]) }),
+  }),
   component: lazyPart(() => import("./pages/new-deployment.tsx").then((file) => file.NewDeploymentPage)),
 });
 const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useRef, useState } from "react";
 import { type Client, isRefusal } from "../../src/client/client.ts";
 import type { Session } from "../../src/contract/administration/session.ts";
+import { forgetDrafts } from "./kept-draft.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { Failure, Loading } from "./parts/notices.tsx";
 import { clientOf, queries, whenSignedOut } from "./server.ts";
@@ -80,10 +81,16 @@ async function signInByCode(open: Client, code: string): Promise<Session | null>
     .catch((error: unknown) => (isRefusal(error, "invalidToken") ? null : fail(error)));
 }
 
-/** Forgets the data of the previous user or workspace. */
+/** Forgets the data of the previous user. */
 function forgetAll(): void {
-  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
+  forgetAnswers();
   forgetStagedChanges();
+  forgetDrafts();
+}
+
+/** Forgets what the server answered for another workspace. What the user typed there stays for their return. */
+function forgetAnswers(): void {
+  queries.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== "session" });
 }
 
 /** Stores the new session. A session request that was sent before the sign-in would overwrite it, so it is cancelled. */
@@ -122,7 +129,7 @@ function Signed({ session, children }: { session: Session; children: ReactNode }
       mayChange: role === "deployer" || role === "admin",
       mayAdminister: role === "admin",
       chooseWorkspace: (id) => {
-        forgetAll();
+        forgetAnswers();
         setChosen(id);
       },
       signOut: async () => {

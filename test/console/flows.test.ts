@@ -10,7 +10,7 @@ import { eventually } from "../support/eventually.ts";
 import { addressOf, assertNoBrowserErrors, dropFolder, goTo, goToPart, setShown, startWorld } from "./world.ts";
 
 const world = await startWorld();
-const { pierhead, open } = world;
+const { pierhead, open, findings } = world;
 after(() => assertNoBrowserErrors(world));
 
 /** Logs each request, or the text of its `say` parameter. */
@@ -63,6 +63,10 @@ test("a new user deploys a template from the empty list, watches the build and c
   await page.locator(".revision.active").waitFor();
   await page.getByText("Step 1/6: Fetch the template").waitFor();
   await page.getByText("healthy, and traffic has moved").waitFor();
+  await page.getByRole("heading", { name: "first answers" }).waitFor();
+  assert.match(new URL(page.url()).pathname, /\/host\/new$/, "the page of the form shows the build");
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("link", { name: "Open deployment" }).click();
   assert.match(await tryIt(page, "/"), /Hello from Pierhead/);
   await page.context().close();
 });
@@ -88,6 +92,39 @@ test("a failed build shows its cause in the timeline and opens its log at the fi
   await firstBad.waitFor();
   assert.match(await firstBad.innerText(), /a\.ts\(3,1\): error TS2304/);
   assert.ok(await firstBad.isVisible(), "the step of the first error is open");
+  await page.context().close();
+});
+
+test("a form shows what a repository contains, keeps its draft over a reload, and a failed build is mended where it is shown", async () => {
+  const config = JSON.stringify({ build: [["node", "-e", "process.exit(3)"]], start: ["node", "server.js"] });
+  await using mixed = await createAgentRepository({
+    ...nodeAgent("mended"),
+    "broken/pierhead.json": config,
+    "broken/.env.example": "GREETING=hello\n",
+    "broken/server.js": "",
+  });
+  const page = await open({ path: "/host/new" });
+  await page.getByRole("button", { name: "Git repository" }).click();
+  await page.getByLabel("Repository").fill(mixed.url);
+  await page.getByLabel("Config file").fill("nowhere.json");
+  await page.getByText("A build would fail").waitFor();
+  await page.getByRole("button", { name: "Use broken/pierhead.json" }).click();
+  await page.getByText(/^Found broken\/pierhead\.json: .*starts with node server\.js/).waitFor();
+  await page.getByText("asked for, left out while empty").waitFor();
+  await page.getByLabel("Value of GREETING").fill("hidden-value");
+  await page.getByLabel("Name", { exact: true }).fill("mended");
+  assert.deepEqual(await findings(page), []);
+  assert.ok(!(await page.evaluate(() => JSON.stringify(sessionStorage))).includes("hidden-value"));
+  await page.reload();
+  await page.getByText(/^Values are not kept .* GREETING again/).waitFor();
+  assert.equal(await page.getByLabel("Name", { exact: true }).inputValue(), "mended");
+  await page.getByRole("button", { name: "Remove GREETING" }).click();
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.locator(".cause").waitFor();
+  await page.getByLabel("Config file").fill("pierhead.json");
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Try again" }).click();
+  await page.getByRole("heading", { name: "mended answers" }).waitFor();
   await page.context().close();
 });
 
@@ -286,6 +323,7 @@ test("a chosen or dropped folder is uploaded without ignored files and runs", as
   await page.unrouteAll({ behavior: "wait" });
   await create.click();
   await page.locator(".revision.active").waitFor();
+  await page.getByRole("link", { name: "Open deployment" }).click();
   assert.equal(JSON.parse(await tryIt(page, "/")).version, "uploaded");
   const named = await pierhead.client.listDeployments({ name_contains: "uploaded" });
   assert.deepEqual(

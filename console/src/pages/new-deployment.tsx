@@ -1,16 +1,21 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
-import { useRef, useState } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
 import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { bodyOf, type Draft, emptyDraft, type Problems, problemsOf } from "../draft.ts";
+import type { Detection } from "../../../src/contract/detections/detection.ts";
+import type { SourceFile } from "../archive.ts";
+import { bodyOf, type Draft, type Problems, problemsOf } from "../draft.ts";
+import { forgetDraft, keepDraft, keptDraft } from "../kept-draft.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
+import { DeployWatch } from "../parts/deploy-watch.tsx";
+import { DetectionCard, useDetection } from "../parts/detection-card.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
-import { SelectField, Tabs, TextField } from "../parts/fields.tsx";
+import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
-import { useToasts } from "../parts/toasts.tsx";
+import { SourceIcon } from "../parts/source-icon.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
 import { DeploymentTypeNames, sourceNames, typeText } from "../parts/words.ts";
 import { queries, textOf } from "../server.ts";
@@ -18,54 +23,94 @@ import { useSession } from "../session.tsx";
 import { uploadSource } from "../upload-source.ts";
 import { RepositoryPicker } from "./integrations.tsx";
 
-/** The form for a new deployment: source, name, environment. It shows what the server would reject while the user types. */
+/** A new deployment from its source to its address: the form, then the build of what it created. */
 export function NewDeploymentPage() {
+  const { made } = useSearch({ strict: false });
+  const { mayChange } = useSession();
+  const [files, setFiles] = useState<SourceFile[]>([]);
+  if (made !== undefined) return <DeployWatch deploymentId={made} files={files} />;
+  if (!mayChange) return <Notice kind="warn">Your role is read-only. Ask an admin for the deployer role.</Notice>;
+  return <NewDeploymentForm onFiles={setFiles} />;
+}
+
+/** The draft of this user in this workspace. It survives a reload, without files and values of variables. */
+function useDraft(offered: Draft["source"][]) {
+  const { session, workspaceId } = useSession();
+  const owner = `${session.api_key_id ?? session.member_id ?? ""}.${workspaceId}`;
+  const [typed, setDraft] = useState<Draft>(() => keptDraft(owner));
+  const isMade = useRef(false);
+  useEffect(() => {
+    if (!isMade.current) keepDraft(owner, typed);
+  }, [owner, typed]);
+  const draft = { ...typed, source: offered.find((kind) => kind === typed.source) ?? offered[0] ?? typed.source };
+  return {
+    draft,
+    change: (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part })),
+    forget: () => {
+      isMade.current = true;
+      forgetDraft(owner);
+    },
+  };
+}
+
+/** Shows what the server would reject and what it would build while the user types. */
+function NewDeploymentForm({ onFiles }: { onFiles: (files: SourceFile[]) => void }) {
   usePageTitle("New deployment");
-  const { client, mayChange } = useSession();
-  const { notify } = useToasts();
+  const { client } = useSession();
   const navigate = useNavigate();
   const offered = useOfferedSources();
-  const [typed, setDraft] = useState<Draft>(emptyDraft);
-  const draft = { ...typed, source: offered.find((kind) => kind === typed.source) ?? offered[0] ?? typed.source };
+  const { draft, change, forget } = useDraft(offered);
   const attempt = useRef<Attempt | null>(null);
   const problems = problemsOf(draft);
-  const change = (part: Partial<Draft>) => setDraft((before) => ({ ...before, ...part }));
+  const found = useDetection(draft);
+  useAskedVariables(draft, change, found.data);
   const create = useMutation({
     mutationFn: () => createFrom(client, draft, attempt),
     onSuccess: (made) => {
-      notify(`${made.name} was created.`);
+      forget();
+      onFiles(draft.files);
       void queries.invalidateQueries({ queryKey: ["deployments"] });
-      void navigate({
-        to: "/o/$tenantId/host/deployments/$id/$part",
-        params: { tenantId: made.tenant_id, id: made.id, part: "revisions" },
-      });
+      void navigate({ to: "/host/new", search: { made: made.id }, replace: true });
     },
   });
-  if (!mayChange) return <Notice kind="warn">Your role is read-only. Ask an admin for the deployer role.</Notice>;
+  const form = { draft, change, problems };
   return (
     <>
       <h1>New deployment</h1>
       <form
-        className="card"
+        className="new-form"
         onSubmit={(event) => {
           event.preventDefault();
           create.mutate();
         }}
       >
-        <Tabs
-          label="Source"
-          value={draft.source}
-          onValue={(source) => change({ source })}
-          options={offered.map((value) => ({ value, text: sourceNames[value] }))}
-        />
-        <SourceFields draft={draft} change={change} problems={problems} />
-        <General draft={draft} change={change} problems={problems} />
-        {create.isError && (
-          <p role="alert" className="bad-text">
-            {textOf(create.error)}
-          </p>
-        )}
-        <div className="row">
+        <fieldset className="kinds" aria-label="Source">
+          {offered.map((value) => (
+            <button
+              key={value}
+              type="button"
+              aria-pressed={draft.source === value}
+              onClick={() => change({ source: value })}
+            >
+              <SourceIcon of={value} size={16} /> {sourceNames[value]}
+            </button>
+          ))}
+        </fieldset>
+        <div className="new-main">
+          <section className="card">
+            <SourceFields {...form} />
+            <DetectionCard found={found} onConfigPath={(configPath) => change({ configPath })} />
+          </section>
+          <General {...form} />
+        </div>
+        <aside className="card" aria-label="What will happen">
+          <h2>What will happen</h2>
+          <Plan draft={draft} found={found.data} />
+          {create.isError && (
+            <p role="alert" className="bad-text">
+              {textOf(create.error)}
+            </p>
+          )}
           <button
             type="submit"
             className="primary"
@@ -76,9 +121,59 @@ export function NewDeploymentPage() {
           <CopyAs
             call={{ id: "createDeployment", input: { body: bodyOf(withoutValues(draft)) }, cli: commandOf(draft) }}
           />
-        </div>
+        </aside>
       </form>
     </>
+  );
+}
+
+/** Adds a row for each variable that the source asks for, once: a row that the user removes does not come back. */
+function useAskedVariables(draft: Draft, change: (part: Partial<Draft>) => void, found: Detection | undefined): void {
+  const names = (found?.variables ?? []).map(({ name }) => name);
+  const asked = names.filter((name) => !draft.asked.includes(name));
+  useEffect(() => {
+    if (asked.length === 0) return;
+    const known = draft.variables.map(({ name }) => name);
+    const rows = asked.filter((name) => !known.includes(name)).map((name) => ({ name, value: "" }));
+    change({ asked: [...draft.asked, ...asked], variables: [...draft.variables, ...rows] });
+  });
+}
+
+/** The steps of the deploy in words, with what the detection knows. */
+function Plan({ draft, found }: { draft: Draft; found: Detection | undefined }) {
+  const { source, repoUrl, ref, image, templateId, files } = draft;
+  const fetched = {
+    github: [repoUrl.replace(/^https?:\/\//, "") || "the repository", found?.commit_sha?.slice(0, 7) ?? ref]
+      .filter(Boolean)
+      .join(" at "),
+    internal_source: files.length === 0 ? "the folder" : `${files.length} files`,
+    internal_template: templateId || "the template",
+    external_docker: image || "the image",
+  }[source];
+  const version = found?.python_version ?? found?.node_version;
+  const language = found?.language === "python" ? "Python" : found?.language === "node" ? "Node" : null;
+  const built = [
+    language === null ? null : [language, version].filter(Boolean).join(" "),
+    found?.package_manager == null ? null : `with ${found.package_manager}`,
+  ].filter(Boolean);
+  return (
+    <ol className="plan">
+      <li>
+        <strong>{source === "external_docker" ? "Use" : source === "internal_source" ? "Upload" : "Fetch"}</strong>{" "}
+        {fetched}
+      </li>
+      {source !== "external_docker" && (
+        <li>
+          <strong>Build</strong> {built.length === 0 ? "it" : built.join(" ")}
+        </li>
+      )}
+      <li>
+        <strong>Start</strong> {found?.start_command ?? "a replica"}
+      </li>
+      <li>
+        <strong>Answer</strong> when it is healthy
+      </li>
+    </ol>
   );
 }
 
@@ -141,13 +236,15 @@ function SourceFields(props: FormProps) {
         problem={draft.repoUrl === "" ? null : problems.repoUrl}
         placeholder="https://github.com/acme/agent"
       />
-      <TextField
-        label="Branch, refs/tags/… or commit"
-        value={draft.ref}
-        onValue={(ref) => change({ ref })}
-        problem={problems.ref}
-      />
-      {configPath}
+      <div className="pair">
+        <TextField
+          label="Branch, refs/tags/… or commit"
+          value={draft.ref}
+          onValue={(ref) => change({ ref })}
+          problem={problems.ref}
+        />
+        {configPath}
+      </div>
       <label className="row">
         <input
           type="checkbox"
@@ -189,25 +286,36 @@ function TemplateFields({ draft, change }: FormProps) {
 function General({ draft, change, problems }: FormProps) {
   return (
     <>
-      <TextField
-        label="Name"
-        value={draft.name}
-        onValue={(name) => change({ name })}
-        problem={draft.name === "" ? null : problems.name}
-        hint="Unique in the workspace. You cannot change it later."
-        required
-      />
-      {draft.source !== "external_docker" && (
-        <SelectField
-          label="Type"
-          value={draft.type}
-          onValue={(type) => change({ type })}
-          options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeText(value) }))}
+      <section className="card">
+        <h2>Name and size</h2>
+        <TextField
+          label="Name"
+          value={draft.name}
+          onValue={(name) => change({ name })}
+          problem={draft.name === "" ? null : problems.name}
+          hint="Unique in the workspace. You cannot change it later."
+          required
         />
-      )}
-      <h2>Variables</h2>
-      <VariablesEditor variables={draft.variables} onChange={(variables) => change({ variables })} />
-      {problems.variables && <p className="bad-text">{problems.variables}</p>}
+        {draft.source !== "external_docker" && (
+          <SelectField
+            label="Type"
+            value={draft.type}
+            onValue={(type) => change({ type })}
+            options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeText(value) }))}
+          />
+        )}
+      </section>
+      <section className="card">
+        <h2>Variables</h2>
+        <VariablesEditor
+          variables={draft.variables}
+          onChange={(variables) => change({ variables })}
+          markOf={({ name, value }) =>
+            draft.asked.includes(name) ? (value === "" ? "asked for, left out while empty" : "asked for") : ""
+          }
+        />
+        {problems.variables && <p className="bad-text">{problems.variables}</p>}
+      </section>
     </>
   );
 }

@@ -89,9 +89,7 @@ export function DeployButton({ deployment, isPrimary }: { deployment: Deployment
         }
         actions={actions}
       />
-      {asking === "ref" && (
-        <RefDialog deployment={deployment} onClose={() => setAsking(null)} onRef={(body) => create.mutate(body)} />
-      )}
+      {asking === "ref" && <RefDialog deployment={deployment} onClose={() => setAsking(null)} />}
       {asking === "folder" && <FolderDialog deployment={deployment} onClose={() => setAsking(null)} />}
     </span>
   );
@@ -119,15 +117,27 @@ function useShowRevisions({ id, tenant_id: tenantId }: Deployment) {
   };
 }
 
-function RefDialog(props: { deployment: Deployment; onClose: () => void; onRef: (body: CreateRevision) => void }) {
-  const [ref, setRef] = useState(props.deployment.source_revision_config.repo_ref ?? "");
+function RefDialog({ deployment, onClose }: { deployment: Deployment; onClose: () => void }) {
+  const { client } = useSession();
+  const [ref, setRef] = useState(deployment.source_revision_config.repo_ref ?? "");
+  const showRevision = useShowRevisions(deployment);
+  const send = useMutation({
+    mutationFn: () =>
+      client.createRevision({
+        deployment_id: deployment.id,
+        body: { source_revision_config: { repo_ref: ref.trim() } },
+      }),
+    onSuccess: () => {
+      onClose();
+      showRevision();
+    },
+  });
   return (
-    <Dialog title="Deploy another branch, tag or commit" onClose={props.onClose}>
+    <Dialog title="Deploy another branch, tag or commit" onClose={() => send.isPending || onClose()}>
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          props.onClose();
-          props.onRef({ source_revision_config: { repo_ref: ref.trim() } });
+          send.mutate();
         }}
       >
         <TextField
@@ -137,12 +147,17 @@ function RefDialog(props: { deployment: Deployment; onClose: () => void; onRef: 
           problem={problemOf(ref.trim())}
           hint="The deployment keeps it: the next deploy uses it too. The current revision serves until the new one is healthy."
         />
+        {send.isError && (
+          <p role="alert" className="bad-text">
+            {textOf(send.error)}
+          </p>
+        )}
         <div className="row end">
-          <button type="button" onClick={props.onClose}>
+          <button type="button" onClick={onClose} disabled={send.isPending}>
             Cancel
           </button>
-          <button type="submit" className="primary" disabled={problemOf(ref.trim()) !== null}>
-            Deploy
+          <button type="submit" className="primary" disabled={problemOf(ref.trim()) !== null || send.isPending}>
+            {send.isPending ? "Deploying …" : "Deploy"}
           </button>
         </div>
       </form>
