@@ -1,0 +1,52 @@
+import path from "node:path";
+import { defineConfig } from "vitepress";
+import { linkToIndex, pagesIn, writeTwins } from "../pages.ts";
+
+const root = path.resolve(import.meta.dirname, "../../..");
+const section = (text: string, directory: string, isCollapsed = false) => ({
+  text,
+  collapsed: isCollapsed,
+  items: pagesIn(root, directory),
+});
+
+/** The documentation as a site: `npm run docs`. Everything in it, search included, comes from the site itself. */
+// biome-ignore lint/style/noDefaultExport: VitePress reads the default export.
+export default defineConfig({
+  title: "Pierhead",
+  description: "An open, self-hosted control plane for LangGraph and every other agent server.",
+  srcDir: root,
+  // `**` of a pattern also enters node_modules, which is excluded by default.
+  srcExclude: [
+    "{.ci,console,examples,src,templates,test,dist,deploy}/**",
+    "docs/{site,skill}/**",
+    "engines/*/{src,example}/**",
+  ],
+  outDir: path.join(root, "docs/site/dist"),
+  cacheDir: path.join(root, "docs/site/node_modules/.vitepress"),
+  rewrites: { "README.md": "index.md", ":path(.+)/README.md": ":path/index.md" },
+  cleanUrls: true,
+  // Sources, examples and charts are in the repository and not on the site.
+  ignoreDeadLinks: [/\/(?:console|deploy|examples|src|skill|templates|test)(?:\/|$)/, /\/LICENSE$/],
+  markdown: { html: false, config: linkToIndex },
+  // The pages lie above the packages of the site, where nothing finds them.
+  vite: { resolve: { alias: [{ find: /^vue(?=\/|$)/, replacement: path.join(root, "docs/site/node_modules/vue") }] } },
+  buildEnd: ({ outDir, pages }) => writeTwins(root, outDir, pages),
+  themeConfig: {
+    search: { provider: "local" },
+    outline: [2, 3],
+    nav: [
+      { text: "Start", link: "/docs/start/laptop" },
+      { text: "Contents", link: "/docs/" },
+      { text: "Command line", link: "/docs/reference/cli" },
+      { text: "Changelog", link: "/CHANGELOG" },
+    ],
+    sidebar: [
+      section("Start", "docs/start"),
+      section("Guides", "docs/guides"),
+      section("Reference", "docs/reference"),
+      section("API contract", "docs/reference/contract", true),
+      section("Explanation", "docs/explanation"),
+      section("Decisions", "docs/decisions", true),
+    ],
+  },
+});
