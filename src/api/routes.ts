@@ -8,6 +8,7 @@ import { addOidcRoutes } from "./administration/oidc-sign-in-routes.ts";
 import { addSessionRoutes } from "./administration/session-routes.ts";
 import { addTagRoutes } from "./administration/tag-routes.ts";
 import { addTenantRoutes } from "./administration/tenant-routes.ts";
+import { addAlertRoutes } from "./alerts/alert-routes.ts";
 import { addDeletionRoutes } from "./deployments/deployment-deletion-routes.ts";
 import { addDeploymentRoutes } from "./deployments/deployment-routes.ts";
 import { addSizeRoutes } from "./deployments/deployment-size-routes.ts";
@@ -56,6 +57,7 @@ export function addRoutes(api: Api): void {
   addLogRoutes(api);
   addMetricsRoutes(api);
   addEventRoutes(api);
+  addAlertRoutes(api);
   addWebhookRoutes(api);
   addIntegrationRoutes(api);
   addGithubRoutes(api);

@@ -1,5 +1,6 @@
 import { adminCommand } from "./administration/admin-table.ts";
 import { agentCommands } from "./agents/agents-table.ts";
+import { alertsCommand } from "./alerts/alerts-table.ts";
 import { authCommand } from "./auth/auth-table.ts";
 import type { CommandSpec } from "./command.ts";
 import { deploymentCommands } from "./deployments/deployments-table.ts";
@@ -14,7 +15,15 @@ const groups: Record<string, readonly CommandSpec[]> = {
   "Deployments:": deploymentCommands,
   "Agents:": agentCommands,
   "Server and key:": loginCommands,
-  "Workspace:": [eventsCommand, authCommand, integrationsCommand, pushesCommand, webhooksCommand, adminCommand],
+  "Workspace:": [
+    alertsCommand,
+    eventsCommand,
+    authCommand,
+    integrationsCommand,
+    pushesCommand,
+    webhooksCommand,
+    adminCommand,
+  ],
   "Run a server:": [...serverCommands, databaseCommand],
   "This program:": toolCommands,
 };

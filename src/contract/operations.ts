@@ -4,6 +4,7 @@ import { mcpOperations } from "./administration/operations-mcp.ts";
 import { serverOperations } from "./administration/operations-server.ts";
 import { sessionOperations } from "./administration/operations-sessions.ts";
 import { tagOperations } from "./administration/operations-tags.ts";
+import { alertOperations } from "./alerts/operations-alerts.ts";
 import { deploymentOperations } from "./deployments/operations-deployments.ts";
 import { detectionOperations } from "./detections/operations-detections.ts";
 import type { ErrorCode } from "./error.ts";
@@ -34,6 +35,7 @@ type Operations = typeof serverOperations &
   typeof logOperations &
   typeof metricsOperations &
   typeof eventOperations &
+  typeof alertOperations &
   typeof webhookOperations &
   typeof integrationOperations &
   typeof githubAppOperations &
@@ -61,6 +63,7 @@ export const operations: Operations = {
   ...logOperations,
   ...metricsOperations,
   ...eventOperations,
+  ...alertOperations,
   ...webhookOperations,
   ...integrationOperations,
   ...githubAppOperations,

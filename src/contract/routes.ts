@@ -58,6 +58,11 @@ export const clientRoutes = {
   // Events
   listEvents: "GET /v2/events",
   listDeploymentEvents: "GET /v2/deployments/{deployment_id}/events",
+  // Alerts
+  listAlerts: "GET /v2/alerts",
+  listAlertRules: "GET /v2/alerts/rules",
+  changeAlertRule: "PATCH /v2/alerts/rules",
+  muteAlerts: "POST /v2/deployments/{deployment_id}/mute-alerts",
   // Webhooks
   listWebhooks: "GET /v2/webhooks",
   createWebhook: "POST /v2/webhooks",

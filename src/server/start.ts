@@ -32,6 +32,7 @@ import { openSealer, type Sealer } from "../store/secrets/seal.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
 import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { Traces } from "../telemetry/traces.ts";
+import { AlertWorker } from "../webhooks/alert-worker.ts";
 import { WebhookWorker } from "../webhooks/worker.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
@@ -315,6 +316,9 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
     settings: { owner, allowPrivateNetwork, recordsAnswers: config.webhookAnswers, version },
   });
   webhooks.start();
+  const alerts = new AlertWorker({ db, logger, owner });
+  alerts.start();
+  closing.add("alerts", () => alerts.stop());
   closing.add("webhooks", () => webhooks.stop());
   closing.add("builds", () => builds.close());
   closing.add("reconciler", () => loop.stop());

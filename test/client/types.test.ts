@@ -105,6 +105,7 @@ const listed: Record<ListId, true> = {
   listMembers: true,
   listAuditLog: true,
   listTags: true,
+  listAlerts: true,
   listWebhooks: true,
   listWebhookDeliveries: true,
   listIntegrations: true,

@@ -29,6 +29,11 @@ test("a server that exits soon after each start is crash-looping, with one event
   assert.equal(looping.reason, "Exited");
   assert.match(looping.message ?? "", /exit code 3|code 3/);
   assert.equal(looping.next_action?.kind, "read_log");
+  const alertsOf = (kind: string) => async () =>
+    (await pierhead.client.listAlerts({})).resources.filter((alert) => alert.kind === kind);
+  const [alert] = await eventually(alertsOf("crash_looping"), ({ length }) => length > 0, { what: "an alert" });
+  assert.deepEqual([alert?.state, alert?.deployment_name], ["firing", "agent"]);
+  assert.match(alert?.message ?? "", /Crash-looping\. .*code 3/);
 
   const counted = await pierhead.client.countHealth();
   assert.equal(counted.counts.crash_looping, 1);
@@ -46,6 +51,12 @@ test("a server that exits soon after each start is crash-looping, with one event
   const words = events.map(({ data }) => (data as { to: string }).to);
   assert.equal(words.filter((word) => word === "crash_looping").length, 1, words.join(" "));
   assert.equal(words.at(-1), "live");
+  await eventually(alertsOf("crash_looping"), ([one]) => one?.state === "resolved", { what: "the end of the alert" });
+  const told = await pierhead.client.listDeploymentEvents({ ...ids, types: ["alert.firing", "alert.resolved"] });
+  assert.deepEqual(
+    told.events.filter(({ data }) => data["rule"] === "crash_looping").map(({ type }) => type),
+    ["alert.firing", "alert.resolved"],
+  );
 });
 
 test("a deployment whose only build failed is failed, and a newer revision can mend it", async () => {

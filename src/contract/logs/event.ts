@@ -16,6 +16,8 @@ export const EventType = literals([
   "tracing.project_ready",
   "tracing.failed",
   "webhook.disabled",
+  "alert.firing",
+  "alert.resolved",
 ]);
 export type EventType = Static<typeof EventType>;
 

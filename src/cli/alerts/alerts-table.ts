@@ -1,0 +1,49 @@
+import type { CommandSpec } from "../command.ts";
+
+const deployment = ["<deployment>", "name, id, or unique prefix of an id"] as const;
+
+export const alertsCommand: CommandSpec = {
+  name: "alerts",
+  summary: "Show alerts, and change their rules",
+  commands: [
+    {
+      name: "list",
+      summary: "List the alerts that fire now",
+      options: [["-a, --all", "also the resolved ones"]],
+      examples: ["pierhead alerts list --all"],
+      json: '{"alerts": [Alert]}',
+      load: async () => (await import("./alerts.ts")).alertsList,
+    },
+    {
+      name: "rules",
+      summary: "List the rules of the workspace",
+      json: "AlertRules",
+      load: async () => (await import("./alerts.ts")).alertsRules,
+    },
+    {
+      name: "set",
+      summary: "Turn a rule on or off, or change its threshold",
+      args: [["<rule>", "crash_looping, failed, degraded, error_share, latency_p95 or restarts"]],
+      options: [
+        ["--on", "turn it on"],
+        ["--off", "turn it off"],
+        ["--threshold <number>", "new threshold, in the unit that `pierhead alerts rules` shows"],
+      ],
+      examples: ["pierhead alerts set latency_p95 --on --threshold 2000"],
+      json: "AlertRule",
+      load: async () => (await import("./alerts.ts")).alertsSet,
+    },
+    {
+      name: "mute",
+      summary: "Send no notifications about a deployment for some time",
+      args: [deployment],
+      options: [
+        ["--for <duration>", "30m, 2h, 1d", "1h"],
+        ["--end", "notify again from now on"],
+      ],
+      examples: ["pierhead alerts mute support-bot --for 2h"],
+      json: '{"deployment_id": string, "muted_until": string | null}',
+      load: async () => (await import("./alerts.ts")).alertsMute,
+    },
+  ],
+};

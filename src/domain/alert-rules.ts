@@ -1,0 +1,113 @@
+import { type AlertKind, type AlertRule, alertKinds } from "../contract/alerts/alert.ts";
+import type { HealthWord } from "../contract/deployments/health.ts";
+import { latencyBoundsMs } from "../contract/logs/metrics.ts";
+
+/** Rules of a workspace that changed none. The latency that is too slow depends on the agent, so that rule is off. */
+export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind">> = {
+  crash_looping: {
+    enabled: true,
+    threshold: 0,
+    unit: "minutes",
+    summary: "The agent server ends soon after each start.",
+  },
+  failed: { enabled: true, threshold: 0, unit: "minutes", summary: "No revision of the deployment could start." },
+  degraded: { enabled: true, threshold: 5, unit: "minutes", summary: "The deployment is degraded for this long." },
+  error_share: { enabled: true, threshold: 10, unit: "percent", summary: "Share of failed requests in ten minutes." },
+  latency_p95: { enabled: false, threshold: 5_000, unit: "milliseconds", summary: "95th percentile in ten minutes." },
+  restarts: { enabled: true, threshold: 5, unit: "count", summary: "Restarts of replicas in ten minutes." },
+};
+
+export const alertWindowMinutes = 10;
+
+/** Fewer requests say nothing about a share or a percentile. */
+export const requestsMin = 20;
+
+/** A rule that a workspace has changed. */
+export interface ChangedRule {
+  tenantId: string;
+  kind: AlertKind;
+  enabled: boolean;
+  threshold: number | null;
+}
+
+/** What rules need to know about one deployment. */
+export interface AlertFacts {
+  tenantId: string;
+  deploymentId: string;
+  health: HealthWord;
+  healthMinutes: number;
+  healthMessage: string | null;
+  /** Of the last ten minutes. */
+  requests: number;
+  errors: number;
+  restarts: number;
+  latencyCounts: number[];
+}
+
+export interface FiringAlert {
+  tenantId: string;
+  deploymentId: string;
+  kind: AlertKind;
+  message: string;
+}
+
+/** Returns the rules of one workspace, in the order of the kinds. */
+export function rulesOf(changed: readonly Pick<ChangedRule, "kind" | "enabled" | "threshold">[]): AlertRule[] {
+  return alertKinds.map((kind) => {
+    const own = changed.find((rule) => rule.kind === kind);
+    const base = defaultRules[kind];
+    return { kind, ...base, enabled: own?.enabled ?? base.enabled, threshold: own?.threshold ?? base.threshold };
+  });
+}
+
+/** Returns every rule that holds for a deployment. */
+export function firingAlerts(facts: readonly AlertFacts[], changed: readonly ChangedRule[]): FiringAlert[] {
+  const byTenant = Map.groupBy(changed, ({ tenantId }) => tenantId);
+  const rules = new Map<string, AlertRule[]>();
+  return facts.flatMap((one) => {
+    const { tenantId, deploymentId } = one;
+    const own = rules.get(tenantId) ?? rulesOf(byTenant.get(tenantId) ?? []);
+    rules.set(tenantId, own);
+    return own.flatMap(({ kind, enabled, threshold }) => {
+      const message = enabled ? conditions[kind](one, threshold) : null;
+      return message === null ? [] : [{ tenantId, deploymentId, kind, message }];
+    });
+  });
+}
+
+/** Returns why a rule holds, for the user, or null if it does not. */
+type Condition = (facts: AlertFacts, threshold: number) => string | null;
+
+const whenHealthIs =
+  (word: HealthWord, text: string): Condition =>
+  ({ health, healthMinutes, healthMessage }, threshold) =>
+    health === word && healthMinutes >= threshold ? `${text} ${healthMessage ?? ""}`.trim() : null;
+
+const conditions: Record<AlertKind, Condition> = {
+  crash_looping: whenHealthIs("crash_looping", "Crash-looping."),
+  failed: whenHealthIs("failed", "Failed."),
+  degraded: whenHealthIs("degraded", "Degraded."),
+  error_share: ({ requests, errors }, threshold) => {
+    const percent = (errors / requests) * 100;
+    const isHigh = requests >= requestsMin && percent >= threshold && errors > 0;
+    return isHigh ? `${errors} of ${requests} requests failed in ${alertWindowMinutes} minutes.` : null;
+  },
+  latency_p95: ({ requests, latencyCounts }, threshold) => {
+    const p95 = requests < requestsMin ? null : percentileMs(latencyCounts, 0.95);
+    return p95 === null || p95 < threshold ? null : `The 95th percentile of the latency is ${p95} ms or more.`;
+  },
+  restarts: ({ restarts }, threshold) =>
+    restarts > 0 && restarts >= threshold ? `${restarts} restarts in ${alertWindowMinutes} minutes.` : null,
+};
+
+/** Returns the lower bound of the histogram bucket with the percentile, or null for an empty histogram. */
+function percentileMs(counts: readonly number[], share: number): number | null {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  if (total === 0) return null;
+  let seen = 0;
+  const bucket = counts.findIndex((count) => {
+    seen += count;
+    return seen >= total * share;
+  });
+  return latencyBoundsMs[bucket - 1] ?? 0;
+}

@@ -1,0 +1,168 @@
+import type { AlertKind, AlertState } from "../../contract/alerts/alert.ts";
+import { errors } from "../../contract/error.ts";
+import {
+  type AlertFacts,
+  alertWindowMinutes,
+  type ChangedRule,
+  type FiringAlert,
+  requestsMin,
+} from "../../domain/alert-rules.ts";
+import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { pick, type RowOf, selectList } from "../engine/table.ts";
+import { audited } from "../tenants/audit.ts";
+import { alertRulesTable, alertsTable } from "./tables.ts";
+
+/** Alerts of the past are kept this long. */
+const resolvedDays = 30;
+
+const alertFields = pick(alertsTable, "id", "deployment_id", "kind", "state", "message", "since", "resolved_at");
+
+export interface AlertRow extends RowOf<typeof alertFields> {
+  deployment_name: string;
+  muted_until: Date | null;
+}
+
+const alertColumns = selectList(alertFields, "a");
+const ruleColumns = selectList(pick(alertRulesTable, "kind", "enabled", "threshold"), "r");
+
+/** The workspace and actor of a request: for access to rows and for the audit log. */
+interface Owner {
+  organizationId: string;
+  tenantId: string;
+  actor: string;
+}
+
+/** Returns alerts, newest first. */
+export async function listAlerts(
+  db: Db,
+  tenantId: string,
+  page: { state: AlertState | null; limit: number; offset: number },
+): Promise<AlertRow[]> {
+  const { rows } = await db.query<AlertRow>(sql`
+    select ${alertColumns}, d.name as deployment_name,
+           case when m.until > now() then m.until end as muted_until
+      from alerts a join deployments d on d.id = a.deployment_id left join alert_mutes m on m.deployment_id = d.id
+     where a.tenant_id = ${tenantId} and (${page.state}::text is null or a.state = ${page.state})
+     order by a.since desc, a.id limit ${page.limit} offset ${page.offset}`);
+  return rows;
+}
+
+export type AlertRuleRow = Pick<ChangedRule, "kind" | "enabled" | "threshold">;
+
+/** Returns the rules that a workspace has changed. */
+export async function listAlertRules(db: Db, tenantId: string): Promise<AlertRuleRow[]> {
+  const { rows } = await db.query<AlertRuleRow>(sql`
+    select ${ruleColumns} from alert_rules r where r.tenant_id = ${tenantId}`);
+  return rows;
+}
+
+/** Changes a rule. An absent field keeps its value. Writes nothing if the rule has these values already. */
+export async function changeAlertRule(
+  db: Db,
+  owner: Owner,
+  change: { kind: AlertKind; enabled: boolean | null; threshold: number | null; isOnByDefault: boolean },
+): Promise<void> {
+  const { kind, enabled, threshold, isOnByDefault } = change;
+  const details = { kind, ...(enabled !== null && { enabled }), ...(threshold !== null && { threshold }) };
+  const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id: owner.tenantId, name: kind };
+  await db.transaction(async (trx) => {
+    const { rows } = await trx.query(sql`
+      insert into alert_rules as r (tenant_id, kind, enabled, threshold)
+      values (${owner.tenantId}, ${kind}, coalesce(${enabled}::boolean, ${isOnByDefault}), ${threshold}::float8)
+      on conflict (tenant_id, kind) do update set
+        enabled = coalesce(${enabled}::boolean, r.enabled), threshold = coalesce(${threshold}::float8, r.threshold),
+        updated_at = now()
+       where (r.enabled, r.threshold) is distinct from
+             (coalesce(${enabled}::boolean, r.enabled), coalesce(${threshold}::float8, r.threshold))
+      returning kind`);
+    if (rows.length > 0) {
+      await trx.query(audited(subject, { action: "alert_rule.patch", actor: owner.actor, details }));
+    }
+  });
+}
+
+/** Sends no notifications about a deployment before `until`; null: sends them again. @throws ApiError 404. */
+export async function muteAlerts(db: Db, owner: Owner, deploymentId: string, until: string | null): Promise<void> {
+  await db.transaction(async (trx) => {
+    const { rows } = await trx.query<{ name: string }>(sql`
+      select name from deployments where id = ${deploymentId} and tenant_id = ${owner.tenantId} for update`);
+    const [deployment] = rows;
+    if (deployment === undefined) throw errors.deploymentNotFound(deploymentId);
+    await trx.query(
+      until === null
+        ? sql`delete from alert_mutes where deployment_id = ${deploymentId}`
+        : sql`insert into alert_mutes (deployment_id, until) values (${deploymentId}, ${until})
+              on conflict (deployment_id) do update set until = excluded.until`,
+    );
+    const { organizationId, tenantId: workspaceId, actor } = owner;
+    const subject = { organizationId, workspaceId, deploymentId, id: deploymentId, name: deployment.name };
+    await trx.query(audited(subject, { action: "deployment.mute_alerts", actor, details: { until } }));
+  });
+}
+
+/** Returns every rule that any workspace has changed. */
+export async function readChangedRules(db: Db): Promise<ChangedRule[]> {
+  const { rows } = await db.query<ChangedRule>(sql`
+    select r.tenant_id as "tenantId", ${ruleColumns} from alert_rules r`);
+  return rows;
+}
+
+/** Returns the deployments for which a rule may hold: not well by their health, or with traffic or restarts. */
+export async function readAlertFacts(db: Db): Promise<AlertFacts[]> {
+  const { rows } = await db.query<AlertFacts>(sql`
+    with minute as (
+      select deployment_id, sum(requests)::integer as requests, sum(errors)::integer as errors,
+             sum(restarts)::integer as restarts
+        from metric_minutes where at > now() - ${alertWindowMinutes} * interval '1 minute'
+       group by deployment_id having sum(requests) >= ${requestsMin} or sum(restarts) > 0
+    )
+    select d.tenant_id as "tenantId", d.id as "deploymentId", d.health, d.health_message as "healthMessage",
+           (extract(epoch from now() - d.health_since) / 60)::float8 as "healthMinutes",
+           coalesce(m.requests, 0) as requests, coalesce(m.errors, 0) as errors, coalesce(m.restarts, 0) as restarts,
+           case when m.requests > 0 then array(
+             select sum(n)::integer from metric_minutes l, unnest(l.latency_counts) with ordinality as bucket (n, place)
+              where l.deployment_id = d.id and l.at > now() - ${alertWindowMinutes} * interval '1 minute'
+              group by place order by place) else '{}'::integer[] end as "latencyCounts"
+      from deployments d left join minute m on m.deployment_id = d.id
+     where m.deployment_id is not null or d.health in ('crash_looping', 'failed', 'degraded')`);
+  return rows;
+}
+
+/**
+ * Records which rules hold now. A rule that begins or ceases to hold for a deployment is an event, unless the deployment
+ * is muted. Each alert moves once from firing to resolved, whichever of several servers records it.
+ * @returns how many alerts moved.
+ */
+export async function recordAlerts(db: Db, firing: readonly FiringAlert[]): Promise<number> {
+  const { rows } = await db.query<{ id: string }>(sql`
+    with wanted as (
+      select w.*, d.name from jsonb_to_recordset(${JSON.stringify(firing)}::jsonb)
+          as w ("tenantId" uuid, "deploymentId" uuid, kind text, message text)
+        join deployments d on d.id = w."deploymentId"
+    ), begun as (
+      insert into alerts (id, tenant_id, deployment_id, kind, state, message)
+      select gen_random_uuid(), "tenantId", "deploymentId", kind, 'firing', message from wanted
+      on conflict (deployment_id, kind) where state = 'firing' do nothing
+      returning id, tenant_id, deployment_id, kind, state, message
+    ), ended as (
+      update alerts a set state = 'resolved', resolved_at = now()
+       where a.state = 'firing'
+         and not exists (select from wanted w where w."deploymentId" = a.deployment_id and w.kind = a.kind)
+      returning a.id, a.tenant_id, a.deployment_id, a.kind, a.state, a.message
+    ), moved as (
+      select * from begun union all select * from ended
+    ), event as (
+      insert into events (tenant_id, deployment_id, kind, data)
+      select m.tenant_id, m.deployment_id, case m.state when 'firing' then 'alert.firing' else 'alert.resolved' end,
+             jsonb_build_object('alert_id', m.id, 'rule', m.kind, 'state', m.state, 'message', m.message)
+        from moved m
+       where not exists (select from alert_mutes u where u.deployment_id = m.deployment_id and u.until > now())
+       order by m.deployment_id, m.kind
+    ), old as (
+      delete from alerts where state = 'resolved' and resolved_at < now() - ${resolvedDays} * interval '1 day'
+    )
+    select id from moved`);
+  if (rows.length > 0) db.changes.wakeWatchers();
+  return rows.length;
+}

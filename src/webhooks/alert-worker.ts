@@ -1,0 +1,82 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { firingAlerts } from "../domain/alert-rules.ts";
+import { readAlertFacts, readChangedRules, recordAlerts } from "../store/alerts/alerts.ts";
+import type { Db } from "../store/engine/database.ts";
+import { acquireLease, releaseLease } from "../store/queue/leases.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
+
+/** Interval between two evaluations of all rules. */
+const evaluateMs = 15_000;
+
+/** After events, for example of health, rules are evaluated sooner, but not more often than this. */
+const pauseMs = 2_000;
+
+/** Another server takes over after this long. */
+const leaseMs = 60_000;
+
+export interface AlertWorkerDeps {
+  db: Db;
+  logger: Logger;
+  /** Unique for each start of a server. */
+  owner: string;
+}
+
+/** Evaluates the alert rules of all workspaces, on one server at a time. Webhooks deliver the events that it writes. */
+export class AlertWorker {
+  readonly #deps: AlertWorkerDeps;
+  readonly #stopping = new AbortController();
+  #ended = Promise.resolve();
+  #wake = () => {};
+
+  constructor(deps: AlertWorkerDeps) {
+    this.#deps = deps;
+  }
+
+  start(): void {
+    this.#ended = this.#run();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error("the server is stopping"));
+    this.#wake();
+    await this.#ended;
+    await releaseLease(this.#deps.db, this.#lease);
+  }
+
+  get #lease() {
+    return { name: "alerts", owner: this.#deps.owner };
+  }
+
+  async #run(): Promise<void> {
+    const { db, logger } = this.#deps;
+    const { signal } = this.#stopping;
+    const stopListening = db.changes.onEvents(() => this.#wake());
+    while (!signal.aborted) {
+      const woken = new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+      try {
+        if (await acquireLease(db, { ...this.#lease, leaseMs })) await evaluateAlerts(db);
+      } catch (error) {
+        if (!signal.aborted) logger.warn({ error: describeError(error) }, "alert rules could not be evaluated");
+      }
+      await this.#pause(woken);
+    }
+    stopListening();
+  }
+
+  async #pause(woken: Promise<void>): Promise<void> {
+    const ending = new AbortController();
+    const signal = AbortSignal.any([ending.signal, this.#stopping.signal]);
+    const wait = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined);
+    await wait(pauseMs);
+    await Promise.race([woken, wait(evaluateMs - pauseMs)]);
+    ending.abort();
+  }
+}
+
+/** Evaluates all rules once. @returns how many alerts began or ended. */
+export async function evaluateAlerts(db: Db): Promise<number> {
+  const [facts, changed] = await Promise.all([readAlertFacts(db), readChangedRules(db)]);
+  return recordAlerts(db, firingAlerts(facts, changed));
+}

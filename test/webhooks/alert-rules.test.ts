@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
+import { type AlertFacts, firingAlerts, rulesOf } from "../../src/domain/alert-rules.ts";
+
+const well: AlertFacts = {
+  tenantId: "workspace",
+  deploymentId: "deployment",
+  health: "live",
+  healthMinutes: 60,
+  healthMessage: null,
+  requests: 0,
+  errors: 0,
+  restarts: 0,
+  latencyCounts: [],
+};
+const kinds = (facts: Partial<AlertFacts>, changed: Parameters<typeof firingAlerts>[1] = []) =>
+  firingAlerts([{ ...well, ...facts }], changed).map(({ kind }) => kind);
+
+test("rules about health hold for the word, the degraded one after five minutes", () => {
+  assert.deepEqual(kinds({}), []);
+  assert.deepEqual(kinds({ health: "crash_looping", healthMinutes: 0 }), ["crash_looping"]);
+  assert.deepEqual(kinds({ health: "failed", healthMinutes: 0 }), ["failed"]);
+  assert.deepEqual(kinds({ health: "degraded", healthMinutes: 4.9 }), []);
+  assert.deepEqual(kinds({ health: "degraded", healthMinutes: 5 }), ["degraded"]);
+});
+
+test("rules about traffic need twenty requests", () => {
+  assert.deepEqual(kinds({ requests: 19, errors: 19 }), []);
+  assert.deepEqual(kinds({ requests: 20, errors: 1 }), []);
+  assert.deepEqual(kinds({ requests: 20, errors: 2 }), ["error_share"]);
+  assert.deepEqual(kinds({ restarts: 5 }), ["restarts"]);
+  const slow = latencyBoundsMs.map((bound) => (bound === latencyBoundsMs.at(-1) ? 20 : 0));
+  assert.deepEqual(kinds({ requests: 20, latencyCounts: slow }), [], "the rule is off by default");
+  const rule = { tenantId: "workspace", kind: "latency_p95", enabled: true, threshold: null } as const;
+  assert.deepEqual(kinds({ requests: 20, latencyCounts: slow }, [rule]), ["latency_p95"]);
+  assert.deepEqual(kinds({ requests: 20, latencyCounts: slow }, [{ ...rule, tenantId: "other" }]), []);
+});
+
+test("a changed rule keeps the default of what was not changed", () => {
+  const [, , degraded] = rulesOf([{ kind: "degraded", enabled: false, threshold: null }]);
+  assert.deepEqual([degraded?.kind, degraded?.enabled, degraded?.threshold], ["degraded", false, 5]);
+});
