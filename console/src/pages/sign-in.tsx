@@ -1,5 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useId, useState } from "react";
+import { isRefusal } from "../../../src/client/client.ts";
 import type { Session } from "../../../src/contract/administration/session.ts";
 import { Harbour } from "../parts/harbour.tsx";
 import { Mark } from "../parts/mark.tsx";
@@ -68,7 +69,7 @@ export function SignInPage(props: { onSignedIn: (session: Session) => void; isLi
               />
               {signIn.isError ? (
                 <small id={`${field}-hint`} role="alert" className="bad-text">
-                  {textOf(signIn.error) === "Invalid token"
+                  {isRefusal(signIn.error, "invalidToken")
                     ? "This API key is not valid. Check the key and try again."
                     : textOf(signIn.error)}
                 </small>
