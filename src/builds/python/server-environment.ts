@@ -48,6 +48,16 @@ async function installServer(context: BuildContext, draft: string, plan: Plan): 
   try {
     await make(requirements.argv);
   } catch (error) {
+    const { unlocked } = requirements;
+    if (unlocked !== undefined && error instanceof BuildFailure && isUnsolvable(context)) {
+      const other = await unlocked();
+      if (other === null) throw error;
+      context.log.say(
+        "The versions in uv.lock contradict the project, or do not exist any more. Installing the versions that the project itself allows. To keep versions fixed, run `uv lock`.",
+      );
+      await installServer(context, draft, { ...plan, requirements: other });
+      return;
+    }
     const isPackaging = context.log.lastLines(60).some((line) => packagingErrors.test(line));
     if (!(error instanceof BuildFailure) || requirements.withoutProject === null || !isPackaging) throw error;
     context.log.say(
@@ -56,6 +66,10 @@ async function installServer(context: BuildContext, draft: string, plan: Plan): 
     await make(requirements.withoutProject);
   }
 }
+
+/** Whether uv found no versions. It reports an address of a lock file that does not exist any more in the same words. */
+const isUnsolvable = ({ log }: BuildContext) =>
+  log.lastLines(100).some((line) => /No solution found|\b404\b/.test(line));
 
 /** What build back ends say when the files of a project do not have the form of a package. */
 const packagingErrors =
@@ -73,7 +87,8 @@ async function installInto(
       ? [python, "-m", "pip", "install", "--use-pep517"]
       : [uv, "pip", "install", "--python", python, "--compile-bytecode"];
   const shown = [...(uv === null ? [] : ["uv"]), "pip", "install", ...argv];
-  const env = argv.includes("--editable") ? await gitVersionVariables(context, [requirements.cwd]) : {};
+  const own = argv.includes("--editable") ? [requirements.cwd] : (requirements.packageDirs ?? []);
+  const env = await gitVersionVariables(context, own);
   await runCommand(context, { argv: [...installer, ...argv], shown, cwd: requirements.cwd, env }, "InstallFailed");
 }
 

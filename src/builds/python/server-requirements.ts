@@ -14,6 +14,10 @@ export interface ServerRequirements {
   argv: string[];
   /** The same without the project itself, for a project that cannot be packaged; null: it is not among them. */
   withoutProject: string[] | null;
+  /** What is installed when the versions of the lock file contradict the project or do not exist any more; absent: no lock file. */
+  unlocked?: () => Promise<ServerRequirements | null>;
+  /** Packages of the source among the requirements, relative to its root. */
+  packageDirs?: string[];
   /** Relative to the root of the source. */
   cwd: string;
   /** For the log: which file was used. */
@@ -136,14 +140,16 @@ async function fromUvLock(
   if (!(await exportLock(context, { directory, root, uv, exported }))) return null;
   const text = await readFile(exported, "utf8");
   // uv names the members of a workspace relative to its root, and the project itself as `.`.
-  const locals = /^(-e |--editable )?\./m.test(text);
+  const locals = [...text.matchAll(/^(?:-e |--editable )?(\.[^\s;]*)/gm)].map((match) => match[1] ?? ".");
   return {
     argv: ["--requirement", exported, ...adds],
     withoutProject: null,
+    unlocked: () => fromPyproject(context, directory, adds),
+    packageDirs: locals.map((local) => path.posix.join(root, local)),
     cwd: root,
     because: `Found uv.lock${root === path.posix.normalize(directory) ? "" : ` in ${root === "." ? "the root of the source" : root}`}.`,
     identity: [text, adds],
-    isShareable: !locals,
+    isShareable: locals.length === 0,
   };
 }
 
