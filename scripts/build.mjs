@@ -19,6 +19,11 @@ const consoleBuild = spawn(process.execPath, ["console/build.mjs", path.join(dra
 const consoleBuilt = new Promise((resolve) => consoleBuild.once("exit", resolve));
 runOrExit(process.execPath, ["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json", "--outDir", draft]);
 
+// The engine of agents on PostgreSQL. Its own suite checks its types, because its packages need not be installed here.
+const engine = "engines/langgraph-js-postgres";
+const engineOptions = ["--noCheck", "--declaration", "false", "--outDir", path.join(draft, engine)];
+runOrExit(process.execPath, ["node_modules/typescript/bin/tsc", "-p", engine, ...engineOptions]);
+
 for (const file of globSync("**/*.{sql,json,py,mjs}", { cwd: path.join(root, "src") })) {
   mkdirSync(path.dirname(path.join(draft, file)), { recursive: true });
   copyFileSync(path.join(root, "src", file), path.join(draft, file));

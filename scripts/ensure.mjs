@@ -28,7 +28,7 @@ export function isBuildOld() {
   const program = path.join(root, "dist", "main.js");
   if (!existsSync(program)) return true;
   const builtAt = statSync(program).mtimeMs;
-  const sources = ["src", "console/src"].flatMap((directory) =>
+  const sources = ["src", "console/src", "engines/langgraph-js-postgres/src"].flatMap((directory) =>
     readdirSync(path.join(root, directory), { recursive: true }).map((file) => path.join(directory, file)),
   );
   const own = ["console/package-lock.json", "console/index.html", "console/build.mjs"];

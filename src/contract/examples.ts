@@ -107,6 +107,7 @@ export const revisionExample = {
   image_version: "1.4.5",
   triggered_by: "api",
   rollout: "rolling",
+  engine: "own",
   artifact_digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
   builder_version: "2/js-1.4.5/py-0.9.2",
   number: 7,

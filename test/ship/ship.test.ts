@@ -40,6 +40,7 @@ test("the package contains the program, the console and the templates, and nothi
     "dist/client/client.d.ts",
     "dist/console/index.html",
     "dist/builds/python/install.py",
+    "dist/engines/langgraph-js-postgres/serve.js",
     "templates/langgraph-js-hello/package-lock.json",
   ])
     assert.ok(files.includes(file), file);

@@ -204,6 +204,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       ...noOrigin,
       created_at: then,
       updated_at: then,
+      engine: null,
       rollout: null,
       artifact_digest: null,
       builder_version: null,

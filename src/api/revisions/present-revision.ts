@@ -15,6 +15,7 @@ export function revisionOf(row: ShownRevisionRow): Revision {
     image_version: row.image_version,
     triggered_by: row.triggered_by,
     rollout: row.rollout,
+    engine: row.engine,
     artifact_digest: row.artifact_digest,
     builder_version: row.builder_version,
     number: row.number,

@@ -11,7 +11,7 @@ import { pythonServerVersion } from "../python/server.ts";
  * Version of the builder. Increase it when the builder produces another result from the same source, so that old artifacts are
  * not reused.
  */
-export const builderVersion = `4/${toolchainVersion}/${pythonServerVersion}`;
+export const builderVersion = `5/${toolchainVersion}/${pythonServerVersion}`;
 
 /** File in the artifact directory: the `Artifact` as JSON. It is written last, so a directory without it is not an artifact. */
 export const artifactManifestName = ".pierhead-artifact.json";
@@ -74,6 +74,7 @@ export async function readArtifact(directory: string): Promise<Artifact | undefi
     if (artifact.path !== directory) return undefined;
     const { start } = artifact;
     if (start.runner === "langgraph-js") await stat(path.join(start.toolchain_dir, "node_modules"));
+    if (start.runner === "langgraph-js" && start.engine_dir !== undefined) await stat(start.engine_dir);
     if (start.runner !== "langgraph-js" && start.environment_dir !== undefined)
       await stat(path.join(start.environment_dir, "bin", "python"));
     return artifact;

@@ -8,6 +8,7 @@ export type LanggraphProject = JavascriptProject | PythonProject;
 
 export interface JavascriptProject extends GraphProject {
   kind: "langgraph-js";
+  engine: "file" | "postgres";
 }
 
 export interface PythonProject extends GraphProject {
@@ -43,8 +44,10 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
   const entryFiles = [...graphs, ...others, ...uiFiles].filter((entry) => !isModule(entry.file));
   if (graphs.every(({ file }) => isJavascript(file))) {
     const warnings = [...notes, ...ignoredKeys(config), ...readNodeVersion(config.get("node_version"), nodeMajor)];
-    return { kind: "langgraph-js", configPath, directory, entryFiles, warnings };
+    const engine = readEngine(config.get("engine"), ["file", "postgres"] as const);
+    return { kind: "langgraph-js", engine, configPath, directory, entryFiles, warnings };
   }
+  readEngine(config.get("engine"), ["memory"] as const);
   const python = readPythonSettings(config, directory);
   return {
     kind: "langgraph-python",
@@ -111,6 +114,16 @@ function readEnv(env: ConfigValue, directory: string): string[] {
 
 const setVariables = "Set its variables on the deployment: pierhead deploy --env-from FILE, or pierhead env set.";
 
+/** @param possible for the language of the project, the default first. */
+function readEngine<Name extends string>(engine: ConfigValue, possible: readonly [Name, ...Name[]]): Name {
+  if (engine.isAbsent) return possible[0];
+  const found = possible.find((name) => name === engine.value);
+  if (found !== undefined) return found;
+  const language = possible.includes("memory" as Name) ? "Python" : "JavaScript";
+  const names = possible.map((name) => `"${name}"`).join(" or ");
+  return engine.refuse(`must be ${names} for graphs in ${language}, not ${JSON.stringify(engine.value)}`);
+}
+
 function readNodeVersion(version: ConfigValue, nodeMajor: number): string[] {
   if (version.isAbsent) return [];
   const asked = Number(version.value);
@@ -128,7 +141,7 @@ function readNodeVersion(version: ConfigValue, nodeMajor: number): string[] {
 function ignoredKeys(config: ConfigValue): string[] {
   const imageKeys = ["api_version", "base_image", "dockerfile_lines", "image_distro", "keep_pkg_tools"];
   const known = [
-    "$schema node_version node_loader graphs env auth http ui ui_config store checkpointer webhooks encryption priority",
+    "$schema node_version node_loader graphs env auth http ui ui_config store checkpointer webhooks encryption engine priority",
     "python_version dependencies source pip_config_file pip_installer",
   ].flatMap((line) => line.split(" "));
   return config.entries().flatMap(([key, value]) => {

@@ -49,6 +49,7 @@ export async function makeImage(
   target: ImageTarget,
   { project, context }: { project: Project; context: BuildContext },
 ): Promise<ImageArtifact> {
+  if (project.kind === "langgraph-js" && project.engine === "postgres") throw needsProcesses(project.configPath);
   const engine = await new Engine(target.host).open();
   try {
     const uri = `${builtRepository(target.installationId)}:${request.key}`;
@@ -71,12 +72,19 @@ export async function makeImage(
       uri,
       health_path: isServer ? await healthPath(context.sourceDir, project) : project.healthPath,
       rollout: isExclusive ? "handover" : "rolling",
+      engine: project.kind === "langgraph-js" ? "file" : project.kind === "langgraph-python" ? "memory" : "own",
       builder: builderVersion,
     };
   } finally {
     engine.close();
   }
 }
+
+const needsProcesses = (configPath: string) =>
+  new BuildFailure(
+    "Unsupported",
+    `${configPath}: engine "postgres" runs on process compute only, and this server builds images. Remove engine, or start the server with PIERHEAD_COMPUTE=process.`,
+  );
 
 type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions" | "mayUseCache">;
 

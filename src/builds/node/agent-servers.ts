@@ -8,6 +8,8 @@ import manifest144 from "../toolchains/langgraph-js-1.4.4.package.json" with { t
 import lock144 from "../toolchains/langgraph-js-1.4.4.package-lock.json" with { type: "json" };
 import manifest151 from "../toolchains/langgraph-js-1.5.1.package.json" with { type: "json" };
 import lock151 from "../toolchains/langgraph-js-1.5.1.package-lock.json" with { type: "json" };
+import manifestPostgres from "../toolchains/langgraph-js-postgres-1.5.1.package.json" with { type: "json" };
+import lockPostgres from "../toolchains/langgraph-js-postgres-1.5.1.package-lock.json" with { type: "json" };
 import { isInRange } from "../version-range.ts";
 
 export const apiPackage = "@langchain/langgraph-api";
@@ -36,6 +38,9 @@ export const agentServers: readonly AgentServer[] = [
   agentServer(manifest122, lock122),
   agentServer(manifest1117, lock1117),
 ];
+
+/** The newest server with the packages of `engines/langgraph-js-postgres`, which works with this version alone. */
+export const postgresServer: AgentServer = agentServer(manifestPostgres, lockPostgres);
 
 function agentServer(manifest: { dependencies: { [apiPackage]: string } }, lock: { packages: object }): AgentServer {
   const version = manifest.dependencies[apiPackage];

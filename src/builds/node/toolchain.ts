@@ -13,12 +13,13 @@ import { moveWhole } from "../cache/move-atomically.ts";
 import { BuildFailure } from "../failure.ts";
 import { programOutput } from "../worker/program-output.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { type AgentServer, agentServers, apiPackage, fittingServers } from "./agent-servers.ts";
+import { type AgentServer, agentServers, apiPackage, fittingServers, postgresServer } from "./agent-servers.ts";
+import { copyEngine, engineDigest } from "./postgres-engine.ts";
 import { updatePackages } from "./update-packages.ts";
 
 /** Names all servers that a project may get, so that artifacts are built again when one changes. */
 export const toolchainVersion = `${agentServers[0]?.version}-${createHash("sha256")
-  .update(agentServers.map(({ id }) => id).join())
+  .update([...agentServers, postgresServer].map(({ id }) => id).join())
   .digest("hex")
   .slice(0, 12)}`;
 
@@ -33,14 +34,16 @@ type Packages = Partial<Record<SharedName, InstalledPackage>>;
  */
 export async function langgraphToolchain(
   context: BuildContext,
-  { projectDir, graphDir }: { projectDir: string; graphDir: string },
+  { projectDir, graphDir, engine }: { projectDir: string; graphDir: string; engine: "file" | "postgres" },
 ): Promise<string> {
-  const own = await ownServerVersion(projectDir);
+  // The engine needs packages beside the server, so it brings one of its own.
+  const own = engine === "file" ? await ownServerVersion(projectDir) : null;
+  const servers = engine === "file" ? agentServers : [postgresServer];
   if (own !== null) {
     context.log.say(`The project includes ${apiPackage} ${own}.`);
     return projectDir;
   }
-  const found = await findServer(context, graphDir);
+  const found = await findServer(context, graphDir, servers);
   if ("directory" in found) return found.directory;
   const { packages, problem } = found;
   const isUpdated = await updatePackages(context, {
@@ -48,19 +51,20 @@ export async function langgraphToolchain(
     isMeant: (name) => /^(@langchain\/|langchain$)/.test(name),
     because: "No LangGraph.js server works with the versions in the lock file.",
   });
-  const again = isUpdated ? await findServer(context, graphDir) : found;
+  const again = isUpdated ? await findServer(context, graphDir, servers) : found;
   if ("directory" in again) return again.directory;
-  throw misfit(packages, problem);
+  throw misfit(packages, problem, servers);
 }
 
 /** Tries the servers that fit the project's packages, the best first. */
 async function findServer(
   context: BuildContext,
   graphDir: string,
+  servers: readonly AgentServer[],
 ): Promise<{ directory: string } | { packages: Packages; problem: string }> {
   const packages = sharedPackages(graphDir, context.sourceDir);
   const problems: string[] = [];
-  for (const { server, because } of fittingServers(packages)) {
+  for (const { server, because } of fittingServers(packages, servers)) {
     context.log.say(`Using the LangGraph.js server ${server.version}: ${because}.`);
     const directory = await installServer(context, server);
     const problem = await check(context, { server, directory, packages, graphDir });
@@ -71,19 +75,19 @@ async function findServer(
   return { packages, problem: problems[0] ?? "" };
 }
 
-function misfit(packages: Packages, problem: string): BuildFailure {
+function misfit(packages: Packages, problem: string, servers: readonly AgentServer[]): BuildFailure {
   const installed = Object.entries(packages).map(([name, { version }]) => `${name} ${version}`);
-  const [newest, oldest] = [agentServers[0], agentServers.at(-1)].map(
-    (server) => server?.peers["@langchain/langgraph"],
-  );
+  const [newest, oldest] = [servers[0], servers.at(-1)].map((server) => server?.peers["@langchain/langgraph"]);
+  const ranges = servers.length === 1 ? `${oldest} on PostgreSQL` : `${oldest} and ${newest}`;
   return new BuildFailure(
     "ToolchainFailed",
-    `No LangGraph.js server works with ${installed.join(", ")}: ${problem}. Update them together, for example with \`npm install @langchain/langgraph@latest @langchain/core@latest\`, and deploy again. Servers exist for @langchain/langgraph ${oldest} and ${newest}.`,
+    `No LangGraph.js server works with ${installed.join(", ")}: ${problem}. Update them together, for example with \`npm install @langchain/langgraph@latest @langchain/core@latest\`, and deploy again. Servers exist for @langchain/langgraph ${ranges}.`,
   );
 }
 
 async function installServer(context: BuildContext, server: AgentServer): Promise<string> {
-  const directory = path.join(context.cacheDir, "toolchains", `langgraph-js-${server.id}`);
+  const name = server === postgresServer ? `postgres-${server.id}-${await engineDigest()}` : server.id;
+  const directory = path.join(context.cacheDir, "toolchains", `langgraph-js-${name}`);
   await installOnce(context, directory, () => install(context, directory, server));
   return directory;
 }
@@ -99,10 +103,14 @@ async function install(context: BuildContext, directory: string, server: AgentSe
   await writeFile(path.join(unfinished, "package.json"), JSON.stringify(server.manifest, null, 2));
   await writeFile(path.join(unfinished, "package-lock.json"), JSON.stringify(server.lock, null, 2));
   await runCommand({ ...context, sourceDir: unfinished }, { argv: installArgv, cwd: ".", env: {} }, "ToolchainFailed");
+  if (server === postgresServer) await copyEngine(engineDirOf(unfinished));
   await moveWhole(unfinished, directory, context).catch(async (error: unknown) => {
     if ((await stat(directory).catch(() => null)) === null) throw error;
   });
 }
+
+/** Directory of the engine on PostgreSQL in its toolchain. */
+export const engineDirOf = (toolchainDir: string) => path.join(toolchainDir, "engine");
 
 /** Longer than the slowest start of a server on a loaded machine. */
 const checkTimeoutMs = 120_000;

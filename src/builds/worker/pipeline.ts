@@ -1,6 +1,7 @@
 import { cp, mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
-import type { Artifact } from "../../contract/listeners/assignment.ts";
+import type { Artifact, Engine } from "../../contract/listeners/assignment.ts";
+import { engines } from "../../domain/engines.ts";
 import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
@@ -14,7 +15,7 @@ import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
 import { installPackages, runAll } from "../node/install-packages.ts";
 import { isScript, scriptCommand, startCommand } from "../node/run-script.ts";
-import { langgraphToolchain } from "../node/toolchain.ts";
+import { engineDirOf, langgraphToolchain } from "../node/toolchain.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
 import { layOutPrograms, serverEnvironment } from "../python/server-environment.ts";
 import { noteUser } from "../python/shared-environment.ts";
@@ -221,10 +222,13 @@ async function prepareStart(
   const toolchain = await langgraphToolchain(context, {
     projectDir: path.join(sourceDir, project.directory),
     graphDir: path.join(sourceDir, path.dirname(graph?.file ?? project.configPath)),
+    engine: project.kind === "langgraph-js" ? project.engine : "file",
   });
   const inside = path.relative(sourceDir, toolchain);
   const toolchainDir = inside.startsWith("..") ? toolchain : path.join(target, inside);
-  return { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath };
+  const start = { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath } as const;
+  const isOnPostgres = project.kind === "langgraph-js" && project.engine === "postgres";
+  return isOnPostgres ? { ...start, engine_dir: engineDirOf(toolchainDir) } : start;
 }
 
 /** As many as the contract allows. */
@@ -238,7 +242,8 @@ async function store(
 ): Promise<Artifact & { kind: "directory" }> {
   const bytes = await directorySize(sourceDir, signal);
   if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
-  const isExclusive = project.kind !== "command" || project.isExclusive;
+  const engine = engineOf(project);
+  const { rollout, healthPath } = engines[engine];
   const expected = (await expectedVariables(sourceDir, project.directory))?.names ?? [];
   const read = await readVariables(projectReader(sourceDir, project.directory));
   const variables = [...new Set([...expected, ...read])].slice(0, variablesMax);
@@ -247,14 +252,20 @@ async function store(
     digest: `sha256:${request.key}`,
     path: target,
     start,
-    health_path: project.kind === "command" ? project.healthPath : "/ok",
-    rollout: isExclusive ? "handover" : "rolling",
+    health_path: project.kind === "command" ? project.healthPath : healthPath,
+    rollout: project.kind === "command" && project.isExclusive ? "handover" : rollout,
+    engine,
     ...(variables.length === 0 ? {} : { variables }),
     builder: builderVersion,
   };
   await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));
   await mkdir(request.artifactsDir, { recursive: true, mode: 0o700 });
   return moveInto(sourceDir, artifact, { env, signal });
+}
+
+function engineOf(project: BuiltHere): Engine {
+  if (project.kind === "command") return "own";
+  return project.kind === "langgraph-js" ? project.engine : "memory";
 }
 
 /** Moves the directory to its final path. If another build of the same source was faster, its artifact is used. */

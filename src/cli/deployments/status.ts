@@ -1,5 +1,6 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
+import { engines } from "../../domain/engines.ts";
 import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
 import { harmless, type Style } from "../terminal/terminal.ts";
@@ -33,6 +34,7 @@ function render(session: Session, deployment: Deployment, revisions: Revision[])
     ["  Health", paintOut(health.style, health.text)],
     ["  URL", harmless(deployment.url ?? "none yet")],
     ["  Source", describeSource(deployment)],
+    ...engineFacts(deployment, revisions),
     ["  Type", deployment.source_config.deployment_type ?? "-"],
     ["  Created", `${age(deployment.created_at)} ago`],
     ["  Id", deployment.id],
@@ -46,6 +48,12 @@ function render(session: Session, deployment: Deployment, revisions: Revision[])
     ...(advice.length === 0 ? [] : [...advice, ""]),
     ...describeRevisions(session, deployment, revisions),
   ].join("\n");
+}
+
+/** The engine of the revision that serves, or of the newest one. */
+function engineFacts({ active_revision_id: active }: Deployment, revisions: Revision[]): string[][] {
+  const engine = (revisions.find(({ id }) => id === active) ?? revisions[0])?.engine ?? null;
+  return engine === null ? [] : [["  Engine", `${engine}: ${engines[engine].title}`]];
 }
 
 function describeRevisions({ terminal }: Session, deployment: Deployment, revisions: Revision[]): string[] {

@@ -12,12 +12,23 @@ import { ClusterRun } from "./cluster.ts";
 export const Rollout = literals(["rolling", "handover"]);
 export type Rollout = Static<typeof Rollout>;
 
+/** What keeps the threads and runs of an agent server. */
+export const Engine = literals(["file", "memory", "postgres", "own"]);
+export type Engine = Static<typeof Engine>;
+
+const engine = Type.Optional(
+  Type.Union([Engine], { description: "Absent: the image or an earlier builder does not say." }),
+);
+
 /** How to start a built agent server. The first two run one of the open LangGraph servers through our host shims. */
 export const StartPlan = Type.Union([
   Type.Object({
     runner: Type.Literal("langgraph-js"),
     toolchain_dir: Type.String({ description: "Absolute directory whose node_modules holds the agent server." }),
     config_path: Type.String({ description: "langgraph.json, relative to the artifact directory." }),
+    engine_dir: Type.Optional(
+      Type.String({ description: "Absolute directory of the engine on PostgreSQL. Absent: the state is in files." }),
+    ),
   }),
   Type.Object({
     runner: Type.Literal("langgraph-python"),
@@ -64,6 +75,7 @@ export const Artifact = Type.Union([
         "Answers 200 once the server can serve. Empty: the first of /ok, /health, /healthz and / that answers 200, or else any response.",
     }),
     rollout: Rollout,
+    engine,
     variables: Type.Optional(
       Type.Array(Type.String(), {
         description: "Names in the project's example file of variables, such as .env.example.",
@@ -77,6 +89,7 @@ export const Artifact = Type.Union([
     uri: Type.String(),
     health_path: Type.String({ description: "As for a directory. In a cluster, empty means that the port is open." }),
     rollout: Rollout,
+    engine,
     builder,
   }),
 ]);

@@ -9,7 +9,7 @@ import {
   SourceRevisionConfigInput,
 } from "../deployments/deployment.ts";
 import { createRevisionExample, revisionExample } from "../examples.ts";
-import { Rollout } from "../listeners/assignment.ts";
+import { Engine, Rollout } from "../listeners/assignment.ts";
 import { offsetQuery, resourcePage } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
@@ -76,6 +76,10 @@ export const Revision = Type.Object(
     rollout: nullable(
       Rollout,
       "rolling: new replicas start beside the old ones. handover: the new ones start after the old ones have stopped, because the local state is exclusive.",
+    ),
+    engine: nullable(
+      Engine,
+      "What keeps threads and runs. file: LangGraph.js on files. memory: LangGraph for Python. postgres: LangGraph.js on PostgreSQL. own: the project's own server. null: not built yet, an image, or built by an older server.",
     ),
     artifact_digest: nullable(Type.String(), "Digest of the build or of the image. null until it is known."),
     builder_version: nullable(Type.String(), "Version of the builder. null: this server did not build it."),

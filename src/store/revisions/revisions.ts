@@ -1,3 +1,4 @@
+import type { Engine } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { Health } from "../../domain/deployment-health.ts";
 import { canMoveRevision } from "../../domain/revision-status.ts";
@@ -45,6 +46,8 @@ const revisionFields = pick(
 export interface RevisionRow extends RowOf<typeof revisionFields> {
   /** How its replicas replace the previous ones; null until there is an artifact. */
   rollout: "rolling" | "handover" | null;
+  /** What keeps its threads and runs; null until there is an artifact, and for one that does not say. */
+  engine: Engine | null;
   artifact_digest: string | null;
   builder_version: string | null;
 }
@@ -75,12 +78,12 @@ export interface NewRevision
   traceparent: string | null;
 }
 
-const ofManifest = (key: "rollout" | "digest" | "builder") =>
+const ofManifest = (key: "rollout" | "engine" | "digest" | "builder") =>
   sql`(select a.manifest ->> ${sql.literal(key)} from artifacts a where a.id = r.artifact_id)`;
 
 export const revisionColumns = sql`
-  ${selectList(revisionFields, "r")}, ${ofManifest("rollout")} as rollout, ${ofManifest("digest")} as artifact_digest,
-  ${ofManifest("builder")} as builder_version`;
+  ${selectList(revisionFields, "r")}, ${ofManifest("rollout")} as rollout, ${ofManifest("engine")} as engine,
+  ${ofManifest("digest")} as artifact_digest, ${ofManifest("builder")} as builder_version`;
 
 /** A revision with what only users see: names instead of ids. */
 export interface ShownRevisionRow extends RevisionRow {

@@ -20,6 +20,7 @@ const options: LaunchOptions = {
   toolchainDir: findServer(projectDir) ?? toolchainDir,
   rootDir: "/",
   configFile: givenFile === "" ? writeConfig() : givenFile,
+  engineDir: null,
   stateDir,
   listen: { host: process.env["HOST"] ?? "0.0.0.0", port: Number(process.env["PORT"] ?? 8000) },
   compileCacheDir: null,

@@ -12,6 +12,7 @@ import { copyGraphs } from "./langgraph-js-graphs.ts";
 import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
 import { sharedPackages, sharePackages } from "./langgraph-js-packages.ts";
 import { hardenPersistence } from "./langgraph-js-persistence.ts";
+import { startOnPostgres } from "./langgraph-js-postgres.ts";
 import { lockState, repairState } from "./langgraph-js-state.ts";
 
 /** Options in the file that the first argument names. Contains no secrets. */
@@ -21,6 +22,8 @@ export interface LaunchOptions extends ShimOptions {
   /** Directory with all files of the project. Packages outside of it do not belong to the project. */
   rootDir: string;
   configFile: string;
+  /** Directory of the engine on PostgreSQL, in the toolchain; null: the state is in files. */
+  engineDir: string | null;
   /** null: compiled code is not cached. */
   compileCacheDir: string | null;
 }
@@ -28,6 +31,8 @@ export interface LaunchOptions extends ShimOptions {
 interface LanggraphServer {
   /** For example `127.0.0.1:34567`. */
   host: string;
+  /** Gives runs to other replicas. Absent: there are none. */
+  handOver?(): Promise<void>;
   /** Writes the state and closes the port. */
   cleanup(): Promise<void>;
 }
@@ -45,9 +50,11 @@ async function main(optionsFile: string): Promise<void> {
     if (!isListening && code === 0) reportNeverListened();
     if (options.exitCodeFile !== null) writeFileSync(options.exitCodeFile, String(process.exitCode ?? code));
   });
-  const lock = await lockState(options.stateDir);
-  process.on("exit", () => lock.release());
-  for (const done of repairState(options.stateDir)) console.warn(`warning: pierhead: ${done}`);
+  if (options.engineDir === null) {
+    const lock = await lockState(options.stateDir);
+    process.on("exit", () => lock.release());
+    for (const done of repairState(options.stateDir)) console.warn(`warning: pierhead: ${done}`);
+  }
 
   const config = JSON.parse(readFileSync(options.configFile, "utf8")) as LanggraphConfig;
   const directory = realpathSync(path.dirname(options.configFile));
@@ -94,15 +101,20 @@ async function startServer(
   const loader = (await import(pathToFileURL(createRequire(api).resolve("tsx/esm/api")).href)) as { register(): void };
   loader.register();
   useProjectPackages(options, config, directory);
-  await hardenPersistence(api);
-  await copyGraphs(api, Object.keys(config.graphs));
+  if (options.engineDir === null) {
+    await hardenPersistence(api);
+    await copyGraphs(api, Object.keys(config.graphs));
+  }
   const { startServer: start } = (await import(pathToFileURL(api).href)) as {
     startServer(options: object): Promise<LanggraphServer>;
   };
   await registerUi(api, config, directory);
   const stateDir = realpathSync(options.stateDir);
   const workers = process.env["N_JOBS_PER_WORKER"];
-  return start({ ...serverOptions(config, { directory, stateDir, workers }), ...options.listen });
+  const server = { ...serverOptions(config, { directory, stateDir, workers }), ...options.listen };
+  if (options.engineDir === null) return start(server);
+  const connectionString = process.env["DATABASE_URI"] ?? "";
+  return startOnPostgres(options.engineDir, api, { server, connectionString, drainTimeoutMs: options.drainTimeoutMs });
 }
 
 /** A server inside the project uses the project's packages anyway. */
@@ -203,7 +215,11 @@ async function drain(
 ): Promise<never> {
   const end = performance.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - answerGraceMs);
   try {
-    while (performance.now() < end && !hurry.aborted && (await isBusy(port, config, inFlight))) await sleep(100);
+    // Answers of runs that other replicas continue still come from here.
+    await server.handOver?.();
+    const isOnFiles = server.handOver === undefined;
+    const hasWork = async () => (isOnFiles ? isBusy(port, config, inFlight) : inFlight.count > 0);
+    while (performance.now() < end && !hurry.aborted && (await hasWork())) await sleep(100);
     const answerGraceEnd = performance.now() + (hurry.aborted ? 0 : answerGraceMs);
     while (performance.now() < answerGraceEnd && inFlight.count > 0) await sleep(20);
     await server.cleanup();

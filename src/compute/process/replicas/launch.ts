@@ -41,12 +41,18 @@ export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
     throw new UnusableSpec("The files of this revision no longer exist on this server. Build the revision again.");
   }
   checkEnvironment(env);
+  const { start } = artifact;
+  if (start.runner === "langgraph-js" && start.engine_dir !== undefined && !env["DATABASE_URI"]) {
+    throw new UnusableSpec(
+      `The engine postgres needs a PostgreSQL, and this deployment has none. Set POSTGRES_URI_CUSTOM among its variables, or start the server with PIERHEAD_AGENT_POSTGRES_URL and create the deployment again, or remove engine from ${start.config_path}.`,
+    );
+  }
   return artifact;
 }
 
 /** Returns directories outside the artifact that the start needs. For Python: the one that links to the interpreter. */
 function neededDirs(start: StartPlan): string[] {
-  if (start.runner === "langgraph-js") return [start.toolchain_dir];
+  if (start.runner === "langgraph-js") return [start.toolchain_dir, ...(start.engine_dir ? [start.engine_dir] : [])];
   return start.environment_dir === undefined ? [] : [path.join(start.environment_dir, "bin")];
 }
 
@@ -165,6 +171,7 @@ export async function prepareStart(
     toolchainDir: plan.toolchain_dir,
     rootDir: artifact.path,
     configFile: path.join(artifact.path, plan.config_path),
+    engineDir: plan.engine_dir ?? null,
     compileCacheDir: path.join(context.dataDir, "cache", "node-compile"),
   };
   await writeJson(files.launch, options);

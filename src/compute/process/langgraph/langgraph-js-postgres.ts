@@ -1,0 +1,46 @@
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+
+/** The used part of `engines/langgraph-js-postgres`. */
+interface EngineModule {
+  serve(
+    server: object,
+    options: {
+      connectionString: string;
+      serverUrl: string;
+      handoverMs: number;
+      maxConnections: number;
+      closeOnSignals: boolean;
+    },
+  ): Promise<{ host: string; handOver(): Promise<void>; close(): Promise<void> }>;
+}
+
+/** Longest wait for runs to end before other replicas continue them. */
+const handoverMsMax = 10_000;
+
+/** Twenty replicas fit into the 100 connections of a deployment's database: each has one more, for signals. */
+const connectionsPerReplica = 4;
+
+/**
+ * Starts the LangGraph.js server on the deployment's PostgreSQL.
+ * @param engineDir directory of the compiled engine, inside of the toolchain
+ * @param serverModule file that `@langchain/langgraph-api/server` resolves to
+ */
+export async function startOnPostgres(
+  engineDir: string,
+  serverModule: string,
+  { server, connectionString, drainTimeoutMs }: { server: object; connectionString: string; drainTimeoutMs: number },
+): Promise<{ host: string; handOver(): Promise<void>; cleanup(): Promise<void> }> {
+  const file = path.join(engineDir, "serve.js");
+  if (!existsSync(file)) throw new Error(`the engine on PostgreSQL is missing: ${file}. Build the revision again.`);
+  const { serve } = (await import(pathToFileURL(file).href)) as EngineModule;
+  const { host, handOver, close } = await serve(server, {
+    connectionString,
+    serverUrl: pathToFileURL(serverModule).href,
+    handoverMs: Math.min(handoverMsMax, Math.floor(drainTimeoutMs / 2)),
+    maxConnections: connectionsPerReplica,
+    closeOnSignals: false,
+  });
+  return { host, handOver, cleanup: close };
+}

@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { after, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Client } from "../../src/client/client.ts";
+import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
+import { startPostgresServer } from "../support/postgres-server.ts";
+import { startTestServer } from "../support/server.ts";
+import { clientOf } from "./replicas.ts";
+
+/** Longer than a cold install of the server and its packages on a loaded machine. Not a measurement. */
+const timeoutMs = 400_000;
+
+const example = path.resolve("examples/hello-agent");
+
+/** Each step notes its number. A step that ran twice would be in the state twice. */
+const graph = `
+import { Annotation, END, START, StateGraph } from "@langchain/langgraph";
+const State = Annotation.Root({
+  total: Annotation<number>(),
+  ms: Annotation<number>(),
+  done: Annotation<number[]>({ reducer: (all, more) => all.concat(more), default: () => [] }),
+});
+export const graph = new StateGraph(State)
+  .addNode("step", async (state) => {
+    await new Promise((resolve) => setTimeout(resolve, state.ms ?? 10));
+    return { done: [state.done.length + 1] };
+  })
+  .addEdge(START, "step")
+  .addConditionalEdges("step", (state) => (state.done.length < state.total ? "step" : END))
+  .compile();
+`;
+
+async function repositoryOf(engine: string) {
+  const files = ["package.json", "package-lock.json", "src/agent.ts"].map(async (file) => {
+    const text = await readFile(path.join(example, file), "utf8").catch(() => null);
+    return text === null ? [] : [[file, text] as const];
+  });
+  return createAgentRepository({
+    ...Object.fromEntries((await Promise.all(files)).flat()),
+    "langgraph.json": JSON.stringify({ node_version: "24", engine, graphs: { steps: "./src/steps.ts:graph" } }),
+    "src/steps.ts": graph,
+  });
+}
+
+function create(client: Client, repository: string) {
+  return client.createDeployment({
+    body: {
+      name: "durable",
+      source: "github",
+      source_config: {
+        repo_url: repository,
+        deployment_type: "prod",
+        build_on_push: false,
+      },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+    },
+  });
+}
+
+test("an agent on PostgreSQL runs as two replicas and is updated without losing a run or a request", async (context) => {
+  const port = await freePort();
+  const postgres = await startPostgresServer({ port });
+  assert.ok(postgres);
+  after(() => postgres.stop());
+  await using pierhead = await startTestServer({
+    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
+    PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
+  });
+  await using repository = await repositoryOf("postgres");
+  const { client } = pierhead;
+  const made = await create(client, repository.url);
+  const ids = { deployment_id: made.id };
+  const settled = (revisionId: string | null) =>
+    client.waitForRevision({ ...ids, revision_id: String(revisionId) }, { timeoutMs });
+  const first = await settled(made.latest_revision_id);
+  assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
+  assert.deepEqual([first.engine, first.rollout], ["postgres", "rolling"]);
+  const replicas = async () => {
+    const report = (await client.debugDeployment(ids)).observed as DeploymentReport | null;
+    return report?.replicas.filter(({ phase }) => phase === "ready") ?? [];
+  };
+  const { url } = await client.getDeployment(ids);
+  const agent = await clientOf(String(url));
+  // One replica is enough for ten requests.
+  const { thread_id: watched } = await agent.threads.create();
+  const { run_id } = await agent.runs.create(watched, "steps", { input: { total: 20, ms: 5_000 } });
+  const leave = new AbortController();
+  const join = `${url}/threads/${watched}/runs/${run_id}/join`;
+  const waiting = Array.from({ length: 15 }, () => fetch(join, { signal: leave.signal }).catch(() => {}));
+  const two = await eventually(replicas, (ready) => ready.length > 1, { timeoutMs: 60_000, what: "two replicas" });
+  leave.abort();
+  await Promise.all(waiting);
+  await agent.runs.cancel(watched, run_id, true);
+
+  // What one replica has written, the other one answers.
+  const [one, other] = await Promise.all(two.map(({ address }) => clientOf(`http://${address}`)));
+  const { thread_id: kept } = await one.threads.create();
+  await one.runs.wait(kept, "steps", { input: { total: 3 } });
+  assert.deepEqual((await other.threads.getState(kept)).values.done, [1, 2, 3]);
+
+  // Longer than the ten seconds that a replica waits for its runs.
+  const { thread_id: long } = await agent.threads.create();
+  const { run_id: longRun } = await agent.runs.create(long, "steps", {
+    input: { total: 60, ms: 300 },
+    config: { recursion_limit: 100 },
+  });
+  const stopping = new AbortController();
+  const failures: string[] = [];
+  let count = 0;
+  const load = Array.from({ length: 3 }, async () => {
+    while (!stopping.signal.aborted) {
+      try {
+        const { thread_id } = await agent.threads.create();
+        const { done } = await agent.runs.wait(thread_id, "steps", { input: { total: 4, ms: 20 } });
+        assert.deepEqual(done, [1, 2, 3, 4]);
+        count += 1;
+      } catch (error) {
+        failures.push(String(error));
+      }
+      await sleep(50);
+    }
+  });
+  await eventually(
+    () => count + failures.length,
+    (n) => n > 5,
+    { what: "runs before the update" },
+  );
+  await repository.commit({ "CHANGE.md": "a second version" });
+  const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
+  const second = await settled(patched.latest_revision_id);
+  assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
+  const old = new Set(two.map(({ replica_id }) => replica_id));
+  await eventually(replicas, (ready) => ready.length > 1 && ready.every(({ replica_id }) => !old.has(replica_id)), {
+    timeoutMs: 90_000,
+    what: "the end of the old replicas",
+  });
+  const before = count;
+  await eventually(
+    () => count + failures.length,
+    (n) => n > before + 5,
+    { what: "runs after the update" },
+  );
+  stopping.abort();
+  await Promise.all(load);
+  context.diagnostic(`${count} runs during the update`);
+  assert.deepEqual(failures, []);
+
+  await agent.runs.join(long, longRun);
+  assert.equal((await agent.runs.get(long, longRun)).status, "success");
+  const { values } = await agent.threads.getState(long);
+  assert.deepEqual(
+    values.done,
+    Array.from({ length: 60 }, (_, index) => index + 1),
+  );
+  assert.deepEqual((await agent.threads.getState(kept)).values.done, [1, 2, 3]);
+});
+
+test("an agent on PostgreSQL is refused with the next step when its deployment has no database", async () => {
+  await using pierhead = await startTestServer();
+  await using repository = await repositoryOf("postgres");
+  const made = await create(pierhead.client, repository.url);
+  const revision = await pierhead.client.waitForRevision(
+    { deployment_id: made.id, revision_id: String(made.latest_revision_id) },
+    { timeoutMs },
+  );
+  assert.equal(revision.status, "DEPLOY_FAILED");
+  assert.match(revision.status_message ?? "", /needs a PostgreSQL.*POSTGRES_URI_CUSTOM/);
+});
+
+test("an engine that does not exist for the language is refused by its name", async () => {
+  await using pierhead = await startTestServer();
+  await using repository = await repositoryOf("memory");
+  const made = await create(pierhead.client, repository.url);
+  const revision = await pierhead.client.waitForRevision(
+    { deployment_id: made.id, revision_id: String(made.latest_revision_id) },
+    { timeoutMs },
+  );
+  assert.equal(revision.status, "BUILD_FAILED");
+  assert.match(revision.status_message ?? "", /engine must be "file" or "postgres" for graphs in JavaScript/);
+});
