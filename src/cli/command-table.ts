@@ -3,6 +3,7 @@ import { agentCommands } from "./agents/agents-table.ts";
 import { alertsCommand } from "./alerts/alerts-table.ts";
 import { authCommand } from "./auth/auth-table.ts";
 import type { CommandSpec } from "./command.ts";
+import { declarationCommands } from "./declaration/declaration-table.ts";
 import { deploymentCommands } from "./deployments/deployments-table.ts";
 import { eventsCommand, webhooksCommand } from "./events/events-table.ts";
 import { integrationsCommand, pushesCommand } from "./integrations/integrations-table.ts";
@@ -13,6 +14,7 @@ import { toolCommands } from "./tools/tools-table.ts";
 
 const groups: Record<string, readonly CommandSpec[]> = {
   "Deployments:": deploymentCommands,
+  "Declaration in a file:": declarationCommands,
   "Agents:": agentCommands,
   "Server and key:": loginCommands,
   "Workspace:": [

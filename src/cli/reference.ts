@@ -40,7 +40,10 @@ const exits = [
     [
       ["0", "Done."],
       ["1", "Failed. The message on stderr gives the reason and the next steps."],
-      ["2", "Cancelled (Ctrl-C, a declined confirmation, an interrupted or skipped revision), or invalid arguments."],
+      [
+        "2",
+        "Cancelled (Ctrl-C, a declined confirmation, an interrupted or skipped revision), or invalid arguments. `plan`: there are changes.",
+      ],
       ["4", "The key is missing, unknown, or lacks permission."],
       ["8", "Not finished: `--no-wait` was given, or `--timeout` has passed. The server continues the work."],
     ],

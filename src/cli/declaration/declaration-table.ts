@@ -1,0 +1,40 @@
+import type { CommandSpec } from "../command.ts";
+
+const fileOption = ["-f, --file <file>", "the declaration", "pierhead.yaml"] as const;
+const pruneOption = ["--prune <names...>", "delete these deployments, which the file must not name"] as const;
+const change =
+  '{"name": string, "action": "create" | "change" | "delete", "fields": [...], "variables": {"set": [...], "removed": [...]}}';
+
+/** Commands that keep deployments as a file declares them. */
+export const declarationCommands: readonly CommandSpec[] = [
+  {
+    name: "plan",
+    summary: "Show what apply would change; exit code 2 when there is something",
+    options: [fileOption, pruneOption],
+    examples: ["pierhead plan", "pierhead plan --file agents.yaml --json"],
+    json: `{"changes": [${change}]}`,
+    load: async () => (await import("./apply.ts")).plan,
+  },
+  {
+    name: "apply",
+    summary: "Create and change deployments until they are as a file declares",
+    options: [
+      fileOption,
+      pruneOption,
+      ["--dry-run", "only show the changes"],
+      ["--no-wait", "do not wait for the rollouts"],
+    ],
+    examples: ["pierhead apply", "pierhead apply --file agents.yaml --prune old-agent"],
+    json: `{"changes": [${change}], "applied": boolean, "failed": [string]}`,
+    load: async () => (await import("./apply.ts")).apply,
+  },
+  {
+    name: "pull",
+    summary: "Write the settings of deployments into a file; values of secrets become references",
+    args: [["[names...]", "deployments for a new file; default: those of the file"]],
+    options: [fileOption],
+    examples: ["pierhead pull support billing", "pierhead pull"],
+    json: '{"file": string, "deployments": [string]}',
+    load: async () => (await import("./apply.ts")).pull,
+  },
+];

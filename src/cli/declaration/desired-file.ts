@@ -1,0 +1,108 @@
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { parseDocument, stringify } from "yaml";
+import type { CreateDeployment, Secret, SourceConfigInput } from "../../contract/deployments/deployment.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+
+export const usualFile = "pierhead.yaml";
+
+/** One deployment as a file declares it. Absent settings stay as they are on the server. */
+export interface Declared {
+  source: CreateDeployment["source"];
+  repo_url?: string;
+  ref?: string;
+  config_path?: string;
+  build_on_push?: boolean;
+  template?: string;
+  image?: string;
+  type?: NonNullable<SourceConfigInput["deployment_type"]>;
+  install_command?: string;
+  build_command?: string;
+  custom_url?: string;
+  resources?: NonNullable<SourceConfigInput["resource_spec"]>;
+  /** Values that may be read by everyone who reads the file. */
+  variables?: Record<string, string>;
+  /** Name of the variable of the caller's environment that has the value, by name of the agent's variable. */
+  secrets?: Record<string, string>;
+}
+
+const texts = [
+  ...["repo_url", "ref", "config_path", "template", "image", "type"],
+  ...["install_command", "build_command", "custom_url"],
+];
+const known = ["source", ...texts, "build_on_push", "resources", "variables", "secrets"];
+const sources = ["github", "internal_template", "internal_docker", "external_docker"];
+
+/** Reads a declaration. @throws CliFailure with exit code 1 that names the line or the field. */
+export async function readDeclared(session: Session, file: string): Promise<Record<string, Declared>> {
+  let text: string;
+  try {
+    text = await readFile(path.resolve(session.context.cwd, file), "utf8");
+  } catch (error) {
+    throw wrong(`Cannot read ${file}: ${(error as Error).message}`, "Write one: pierhead pull NAME...");
+  }
+  const document = parseDocument(text, { uniqueKeys: true });
+  const [error] = document.errors;
+  if (error !== undefined) throw wrong(`${file} is not valid YAML: ${error.message}`);
+  let read: unknown;
+  try {
+    read = document.toJS({ maxAliasCount: 100 });
+  } catch (cause) {
+    throw wrong(`${file} is not valid YAML: ${(cause as Error).message}`);
+  }
+  const top = asObject(read, file);
+  const unknown = Object.keys(top).find((key) => key !== "deployments");
+  if (unknown !== undefined) throw wrong(`${file}: '${unknown}' is not known. The file has one key: deployments.`);
+  const entries = Object.entries(asObject(top["deployments"] ?? {}, "deployments"));
+  return Object.fromEntries(entries.map(([name, value]) => [name, check(`deployments.${name}`, value)]));
+}
+
+function check(at: string, value: unknown): Declared {
+  const fields = asObject(value, at);
+  for (const [key, field] of Object.entries(fields)) {
+    if (!known.includes(key)) throw wrong(`${at}.${key} is not known. Known are: ${known.join(", ")}.`);
+    if (texts.includes(key) && typeof field !== "string") throw wrong(`${at}.${key} must be a text.`);
+  }
+  if (!sources.includes(String(fields["source"]))) throw wrong(`${at}.source must be one of: ${sources.join(", ")}.`);
+  if (!["boolean", "undefined"].includes(typeof fields["build_on_push"])) {
+    throw wrong(`${at}.build_on_push must be true or false.`);
+  }
+  if (fields["resources"] !== undefined) asObject(fields["resources"], `${at}.resources`);
+  for (const key of ["variables", "secrets"]) {
+    for (const [name, text] of Object.entries(asObject(fields[key] ?? {}, `${at}.${key}`))) {
+      if (typeof text !== "string") throw wrong(`${at}.${key}.${name} must be a text. Put it into quotes.`);
+    }
+  }
+  const hidden = new Set(Object.keys(fields["secrets"] ?? {}));
+  const both = Object.keys(fields["variables"] ?? {}).find((name) => hidden.has(name));
+  if (both !== undefined) throw wrong(`${at}: ${both} is in variables and in secrets.`);
+  return fields as unknown as Declared;
+}
+
+/** Returns the variables that a deployment should have; undefined when the file leaves them alone. */
+export function declaredVariables(session: Session, name: string, declared: Declared): Secret[] | undefined {
+  if (declared.variables === undefined && declared.secrets === undefined) return undefined;
+  const plain = Object.entries(declared.variables ?? {}).map(([key, value]) => ({ name: key, value }));
+  const { env } = session.context;
+  const secret = Object.entries(declared.secrets ?? {}).map(([key, from]) => {
+    const value = env[from];
+    if (value === undefined || value === "") {
+      throw wrong(`${name} needs the secret ${key}, but the environment variable ${from} is not set.`);
+    }
+    return { name: key, value };
+  });
+  return [...plain, ...secret];
+}
+
+export function writeDeclared(deployments: Record<string, Declared>): string {
+  return stringify({ deployments }, { lineWidth: 0 });
+}
+
+function asObject(value: unknown, at: string): Record<string, unknown> {
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw wrong(`${at} must have keys and values.`);
+}
+
+/** Exit code 1: a pipeline reads 2 as "there are changes". */
+const wrong = (what: string, ...hints: string[]) => new CliFailure(what, { hints });
