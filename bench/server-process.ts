@@ -94,6 +94,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     registry: "a benchmark needs none.",
     github: { isConfigured: true, current: async () => null },
     explain: async () => undefined,
+    callAgent: () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });
   const { registry } = metrics;

@@ -1,9 +1,11 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OidcSettings } from "../auth/oidc.ts";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import type { DeploymentDebug } from "../contract/administration/debug.ts";
 import type { Mode, Region } from "../contract/administration/info.ts";
 import type { Posture } from "../contract/administration/posture.ts";
 import type { TracingBackend } from "../domain/tracing.ts";
+import type { ConsoleCall } from "../gateway/console-call.ts";
 import type { GithubApps } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/langsmith-projects.ts";
 import type { Signer } from "../registry/access-token.ts";
@@ -40,6 +42,8 @@ export interface ApiDeps {
   /** Registry that accepts pushed images, or a text that explains why there is none. */
   registry: { signer: Signer; host: string | null } | string;
   github: GithubApps;
+  /** Forwards a request of the console to an agent and writes its answer. */
+  callAgent(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void;
   /** Returns what the reconciler sees of a deployment; undefined for an unknown deployment. */
   explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
 }

@@ -9,6 +9,7 @@ import { addSessionRoutes } from "./administration/session-routes.ts";
 import { addTagRoutes } from "./administration/tag-routes.ts";
 import { addTenantRoutes } from "./administration/tenant-routes.ts";
 import { addAlertRoutes } from "./alerts/alert-routes.ts";
+import { addAgentCalls } from "./deployments/agent-calls.ts";
 import { addDeletionRoutes } from "./deployments/deployment-deletion-routes.ts";
 import { addDeploymentRoutes } from "./deployments/deployment-routes.ts";
 import { addSizeRoutes } from "./deployments/deployment-size-routes.ts";
@@ -49,6 +50,7 @@ export function addRoutes(api: Api): void {
   addDeletionRoutes(api);
   addSizeRoutes(api);
   addReplicaRoutes(api);
+  addAgentCalls(api);
   addRevisionRoutes(api);
   addRunAgainRoutes(api);
   addUploadRoutes(api);

@@ -27,6 +27,8 @@ export class Exchange {
   readonly arrivedAtMs = performance.now();
   /** Null: the route admits everyone, so nothing was checked. */
   caller: AdmittedCaller | null = null;
+  /** Whether a user of the console sent it. Headers and answers are then confined to `console-call.ts`. */
+  isFromConsole = false;
   /** Revision of the route that the request was last sent along. */
   revisionId: string | null = null;
   attempts = 0;

@@ -1,5 +1,6 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { refusalOfAnswer } from "./console-call.ts";
 import type { Exchange } from "./exchange.ts";
 import { answerHeaders, type ForwardedOptions, framingHeaders, type RawHeaders, requestHeaders } from "./headers.ts";
 import { refusals } from "./refusal.ts";
@@ -163,7 +164,9 @@ function relayAnswer(exchange: Exchange, answer: IncomingMessage): void {
   });
   if (exchange.isSettled) return;
   counter.recordLatency(performance.now() - exchange.arrivedAtMs);
-  if (!writeHead(exchange, answer)) return;
+  const refusal = exchange.isFromConsole ? refusalOfAnswer(answer) : null;
+  if (refusal !== null) exchange.refuse(refusal);
+  if (exchange.isSettled || !writeHead(exchange, answer)) return;
   let isSent = false;
   answer.on("data", (chunk: Buffer) => {
     isSent = true;

@@ -7,6 +7,7 @@ import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.t
 import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site } from "./address.ts";
 import { CallerAuthorizer, type Identify } from "./caller-authorizer.ts";
+import type { ConsoleCall } from "./console-call.ts";
 import type { TrafficCounts } from "./counts.ts";
 import { Deployment } from "./deployment.ts";
 import { Exchange } from "./exchange.ts";
@@ -95,6 +96,8 @@ export interface Gateway extends Traffic {
   /** Whether a request is for a deployment, by path or host name, and not for Pierhead itself. */
   matches(request: IncomingMessage): boolean;
   handle(request: IncomingMessage, response: ServerResponse): void;
+  /** Forwards a request of the console to a deployment. Its own address and credentials do not count. */
+  handleFromConsole(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void;
   /** Handles the server's `upgrade` event. Tunnels WebSockets, and answers other upgrades with plain HTTP. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
   counts(): TrafficCounts[];
@@ -195,6 +198,31 @@ class HttpGateway implements Gateway {
     this.#receive(request, response, null);
   }
 
+  handleFromConsole(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void {
+    const { slug, deploymentId, path, assertion } = call;
+    const requestId = requestIdOf(request, randomUUID);
+    const deployment = this.#deployments.get(slug);
+    const isElsewhere = deployment?.route.deploymentId !== deploymentId;
+    if (deployment === undefined || isElsewhere || readsAsInternal(path)) {
+      const refusal = isElsewhere ? refusals.elsewhere() : refusals.unknown();
+      answerRefusal(response, refusal, ownHeaders({ requestId, revisionId: null }));
+      return;
+    }
+    const address = { slug, path, prefix: "", authority: request.headers.host ?? "" };
+    const exchange = new Exchange({
+      request,
+      response,
+      address,
+      requestId,
+      upgrade: null,
+      counter: deployment.counter,
+    });
+    exchange.isFromConsole = true;
+    // The browser sent a cookie, not a key, so there is no secret to look for in other headers.
+    exchange.caller = { checked: { header: "x-api-key", secret: assertion }, assertion };
+    this.#begin(deployment, exchange);
+  }
+
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     // Node declares a stream, but an http.Server always passes the connection itself.
     const upgrade = new UpgradeSocket(socket as Socket, head);
@@ -268,6 +296,10 @@ class HttpGateway implements Gateway {
       return;
     }
     const exchange = new Exchange({ request, response, address, requestId, upgrade, counter: deployment.counter });
+    this.#begin(deployment, exchange);
+  }
+
+  #begin(deployment: Deployment, exchange: Exchange): void {
     exchange.revisionId = deployment.route.revisionId;
     this.#exchanges.add(exchange);
     const call = this.#calls.take({ workspaceId: deployment.route.workspaceId ?? deployment.route.deploymentId });
@@ -281,7 +313,7 @@ class HttpGateway implements Gateway {
       return;
     }
     if (refusal !== null) exchange.refuse(refusal);
-    else if (deployment.route.admission === undefined) this.#admit(deployment, exchange);
+    else if (deployment.route.admission === undefined || exchange.isFromConsole) this.#admit(deployment, exchange);
     else void this.#admitCaller(deployment, exchange, deployment.route.admission);
   }
 

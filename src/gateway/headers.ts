@@ -4,6 +4,7 @@ import type { TLSSocket } from "node:tls";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Address } from "./address.ts";
 import { type AdmittedCaller, callerHeader, headersAboutCaller, isKeyHeader, mayAgentSee } from "./caller-headers.ts";
+import { dataOnly, passesFromConsole, passesToConsole } from "./console-call.ts";
 import { agentCookies, agentSetCookie, clearsSite, passesSharedOrigin } from "./shared-origin.ts";
 
 /** Headers as Node keeps them: name, value, name, value, in order, with repetitions. */
@@ -38,6 +39,13 @@ export interface ForwardedOptions {
   trustedProxies: TrustedProxies;
 }
 
+export interface RequestOptions {
+  address: Address;
+  requestId: string;
+  caller: AdmittedCaller | null;
+  isFromConsole: boolean;
+}
+
 /**
  * Returns the headers for the agent server. `Host` stays as the client sent it. A credential that was checked is replaced by an
  * assertion about the caller. Without a trusted proxy, the client's own
@@ -45,14 +53,14 @@ export interface ForwardedOptions {
  */
 export function requestHeaders(
   request: IncomingMessage,
-  { address, requestId, caller }: { address: Address; requestId: string; caller: AdmittedCaller | null },
+  { address, requestId, caller, isFromConsole }: RequestOptions,
   options: ForwardedOptions,
 ): RawHeaders {
   const headers: RawHeaders = ["host", address.authority];
   const perHop = connectionOptions(request.headers.connection);
   forEachHeader(request.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-")) return;
-    if (perHop?.has(lower)) return;
+    if (perHop?.has(lower) || (isFromConsole && !passesFromConsole(lower))) return;
     if (caller !== null && isKeyHeader(lower) && !mayAgentSee(lower, value, caller)) return;
     const forwarded = lower === "cookie" ? agentCookies(value, address) : value;
     if (forwarded !== "") headers.push(name, forwarded);
@@ -79,6 +87,7 @@ export function framingHeaders(request: IncomingMessage): RawHeaders {
 
 export interface AnswerOptions {
   address: Address;
+  isFromConsole: boolean;
   revisionId: string | null;
   requestId: string;
 }
@@ -86,13 +95,15 @@ export interface AnswerOptions {
 /** Returns the headers for the client. Node frames the body itself. */
 export function answerHeaders(answer: IncomingMessage, options: AnswerOptions): RawHeaders {
   const headers: RawHeaders = ownHeaders(options);
-  const { address } = options;
+  const { address, isFromConsole } = options;
+  if (isFromConsole) headers.push(...dataOnly);
   const isShared = address.prefix !== "";
   if (isShared && answer.statusCode !== 101) headers.push("content-security-policy", sandbox);
   const perHop = connectionOptions(answer.headers.connection);
   forEachHeader(answer.rawHeaders, (name, value, lower) => {
     if (hopByHop.has(lower) || lower === revisionHeader || lower === requestIdHeader) return;
     if (perHop?.has(lower) || (lower === "content-length" && answer.statusCode === 204)) return;
+    if (isFromConsole && !passesToConsole(lower)) return;
     if (lower === clearsSite || (isShared && !passesSharedOrigin(lower))) return;
     const sent = forBrowser(lower, value, address);
     if (sent !== null) headers.push(name, sent);
@@ -106,7 +117,7 @@ function forBrowser(lower: string, value: string, address: Address): string | nu
   return lower === "set-cookie" ? agentSetCookie(value, address) : value;
 }
 
-export function ownHeaders({ revisionId, requestId }: Omit<AnswerOptions, "address">): RawHeaders {
+export function ownHeaders({ revisionId, requestId }: Pick<AnswerOptions, "revisionId" | "requestId">): RawHeaders {
   const headers: RawHeaders = [requestIdHeader, requestId];
   if (revisionId !== null) headers.push(revisionHeader, revisionId);
   return headers;

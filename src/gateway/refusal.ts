@@ -22,6 +22,11 @@ const seconds = (ms: number) => `${Math.ceil(ms / 1_000)} s`;
 export const refusals = {
   /** Also used for `/internal`, so that a probe learns nothing. */
   unknown: (): Refusal => ({ status: 404, detail: "No deployment answers at this address.", kind: null }),
+  elsewhere: (): Refusal => ({
+    status: 409,
+    detail: "A listener on another machine runs this deployment, so this server cannot call it. Call its own address.",
+    kind: null,
+  }),
   closed: (because: string | null) => unavailable(because ?? "This deployment does not accept requests at the moment."),
   waitedTooLong: (waitMs: number) => unavailable(`The deployment was not ready to answer within ${seconds(waitMs)}.`),
   queueFull: (waitingMax: number) =>

@@ -85,6 +85,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       identify: inProcessIdentify(callerOf(api, config.tuningOff)),
       limits: { workspaceShare: config.workspaceSharePercent / 100 },
     });
+    context.agents.gateway = gateway;
     closing.add("gateway", () => gateway.close({ graceMs: 2_000 }));
     // Agents may still run from an earlier start. Restore their routes before listening, so that callers do not get a 404.
     const listener = await startBuiltinListener(context, api, gateway);
@@ -157,6 +158,8 @@ interface ServerContext {
   owner: string;
   /** Parts that have not started yet. `GET /ready` lists them. */
   waitingFor: Set<string>;
+  /** The gateway, which starts after the API, because it asks the API about callers. */
+  agents: { gateway: Gateway | null };
   /** Base of generated URLs when no request determines it. */
   address: { own: string; readonly public: string };
 }
@@ -220,6 +223,7 @@ async function openContext(config: Config, logger: Logger, closing: Closing): Pr
     installationId,
     owner: `${installationId}:${process.pid}-${randomUUID()}`,
     waitingFor: new Set(["reconciler", "listener"]),
+    agents: { gateway: null },
     address,
   };
 }
@@ -258,6 +262,7 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
     databaseEnvironment: (deployment, secrets) => databaseEnvironment(store, databases, deployment, secrets),
     registry: typeof registry === "string" ? registry : { signer: registry.signer, host: config.registryHost ?? null },
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
+    callAgent: (...parts) => context.agents.gateway?.handleFromConsole(...parts),
   });
   closing.add("api", () => api.close());
   await mkdir(path.join(config.dataDir, "uploads"), { recursive: true, mode: 0o700 });

@@ -61,7 +61,7 @@ export interface Answer {
 
 /** The GitHub App of this server, as if it were configured. */
 type Replaced<More extends keyof ApiDeps> = Partial<
-  Pick<ApiDeps, "logger" | "explain" | "readiness" | "registry" | More> & { github: GithubApp }
+  Pick<ApiDeps, "logger" | "explain" | "readiness" | "registry" | "callAgent" | More> & { github: GithubApp }
 >;
 
 /** Starts one API on an embedded database per test file; closes it after the tests. */
@@ -107,6 +107,7 @@ export async function startApiOn(
     tracing: null,
     registry: { signer: textSigner(sealer), host: null },
     explain: async () => undefined,
+    callAgent: (_request, response) => void response.writeHead(503).end(),
     ...replaced,
     github: { isConfigured: replaced.github !== undefined, current: async () => replaced.github ?? null },
   };

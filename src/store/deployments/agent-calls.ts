@@ -1,0 +1,14 @@
+import type { Db } from "../engine/database.ts";
+import { audited } from "../tenants/audit.ts";
+import type { DeploymentRow } from "./deployments.ts";
+
+/** Writes the audit row of a call with which a user of the console makes an agent do something. */
+export async function recordAgentCall(
+  db: Db,
+  { id, name, tenant_id: workspaceId }: Pick<DeploymentRow, "id" | "name" | "tenant_id">,
+  call: { organizationId: string; actor: string; verb: string; path: string },
+): Promise<void> {
+  const { organizationId, actor, verb, path } = call;
+  const subject = { organizationId, workspaceId, deploymentId: id, id, name };
+  await db.query(audited(subject, { actor, action: "agent.call", details: { verb, path } }));
+}
