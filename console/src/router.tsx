@@ -70,6 +70,9 @@ const create = createRoute({
 });
 const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(text(raw["revision"]) !== undefined && { revision: String(raw["revision"]) }),
+  ...(text(raw["thread"]) !== undefined && { thread: String(raw["thread"]) }),
+  ...(text(raw["checkpoint"]) !== undefined && { checkpoint: String(raw["checkpoint"]) }),
+  ...((raw["view"] === "runs" || raw["view"] === "state") && { view: raw["view"] }),
   ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
 });
 const deployment = createRoute({
@@ -86,6 +89,15 @@ const deploymentPart = createRoute({
   getParentRoute: () => root,
   path: "/o/$tenantId/host/deployments/$id/$part",
   validateSearch: deploymentSearch,
+  beforeLoad: ({ params, search }) => {
+    // Earlier versions printed and stored this address.
+    if (params.part !== "try") return;
+    throw redirect({
+      to: "/o/$tenantId/host/deployments/$id/$part",
+      params: { ...params, part: "playground" },
+      search,
+    });
+  },
   component: function Part() {
     return <DeploymentPage part={deploymentPart.useParams().part} />;
   },

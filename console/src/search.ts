@@ -17,4 +17,8 @@ export interface ListSearch {
 export interface DeploymentSearch {
   revision?: string;
   log?: "build" | "deploy";
+  /** The thread that is shown, a part of it, and one of its checkpoints. */
+  thread?: string;
+  view?: "timeline" | "runs" | "state";
+  checkpoint?: string;
 }

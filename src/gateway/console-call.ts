@@ -1,6 +1,4 @@
 import type { IncomingMessage } from "node:http";
-import type { RawHeaders } from "./headers.ts";
-import type { Refusal } from "./refusal.ts";
 
 /** A request of a signed-in user of the console to an agent. The control plane has authenticated and authorized the user. */
 export interface ConsoleCall {
@@ -24,15 +22,21 @@ export const passesToConsole = (lower: string): boolean => received.has(lower) |
  * Headers that keep an answer of an agent from being anything but data, also for a user who opens its address in a tab: the
  * console's origin must not run what an agent sends.
  */
-export const dataOnly: RawHeaders = [
+export const dataOnly: string[] = [
   ...["content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox"],
   ...["x-content-type-options", "nosniff", "cache-control", "no-store", "cross-origin-resource-policy", "same-origin"],
 ];
 
 const dataType = /^\s*(?:application\/(?:[\w.+-]+\+)?json|text\/event-stream)\s*(?:;|$)/i;
 
+interface AnswerRefusal {
+  status: number;
+  detail: string;
+  kind: "refused";
+}
+
 /** Returns why an answer may not reach the console, or null for JSON, an event stream or an empty answer. */
-export function refusalOfAnswer({ statusCode = 502, headers }: IncomingMessage): Refusal | null {
+export function refusalOfAnswer({ statusCode = 502, headers }: IncomingMessage): AnswerRefusal | null {
   const type = headers["content-type"];
   if (type !== undefined && dataType.test(type)) return null;
   if (statusCode === 204 || statusCode === 304 || (type === undefined && headers["content-length"] === "0"))

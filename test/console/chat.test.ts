@@ -1,46 +1,133 @@
 import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { after, test } from "node:test";
+import type { Page } from "playwright-core";
+import { addRefundTemplate } from "./refund-template.ts";
 import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
 
-const world = await startWorld();
+const templates = await mkdtemp(path.join(tmpdir(), "pierhead-templates-"));
+after(() => rm(templates, { recursive: true, force: true }));
+await addRefundTemplate(templates);
+// Callers of agents are checked, so only the session makes the console a caller.
+const world = await startWorld({ PIERHEAD_TEMPLATES_DIR: templates, PIERHEAD_ENDPOINT_AUTH: "true" });
 const { pierhead, open, findings } = world;
 after(() => assertNoBrowserErrors(world));
 
 /** Longer than a cold `npm install` of the agent server on a loaded machine. It is not a measurement. */
 const timeoutMs = 400_000;
+const made = await pierhead.client.createDeployment({
+  body: {
+    name: "support",
+    source: "internal_template",
+    source_config: { template_id: "refunds", deployment_type: "dev" },
+    source_revision_config: {},
+  },
+});
+const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+const revision = await pierhead.client.waitForRevision(ids, { timeoutMs });
+assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
 
-test("chats with a LangGraph server in threads and shows answers while they stream", async () => {
-  const made = await pierhead.client.createDeployment({
-    body: {
-      name: "chat",
-      source: "internal_template",
-      source_config: { template_id: "langgraph-js-hello", deployment_type: "dev" },
-      source_revision_config: {},
-    },
-  });
-  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
-  const revision = await pierhead.client.waitForRevision(ids, { timeoutMs });
-  assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
-  const page = await open({ path: addressOf(made) });
-  await goToPart(page, "Playground");
-  const conversation = page.getByRole("log", { name: "Conversation" });
-  const say = async (text: string) => {
-    await page.getByLabel("Message").fill(text);
-    await page.getByRole("button", { name: "Send" }).click();
-  };
-  await say("one more thing");
-  await conversation.getByText("your message number 1 in this thread").waitFor();
-  assert.match(await conversation.locator("p").first().innerText(), /^human one more thing/);
-  await say("and what about this?");
-  await conversation.getByText("A question of 4 words, and your message number 2").waitFor();
-  assert.deepEqual(await findings(page), []);
-  const streamed = world.requests.filter(({ url }) => /\/threads\/[\w-]+\/runs\/stream$/.test(url));
-  assert.equal(streamed.length, 2);
-  assert.equal(new Set(streamed.map(({ url }) => url)).size, 1, "one thread");
+const conversation = (page: Page) => page.getByRole("log", { name: "Conversation" });
+
+async function say(page: Page, text: string): Promise<void> {
+  await page.getByLabel("Message").fill(text);
+  await page.getByRole("button", { name: "Send" }).click();
+}
+async function configure(page: Page, json: string): Promise<void> {
+  await page.getByRole("button", { name: "Configuration" }).click();
+  await page.getByLabel("Configurable values (JSON)").fill(json);
+  await page.getByRole("button", { name: "Use for the next run" }).click();
+}
+const threadIn = (page: Page) => new URL(page.url()).searchParams.get("thread");
+async function assertAccessible(page: Page): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    assert.deepEqual(await findings(page), [], colorScheme);
+  }
+  await page.setViewportSize({ width: 390, height: 844 });
+  assert.deepEqual(await findings(page), [], "390 px");
+  assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390, "no sideways scrolling");
+  await page.setViewportSize({ width: 1_400, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+}
+
+test("chats with an agent by the session alone: the answer streams as markdown and the graph shows the way", async () => {
+  const page = await open({ path: `${addressOf(made)}/try`, width: 1_400 });
+  await page.waitForURL(/\/playground$/);
+  await configure(page, '{"pause_ms": 15}');
+  await say(page, "Which kettle keeps water warm?");
+  await conversation(page)
+    .getByText(/^Two of our kettles/)
+    .waitFor();
+  await page.getByRole("img", { name: /answer, running/ }).waitFor();
+  await page.getByRole("button", { name: "Stop" }).waitFor();
+  await conversation(page).getByRole("cell", { name: "Quay 1.0 l" }).waitFor();
+  await page.getByRole("img", { name: /classify, done; answer, done/ }).waitFor();
+  const thread = threadIn(page);
+  assert.ok(thread);
+  await assertAccessible(page);
+  await page.reload();
+  await conversation(page).getByText("Which kettle keeps water warm?").waitFor();
+  assert.equal(threadIn(page), thread, "a reload stays in the thread");
   await page.getByRole("button", { name: "New thread" }).click();
-  await conversation.locator("p").first().waitFor({ state: "detached" });
-  await say("hello");
-  await conversation.getByText("Hello! I am a LangGraph.js agent").waitFor();
-  assert.equal(new Set(world.requests.map(({ url }) => url).filter((url) => url.endsWith("/runs/stream"))).size, 2);
+  await page.getByText("Say something to your agent").waitFor();
+  await page.context().close();
+});
+
+test("a run goes on during a reload, is watched again, and can be stopped", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  await configure(page, '{"pause_ms": 250}');
+  await say(page, "Tell me about kettles");
+  await conversation(page).getByText(/^Two/).waitFor();
+  await page.reload();
+  await conversation(page).getByText(/^Two/).waitFor();
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("button", { name: "Stop" }).waitFor({ state: "detached" });
+  assert.equal(await conversation(page).getByRole("cell").count(), 0, "the answer was cut");
+  await page.context().close();
+});
+
+test("a run that waits for a person is edited and approved in its thread, with everything that happened", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  await say(page, "Order 8841 arrived broken. I want a refund.");
+  await conversation(page).getByRole("heading", { name: "Approve a refund of 340 € for order 8841?" }).waitFor();
+  await page.getByRole("img", { name: /approve_refund, waiting for you/ }).waitFor();
+  await goToPart(page, "Threads");
+  await page.getByRole("button", { name: "Waiting", exact: true }).click();
+  await page.getByLabel("Search the threads").fill("broken");
+  await page.getByRole("button", { name: /Order 8841 arrived broken/ }).click();
+  const timeline = page.getByRole("list", { name: "What happened" });
+  await timeline.getByText("lookup_order").first().waitFor();
+  await timeline.locator("summary", { hasText: "order_id=8841" }).click();
+  await timeline.getByText('"delivered": "2026-11-21"').waitFor();
+  await assertAccessible(page);
+  await timeline.getByRole("button", { name: "Edit …" }).click();
+  await timeline.getByLabel("Amount").fill("300");
+  await timeline.getByRole("button", { name: "Approve with these values" }).click();
+  await timeline.getByText("300 €").waitFor();
+  await page.getByRole("button", { name: "State", exact: true }).click();
+  await page.getByRole("region", { name: "State of the thread" }).getByText('"amount": 300').waitFor();
+  await page.getByRole("button", { name: "Runs", exact: true }).click();
+  await page.getByRole("row", { name: /Done/ }).nth(1).waitFor();
+  await page.context().close();
+});
+
+test("an earlier checkpoint is edited and run again, and an error says which node failed", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  await say(page, "I want a refund for order 8841");
+  await conversation(page).getByRole("button", { name: "Approve", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Edit and run" }).click();
+  const state = page.getByLabel("State as JSON");
+  await state.fill((await state.inputValue()).replace('"amount": 340', '"amount": 25'));
+  await page.getByRole("button", { name: "Fork and run" }).click();
+  await conversation(page).getByRole("heading", { name: "Approve a refund of 25 € for order 8841?" }).waitFor();
+  await conversation(page).getByRole("button", { name: "Decline …" }).click();
+  await conversation(page).getByRole("button", { name: "Decline", exact: true }).click();
+  await conversation(page).getByText("a colleague declined the refund").waitFor();
+  await say(page, "now fail");
+  await conversation(page).getByRole("alert").getByText("the shop's server did not answer").waitFor();
+  await page.getByRole("img", { name: /fail, failed/ }).waitFor();
   await page.context().close();
 });

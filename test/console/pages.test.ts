@@ -40,6 +40,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   [`${own}/charts`]: (page) => page.getByRole("img", { name: /^Requests/ }).waitFor(),
   [`${own}/environment`]: (page) => page.getByLabel("Name 1").waitFor(),
   [`${own}/try`]: (page) => page.getByRole("button", { name: "Send" }).waitFor(),
+  [`${own}/threads`]: (page) => page.getByText("does not speak the agent API").waitFor(),
   [`${own}/settings`]: (page) => page.getByRole("heading", { name: "About this deployment" }).waitFor(),
   "/host/listeners": (page) => page.getByText("cluster", { exact: true }).waitFor(),
   "/host/providers": (page) => page.getByRole("button", { name: "Test X" }).waitFor(),

@@ -5,6 +5,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import type { Page } from "playwright-core";
 import { addMetrics } from "./metric-samples.ts";
+import { addRefundTemplate } from "./refund-template.ts";
 import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
 
 /** Keeps the documentation small. */
@@ -34,6 +35,8 @@ process.exit(2);
 };
 for (const [name, text] of Object.entries(broken)) await writeFile(path.join(templates, "invoices", name), text);
 
+await addRefundTemplate(templates);
+
 const world = await startWorld({ PIERHEAD_TEMPLATES_DIR: templates });
 const { pierhead, open } = world;
 after(() => assertNoBrowserErrors(world));
@@ -61,7 +64,7 @@ test("takes the pictures of the documentation from a running server and keeps th
     { name: "CURRENCY", value: "EUR" },
     { name: "SHOP_URL", value: "https://shop.example.org" },
   ]);
-  const support = await deploy("support", "langgraph-js-hello");
+  const support = await deploy("support", "refunds");
   const body = { secrets: [{ name: "CURRENCY", value: "USD" }] };
   const changed = await pierhead.client.createRevision({ deployment_id: orders.id, body });
   const ids = { deployment_id: orders.id, revision_id: changed.id };
@@ -100,16 +103,23 @@ test("takes the pictures of the documentation from a running server and keeps th
   await take(page, "failed-build");
   await go(addressOf(support));
   await goToPart(page, "Playground");
-  for (const [index, text] of ["hello", "How late may I return it?"].entries()) {
+  const log = page.getByRole("log");
+  const say = async (text: string) => {
     await page.getByLabel("Message").fill(text);
     await page.getByRole("button", { name: "Send" }).click();
-    await page
-      .getByRole("log")
-      .locator("p")
-      .nth(index * 2 + 1)
-      .waitFor();
-  }
+  };
+  await page.setViewportSize({ width: 1_340, height: 760 });
+  await say("Which kettle keeps water warm for tea?");
+  await log.getByText("The Quay is the better one").waitFor();
+  await say("The kettle from order 8841 arrived broken. I want my money back.");
+  await log.getByRole("button", { name: "Approve", exact: true }).waitFor();
+  await page.locator(".checkpoint").nth(7).waitFor();
   await take(page, "chat");
+  await goToPart(page, "Threads");
+  await page.locator(".thread").first().click();
+  await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
+  await take(page, "threads");
+  await page.setViewportSize({ width: 1_120, height: 680 });
   await page.emulateMedia({ colorScheme: "dark" });
   await page.setViewportSize({ width: 360, height: 640 });
   await go(addressOf(orders));

@@ -19,7 +19,8 @@ import { RevisionsPart } from "./revisions.tsx";
 
 const ChartsPart = lazyPart(() => import("./charts.tsx").then((file) => file.ChartsPart));
 const EnvironmentPart = lazyPart(() => import("./environment.tsx").then((file) => file.EnvironmentPart));
-const TryPart = lazyPart(() => import("./try-it.tsx").then((file) => file.TryPart));
+const ThreadsPart = lazyPart(() => import("./threads.tsx").then((file) => file.ThreadsPart));
+const PlaygroundPart = lazyPart(() => import("./playground.tsx").then((file) => file.PlaygroundPart));
 const DeploymentSettingsPart = lazyPart(() =>
   import("./deployment-settings.tsx").then((file) => file.DeploymentSettingsPart),
 );
@@ -29,8 +30,9 @@ const parts = {
   revisions: "Revisions",
   logs: "Logs",
   charts: "Metrics",
+  threads: "Threads",
+  playground: "Playground",
   environment: "Variables",
-  try: "Playground",
   settings: "Settings",
 } as const;
 
@@ -87,7 +89,8 @@ function Part({ part, deployment }: { part: string; deployment: Deployment }) {
   if (part === "logs") return <LogsPart deployment={deployment} />;
   if (part === "charts") return <ChartsPart deployment={deployment} />;
   if (part === "environment") return <EnvironmentPart deployment={deployment} />;
-  if (part === "try") return <TryPart deployment={deployment} />;
+  if (part === "threads") return <ThreadsPart deployment={deployment} />;
+  if (part === "playground") return <PlaygroundPart deployment={deployment} />;
   if (part === "settings") return <DeploymentSettingsPart deployment={deployment} />;
   if (part === "revisions") return <RevisionsPart deployment={deployment} />;
   return <OverviewPart deployment={deployment} />;

@@ -154,11 +154,11 @@ const parts: Record<string, string> = {
   logs: "logs",
   metrics: "charts",
   variables: "environment",
-  playground: "try",
+  playground: "playground",
   settings: "settings",
   charts: "charts",
   environment: "environment",
-  try: "try",
+  try: "playground",
 };
 
 /** Splits off the part: `orders env` means the environment of the deployments with `orders` in their name. */

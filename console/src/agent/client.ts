@@ -1,0 +1,79 @@
+import { useMemo } from "react";
+import { readMessages, type StreamMessage } from "../../../src/client/event-stream.ts";
+import { consoleHeader } from "../../../src/contract/administration/session.ts";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { baseUrl } from "../server.ts";
+import { useSession } from "../session.tsx";
+
+/** The agent refused a call. */
+export class AgentError extends Error {
+  readonly status: number;
+  constructor(status: number, detail: string) {
+    super(`The agent answered ${status}: ${detail}`);
+    this.status = status;
+  }
+}
+
+type Verb = "GET" | "POST" | "PATCH" | "DELETE";
+
+/** The agent API of one deployment, called with the session of the user. */
+export interface Agent {
+  call<T>(verb: Verb, path: string, body?: unknown, signal?: AbortSignal): Promise<T>;
+  /** Yields the events of a run. `lastId`: continue after this event; "-1" begins at the first one. */
+  stream(
+    path: string,
+    options: { body?: unknown; lastId?: string; signal: AbortSignal },
+  ): AsyncGenerator<StreamMessage>;
+}
+
+/** An agent that thinks sends nothing for long. The gateway ends a request after an hour. */
+const silenceMaxMs = 3_600_000;
+
+export function createAgent(deploymentId: string, workspaceId: string): Agent {
+  const base = `${baseUrl}/v2/deployments/${deploymentId}/agent`;
+  const send = async (verb: Verb, path: string, options: { body?: unknown; lastId?: string; signal?: AbortSignal }) => {
+    const headers: Record<string, string> = { [consoleHeader]: "1", "x-tenant-id": workspaceId };
+    if (options.body !== undefined) headers["content-type"] = "application/json";
+    if (options.lastId !== undefined) headers["last-event-id"] = options.lastId;
+    const answer = await fetch(base + path, {
+      ...{ method: verb, headers, credentials: "same-origin", redirect: "manual" },
+      ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
+      ...(options.signal !== undefined && { signal: options.signal }),
+    });
+    if (!answer.ok) throw new AgentError(answer.status, await detailOf(answer));
+    return answer;
+  };
+  return {
+    async call(verb, path, body, signal) {
+      const answer = await send(verb, path, { body, ...(signal !== undefined && { signal }) });
+      const text = await answer.text();
+      return (text === "" ? null : JSON.parse(text)) as never;
+    },
+    async *stream(path, { body, lastId, signal }) {
+      const verb = body === undefined ? "GET" : "POST";
+      const answer = await send(verb, path, { body, signal, ...(lastId !== undefined && { lastId }) });
+      if (answer.body !== null) yield* readMessages(answer.body, "", silenceMaxMs);
+    },
+  };
+}
+
+export function useAgent({ id, tenant_id }: Deployment): Agent {
+  const { workspaceId } = useSession();
+  return useMemo(() => createAgent(id, tenant_id || workspaceId), [id, tenant_id, workspaceId]);
+}
+
+const detailLengthMax = 300;
+
+async function detailOf(answer: Response): Promise<string> {
+  const text = await answer.text();
+  try {
+    const value = JSON.parse(text) as Record<string, unknown>;
+    const detail = value["detail"] ?? value["message"] ?? value["error"] ?? text;
+    return (typeof detail === "string" ? detail : JSON.stringify(detail)).slice(0, detailLengthMax);
+  } catch {
+    return text.slice(0, detailLengthMax);
+  }
+}
+
+/** Encodes an id that an agent chose: `../..` would lead out of the agent. */
+export const segment = (id: string): string => encodeURIComponent(id);

@@ -1,0 +1,170 @@
+/** Shapes of the agent API, as far as the console reads them. Agents are foreign servers, so every field may be missing. */
+
+export interface Assistant {
+  assistant_id: string;
+  graph_id: string;
+  name?: string;
+  config?: unknown;
+}
+
+export type ThreadStatus = "idle" | "busy" | "interrupted" | "error";
+
+export interface Thread {
+  thread_id: string;
+  status?: ThreadStatus;
+  created_at?: string;
+  updated_at?: string;
+  metadata?: Record<string, unknown> | null;
+  values?: Values | null;
+  interrupts?: Record<string, Interrupt[]> | null;
+  error?: unknown;
+}
+
+export type Values = Record<string, unknown>;
+
+export interface Interrupt {
+  id?: string;
+  value: unknown;
+}
+
+export interface Task {
+  id: string;
+  name: string;
+  error?: unknown;
+  interrupts?: Interrupt[];
+}
+
+export interface Checkpoint {
+  checkpoint_id?: string;
+  checkpoint_ns?: string;
+}
+
+export interface ThreadState {
+  values: Values | null;
+  next?: string[];
+  tasks?: Task[];
+  checkpoint?: Checkpoint | null;
+  parent_checkpoint?: Checkpoint | null;
+  checkpoint_id?: string;
+  created_at?: string | null;
+  metadata?: { source?: string; step?: number; run_id?: string } | null;
+}
+
+export interface Run {
+  run_id: string;
+  assistant_id?: string;
+  status?: string;
+  created_at?: string;
+  updated_at?: string;
+}
+
+export interface GraphShape {
+  nodes: { id: string | number; data?: unknown }[];
+  edges: { source: string | number; target: string | number; conditional?: boolean; data?: unknown }[];
+}
+
+export interface ToolCall {
+  id?: string;
+  name: string;
+  args: unknown;
+}
+
+export interface Message {
+  id?: string;
+  type?: string;
+  role?: string;
+  content?: unknown;
+  name?: string;
+  tool_call_id?: string;
+  tool_calls?: ToolCall[];
+  usage_metadata?: { total_tokens?: number } | null;
+}
+
+/** Returns the messages of a state, or [] for a graph that has none. */
+export function messagesIn(values: Values | null | undefined): Message[] {
+  const found = values?.["messages"];
+  const list = Array.isArray(found) ? found : [];
+  return list.filter((one): one is Message => typeof one === "object" && one !== null);
+}
+
+/** Returns the text of a message. Parts that are no text, such as images, are named. */
+export function textOfMessage({ content }: Message): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return content == null ? "" : JSON.stringify(content);
+  return content
+    .map((part: unknown) => {
+      if (typeof part === "string") return part;
+      const { text, type } = (part ?? {}) as { text?: unknown; type?: unknown };
+      if (typeof text === "string") return text;
+      return type === "tool_use" || type === "input_json_delta" || type === "tool_call"
+        ? ""
+        : `[${String(type ?? "part")}]`;
+    })
+    .join("");
+}
+
+export type Author = "human" | "ai" | "tool" | "system";
+
+export function authorOf({ type, role }: Message): Author {
+  const word = (type ?? role ?? "").toLowerCase();
+  if (word.startsWith("human") || word === "user") return "human";
+  if (word.startsWith("tool") || word.startsWith("function")) return "tool";
+  return word.startsWith("system") ? "system" : "ai";
+}
+
+/** Returns the first message of a person, or the start of the thread's id. */
+export function titleOf({ thread_id, values }: Thread): string {
+  const first = messagesIn(values).find((message) => authorOf(message) === "human");
+  const text = first === undefined ? "" : textOfMessage(first).trim();
+  return text === "" ? `Thread ${thread_id.slice(0, 8)}` : text.slice(0, 120);
+}
+
+/** Returns what a thread waits for or said last. */
+export function lastOf(thread: Thread): string {
+  const asked = Object.values(thread.interrupts ?? {}).flat()[0];
+  if (thread.status === "interrupted" && asked !== undefined) return questionOf(asked.value);
+  const last = messagesIn(thread.values).at(-1);
+  if (last !== undefined && authorOf(last) !== "human")
+    return textOfMessage(last)
+      .replaceAll(/[*_`#|]/g, "")
+      .slice(0, 160);
+  return "";
+}
+
+const questionKeys = ["question", "prompt", "message", "title", "description", "instruction", "ask"];
+
+/** Returns the question of an interrupt, in the agent's words. */
+export function questionOf(value: unknown): string {
+  if (typeof value === "string") return value;
+  if (typeof value !== "object" || value === null) return `Continue? ${JSON.stringify(value) ?? ""}`.trim();
+  const record = (Array.isArray(value) ? value[0] : value) as Record<string, unknown>;
+  const key = questionKeys.find((name) => typeof record?.[name] === "string" && record[name] !== "");
+  if (key !== undefined) return String(record[key]);
+  const request = actionRequests(value)[0];
+  return request === undefined ? "This run waits for an answer." : `Allow ${request.name}?`;
+}
+
+export const isQuestionKey = (key: string): boolean => questionKeys.includes(key);
+
+/** A tool call that a run asks permission for. */
+export interface ActionRequest {
+  name: string;
+  args: Record<string, unknown>;
+}
+
+/** Returns the tool calls that an interrupt asks about, in the forms of LangChain's middleware and of its agent inbox. */
+export function actionRequests(value: unknown): ActionRequest[] {
+  if (Array.isArray(value)) return value.flatMap(actionRequests);
+  if (typeof value !== "object" || value === null) return [];
+  const { action_requests: many, action_request: one } = value as Record<string, unknown>;
+  const list = Array.isArray(many) ? many : one === undefined ? [] : [one];
+  return list.flatMap((request: unknown) => {
+    const { name, action, args, arguments: other } = (request ?? {}) as Record<string, unknown>;
+    const called = name ?? action;
+    if (typeof called !== "string") return [];
+    return [{ name: called, args: ((args ?? other) as Record<string, unknown>) ?? {} }];
+  });
+}
+
+export const checkpointIdOf = ({ checkpoint, checkpoint_id }: ThreadState): string | undefined =>
+  checkpoint?.checkpoint_id ?? checkpoint_id;

@@ -1,0 +1,452 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { ArrowUp, Plus, Settings2, Square } from "lucide-react";
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { segment, useAgent } from "../agent/client.ts";
+import { lineageOf } from "../agent/timeline.ts";
+import {
+  type Assistant,
+  type GraphShape,
+  type Interrupt,
+  type Message,
+  messagesIn,
+  type Thread,
+  titleOf,
+} from "../agent/types.ts";
+import { useRun } from "../agent/use-run.ts";
+import { AgentGate } from "../parts/agent/agent-gate.tsx";
+import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
+import { parseJson } from "../parts/agent/json-text.tsx";
+import { Line, MessageEntry } from "../parts/agent/message-entry.tsx";
+import { ThreadLight } from "../parts/agent/thread-status.tsx";
+import { Dialog } from "../parts/dialog.tsx";
+import { Tabs } from "../parts/fields.tsx";
+import { IconButton } from "../parts/icon-button.tsx";
+import { textOf } from "../server.ts";
+import { RequestForm } from "./request.tsx";
+import { StatePane } from "./state-pane.tsx";
+import { interruptsOf, resumeCommand, useThread } from "./thread-view.tsx";
+import "../style/agent.css";
+
+const GraphView = lazy(() => import("../parts/agent/graph-view.tsx").then((file) => ({ default: file.GraphView })));
+
+/** Chat with an agent beside its graph and its state. Other servers get a form for plain requests. */
+export function PlaygroundPart({ deployment }: { deployment: Deployment }) {
+  const [way, setWay] = useState<"agent" | "request">("agent");
+  const request = <RequestForm deployment={deployment} />;
+  const choice = (
+    <Tabs
+      label="Call type"
+      value={way}
+      onValue={setWay}
+      options={[
+        { value: "agent", text: "Agent" },
+        { value: "request", text: "Request" },
+      ]}
+    />
+  );
+  return (
+    <AgentGate deployment={deployment} otherwise={request}>
+      {(assistants) =>
+        way === "request" || assistants.length === 0 ? (
+          <>
+            {choice}
+            {request}
+          </>
+        ) : (
+          <Playground deployment={deployment} assistants={assistants} choice={choice} />
+        )
+      }
+    </AgentGate>
+  );
+}
+
+type Pane = "chat" | "graph" | "state";
+
+/** The thread in the address, the run that is watched, and how both begin. */
+function usePlayground(deployment: Deployment, assistants: readonly Assistant[]) {
+  const agent = useAgent(deployment);
+  const navigate = useNavigate();
+  const { thread: threadId, checkpoint } = useSearch({ strict: false });
+  const [chosen, choose] = useState(assistants[0]?.assistant_id ?? "");
+  const [config, setConfig] = useState<Record<string, unknown>>({});
+  const { thread, history, runs } = useThread(agent, deployment.id, threadId);
+  const { live, start, join, stop, reset, watchedThread } = useRun(agent, deployment.id);
+  const go = (search: { thread?: string; checkpoint?: string }) =>
+    navigate({
+      to: "/o/$tenantId/host/deployments/$id/$part",
+      params: { tenantId: deployment.tenant_id, id: deployment.id, part: "playground" },
+      search,
+    });
+  // What was watched belongs to the thread that was shown.
+  const shownThread = useRef(threadId);
+  useEffect(() => {
+    if (shownThread.current === threadId) return;
+    shownThread.current = threadId;
+    if (watchedThread() !== threadId) reset();
+  }, [threadId, reset, watchedThread]);
+  // A run that was going on when the page was loaded is watched from its start.
+  const going = runs.data?.find(({ status }) => status === "running" || status === "pending");
+  useEffect(() => {
+    if (threadId === undefined || going === undefined || watchedThread() !== undefined) return;
+    void join(threadId, going).catch(() => undefined);
+  }, [threadId, going, join, watchedThread]);
+  const run = async (payload: Record<string, unknown>, shown?: Message[]) => {
+    const id = threadId ?? (await agent.call<Thread>("POST", "/threads", {})).thread_id;
+    const running = start(id, {
+      ...{ assistantId: chosen, payload: { ...payload, ...config } },
+      ...(shown !== undefined && { shown }),
+    });
+    if (id !== threadId) {
+      shownThread.current = id;
+      void go({ thread: id });
+    }
+    await running;
+  };
+  const states = lineageOf(history.data ?? []);
+  const messages = live.messages ?? messagesIn(states.at(-1)?.values ?? thread.data?.values);
+  const shared = { agent, threadId, checkpoint, thread, live, stop, states, messages, run, go };
+  return { ...shared, chosen, choose, config, setConfig };
+}
+
+type Play = ReturnType<typeof usePlayground>;
+
+function Playground(props: { deployment: Deployment; assistants: Assistant[]; choice: React.ReactNode }) {
+  const { deployment, assistants, choice } = props;
+  const play = usePlayground(deployment, assistants);
+  const { agent, threadId, checkpoint, live, states, messages, run, go } = play;
+  const [pane, setPane] = useState<Pane>(checkpoint === undefined ? "chat" : "state");
+  const waiting = interruptsOf(states.at(-1));
+  return (
+    <>
+      <PlayBar play={play} assistants={assistants} choice={choice} />
+      <div className="only-phone pane-choice">
+        <Tabs label="Pane" value={pane} onValue={setPane} options={panes} />
+      </div>
+      <div className={`play show-${pane}`}>
+        <Chat
+          messages={messages}
+          live={live}
+          waiting={waiting}
+          isFresh={threadId === undefined}
+          onSend={run}
+          onAnswer={(interrupt, answer) => run(resumeCommand(interrupt, waiting, answer))}
+          onStop={play.stop}
+          lost={play.thread.isError ? textOf(play.thread.error) : null}
+        />
+        <GraphPane deployment={deployment} play={play} isWaiting={waiting.length > 0} />
+        <StatePane
+          key={threadId}
+          agent={agent}
+          threadId={threadId}
+          states={states}
+          liveValues={live.isRunning ? live.values : null}
+          chosen={checkpoint}
+          onChoose={(id) => {
+            const search = threadId === undefined ? {} : { thread: threadId };
+            void go(id === undefined ? search : { ...search, checkpoint: id });
+          }}
+          isRunning={live.isRunning}
+          onRun={async (payload) => {
+            await run(payload);
+            if (threadId !== undefined) await go({ thread: threadId });
+          }}
+        />
+      </div>
+    </>
+  );
+}
+
+const panes = [
+  { value: "chat" as const, text: "Chat" },
+  { value: "graph" as const, text: "Graph" },
+  { value: "state" as const, text: "State" },
+];
+
+function PlayBar({ play, assistants, choice }: { play: Play; assistants: Assistant[]; choice: React.ReactNode }) {
+  const { threadId, thread, live, config, chosen } = play;
+  const [isConfiguring, setConfiguring] = useState(false);
+  return (
+    <div className="play-bar">
+      <div className="row">
+        {choice}
+        <select aria-label="Assistant" value={chosen} onChange={(event) => play.choose(event.target.value)}>
+          {assistants.map(({ assistant_id, graph_id, name }) => (
+            <option key={assistant_id} value={assistant_id}>
+              {name === undefined || name === graph_id || name === "Untitled" ? graph_id : `${name} (${graph_id})`}
+            </option>
+          ))}
+        </select>
+        <button type="button" onClick={() => setConfiguring(true)}>
+          <Settings2 size={14} /> Configuration
+          {Object.keys(config).length > 0 && <span className="tag">set</span>}
+        </button>
+      </div>
+      <div className="row">
+        {threadId !== undefined && (
+          <span className="softer clip">{thread.data === undefined ? threadId.slice(0, 8) : titleOf(thread.data)}</span>
+        )}
+        <button type="button" disabled={threadId === undefined || live.isRunning} onClick={() => void play.go({})}>
+          <Plus size={14} /> New thread
+        </button>
+      </div>
+      {isConfiguring && (
+        <Configuration
+          config={config}
+          onClose={() => setConfiguring(false)}
+          onSave={(value) => {
+            play.setConfig(value);
+            setConfiguring(false);
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function GraphPane({ deployment, play, isWaiting }: { deployment: Deployment; play: Play; isWaiting: boolean }) {
+  const { agent, chosen, live, states } = play;
+  const graph = useQuery({
+    queryKey: ["agent", deployment.id, "graph", chosen, deployment.active_revision_id],
+    queryFn: async ({ signal }) => {
+      const path = `/assistants/${segment(chosen)}/graph`;
+      const found = await agent.call<Partial<GraphShape> | null>("GET", path, undefined, signal);
+      // Agents are foreign servers.
+      if (!Array.isArray(found?.nodes) || !Array.isArray(found.edges)) throw new Error("its answer has no nodes.");
+      return { nodes: found.nodes, edges: found.edges };
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const isWatched = live.isRunning || live.lastNode !== null;
+  return (
+    <section className="graph-pane" aria-label="Graph">
+      {graph.isError && <p className="soft pane-note">The server does not describe its graph: {textOf(graph.error)}</p>}
+      {graph.data !== undefined && (
+        <Suspense>
+          <GraphView
+            graph={graph.data}
+            nodes={isWatched ? live.nodes : nodesSoFar(states)}
+            hasStarted={states.length > 0 || isWatched}
+            isRunning={live.isRunning || isWaiting}
+          />
+        </Suspense>
+      )}
+    </section>
+  );
+}
+
+/** Returns what the nodes of a thread did until its last checkpoint. */
+function nodesSoFar(states: readonly ReturnType<typeof lineageOf>[number][]) {
+  const nodes: Record<string, "done" | "waiting" | "failed"> = {};
+  const from = states.findLastIndex(({ metadata }) => metadata?.source === "input");
+  for (const state of states.slice(Math.max(0, from), -1)) for (const name of state.next ?? []) nodes[name] = "done";
+  for (const task of states.at(-1)?.tasks ?? []) {
+    if ((task.interrupts ?? []).length > 0) nodes[task.name] = "waiting";
+    else if (task.error != null) nodes[task.name] = "failed";
+  }
+  return nodes;
+}
+
+interface ChatProps {
+  messages: Message[];
+  live: ReturnType<typeof useRun>["live"];
+  waiting: Interrupt[];
+  isFresh: boolean;
+  onSend: (payload: Record<string, unknown>, shown?: Message[]) => Promise<void>;
+  onAnswer: (interrupt: Interrupt, answer: unknown) => Promise<void>;
+  onStop: () => Promise<void>;
+  lost: string | null;
+}
+
+function Chat(props: ChatProps) {
+  const { messages, live, waiting, isFresh, onSend, onAnswer, onStop, lost } = props;
+  const end = useRef<HTMLLIElement>(null);
+  const length = JSON.stringify(messages.at(-1)?.content ?? "").length + messages.length;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: every new piece scrolls to the end.
+  useEffect(() => {
+    end.current?.scrollIntoView({ block: "nearest" });
+  }, [length, waiting.length, live.error]);
+  return (
+    <section className="chat" aria-label="Chat">
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard. */}
+      <div className="chat-scroll" role="log" aria-label="Conversation" aria-busy={live.isRunning} tabIndex={0}>
+        {isFresh && messages.length === 0 && (
+          <div className="blank">
+            <h2>Say something to your agent</h2>
+            <p>
+              The graph shows where a run is, and the state what it knows. A reload or another tab continues the same
+              thread.
+            </p>
+          </div>
+        )}
+        <ol className="talk">
+          {messages.map((message, at) => (
+            <MessageEntry
+              key={message.id ?? `m${at}`}
+              message={message}
+              all={messages}
+              isWriting={live.isRunning && at === messages.length - 1}
+            />
+          ))}
+          {live.isRunning && (
+            <Line kind="node now" icon={<ThreadLight status="busy" isSilent />} label="Running">
+              <p className="tl-line softer">{live.lastNode ?? "starting"} …</p>
+            </Line>
+          )}
+          {!live.isRunning &&
+            waiting.map((interrupt, at) => (
+              <Line
+                key={interrupt.id ?? at}
+                kind="node wait"
+                icon={<ThreadLight status="interrupted" isSilent />}
+                label="Waiting for you"
+              >
+                <InterruptForm interrupt={interrupt} onAnswer={(answer) => onAnswer(interrupt, answer)} />
+              </Line>
+            ))}
+          {(live.error ?? lost) !== null && (
+            <Line kind="node failed" icon={<Square size={11} />} label="Error">
+              <p className="tl-error" role="alert">
+                {live.error ?? lost}
+              </p>
+            </Line>
+          )}
+          <li ref={end} aria-hidden="true" />
+        </ol>
+      </div>
+      <Composer messages={messages} isRunning={live.isRunning} onSend={onSend} onStop={onStop} />
+    </section>
+  );
+}
+
+function Composer({
+  messages,
+  isRunning,
+  onSend,
+  onStop,
+}: Pick<ChatProps, "messages" | "onSend" | "onStop"> & { isRunning: boolean }) {
+  const [text, setText] = useState("");
+  const [isJson, setJson] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  const send = async () => {
+    if (isRunning || text.trim() === "") return;
+    setProblem(null);
+    const parsed = isJson ? parseJson(text) : null;
+    if (parsed !== null && "problem" in parsed) return setProblem(parsed.problem);
+    const content = text;
+    const message = { type: "human", content };
+    const payload = parsed === null ? { input: { messages: [{ role: "user", content }] } } : { input: parsed.value };
+    setText("");
+    try {
+      await onSend(payload, parsed === null ? [...messages, message] : undefined);
+    } catch {
+      // The conversation shows the error. A message that the agent did not accept can be sent again.
+      setText((since) => (since === "" ? content : since));
+    }
+  };
+  return (
+    <form
+      className="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
+      {problem !== null && (
+        <p role="alert" className="bad-text">
+          {problem}
+        </p>
+      )}
+      <textarea
+        aria-label={isJson ? "Input as JSON" : "Message"}
+        rows={2}
+        className={isJson ? "mono" : ""}
+        placeholder={isJson ? '{"topic": "kettles"}' : "Ask something"}
+        value={text}
+        onChange={(event) => setText(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
+          event.preventDefault();
+          void send();
+        }}
+      />
+      <div className="row spread">
+        <button type="button" className="quiet small" aria-pressed={isJson} onClick={() => setJson(!isJson)}>
+          {isJson ? "Message" : "JSON input"}
+        </button>
+        <span className="row">
+          <span className="softer send-keys">
+            <kbd>⏎</kbd> send <kbd>⇧⏎</kbd> new line
+          </span>
+          {isRunning ? (
+            <button type="button" className="small" onClick={() => void onStop()}>
+              <Square size={11} /> Stop
+            </button>
+          ) : (
+            <IconButton
+              name="Send"
+              icon={<ArrowUp size={15} />}
+              type="submit"
+              className="send"
+              disabled={text.trim() === ""}
+            />
+          )}
+        </span>
+      </div>
+    </form>
+  );
+}
+
+function Configuration(props: {
+  config: Record<string, unknown>;
+  onSave: (config: Record<string, unknown>) => void;
+  onClose: () => void;
+}) {
+  const { config, onSave, onClose } = props;
+  const given = (config["config"] as { configurable?: unknown } | undefined)?.configurable ?? {};
+  const [text, setText] = useState(() => JSON.stringify(given, null, 2));
+  const [nodes, setNodes] = useState(() => ((config["interrupt_before"] as string[] | undefined) ?? []).join(", "));
+  const [problem, setProblem] = useState<string | null>(null);
+  const save = () => {
+    const parsed = parseJson(text.trim() === "" ? "{}" : text);
+    if ("problem" in parsed) return setProblem(parsed.problem);
+    const before = nodes.split(/[\s,]+/).filter(Boolean);
+    const isSet = Object.keys((parsed.value ?? {}) as object).length > 0;
+    onSave({
+      ...(isSet && { config: { configurable: parsed.value } }),
+      ...(before.length > 0 && { interrupt_before: before }),
+    });
+  };
+  return (
+    <Dialog title="Configuration of the next runs" onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          save();
+        }}
+      >
+        <label className="field">
+          <span>Configurable values (JSON)</span>
+          <textarea value={text} onChange={(event) => setText(event.target.value)} />
+          <small className={problem === null ? "soft" : "bad-text"}>
+            {problem ?? "The agent reads them as config.configurable."}
+          </small>
+        </label>
+        <label className="field">
+          <span>Stop before these nodes</span>
+          <input value={nodes} onChange={(event) => setNodes(event.target.value)} />
+          <small className="soft">Names, separated by commas. Empty: the run stops only where the agent asks.</small>
+        </label>
+        <div className="row end">
+          <button type="button" onClick={onClose}>
+            Cancel
+          </button>
+          <button type="submit" className="primary">
+            Use for the next run
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

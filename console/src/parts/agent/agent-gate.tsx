@@ -1,0 +1,63 @@
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import type { Deployment } from "../../../../src/contract/deployments/deployment.ts";
+import { type Agent, AgentError, useAgent } from "../../agent/client.ts";
+import type { Assistant } from "../../agent/types.ts";
+import { Failure, Loading, Notice } from "../notices.tsx";
+
+/** Answers of servers that do not know the agent API. Others, such as 503, are failures that pass. */
+const foreign = new Set([404, 405, 406, 501]);
+
+/** Returns the assistants, or null for a server that does not speak the agent API. */
+async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assistant[] | null> {
+  try {
+    const found = await agent.call<unknown>("POST", "/assistants/search", { limit: 100, offset: 0 }, signal);
+    return Array.isArray(found) ? (found as Assistant[]) : null;
+  } catch (error) {
+    if (error instanceof AgentError && foreign.has(error.status)) return null;
+    throw error;
+  }
+}
+
+/** Shows its children to agents that speak the agent API, and what is missing to all others. */
+export function AgentGate(props: {
+  deployment: Deployment;
+  /** Shown for other servers, below the explanation. */
+  otherwise?: ReactNode;
+  children: (assistants: Assistant[]) => ReactNode;
+}) {
+  const { deployment, otherwise, children } = props;
+  const agent = useAgent(deployment);
+  const found = useQuery({
+    queryKey: ["agent", deployment.id, "assistants", deployment.active_revision_id],
+    queryFn: ({ signal }) => findAssistants(agent, signal),
+    enabled: deployment.active_revision_id !== null,
+    // Keeps the conversation while another revision takes over.
+    placeholderData: keepPreviousData,
+  });
+  if (deployment.active_revision_id === null)
+    return (
+      <section className="card blank">
+        <h2>No revision is serving yet</h2>
+        <p>Threads and the playground appear as soon as the first revision of this deployment answers.</p>
+      </section>
+    );
+  if (found.isPending) return <Loading what="the agent" />;
+  if (found.isError && found.data === undefined)
+    return <Failure error={found.error} retry={() => void found.refetch()} />;
+  if (found.data == null)
+    return (
+      <>
+        <Notice>
+          <b>This server does not speak the agent API.</b>
+          <p>
+            Threads, runs, the graph and approvals need <code>/assistants</code>, <code>/threads</code> and{" "}
+            <code>/runs</code>, as LangGraph servers offer them. Deploy a graph with a <code>langgraph.json</code> to
+            see them here.
+          </p>
+        </Notice>
+        {otherwise}
+      </>
+    );
+  return children(found.data);
+}

@@ -1,0 +1,194 @@
+import { Check, X } from "lucide-react";
+import { useState } from "react";
+import { actionRequests, type Interrupt, isQuestionKey, questionOf } from "../../agent/types.ts";
+import { textOf } from "../../server.ts";
+import { jsonOf, parseJson } from "./json-text.tsx";
+
+interface Props {
+  interrupt: Interrupt;
+  /** Sends the answer. The run goes on from there. */
+  onAnswer: (answer: unknown) => Promise<void>;
+  /** The level of the heading in its page. */
+  isCompact?: boolean;
+}
+
+/** What a run asks a person: its question, the facts of it as fields, and the ways to answer. */
+export function InterruptForm({ interrupt, onAnswer }: Props) {
+  const { value } = interrupt;
+  const [way, setWay] = useState<"choose" | "edit" | "decline" | "json">("choose");
+  const [edits, setEdits] = useState<Record<string, string>>({});
+  const [reason, setReason] = useState("");
+  const [typed, setTyped] = useState(() => jsonOf(approval(value, {})));
+  const [isBusy, setBusy] = useState(false);
+  const [problem, setProblem] = useState<string | null>(null);
+  const fields = fieldsOf(value);
+  const send = async (answer: unknown) => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await onAnswer(answer);
+    } catch (error) {
+      setProblem(textOf(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const approved = approval(value, way === "edit" ? changed(fields, edits) : {});
+  const answer = way === "decline" ? refusal(value, reason) : approved;
+  const submit = () => {
+    if (way !== "json") return void send(answer);
+    const parsed = parseJson(typed);
+    if ("problem" in parsed) setProblem(parsed.problem);
+    else void send(parsed.value);
+  };
+  return (
+    <form
+      className="interrupt"
+      aria-label="Answer the agent"
+      onSubmit={(event) => {
+        event.preventDefault();
+        submit();
+      }}
+    >
+      <h3>{questionOf(value)}</h3>
+      {fields.length > 0 && (
+        <dl className="facts">
+          {fields.map(({ key, label, value: fact }) => (
+            <div key={key}>
+              <dt>{label}</dt>
+              <dd>
+                {way === "edit" ? (
+                  <input
+                    aria-label={label}
+                    className="mono"
+                    value={edits[key] ?? fact}
+                    onChange={(event) => setEdits({ ...edits, [key]: event.target.value })}
+                  />
+                ) : (
+                  fact
+                )}
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {way === "decline" && (
+        <label className="field">
+          <span>Reason for the agent</span>
+          <input value={reason} onChange={(event) => setReason(event.target.value)} />
+        </label>
+      )}
+      {way === "json" && (
+        <label className="field">
+          <span>Answer as JSON</span>
+          <textarea value={typed} onChange={(event) => setTyped(event.target.value)} />
+        </label>
+      )}
+      {problem !== null && (
+        <p role="alert" className="bad-text">
+          {problem}
+        </p>
+      )}
+      <div className="row">
+        {way === "choose" ? (
+          <>
+            <button type="submit" className="primary" disabled={isBusy}>
+              <Check size={14} /> Approve
+            </button>
+            {fields.length > 0 && (
+              <button type="button" disabled={isBusy} onClick={() => setWay("edit")}>
+                Edit …
+              </button>
+            )}
+            <button type="button" disabled={isBusy} onClick={() => setWay("decline")}>
+              <X size={14} /> Decline …
+            </button>
+            <button type="button" className="quiet" disabled={isBusy} onClick={() => setWay("json")}>
+              Answer in JSON
+            </button>
+          </>
+        ) : (
+          <>
+            <button type="submit" className={way === "decline" ? "danger" : "primary"} disabled={isBusy}>
+              {way === "decline" ? "Decline" : way === "json" ? "Send the answer" : "Approve with these values"}
+            </button>
+            <button type="button" className="quiet" disabled={isBusy} onClick={() => setWay("choose")}>
+              Cancel
+            </button>
+          </>
+        )}
+      </div>
+      {way !== "json" && (
+        <p className="softer">
+          Sends <code>{JSON.stringify(answer)}</code>
+        </p>
+      )}
+    </form>
+  );
+}
+
+interface Field {
+  key: string;
+  label: string;
+  value: string;
+  isText: boolean;
+}
+
+/** Returns the simple facts of a question: of the tool call that it is about, or else of its value. */
+function fieldsOf(value: unknown): Field[] {
+  const [request] = actionRequests(value);
+  const source = request?.args ?? value;
+  if (typeof source !== "object" || source === null || Array.isArray(source)) return [];
+  return Object.entries(source).flatMap(([key, fact]) => {
+    if (request === undefined && isQuestionKey(key)) return [];
+    const isText = typeof fact === "string";
+    if (!isText && typeof fact !== "number" && typeof fact !== "boolean") return [];
+    const words = key.replaceAll(/[_-]+/g, " ");
+    return [{ key, label: words.charAt(0).toUpperCase() + words.slice(1), value: String(fact), isText }];
+  });
+}
+
+function changed(fields: readonly Field[], edits: Record<string, string>): Record<string, unknown> {
+  const entries = fields.flatMap(({ key, value, isText }) => {
+    const edit = edits[key];
+    if (edit === undefined || edit === value) return [];
+    const parsed = isText ? { problem: "" } : parseJson(edit);
+    return [[key, "value" in parsed ? parsed.value : edit] as const];
+  });
+  return Object.fromEntries(entries);
+}
+
+const isOfMiddleware = (value: unknown) =>
+  typeof value === "object" && value !== null && "action_requests" in value && !Array.isArray(value);
+
+/**
+ * Returns the answer that approves. LangChain's middleware and agent inbox have forms of their own; other agents read `true`, or
+ * the changed values.
+ */
+function approval(value: unknown, edits: Record<string, unknown>): unknown {
+  const requests = actionRequests(value);
+  const isEdited = Object.keys(edits).length > 0;
+  if (requests.length === 0) return isEdited ? { approved: true, ...edits } : true;
+  const edited = requests.map((request, at) =>
+    at === 0 ? { ...request, args: { ...request.args, ...edits } } : request,
+  );
+  if (isOfMiddleware(value))
+    return {
+      decisions: edited.map((request, at) =>
+        isEdited && at === 0 ? { type: "edit", edited_action: request } : { type: "approve" },
+      ),
+    };
+  return edited.map(({ name, args }, at) =>
+    isEdited && at === 0 ? { type: "edit", args: { action: name, args } } : { type: "accept", args: null },
+  );
+}
+
+/** Returns the answer that declines. It is never `false`, because LangGraph.js takes a false answer for none. */
+function refusal(value: unknown, reason: string): unknown {
+  const requests = actionRequests(value);
+  const message = reason.trim();
+  if (requests.length === 0) return { approved: false, ...(message !== "" && { reason: message }) };
+  if (isOfMiddleware(value))
+    return { decisions: requests.map(() => ({ type: "reject", ...(message !== "" && { message }) })) };
+  return requests.map(() => (message === "" ? { type: "ignore", args: null } : { type: "response", args: message }));
+}
