@@ -1,12 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
-import { createContext, type ReactNode, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
 import { type Client, isRefusal } from "../../src/client/client.ts";
 import type { Session } from "../../src/contract/administration/session.ts";
 import { forgetDrafts } from "./kept-draft.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { Failure, Loading } from "./parts/notices.tsx";
 import { clientOf, queries, whenSignedOut } from "./server.ts";
-import { takeSignInCode } from "./sign-in-link.ts";
 import { forgetStagedChanges } from "./staged-changes.ts";
 
 /** The signed-in user, their workspace, and the client that acts for them. */
@@ -37,18 +36,9 @@ const workspaceKey = "pierhead.workspace";
 /** Shows its children to signed-in users and the sign-in page to others. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const open = useMemo(() => clientOf(null), []);
-  const isLinkRefused = useRef(false);
   const session = useQuery({
     queryKey: ["session"],
-    queryFn: async () => {
-      const found = await readSession(open);
-      const code = takeSignInCode();
-      // Another user's session stays: a link must not replace it unseen.
-      if (found !== null || code === undefined) return found;
-      const made = await signInByCode(open, code);
-      isLinkRefused.current = made === null;
-      return made;
-    },
+    queryFn: () => readSession(open),
     staleTime: Number.POSITIVE_INFINITY,
     // All tabs share one cookie: the user of another tab may have signed out and another user signed in.
     refetchOnWindowFocus: "always",
@@ -56,7 +46,7 @@ export function SessionGate({ children }: { children: ReactNode }) {
   useEffect(() => whenSignedOut(endSession), []);
   if (session.isPending) return <Loading what="the console" />;
   if (session.data === undefined) return <Failure error={session.error} retry={() => void session.refetch()} />;
-  if (session.data === null) return <SignInPage onSignedIn={beginSession} isLinkRefused={isLinkRefused.current} />;
+  if (session.data === null) return <SignInPage onSignedIn={beginSession} />;
   return (
     <Signed key={idOf(session.data)} session={session.data}>
       {children}
@@ -73,12 +63,6 @@ async function readSession(open: Client): Promise<Session | null> {
   const before = queries.getQueryData<Session | null>(["session"]) ?? null;
   if (before !== null && (found === null || idOf(found) !== idOf(before))) forgetAll();
   return found;
-}
-
-async function signInByCode(open: Client, code: string): Promise<Session | null> {
-  return open
-    .createSession({ body: { api_key: code } })
-    .catch((error: unknown) => (isRefusal(error, "invalidToken") ? null : fail(error)));
 }
 
 /** Forgets the data of the previous user. */

@@ -1,29 +1,56 @@
 /** Frames of packages and of the language itself: no user can change them, and they push the frames of the project out of view. */
 const library =
-  /[\\/](?:site-packages|dist-packages|node_modules)[\\/]|[\\/]lib[\\/]python3\.\d+[\\/](?!site-packages)|<frozen |\bnode:internal\b|\bnode:[a-z_]+:\d/;
+  /[\\/](?:site-packages|dist-packages|node_modules)[\\/]|[\\/]lib[\\/]python3\.\d+[\\/]|<frozen |\bnode:internal\b|\bnode:[a-z_]+:\d/;
 
-const pythonFrame = /^(\s*(?:\|\s*)*)File "([^"]*)", line \d+/;
-const nodeFrame = /^\s+at .*(?:\(|\s)(?:file:\/\/)?[^()\s]+:\d+(?::\d+)?\)?$/;
+const pythonFrame = /^([\s|]*)File "([^"]*)", line \d+/;
+const nodeFrame = /^\s+at \S/;
 
-/** Paths of artifacts begin with a directory of this server, whose name is a digest. */
-const artifactDirectory = /(?:file:\/\/)?\/[^\s"'()]*?\/artifacts\/[0-9a-f]{64}\//g;
+/** Longer lines are no frames. The limit keeps a hostile line from costing seconds. */
+const frameCharsMax = 1_000;
 
-/** Removes the frames of libraries from the tracebacks in a log, and shortens paths of the project to what its user knows. */
-export function ownFrames(lines: readonly string[]): string[] {
-  const kept: string[] = [];
-  let dropped: number | undefined;
-  for (const line of lines) {
-    const [, indent = "", file] = pythonFrame.exec(line) ?? [];
-    if (file !== undefined) {
-      dropped = library.test(file) ? indent.length : undefined;
-    } else if (dropped !== undefined && !isInsideFrame(line, dropped)) {
-      dropped = undefined;
-    }
-    if (dropped !== undefined || (nodeFrame.test(line) && library.test(line))) continue;
-    kept.push(line.replaceAll(artifactDirectory, ""));
-  }
-  return kept;
+/** Paths of artifacts begin with a directory of this server, whose name is a digest. They follow a quote, a bracket or a space. */
+const artifactDirectory = /(?<![^\s"'()])(?:file:\/\/)?\/[^\s"'()]*?\/artifacts\/[0-9a-f]{64}\//g;
+
+interface Frame {
+  lines: string[];
+  isOwn: boolean;
+  /** Of a frame of Python, whose source lines are indented deeper; undefined: a frame of Node, which has none. */
+  indent: number | undefined;
 }
 
-/** Python shows the source of a frame, and marks below it, indented deeper than the frame. */
-const isInsideFrame = (line: string, indent: number) => line.search(/[^\s|]/) > indent;
+/**
+ * Removes the frames of libraries from the tracebacks in a log, and shortens paths of the project to what its user knows. A
+ * traceback without other frames keeps the one in which the error was raised.
+ */
+export function ownFrames(lines: readonly string[]): string[] {
+  const kept: string[] = [];
+  let frames: Frame[] = [];
+  const endTraceback = () => {
+    const own = frames.filter(({ isOwn }) => isOwn);
+    // Python prints the call first, Node the error.
+    const raised = frames.at(-1)?.indent === undefined ? frames.slice(0, 1) : frames.slice(-1);
+    kept.push(...(own.length > 0 ? own : raised).flatMap((frame) => frame.lines));
+    frames = [];
+  };
+  for (const line of lines) {
+    const last = frames.at(-1);
+    const frame = frameOf(line);
+    if (last?.indent !== undefined && frame?.indent === undefined && line.search(/[^\s|]/) > last.indent) {
+      last.lines.push(line);
+    } else if (frame !== undefined) {
+      frames.push(frame);
+    } else {
+      endTraceback();
+      kept.push(line);
+    }
+  }
+  endTraceback();
+  return kept.map((line) => (line.length > frameCharsMax ? line : line.replaceAll(artifactDirectory, "")));
+}
+
+function frameOf(line: string): Frame | undefined {
+  if (line.length > frameCharsMax) return undefined;
+  const [, indent, file] = pythonFrame.exec(line) ?? [];
+  if (file !== undefined) return { lines: [line], isOwn: !library.test(file), indent: indent?.length ?? 0 };
+  return nodeFrame.test(line) ? { lines: [line], isOwn: !library.test(line), indent: undefined } : undefined;
+}

@@ -188,4 +188,17 @@ test("shows the frames of the project, without those of libraries and of the ser
     ]),
     ["Error: no model", "    at load (dist/agent.js:3:9)"],
   );
+  const inLibrary = [
+    "Traceback (most recent call last):",
+    '  File "/app/.venv/lib/python3.11/site-packages/a.py", line 1, in run',
+    '  File "/app/.venv/lib/python3.11/site-packages/agent/main.py", line 4, in <module>',
+    "    raise ValueError(1)",
+    "ValueError: 1",
+  ];
+  assert.deepEqual(exit(inLibrary), inLibrary.toSpliced(1, 1), "an error in packages alone");
+  const slashes = "/".repeat(64_000);
+  assert.deepEqual(
+    exit(Array.from({ length: 30 }, () => slashes)),
+    Array.from({ length: 30 }, () => slashes),
+  );
 });

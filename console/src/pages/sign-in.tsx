@@ -7,14 +7,19 @@ import { Mark } from "../parts/mark.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { leaveForSignIn } from "../return-to.ts";
 import { clientOf, textOf } from "../server.ts";
+import { takeSignInCode } from "../sign-in-link.ts";
 
 /** The user types a key once. From then on a cookie that no script can read replaces it. */
-export function SignInPage(props: { onSignedIn: (session: Session) => void; isLinkRefused: boolean }) {
-  const { onSignedIn, isLinkRefused } = props;
+export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => void }) {
+  const [code] = useState(takeSignInCode);
   const field = useId();
   const [key, setKey] = useState("");
   const signIn = useMutation({
     mutationFn: () => clientOf(null).createSession({ body: { api_key: key.trim() } }),
+    onSuccess: onSignedIn,
+  });
+  const byLink = useMutation({
+    mutationFn: () => clientOf(null).createSession({ body: { api_key: code ?? "" } }),
     onSuccess: onSignedIn,
   });
   const info = useQuery({ queryKey: ["info"], queryFn: () => clientOf(null).getInfo() });
@@ -31,9 +36,25 @@ export function SignInPage(props: { onSignedIn: (session: Session) => void; isLi
             <h1>Sign in</h1>
             <p className="soft">to the console of {location.host}</p>
           </div>
-          {isLinkRefused && (
+          {/* A click, because a page elsewhere could lead here with a link of its own key. */}
+          {code !== undefined && !byLink.isError && (
+            <>
+              <button type="button" className="primary" disabled={byLink.isPending} onClick={() => byLink.mutate()}>
+                Sign in with this link
+              </button>
+              <p className="or">or with an API key</p>
+            </>
+          )}
+          {byLink.isError && (
             <p role="alert" className="bad-text">
-              This link was used before, or is older than ten minutes. <code>npx pierhead open</code> makes a new one.
+              {isRefusal(byLink.error, "invalidToken") ? (
+                <>
+                  This link was used before, or is older than ten minutes. <code>npx pierhead open</code> makes a new
+                  one.
+                </>
+              ) : (
+                textOf(byLink.error)
+              )}
             </p>
           )}
           {provider && (
@@ -75,14 +96,14 @@ export function SignInPage(props: { onSignedIn: (session: Session) => void; isLi
                 </small>
               ) : (
                 <small id={`${field}-hint`}>
-                  On the server's machine, <code>npx pierhead open</code> signs you in without a key. Elsewhere, ask an
-                  administrator for a key: <code>npx pierhead admin keys create</code>.
+                  On the server's machine, <code>npx pierhead open</code> prints a link for which you need no key.
+                  Elsewhere, ask an administrator for a key: <code>npx pierhead admin keys create</code>.
                 </small>
               )}
             </div>
             <button
               type="submit"
-              className={provider ? "" : "primary"}
+              className={provider || code !== undefined ? "" : "primary"}
               disabled={key.trim() === "" || signIn.isPending}
             >
               Sign in

@@ -212,7 +212,8 @@ export const deploymentCommands: readonly CommandSpec[] = [
   },
   {
     name: "open",
-    summary: "Open a deployment in the browser and print its address; without one, sign in to the console",
+    summary:
+      "Open a deployment in the browser and print its address; without one, print a link that signs you in to the console",
     args: [["[deployment]", "name, id, or unique prefix of an id; default: the console, by a link that works once"]],
     options: [["--console", "its console page instead"]],
     examples: ["pierhead open", 'curl "$(pierhead open support)/ok"'],

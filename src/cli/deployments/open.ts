@@ -5,8 +5,8 @@ import { harmless } from "../terminal/terminal.ts";
 import { findDeployment } from "./find-deployment.ts";
 
 /**
- * Prints the address of a deployment, and opens it in the browser if the terminal is interactive. Without a deployment: a link
- * that signs the browser in to the console.
+ * Prints the address of a deployment, and opens it in the browser if the terminal is interactive. Without a deployment,
+ * prints a link that signs a browser in to the console.
  */
 export async function open(session: Session, [name]: string[], options: { console?: boolean }): Promise<void> {
   if (name === undefined) return openConsole(session);
@@ -25,6 +25,6 @@ async function openConsole(session: Session): Promise<void> {
   const client = await session.client();
   const { url } = await client.createSignInLink({ signal: session.signal });
   session.answer({ url }, () => harmless(url));
-  session.terminal.say("This link signs one browser in, once and within ten minutes.");
-  openInBrowser(session, url);
+  // Not opened: every user of the machine could read the link in the arguments of the browser.
+  session.terminal.say("Open this link in your browser. It signs one browser in, once and within ten minutes.");
 }
