@@ -199,6 +199,8 @@ class HttpGateway implements Gateway {
   }
 
   handleFromConsole(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void {
+    // The browser left while its user was checked. `close` has been emitted already, so an exchange would never end.
+    if (response.destroyed) return;
     const { slug, deploymentId, path, assertion } = call;
     const requestId = requestIdOf(request, randomUUID);
     const deployment = this.#deployments.get(slug);

@@ -33,8 +33,13 @@ site.gateway.setRoute(route([agent.target("r1")], { admission: { workspaceId: "w
 const server = createServer((request, response) => {
   const [, slug = "", path = ""] = /^\/(\w+)(\/.*)$/.exec(request.url ?? "") ?? [];
   const call = { slug, deploymentId: slug === "other" ? "dep-2" : "dep-1", path, assertion: "signed" };
-  site.gateway.handleFromConsole(request, response, call);
+  if (path !== "/late") return site.gateway.handleFromConsole(request, response, call);
+  response.once("close", () => {
+    site.gateway.handleFromConsole(request, response, call);
+    late.resolve();
+  });
 });
+const late = Promise.withResolvers<void>();
 server.listen(0, "127.0.0.1");
 await once(server, "listening");
 after(async () => {
@@ -54,6 +59,15 @@ test("an agent sees who calls from the console, and neither the session nor the 
   for (const name of ["cookie", "x-pierhead-console", "x-tenant-id", "authorization", "referer"])
     assert.equal(seen[name], undefined, name);
   assert.deepEqual([seen["x-api-key"], seen["x-pierhead-caller"]], ["signed", "signed"]);
+});
+
+test("a call whose browser left while its user was checked keeps no replica busy", async () => {
+  const abort = new AbortController();
+  const asked = assert.rejects(at("/demo/late", { signal: abort.signal }));
+  await once(server, "request");
+  abort.abort();
+  await Promise.all([asked, late.promise]);
+  assert.equal(site.gateway.health().inFlight, 0);
 });
 
 test("an answer reaches the console as data: no cookie, no redirect, no permission, no script", async () => {

@@ -31,10 +31,10 @@ export function addAgentCalls(api: Api): void {
     handler: async (request, reply) => {
       const principal = request.principal as Principal;
       const deployment = await readDeployment(db, principal, deploymentIdIn(request.params.deployment_id));
-      const path = (request.raw.url ?? "").replace(/^\/v2\/deployments\/[^/]+\/agent/, "");
+      const [path = ""] = (request.raw.url ?? "").replace(/^\/v2\/deployments\/[^/]+\/agent/, "").split("#", 1);
       const { organizationId, tenantId, role, actor } = principal;
-      if (changesSomething(request.method, path)) {
-        const [noted = ""] = path.split("?", 1);
+      const [noted = ""] = path.split("?", 1);
+      if (changesSomething(request.method, noted) && !reply.raw.destroyed) {
         const call = { organizationId, actor, verb: request.method, path: noted.slice(0, notedPathMax) };
         await recordAgentCall(db, deployment, call);
       }
@@ -54,7 +54,8 @@ function deploymentIdIn(text: string): string {
 }
 
 /** The agent API also reads by POST: it searches, counts, and reads histories and single checkpoints. */
-const readingPosts = /\/(?:search|count|history|state\/checkpoint)\/?(?:\?|$)/;
+const readingPosts =
+  /^\/(?:(?:assistants|threads|store\/items|runs\/crons)\/(?:search|count)|threads\/[^/]+\/(?:history|state\/checkpoint))\/?$/;
 
 const changesSomething = (verb: string, path: string) =>
   verb !== "GET" && verb !== "HEAD" && !(verb === "POST" && readingPosts.test(path));

@@ -68,8 +68,9 @@ export function desiredReplicas({ memory }: Pass, run: RevisionRun): number {
   return Math.max(min, Math.min(max, memory.scale?.replicas ?? 0));
 }
 
+/** A deployment with a queue of its own stays awake: asleep, it would run neither crons nor what is waiting. */
 export const canSleep = ({ assignment }: Pass, run: RevisionRun): boolean =>
-  run.min_replicas === 0 && assignment?.idle_after_ms != null;
+  run.min_replicas === 0 && assignment?.idle_after_ms != null && run.artifact.engine !== "postgres";
 
 /** Whether a revision is a target that has not served yet. Its first exit is a failed start, not a crash. */
 export function isUnproven({ assignment, memory }: Pass, revisionId: string): boolean {

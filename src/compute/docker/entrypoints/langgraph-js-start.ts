@@ -21,6 +21,7 @@ const options: LaunchOptions = {
   rootDir: "/",
   configFile: givenFile === "" ? writeConfig() : givenFile,
   engineDir: null,
+  engineSchema: "",
   stateDir,
   listen: { host: process.env["HOST"] ?? "0.0.0.0", port: Number(process.env["PORT"] ?? 8000) },
   compileCacheDir: null,

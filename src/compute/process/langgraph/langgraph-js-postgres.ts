@@ -8,6 +8,7 @@ interface EngineModule {
     server: object,
     options: {
       connectionString: string;
+      schema: string;
       serverUrl: string;
       handoverMs: number;
       maxConnections: number;
@@ -19,7 +20,7 @@ interface EngineModule {
 /** Longest wait for runs to end before other replicas continue them. */
 const handoverMsMax = 10_000;
 
-/** Twenty replicas fit into the 100 connections of a deployment's database: each has one more, for signals. */
+/** Ten replicas, old and new ones of a rollout, fit into the 100 connections of a database: each has one more, for signals. */
 const connectionsPerReplica = 4;
 
 /**
@@ -30,15 +31,16 @@ const connectionsPerReplica = 4;
 export async function startOnPostgres(
   engineDir: string,
   serverModule: string,
-  { server, connectionString, drainTimeoutMs }: { server: object; connectionString: string; drainTimeoutMs: number },
+  given: { server: object; connectionString: string; schema: string; drainTimeoutMs: number },
 ): Promise<{ host: string; handOver(): Promise<void>; cleanup(): Promise<void> }> {
   const file = path.join(engineDir, "serve.js");
   if (!existsSync(file)) throw new Error(`the engine on PostgreSQL is missing: ${file}. Build the revision again.`);
   const { serve } = (await import(pathToFileURL(file).href)) as EngineModule;
-  const { host, handOver, close } = await serve(server, {
-    connectionString,
+  const { host, handOver, close } = await serve(given.server, {
+    connectionString: given.connectionString,
+    schema: given.schema,
     serverUrl: pathToFileURL(serverModule).href,
-    handoverMs: Math.min(handoverMsMax, Math.floor(drainTimeoutMs / 2)),
+    handoverMs: Math.min(handoverMsMax, Math.floor(given.drainTimeoutMs / 2)),
     maxConnections: connectionsPerReplica,
     closeOnSignals: false,
   });

@@ -24,6 +24,8 @@ export interface LaunchOptions extends ShimOptions {
   configFile: string;
   /** Directory of the engine on PostgreSQL, in the toolchain; null: the state is in files. */
   engineDir: string | null;
+  /** Schema of the engine's tables. */
+  engineSchema: string;
   /** null: compiled code is not cached. */
   compileCacheDir: string | null;
 }
@@ -114,7 +116,8 @@ async function startServer(
   const server = { ...serverOptions(config, { directory, stateDir, workers }), ...options.listen };
   if (options.engineDir === null) return start(server);
   const connectionString = process.env["DATABASE_URI"] ?? "";
-  return startOnPostgres(options.engineDir, api, { server, connectionString, drainTimeoutMs: options.drainTimeoutMs });
+  const { engineSchema: schema, drainTimeoutMs } = options;
+  return startOnPostgres(options.engineDir, api, { server, connectionString, schema, drainTimeoutMs });
 }
 
 /** A server inside the project uses the project's packages anyway. */

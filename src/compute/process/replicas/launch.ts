@@ -172,6 +172,8 @@ export async function prepareStart(
     rootDir: artifact.path,
     configFile: path.join(artifact.path, plan.config_path),
     engineDir: plan.engine_dir ?? null,
+    // Deployments may share a database of the user's: a preview has the variables of its parent. None may run the other's queue.
+    engineSchema: spec.env["POSTGRES_URI_CUSTOM"] ? `langgraph_${spec.deploymentId.replaceAll("-", "")}` : "langgraph",
     compileCacheDir: path.join(context.dataDir, "cache", "node-compile"),
   };
   await writeJson(files.launch, options);
