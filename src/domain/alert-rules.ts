@@ -1,6 +1,7 @@
 import { type AlertKind, type AlertRule, alertKinds } from "../contract/alerts/alert.ts";
 import type { HealthWord } from "../contract/deployments/health.ts";
 import { latencyBoundsMs } from "../contract/logs/metrics.ts";
+import { quantileMs } from "./metric-points.ts";
 
 /** Rules of a workspace that changed none. The latency that is too slow depends on the agent, so that rule is off. */
 export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind">> = {
@@ -93,21 +94,12 @@ const conditions: Record<AlertKind, Condition> = {
     return isHigh ? `${errors} of ${requests} requests failed in ${alertWindowMinutes} minutes.` : null;
   },
   latency_p95: ({ requests, latencyCounts }, threshold) => {
-    const p95 = requests < requestsMin ? null : percentileMs(latencyCounts, 0.95);
-    return p95 === null || p95 < threshold ? null : `The 95th percentile of the latency is ${p95} ms or more.`;
+    // The value of the charts.
+    const p95 = requests < requestsMin ? null : quantileMs(latencyCounts, 0.95);
+    if (p95 === null || p95 < threshold) return null;
+    const orMore = p95 === latencyBoundsMs.at(-1) ? " or more" : "";
+    return `The 95th percentile of the latency is ${Math.round(p95)} ms${orMore}.`;
   },
   restarts: ({ restarts }, threshold) =>
     restarts > 0 && restarts >= threshold ? `${restarts} restarts in ${alertWindowMinutes} minutes.` : null,
 };
-
-/** Returns the lower bound of the histogram bucket with the percentile, or null for an empty histogram. */
-function percentileMs(counts: readonly number[], share: number): number | null {
-  const total = counts.reduce((sum, count) => sum + count, 0);
-  if (total === 0) return null;
-  let seen = 0;
-  const bucket = counts.findIndex((count) => {
-    seen += count;
-    return seen >= total * share;
-  });
-  return latencyBoundsMs[bucket - 1] ?? 0;
-}

@@ -37,6 +37,21 @@ test("rules about traffic need twenty requests", () => {
   assert.deepEqual(kinds({ requests: 20, latencyCounts: slow }, [{ ...rule, tenantId: "other" }]), []);
 });
 
+test("the latency rule compares the interpolated percentile, at most 300,000 ms", () => {
+  const alerts = (threshold: number, bucket: number) => {
+    const latencyCounts = [...latencyBoundsMs, Number.POSITIVE_INFINITY].map((_, at) => (at === bucket ? 20 : 0));
+    const rule = { tenantId: "workspace", kind: "latency_p95", enabled: true, threshold } as const;
+    return firingAlerts([{ ...well, requests: 20, latencyCounts }], [rule]).map(({ message }) => message);
+  };
+  const upTo = (ms: (typeof latencyBoundsMs)[number]) => latencyBoundsMs.indexOf(ms);
+  // 19 of 20 requests lie below 95 % of the bucket from 2,500 to 5,000 ms.
+  assert.deepEqual(alerts(4_875, upTo(5_000)), ["The 95th percentile of the latency is 4875 ms."]);
+  assert.deepEqual(alerts(4_876, upTo(5_000)), []);
+  assert.deepEqual(alerts(300_000, latencyBoundsMs.length), [
+    "The 95th percentile of the latency is 300000 ms or more.",
+  ]);
+});
+
 test("a changed rule keeps the default of what was not changed", () => {
   const [, , degraded] = rulesOf([{ kind: "degraded", enabled: false, threshold: null }]);
   assert.deepEqual([degraded?.kind, degraded?.enabled, degraded?.threshold], ["degraded", false, 5]);
