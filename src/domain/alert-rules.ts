@@ -34,6 +34,11 @@ export interface ChangedRule {
 /** What rules need to know about one deployment. */
 export interface AlertFacts {
   tenantId: string;
+/** Returns the workspaces whose latency rule is on. It is off by default. */
+export function tenantsWithLatencyRule(changed: readonly ChangedRule[]): string[] {
+  return changed.filter(({ kind, enabled }) => kind === "latency_p95" && enabled).map(({ tenantId }) => tenantId);
+}
+
   deploymentId: string;
   health: HealthWord;
   healthMinutes: number;
@@ -45,6 +50,7 @@ export interface AlertFacts {
   latencyCounts: number[];
 }
 
+  /** Empty where no rule needs it. */
 export interface FiringAlert {
   tenantId: string;
   deploymentId: string;

@@ -108,8 +108,12 @@ export async function readChangedRules(db: Db): Promise<ChangedRule[]> {
   return rows;
 }
 
-/** Returns the deployments for which a rule may hold: not well by their health, or with traffic or restarts. */
-export async function readAlertFacts(db: Db): Promise<AlertFacts[]> {
+/**
+ * Returns the deployments for which a rule may hold: not well by their health, with failed requests, or with restarts.
+ * @param latencyTenants workspaces whose deployments are returned with latencies, because a rule of theirs needs them. The
+ * sums are too expensive to compute for all deployments in each round.
+ */
+export async function readAlertFacts(db: Db, latencyTenants: readonly string[]): Promise<AlertFacts[]> {
   const { rows } = await db.query<AlertFacts>(sql`
     with minute as (
       select deployment_id, sum(requests)::integer as requests, sum(errors)::integer as errors,
@@ -120,12 +124,13 @@ export async function readAlertFacts(db: Db): Promise<AlertFacts[]> {
     select d.tenant_id as "tenantId", d.id as "deploymentId", d.health, d.health_message as "healthMessage",
            (extract(epoch from now() - d.health_since) / 60)::float8 as "healthMinutes",
            coalesce(m.requests, 0) as requests, coalesce(m.errors, 0) as errors, coalesce(m.restarts, 0) as restarts,
-           case when m.requests > 0 then array(
+           case when m.requests >= ${requestsMin} and d.tenant_id = any(${latencyTenants}::uuid[]) then array(
              select sum(n)::integer from metric_minutes l, unnest(l.latency_counts) with ordinality as bucket (n, place)
               where l.deployment_id = d.id and l.at > now() - ${alertWindowMinutes} * interval '1 minute'
               group by place order by place) else '{}'::integer[] end as "latencyCounts"
       from deployments d left join minute m on m.deployment_id = d.id
-     where m.deployment_id is not null or d.health in ('crash_looping', 'failed', 'degraded')`);
+     where m.errors > 0 or m.restarts > 0 or (m.requests > 0 and d.tenant_id = any(${latencyTenants}::uuid[]))
+        or d.health in ('crash_looping', 'failed', 'degraded')`);
   return rows;
 }
 
