@@ -67,6 +67,19 @@ test("rejects unknown options and missing arguments with code 2", async () => {
   );
 });
 
+test("changes no alert rule without an option or with an empty threshold", async () => {
+  const set = (...options: string[]) =>
+    runCli(["alerts", "set", "degraded", ...options, "--url", "http://127.0.0.1:1"]);
+  const without = await set();
+  assert.equal(without.code, 2);
+  assert.match(without.stderr, /Give --on, --off or --threshold\./);
+  for (const threshold of ["", " ", "many", "Infinity"]) {
+    const refused = await set("--threshold", threshold);
+    assert.equal(refused.code, 2, threshold);
+    assert.match(refused.stderr, /--threshold takes a number from 0/);
+  }
+});
+
 test("explains how to start a server when none answers, also as JSON", async () => {
   const { code, stderr } = await runCli(["list", "--url", "http://127.0.0.1:1"]);
   assert.equal(code, 1);

@@ -45,7 +45,8 @@ export async function alertsSet(
   const kind = alertKinds.find((one) => one === name) as AlertKind | undefined;
   if (kind === undefined) throw usageFailure(`There is no rule ${name}. Rules: ${alertKinds.join(", ")}.`);
   if (on && off) throw usageFailure("--on and --off exclude each other.");
-  if (threshold !== undefined && !(Number(threshold) >= 0)) throw usageFailure("--threshold takes a number.");
+  if (!on && !off && threshold === undefined) throw usageFailure("Give --on, --off or --threshold.");
+  if (threshold !== undefined && !isAmount(threshold)) throw usageFailure("--threshold takes a number from 0.");
   const client = await session.client();
   const body = {
     kind,
@@ -69,3 +70,6 @@ export async function alertsMute(
   session.answer({ deployment_id: id, muted_until: until }, () => undefined);
   session.terminal.say(until === null ? `${shown} notifies again.` : `${shown} sends no notifications until ${until}.`);
 }
+
+/** `Number` alone reads an empty string as 0. */
+const isAmount = (text: string) => text.trim() !== "" && Number.isFinite(Number(text)) && Number(text) >= 0;

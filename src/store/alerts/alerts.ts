@@ -57,10 +57,11 @@ export async function listAlertRules(db: Db, tenantId: string): Promise<AlertRul
   return rows;
 }
 
-/** Changes a rule. An absent field keeps its value. Writes nothing if the rule has these values already. */
+/** Changes a rule. A null keeps its value. Writes nothing if the rule has these values already. */
 export async function changeAlertRule(
   db: Db,
   owner: Owner,
+  if (enabled === null && threshold === null) return;
   change: { kind: AlertKind; enabled: boolean | null; threshold: number | null; isOnByDefault: boolean },
 ): Promise<void> {
   const { kind, enabled, threshold, isOnByDefault } = change;
