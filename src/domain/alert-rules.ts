@@ -23,6 +23,9 @@ export const alertWindowMinutes = 10;
 /** Fewer requests say nothing about a share or a percentile. */
 export const requestsMin = 20;
 
+/** Resolved alerts are stored for this long. */
+export const resolvedAlertDays = 30;
+
 /** A rule that a workspace has changed. */
 export interface ChangedRule {
   tenantId: string;
@@ -31,14 +34,14 @@ export interface ChangedRule {
   threshold: number | null;
 }
 
-/** What rules need to know about one deployment. */
-export interface AlertFacts {
-  tenantId: string;
 /** Returns the workspaces whose latency rule is on. It is off by default. */
 export function tenantsWithLatencyRule(changed: readonly ChangedRule[]): string[] {
   return changed.filter(({ kind, enabled }) => kind === "latency_p95" && enabled).map(({ tenantId }) => tenantId);
 }
 
+/** What rules need to know about one deployment. */
+export interface AlertFacts {
+  tenantId: string;
   deploymentId: string;
   health: HealthWord;
   healthMinutes: number;
@@ -47,10 +50,10 @@ export function tenantsWithLatencyRule(changed: readonly ChangedRule[]): string[
   requests: number;
   errors: number;
   restarts: number;
+  /** Empty where no rule needs it. */
   latencyCounts: number[];
 }
 
-  /** Empty where no rule needs it. */
 export interface FiringAlert {
   tenantId: string;
   deploymentId: string;

@@ -35,7 +35,7 @@ export const alertsCommand: CommandSpec = {
     },
     {
       name: "mute",
-      summary: "Send no notifications about a deployment for some time",
+      summary: "Send no notifications of new alerts of a deployment for some time",
       args: [deployment],
       options: [
         ["--for <duration>", "30m, 2h, 1d", "1h"],

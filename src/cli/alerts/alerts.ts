@@ -68,7 +68,9 @@ export async function alertsMute(
   const until = options.end ? null : new Date(Date.now() + parseDuration(options.for ?? "1h")).toISOString();
   await client.muteAlerts({ deployment_id: id, body: { until } }, { signal: session.signal });
   session.answer({ deployment_id: id, muted_until: until }, () => undefined);
-  session.terminal.say(until === null ? `${shown} notifies again.` : `${shown} sends no notifications until ${until}.`);
+  session.terminal.say(
+    until === null ? `${shown} notifies again.` : `${shown} sends no notifications of new alerts until ${until}.`,
+  );
 }
 
 /** `Number` alone reads an empty string as 0. */

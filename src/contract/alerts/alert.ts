@@ -23,7 +23,7 @@ export const Alert = Type.Object(
     }),
     since: timestamp("When the rule began to hold."),
     resolved_at: nullable(timestamp(), "null: it still holds."),
-    muted_until: nullable(timestamp(), "Until then no notification about the deployment is sent."),
+    muted_until: nullable(timestamp(), "Until then new alerts of the deployment send no notification."),
   },
   { $id: "Alert", description: "A rule that holds for a deployment, or held." },
 );

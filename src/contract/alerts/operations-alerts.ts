@@ -31,7 +31,7 @@ export const alertOperations = {
     tag: "Alerts",
     role: "deployer",
     operationId: "mute_alerts_v2_deployments__deployment_id__mute_alerts_post",
-    summary: "Send no notifications about a deployment until a time",
+    summary: "Send no notifications of new alerts of a deployment until a time",
     params: DeploymentPath,
     body: MuteAlerts,
     response: { status: 204, schema: null },

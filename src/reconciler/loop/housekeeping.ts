@@ -1,5 +1,6 @@
 import { listArtifacts } from "../../builds/cache/artifact.ts";
 import { metricsRetentionDays } from "../../contract/logs/metrics.ts";
+import { resolvedAlertDays } from "../../domain/alert-rules.ts";
 import {
   artifactsKeptMax,
   housekeepingIntervalMs,
@@ -74,6 +75,7 @@ const sharedChores: Record<string, Chore> = {
   "plain addresses of webhooks": ({ db, sealer }) => sealAddresses(db, sealer),
   "webhook deliveries": ({ db }, signal) =>
     trimOlder(db, "webhook_deliveries", { days: deliveryRetentionDays }, signal),
+  "resolved alerts": ({ db }, signal) => trimOlder(db, "alerts", { days: resolvedAlertDays }, signal),
   metrics: ({ db }, signal) => trimOlder(db, "metric_minutes", { days: metricsRetentionDays }, signal),
   "log entries": ({ db, settings }, signal) =>
     trimLogEntries(db, { days: settings.logRetentionDays, linesMax: logLinesKeptMax }, signal),

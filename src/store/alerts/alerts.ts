@@ -13,9 +13,6 @@ import { pick, type RowOf, selectList } from "../engine/table.ts";
 import { audited } from "../tenants/audit.ts";
 import { alertRulesTable, alertsTable } from "./tables.ts";
 
-/** Alerts of the past are kept this long. */
-const resolvedDays = 30;
-
 const alertFields = pick(alertsTable, "id", "deployment_id", "kind", "state", "message", "since", "resolved_at");
 
 export interface AlertRow extends RowOf<typeof alertFields> {
@@ -61,10 +58,10 @@ export async function listAlertRules(db: Db, tenantId: string): Promise<AlertRul
 export async function changeAlertRule(
   db: Db,
   owner: Owner,
-  if (enabled === null && threshold === null) return;
   change: { kind: AlertKind; enabled: boolean | null; threshold: number | null; isOnByDefault: boolean },
 ): Promise<void> {
   const { kind, enabled, threshold, isOnByDefault } = change;
+  if (enabled === null && threshold === null) return;
   const details = { kind, ...(enabled !== null && { enabled }), ...(threshold !== null && { threshold }) };
   const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id: owner.tenantId, name: kind };
   await db.transaction(async (trx) => {
@@ -83,7 +80,7 @@ export async function changeAlertRule(
   });
 }
 
-/** Sends no notifications about a deployment before `until`; null: sends them again. @throws ApiError 404. */
+/** Holds back notifications of alerts of a deployment until `until`; null: sends them again. @throws ApiError 404. */
 export async function muteAlerts(db: Db, owner: Owner, deploymentId: string, until: string | null): Promise<void> {
   await db.transaction(async (trx) => {
     const { rows } = await trx.query<{ name: string }>(sql`
@@ -136,37 +133,41 @@ export async function readAlertFacts(db: Db, latencyTenants: readonly string[]):
 }
 
 /**
- * Records which rules hold now. A rule that begins or ceases to hold for a deployment is an event, unless the deployment
- * is muted. Each alert moves once from firing to resolved, whichever of several servers records it.
- * @returns how many alerts moved.
+ * Records which rules hold now. A rule that begins to hold for a deployment is an event, `alert.firing`. While the deployment
+ * is muted, the event waits until the mute ends, and is dropped if the rule ceases to hold before. The end of an alert is an
+ * event if its beginning was one, also while muted: receivers have an open incident to close. Each alert moves once from
+ * firing to resolved and has each event once, whichever of several servers records it.
+ * @returns how many alerts began, ended, or waited for the end of a mute.
  */
 export async function recordAlerts(db: Db, firing: readonly FiringAlert[]): Promise<number> {
   const { rows } = await db.query<{ id: string }>(sql`
     with wanted as (
-      select w.*, d.name from jsonb_to_recordset(${JSON.stringify(firing)}::jsonb)
+      select w.*, exists (select from alert_mutes u where u.deployment_id = d.id and u.until > now()) as is_muted
+        from jsonb_to_recordset(${JSON.stringify(firing)}::jsonb)
           as w ("tenantId" uuid, "deploymentId" uuid, kind text, message text)
         join deployments d on d.id = w."deploymentId"
     ), begun as (
-      insert into alerts (id, tenant_id, deployment_id, kind, state, message)
-      select gen_random_uuid(), "tenantId", "deploymentId", kind, 'firing', message from wanted
+      insert into alerts (id, tenant_id, deployment_id, kind, state, message, notified)
+      select gen_random_uuid(), "tenantId", "deploymentId", kind, 'firing', message, not is_muted from wanted
       on conflict (deployment_id, kind) where state = 'firing' do nothing
-      returning id, tenant_id, deployment_id, kind, state, message
+      returning id, tenant_id, deployment_id, kind, state, message, notified
+    ), unmuted as (
+      update alerts a set notified = true, message = w.message from wanted w
+       where a.deployment_id = w."deploymentId" and a.kind = w.kind and a.state = 'firing'
+         and not a.notified and not w.is_muted
+      returning a.id, a.tenant_id, a.deployment_id, a.kind, a.state, a.message, a.notified
     ), ended as (
       update alerts a set state = 'resolved', resolved_at = now()
        where a.state = 'firing'
          and not exists (select from wanted w where w."deploymentId" = a.deployment_id and w.kind = a.kind)
-      returning a.id, a.tenant_id, a.deployment_id, a.kind, a.state, a.message
+      returning a.id, a.tenant_id, a.deployment_id, a.kind, a.state, a.message, a.notified
     ), moved as (
-      select * from begun union all select * from ended
+      select * from begun union all select * from unmuted union all select * from ended
     ), event as (
       insert into events (tenant_id, deployment_id, kind, data)
       select m.tenant_id, m.deployment_id, case m.state when 'firing' then 'alert.firing' else 'alert.resolved' end,
              jsonb_build_object('alert_id', m.id, 'rule', m.kind, 'state', m.state, 'message', m.message)
-        from moved m
-       where not exists (select from alert_mutes u where u.deployment_id = m.deployment_id and u.until > now())
-       order by m.deployment_id, m.kind
-    ), old as (
-      delete from alerts where state = 'resolved' and resolved_at < now() - ${resolvedDays} * interval '1 day'
+        from moved m where m.notified order by m.deployment_id, m.kind
     )
     select id from moved`);
   if (rows.length > 0) db.changes.wakeWatchers();

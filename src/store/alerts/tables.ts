@@ -21,6 +21,7 @@ export const alertsTable = table("alerts", {
   kind: textOf<AlertKind>(),
   state: textOf<AlertState>(),
   message: text,
+  notified: boolean,
   since: timestamp,
   resolved_at: nullable(timestamp),
 });

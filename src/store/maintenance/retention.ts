@@ -21,6 +21,8 @@ async function inBatches(deleteSome: () => Promise<bigint | number | undefined>,
 
 /** Tables whose rows are deleted by age alone, with the column of the age; each has an index. */
 const dated = {
+  /** Alerts that still fire have no such time. */
+  alerts: "resolved_at",
   events: "created_at",
   /** Messages of code hosts; one that arrives again later finds nothing new. */
   host_deliveries: "received_at",

@@ -23,8 +23,13 @@ create table alerts (
   kind text not null,
   state text not null check (state in ('firing', 'resolved')),
   message text not null,
+  -- Whether alert.firing was written. A mute delays it until the mute ends. alert.resolved is written only after it.
+  notified boolean not null,
   since timestamptz not null default now(),
   resolved_at timestamptz
 );
 create unique index alerts_firing on alerts (deployment_id, kind) where state = 'firing';
 create index alerts_page on alerts (tenant_id, since desc, id);
+-- For the deletion of a deployment, and of old alerts.
+create index alerts_deployment on alerts (deployment_id);
+create index alerts_age on alerts (resolved_at) where resolved_at is not null;
