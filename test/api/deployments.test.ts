@@ -100,18 +100,21 @@ test("replays a create under its idempotency key", async () => {
   assert.deepEqual([other.status, other.body.detail], [409, "This Idempotency-Key was used for a different request."]);
 });
 
-test("in agent mode an agent has one deployment per environment", async () => {
-  const agent = { agent_id: randomUUID(), environment: "staging" };
-  const made = await create({ ...bodyOf("internal_docker", "x"), name: null, agent });
-  assert.equal(made.status, 201);
-  assert.deepEqual(made.body.agent, agent);
-  const second = await create({ ...bodyOf("internal_docker", "other-name"), agent });
-  assert.deepEqual(
-    [second.status, second.body.detail],
-    [409, "A deployment already exists for this agent environment."],
-  );
-  assert.deepEqual(await names(`agent_id=${agent.agent_id}&agent_environment=staging`), [made.body.name]);
-});
+for (const agent_id of [randomUUID(), "support-agent"]) {
+  test(`in agent mode an agent has one deployment per environment (${agent_id.length === 36 ? "UUID" : "label"})`, async () => {
+    const agent = { agent_id, environment: "staging" };
+    const made = await create({ ...bodyOf("internal_docker", "x"), name: null, agent });
+    assert.equal(made.status, 201);
+    assert.deepEqual(made.body.agent, agent);
+    const second = await create({ ...bodyOf("internal_docker", `other-name-${agent_id}`), agent });
+    assert.deepEqual(
+      [second.status, second.body.detail],
+      [409, "A deployment already exists for this agent environment."],
+    );
+    assert.deepEqual(await names(`agent_id=${agent_id}&agent_environment=staging`), [made.body.name]);
+    assert.ok((await names("agent_environment=staging")).includes(made.body.name));
+  });
+}
 
 test("broken rules answer 400 with one sentence", async () => {
   const missing = await create({ ...bodyOf("github", "no-repo"), source_config: { build_on_push: false } });

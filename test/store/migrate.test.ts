@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { cp, mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
@@ -134,3 +134,12 @@ async function columnsOf(db: Parameters<typeof migrate>[0]): Promise<string[]> {
      where table_schema = 'public' and table_name <> 'schema_migrations'`);
   return rows.map((row) => row.column).sort();
 }
+
+test("an additive migration keeps the columns that prepared statements of the previous version read", async () => {
+  const directory = "src/store/engine/migrations";
+  for (const name of await readdir(directory)) {
+    const text = await readFile(path.join(directory, name), "utf8");
+    if (text.startsWith("-- additive\n"))
+      assert.doesNotMatch(text, /\b(drop|rename) column|alter column \S+ (set data )?type/i, name);
+  }
+});

@@ -2,6 +2,7 @@ import type { AgentRef, SourceConfig, SourceRevisionConfig } from "../../contrac
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { SecretReference } from "../../contract/listeners/cluster.ts";
 import type { Sizes } from "../../domain/tiers.ts";
+import { agentId } from "../deployments/agent-columns.ts";
 import { batched } from "../engine/batched.ts";
 import { sql } from "../engine/sql.ts";
 
@@ -48,7 +49,7 @@ export const readAssignedRevisions = batched(
     const { rows } = await db.query<AssignedRevisionRow>(sql`
     select d.id as deployment_id, d.tenant_id, d.listener_id, d.slug, d.name, d.shareable, d.source_config #>> '{listener_config,k8s_namespace}' as namespace, l.facts ->> 'agents_url' as agents_url, l.builtin as is_builtin, r.secret_references, r.id as revision_id, r.source_config,
            r.source_revision_config, r.sizes, a.manifest,
-           case when d.agent_id is not null then jsonb_build_object('agent_id', d.agent_id, 'environment', d.agent_environment) end as agent,
+           case when ${agentId} is not null then jsonb_build_object('agent_id', ${agentId}, 'environment', d.agent_environment) end as agent,
            coalesce(t.project, d.name) as tracing_project,
            coalesce(r.secret_set_id, (select b.deployment_id from deployment_databases b where b.deployment_id = d.id)) as secret_set_id
       from deployments d join listeners l on l.id = d.listener_id

@@ -13,6 +13,7 @@ import { insertedSecretSet, type SealedSet, secretSetColumns } from "../secrets/
 import { type AuditNote, auditColumns, auditedRows } from "../tenants/audit.ts";
 import { insertedResponses, responseColumns, type SealedResponse } from "../tenants/idempotency-keys.ts";
 import { checkNewDeployment, hasQuotas } from "../tenants/quotas.ts";
+import { agentColumns } from "./agent-columns.ts";
 import type { DeploymentRow } from "./deployments.ts";
 import { insertedTracingProject, type NewTracingProject, tracingColumns } from "./tracing-projects.ts";
 
@@ -63,7 +64,7 @@ export async function createDeployment(
     // A deployment that got its name from its agent reports the agent environment as taken, not the name.
     const isNamedByAgent = agentId !== null && environment !== null && name === nameOfAgent(agentId, environment);
     if (isNameTaken && !isNamedByAgent) throw errors.nameTaken(name);
-    if (isNameTaken || isUniqueViolation(error, "deployments_agent")) throw errors.agentEnvironmentTaken();
+    if (isNameTaken || isAgentTaken(error)) throw errors.agentEnvironmentTaken();
     if (isForeignKeyViolation(error, "deployments_listener_id_fkey")) {
       throw errors.invalidField("source_config.listener_id", `${made.listener_id} was deleted in the meantime.`);
     }
@@ -77,6 +78,9 @@ export async function createDeployment(
   db.changes.wake();
   return row;
 }
+
+const isAgentTaken = (error: unknown) =>
+  isUniqueViolation(error, "deployments_agent") || isUniqueViolation(error, "deployments_agent_name");
 
 /** Built before it is written, so that its response can be saved in the same statement. Its times therefore come from `now`. */
 function newRow(
@@ -122,7 +126,7 @@ const insertDeployment = batched(async (db, inserts: Insert[]): Promise<boolean[
   const wanted = inserts.map(
     ({ made, row: { sealed_secrets: _, secrets_key_id: __, ...deployment }, response, isChecked }) => ({
       id: made.id,
-      deployment,
+      deployment: { ...deployment, ...agentColumns(deployment.agent_id) },
       is_checked: isChecked,
       secret_set: secretSetColumns(made.secrets),
       revision: made.revision,
@@ -140,10 +144,10 @@ const insertDeployment = batched(async (db, inserts: Insert[]): Promise<boolean[
     ), deployment as (
       insert into deployments (id, tenant_id, listener_id, name, slug, source, source_config, source_revision_config,
         tracked_ref, secret_references, secret_set_id, status, health, health_since, latest_revision_id, shareable, route_through_gateway,
-        agent_id, agent_environment, tracer_session_id, is_preview, parent_deployment_id, created_at, updated_at)
+        agent_id, agent_name, agent_environment, tracer_session_id, is_preview, parent_deployment_id, created_at, updated_at)
       select d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.source, d.source_config, d.source_revision_config,
              d.tracked_ref, d.secret_references, d.secret_set_id, d.status, d.health, d.health_since, d.latest_revision_id, d.shareable,
-             d.route_through_gateway, d.agent_id, d.agent_environment, d.tracer_session_id, d.is_preview,
+             d.route_through_gateway, d.agent_id, d.agent_name, d.agent_environment, d.tracer_session_id, d.is_preview,
              d.parent_deployment_id, d.created_at, d.updated_at
         from wanted w, jsonb_populate_record(null::deployments, w.deployment) d
        where w.is_checked or not ${hasQuotas("d.tenant_id")}

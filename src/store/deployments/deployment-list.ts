@@ -3,6 +3,7 @@ import type { HealthWord } from "../../contract/deployments/health.ts";
 import { pageSizeMax, type SortOrder } from "../../contract/page.ts";
 import type { Db } from "../engine/database.ts";
 import { type Sql, sql } from "../engine/sql.ts";
+import { isOfAgent } from "./agent-columns.ts";
 import { type TagConditions, taggedWith } from "./deployment-tags.ts";
 import { type DeploymentRow, deploymentColumns } from "./deployments.ts";
 
@@ -294,11 +295,8 @@ function conditionsInOrder(tenantId: string, filter: DeploymentFilter): Sql[] {
     found.push(sql`coalesce(d.source_config ->> 'deployment_type', 'prod') = ${deploymentType}`);
   }
   if (address !== undefined) found.push(isAt(tenantId, address));
-  if (agentId !== undefined) found.push(sql`d.agent_id = ${agentId}`);
-  // A deployment has an agent environment only with an agent. Stating it lets the planner use the index.
-  if (agentEnvironment !== undefined) {
-    found.push(sql`d.agent_id is not null and d.agent_environment = ${agentEnvironment}`);
-  }
+  if (agentId !== undefined) found.push(isOfAgent(agentId));
+  if (agentEnvironment !== undefined) found.push(sql`d.agent_environment = ${agentEnvironment}`);
   return found;
 }
 

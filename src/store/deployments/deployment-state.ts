@@ -8,6 +8,7 @@ import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { isUnsettled } from "../revisions/revisions.ts";
+import { agentId } from "./agent-columns.ts";
 
 /** Desired and observed state of one deployment, read by one statement and so at one moment; the input of a reconcile pass. */
 export interface DeploymentStateRow {
@@ -114,7 +115,7 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
          from observations o where o.deployment_id = d.id) as observation,
       (select json_build_object('status', t.status, 'retry_at', t.retry_at)
          from tracing_projects t where t.deployment_id = d.id) as tracing,
-      d.delete_tracing_project and d.agent_id is null as drops_tracing,
+      d.delete_tracing_project and ${agentId} is null as drops_tracing,
       case when d.source = 'github' then json_build_object(
         'is_following', not d.is_preview and d.tracked_ref not like 'refs/tags/%' and (
            coalesce((d.source_config ->> 'build_on_push')::boolean, false)

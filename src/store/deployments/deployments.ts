@@ -9,6 +9,7 @@ import { enqueued } from "../queue/enqueue.ts";
 import { insertedRevision, isUnsettled, type NewRevision } from "../revisions/revisions.ts";
 import { insertedSecretSet, type SealedSet, secretSetColumns } from "../secrets/secrets.ts";
 import { type AuditNote, auditedDeployment } from "../tenants/audit.ts";
+import { agentId } from "./agent-columns.ts";
 import { deploymentsTable } from "./tables.ts";
 
 const deploymentFields = pick(
@@ -35,7 +36,6 @@ const deploymentFields = pick(
   "image_version",
   "shareable",
   "route_through_gateway",
-  "agent_id",
   "agent_environment",
   "deployment_tier",
   "compute_tier",
@@ -49,6 +49,7 @@ const deploymentFields = pick(
 
 /** A row of `deployments` with its sealed secrets; `api/deployments/present-deployment.ts` turns it into JSON. */
 export interface DeploymentRow extends RowOf<typeof deploymentFields> {
+  agent_id: string | null;
   source_revision_config: SourceRevisionConfig;
   /** Address at which the data plane serves its agents; null: the gateway of this server does. */
   agents_url: string | null;
@@ -78,7 +79,7 @@ export type DeploymentChange = Partial<
 /** Columns are listed one by one because a cached plan of `select *` breaks at the next migration. */
 // The commit is known once the revision is resolved. It is read there, so that resolving need not lock this row.
 export const deploymentColumns = sql`
-  ${selectList(deploymentFields, "d")},
+  ${selectList(deploymentFields, "d")}, ${agentId} as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,

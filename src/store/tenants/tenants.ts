@@ -3,6 +3,7 @@ import type { Plan } from "../../contract/administration/organization.ts";
 import { errors } from "../../contract/error.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
+import { isUuid } from "../engine/is-uuid.ts";
 import { sql } from "../engine/sql.ts";
 import { listTokensIn, type TokenRow } from "../oauth/oauth-tokens.ts";
 import { audited } from "./audit.ts";
@@ -281,8 +282,6 @@ export async function findKnownDeployments(db: Db, ids: string[]): Promise<Set<s
     select id from deployments where id = any(${uuids}::uuid[])`);
   return new Set(rows.map(({ id }) => id));
 }
-
-const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
 
 /** Holds off every other server that starts, until the current unit ends: the second one finds what the first created. */
 export async function lockOrganizations(db: Db): Promise<void> {

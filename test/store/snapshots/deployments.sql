@@ -1,6 +1,6 @@
 -- lockDeployment
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
@@ -46,7 +46,7 @@ select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
          from observations o where o.deployment_id = d.id) as observation,
       (select json_build_object('status', t.status, 'retry_at', t.retry_at)
          from tracing_projects t where t.deployment_id = d.id) as tracing,
-      d.delete_tracing_project and d.agent_id is null as drops_tracing,
+      d.delete_tracing_project and coalesce(d.agent_name, d.agent_id::text) is null as drops_tracing,
       case when d.source = 'github' then json_build_object(
         'is_following', not d.is_preview and d.tracked_ref not like 'refs/tags/%' and (
            coalesce((d.source_config ->> 'build_on_push')::boolean, false)
@@ -86,7 +86,7 @@ with wanted as (
 -- deploymentPage
 select * from (
       select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
@@ -96,7 +96,7 @@ select * from (
 
 -- deploymentPage with a part of the name
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_id, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,

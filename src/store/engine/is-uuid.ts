@@ -1,0 +1,2 @@
+/** Reports whether a text is a UUID in the form in which PostgreSQL writes it. */
+export const isUuid = (text: string) => /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(text);
