@@ -16,17 +16,23 @@ export function normaliseResourceSpec(spec: ResourceSpec, podRights: readonly st
     const because = `must have at most ${resourceSpecBytesMax} bytes as JSON.`;
     throw errors.invalidField("source_config.resource_spec", because);
   }
-  const rounded: ResourceSpec = { ...spec };
-  for (const field of roundedFields) {
-    const cores = rounded[field];
-    if (typeof cores === "number") rounded[field] = roundToTenth(cores);
-  }
+  const rounded = withRoundedCores(spec);
   checkCounts(rounded);
   checkScale("", rounded.min_scale, rounded.max_scale, 1);
   checkScale("queue_", rounded.queue_min_scale, rounded.queue_max_scale, 0);
   checkLimits(rounded);
   const problem = findPodProblem(rounded, { rights: podRights });
   if (problem !== null) refuse(problem.field, problem.because);
+  return rounded;
+}
+
+/** Returns a spec with its CPU values as they are stored. */
+export function withRoundedCores(spec: ResourceSpec): ResourceSpec {
+  const rounded: ResourceSpec = { ...spec };
+  for (const field of roundedFields) {
+    const cores = rounded[field];
+    if (typeof cores === "number") rounded[field] = roundToTenth(cores);
+  }
   return rounded;
 }
 

@@ -3,12 +3,13 @@ import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { createDirectory, runCli } from "../cli/run-cli.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 
 /** A whole server whose replicas are simulated, changed by a pipeline. */
 let server: TestServer;
 before(async () => {
-  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  server = await startTestServer({ PIERHEAD_COMPUTE: "simulated", PIERHEAD_ALLOW_LOCAL_SOURCES: "1" });
 });
 after(() => server[Symbol.asyncDispose]());
 
@@ -83,6 +84,81 @@ test("a pipeline applies a file twice, changes a variable, and pulls the same fi
   assert.equal((await server.client.listDeployments({ name: "shop" })).resources.length, 0);
 });
 
+test("another repo_url runs the code of the other repository", async () => {
+  await using at = await pipeline();
+  await using one = await createAgentRepository();
+  await using two = await createAgentRepository();
+  const commit = await two.commit(nodeAgent("two"));
+  const declared = (url: string) => `deployments:
+  mover:
+    source: github
+    repo_url: ${url}
+    ref: refs/heads/main
+    config_path: pierhead.json
+    type: dev
+`;
+  await at.write(declared(one.url));
+  const begun = await at.run(["apply", "--no-wait"]);
+  assert.deepEqual([begun.code, begun.stdout.split("\n")[0]], [8, "+ mover"], begun.stderr);
+  const first = await newest("mover");
+  assert.equal((await at.run(["plan"])).code, 0, "the server writes refs/heads/main as main");
+
+  await at.write(declared(two.url));
+  assert.equal((await at.run(["apply", "--no-wait"])).code, 8);
+  const second = await newest("mover");
+  assert.notEqual(second.id, first.id);
+  assert.equal((await at.run(["apply"])).code, 0);
+  const { source_revision_config: code } = await server.client.getRevision(second.ids);
+  assert.equal(code.repo_commit_sha, commit);
+  assert.equal((await at.run(["plan"])).code, 0);
+});
+
+test("some resources can be declared; the others stay as they are", async () => {
+  await using at = await pipeline();
+  const declared = (resources: string) =>
+    `deployments:\n  sized:\n    source: external_docker\n    image: 127.0.0.1:1/agent:1\n    resources: ${resources}\n`;
+  await at.write(declared("{cpu: 0.25, memory_mb: 700, max_scale: 3}"));
+  await at.run(["apply", "--no-wait"]);
+  assert.equal((await at.run(["plan"])).code, 0, "the server rounds 0.25 to 0.2");
+
+  await at.write(declared("{max_scale: 2}"));
+  const changed = await at.run(["plan"]);
+  assert.match(changed.stdout, /resource_spec: \{"max_scale":3\} -> \{"max_scale":2\}/);
+  await at.run(["apply", "--no-wait"]);
+  const { source_config: config } = (await newest("sized")).deployment;
+  const { cpu, memory_mb, max_scale } = config.resource_spec ?? {};
+  assert.deepEqual({ cpu, memory_mb, max_scale }, { cpu: 0.2, memory_mb: 700, max_scale: 2 });
+  assert.equal((await at.run(["pull"])).code, 0);
+  assert.match(await at.read(), /resources:\n {6}max_scale: 2\n$/);
+  assert.equal((await at.run(["plan"])).code, 0);
+});
+
+test("applying a file again fails as long as the newest revision has failed", async () => {
+  await using at = await pipeline();
+  await at.write(file.replace("shop:", "broken:").replace("LOG_LEVEL: info", "SIMULATE_START: exit"));
+  for (const isFirst of [true, false]) {
+    const { code, stderr } = await at.run(["apply"]);
+    assert.equal(code, 1, stderr);
+    assert.equal(stderr.includes("Creating broken"), isFirst);
+    assert.match(stderr, /The newest revision of broken failed/);
+  }
+  assert.equal((await at.run(["apply", "--no-wait"])).code, 1);
+
+  const { key } = await server.client.createApiKey({ body: { name: "reader", role: "reader" } });
+  const env = { SHOP_TOKEN: "hunter2", PIERHEAD_URL: server.url, PIERHEAD_API_KEY: key };
+  for (const command of ["plan", "pull"]) {
+    const { code, stderr } = await runCli([command], { cwd: at.directory, env });
+    assert.deepEqual([code, /A reader cannot see the values of variables/.test(stderr)], [4, true], stderr);
+  }
+});
+
+async function newest(name: string) {
+  const [deployment] = (await server.client.listDeployments({ name })).resources;
+  assert.ok(deployment?.latest_revision_id);
+  const id = deployment.latest_revision_id;
+  return { id, deployment, ids: { deployment_id: deployment.id, revision_id: id } };
+}
+
 test("a file with a mistake ends with exit code 1 and names the mistake", async () => {
   await using at = await pipeline();
   const failing: [string, RegExp][] = [
@@ -90,6 +166,7 @@ test("a file with a mistake ends with exit code 1 and names the mistake", async 
     [file.replace("info", "5"), /deployments\.shop\.variables\.LOG_LEVEL must be a text/],
     [file.replace("internal_template", "zip"), /deployments\.shop\.source must be one of/],
     [`${file}  shop: {}\n`, /unique/],
+    [file.replace("LOG_LEVEL: info", "# LOG_LEVEL: info"), /deployments\.shop\.variables is empty\. Write \{\}/],
     [file.replace("SHOP_TOKEN", "OTHER"), /needs the secret TOKEN, but the environment variable OTHER is not set/],
   ];
   for (const [text, words] of failing) {

@@ -1,3 +1,4 @@
+import { waitOptions } from "../arguments.ts";
 import type { CommandSpec } from "../command.ts";
 
 const fileOption = ["-f, --file <file>", "the declaration", "pierhead.yaml"] as const;
@@ -18,14 +19,9 @@ export const declarationCommands: readonly CommandSpec[] = [
   {
     name: "apply",
     summary: "Create and change deployments until they are as a file declares",
-    options: [
-      fileOption,
-      pruneOption,
-      ["--dry-run", "only show the changes"],
-      ["--no-wait", "do not wait for the rollouts"],
-    ],
+    options: [fileOption, pruneOption, ["--dry-run", "only show the changes"], ...waitOptions],
     examples: ["pierhead apply", "pierhead apply --file agents.yaml --prune old-agent"],
-    json: `{"changes": [${change}], "applied": boolean, "failed": [string]}`,
+    json: `{"changes": [${change}], "applied": boolean, "failed": [string], "pending": [string]}`,
     load: async () => (await import("./apply.ts")).apply,
   },
   {
@@ -35,6 +31,6 @@ export const declarationCommands: readonly CommandSpec[] = [
     options: [fileOption],
     examples: ["pierhead pull support billing", "pierhead pull"],
     json: '{"file": string, "deployments": [string]}',
-    load: async () => (await import("./apply.ts")).pull,
+    load: async () => (await import("./pull.ts")).pull,
   },
 ];

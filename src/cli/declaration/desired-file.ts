@@ -11,6 +11,7 @@ export const usualFile = "pierhead.yaml";
 export interface Declared {
   source: CreateDeployment["source"];
   repo_url?: string;
+  integration_id?: string;
   ref?: string;
   config_path?: string;
   build_on_push?: boolean;
@@ -28,7 +29,7 @@ export interface Declared {
 }
 
 const texts = [
-  ...["repo_url", "ref", "config_path", "template", "image", "type"],
+  ...["repo_url", "integration_id", "ref", "config_path", "template", "image", "type"],
   ...["install_command", "build_command", "custom_url"],
 ];
 const known = ["source", ...texts, "build_on_push", "resources", "variables", "secrets"];
@@ -69,15 +70,22 @@ function check(at: string, value: unknown): Declared {
     throw wrong(`${at}.build_on_push must be true or false.`);
   }
   if (fields["resources"] !== undefined) asObject(fields["resources"], `${at}.resources`);
-  for (const key of ["variables", "secrets"]) {
-    for (const [name, text] of Object.entries(asObject(fields[key] ?? {}, `${at}.${key}`))) {
-      if (typeof text !== "string") throw wrong(`${at}.${key}.${name} must be a text. Put it into quotes.`);
-    }
-  }
+  checkTexts(`${at}.variables`, fields["variables"]);
+  checkTexts(`${at}.secrets`, fields["secrets"]);
   const hidden = new Set(Object.keys(fields["secrets"] ?? {}));
   const both = Object.keys(fields["variables"] ?? {}).find((name) => hidden.has(name));
   if (both !== undefined) throw wrong(`${at}: ${both} is in variables and in secrets.`);
   return fields as unknown as Declared;
+}
+
+/** Null is refused, because a key whose lines are commented out would remove every variable. */
+function checkTexts(at: string, value: unknown): void {
+  if (value === undefined) return;
+  if (value === null)
+    throw wrong(`${at} is empty. Write {} to have none, or remove the key to leave them as they are.`);
+  for (const [name, text] of Object.entries(asObject(value, at))) {
+    if (typeof text !== "string") throw wrong(`${at}.${name} must be a text. Put it into quotes.`);
+  }
 }
 
 /** Returns the variables that a deployment should have; undefined when the file leaves them alone. */

@@ -1,0 +1,207 @@
+import { isDeepStrictEqual } from "node:util";
+import type { CallOptions, Client } from "../../client/client.ts";
+import type { Deployment, PatchDeployment, Secret } from "../../contract/deployments/deployment.ts";
+import { normaliseRef } from "../../domain/refs.ts";
+import { withRoundedCores } from "../../domain/resource-rules.ts";
+import { findByName } from "../deployments/find-deployment.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { type Declared, declaredVariables, readDeclared, usualFile } from "./desired-file.ts";
+import { checkReadable } from "./readable.ts";
+
+/** What must happen to one deployment. Values of variables are never shown. */
+export interface Change {
+  name: string;
+  action: "create" | "change" | "delete";
+  fields: { field: string; from: unknown; to: unknown }[];
+  variables: { set: string[]; removed: string[] };
+}
+
+/** A change and the calls that make it. `act` returns the deployment, unless it was deleted. */
+export interface Step {
+  change: Change;
+  act(client: Client, signal: AbortSignal): Promise<Deployment | undefined>;
+}
+
+/** Compares a file with the server. `unchanged` are the deployments that are already as the file declares. */
+export async function compare(
+  session: Session,
+  { file = usualFile, prune = [] }: { file?: string; prune?: string[] },
+): Promise<{ steps: Step[]; unchanged: Deployment[] }> {
+  const declared = await readDeclared(session, file);
+  const client = await session.client();
+  const steps: Step[] = [];
+  const unchanged: Deployment[] = [];
+  for (const [name, wanted] of Object.entries(declared)) {
+    const variables = declaredVariables(session, name, wanted);
+    const current = await findByName(client, name, session.signal);
+    if (current !== undefined && variables !== undefined) await checkReadable(session, current);
+    const step = current === undefined ? created(name, wanted, variables ?? []) : changed(current, wanted, variables);
+    if (step !== undefined) steps.push(step);
+    else if (current !== undefined) unchanged.push(current);
+  }
+  for (const name of prune) {
+    if (name in declared) throw new CliFailure(`${name} is in ${file}, so it cannot be pruned.`);
+    const current = await findByName(client, name, session.signal);
+    if (current !== undefined) steps.push(deleted(current));
+  }
+  return { steps, unchanged };
+}
+
+function deleted({ id, name }: Deployment): Step {
+  return {
+    change: { name, action: "delete", fields: [], variables: { set: [], removed: [] } },
+    act: async (client, signal) => {
+      await client.deleteDeployment({ deployment_id: id }, { signal });
+      return undefined;
+    },
+  };
+}
+
+/** Returns the settings of a declaration in the API's form, as the API stores them. Null means the same as absent. */
+function settingsOf(wanted: Declared) {
+  const given = <T extends object>(fields: T) =>
+    Object.fromEntries(
+      Object.entries(fields).filter(([, value]) => value !== undefined && value !== null),
+    ) as Partial<T>;
+  const { ref, resources } = wanted;
+  return {
+    source_config: given({
+      repo_url: wanted.repo_url,
+      integration_id: wanted.integration_id,
+      build_on_push: wanted.build_on_push,
+      template_id: wanted.template,
+      deployment_type: wanted.type,
+      install_command: wanted.install_command,
+      build_command: wanted.build_command,
+      custom_url: wanted.custom_url,
+      resource_spec: resources && withRoundedCores(given(resources)),
+    }),
+    source_revision_config: given({
+      repo_ref: ref && normaliseRef(ref),
+      langgraph_config_path: wanted.config_path,
+      image_uri: wanted.image,
+    }),
+  };
+}
+
+function created(name: string, wanted: Declared, secrets: Secret[]): Step {
+  const { source_config, source_revision_config } = settingsOf(wanted);
+  const isRepository = wanted.source === "github";
+  const body = {
+    name,
+    source: wanted.source,
+    source_config: isRepository ? { build_on_push: false, ...source_config } : source_config,
+    source_revision_config: isRepository
+      ? { repo_ref: "main", langgraph_config_path: "langgraph.json", ...source_revision_config }
+      : source_revision_config,
+    secrets,
+  };
+  const fields = Object.entries({ ...body.source_config, ...body.source_revision_config });
+  return {
+    change: {
+      name,
+      action: "create",
+      fields: fields.map(([field, to]) => ({ field, from: null, to })),
+      variables: { set: secrets.map((one) => one.name), removed: [] },
+    },
+    act: (client, signal) => client.createDeployment({ body }, { signal }),
+  };
+}
+
+function changed(current: Deployment, wanted: Declared, variables: Secret[] | undefined): Step | undefined {
+  checkFixed(current, wanted);
+  const { name, id } = current;
+  const { source_config, source_revision_config } = settingsOf(wanted);
+  const config = differing(current.source_config, source_config);
+  const code = differing(current.source_revision_config, source_revision_config);
+  const present = new Map(current.secrets.map((one) => [one.name, one.value]));
+  const set = (variables ?? []).filter((one) => present.get(one.name) !== one.value);
+  const wantedNames = new Set(variables?.map((one) => one.name));
+  const removed = variables === undefined ? [] : [...present.keys()].filter((one) => !wantedNames.has(one));
+  const fields = [...config, ...code];
+  if (fields.length === 0 && set.length === 0 && removed.length === 0) return undefined;
+  const change: Change = { name, action: "change", fields, variables: { set: set.map((one) => one.name), removed } };
+  const act: Step["act"] = async (client, signal) => {
+    const asRead = (part: typeof settingsIn, send: (call: CallOptions) => Promise<Deployment>) =>
+      client.changeAsRead(
+        { deployment_id: id },
+        (now, call) => {
+          if (isDeepStrictEqual(part(now), part(current))) return send(call);
+          throw new CliFailure(`${name} was changed by someone else meanwhile.`, {
+            hints: ["See what is left to do: pierhead plan"],
+          });
+        },
+        signal,
+      );
+    if (fields.length === 0) {
+      const body = { set, remove: removed };
+      return asRead(settingsIn, (call) => client.changeVariables({ deployment_id: id, body }, call));
+    }
+    const body: PatchDeployment = {
+      ...settingsPatch(current, config, code),
+      // An empty list leaves the variables as they are, so the last one is removed by the call below.
+      ...((set.length > 0 || removed.length > 0) && { secrets: variables ?? [] }),
+    };
+    const patched = await asRead(settingsIn, (call) => client.patchDeployment({ deployment_id: id, body }, call));
+    if (removed.length === 0 || variables?.length !== 0) return patched;
+    const rest = { deployment_id: id, body: { remove: removed } };
+    return asRead(
+      ({ secrets }) => ({ secrets }),
+      (call) => client.changeVariables(rest, call),
+    );
+  };
+  return { change, act };
+}
+
+/** Refuses changes of settings that are fixed at creation, so that `plan` reports them. */
+function checkFixed({ name, source, source_config: config }: Deployment, wanted: Declared): void {
+  const fixed = [
+    ["source", source, wanted.source],
+    ["type", config.deployment_type, wanted.type],
+    ["template", config.template_id, wanted.template],
+    ["integration_id", config.integration_id, wanted.integration_id],
+  ] as const;
+  for (const [field, from, to] of fixed) {
+    if (to === undefined || to === from) continue;
+    throw new CliFailure(`${name} has the ${field} ${from ?? "none"}, which cannot be changed to ${to}.`);
+  }
+}
+
+/** Returns the settings that users change, without those that a rollout changes. */
+function settingsIn({ source_config, source_revision_config, secrets }: Deployment): object {
+  const { repo_commit_sha: _, deepagents_version: __, tracked_packages: ___, ...code } = source_revision_config;
+  return { source_config, code, secrets };
+}
+
+function settingsPatch(current: Deployment, config: Change["fields"], code: Change["fields"]): PatchDeployment {
+  const only = (all: Change["fields"]) => Object.fromEntries(all.map(({ field, to }) => [field, to]));
+  const settings = only(config);
+  return {
+    source_config: {
+      ...settings,
+      // The API replaces the whole spec.
+      ...("resource_spec" in settings && {
+        resource_spec: { ...current.source_config.resource_spec, ...(settings["resource_spec"] as object) },
+      }),
+    },
+    source_revision_config: {
+      // A repository alone creates no revision, so the code would stay that of the old one.
+      ...("repo_url" in settings && { repo_ref: current.source_revision_config.repo_ref }),
+      ...only(code),
+    },
+  };
+}
+
+/** Returns the fields that differ. Of a resource spec only the given ones count, because responses fill in the others. */
+function differing(current: object, wanted: object): Change["fields"] {
+  const before = current as Record<string, unknown>;
+  return Object.entries(wanted).flatMap(([field, to]) => {
+    const from = before[field] ?? null;
+    if (isDeepStrictEqual(from, to)) return [];
+    if (field !== "resource_spec" || from === null) return [{ field, from, to }];
+    const parts = differing(from as object, to as object);
+    const side = (which: "from" | "to") => Object.fromEntries(parts.map((part) => [part.field, part[which]]));
+    return parts.length === 0 ? [] : [{ field, from: side("from"), to: side("to") }];
+  });
+}

@@ -1,0 +1,71 @@
+import { writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import { findDeployment } from "../deployments/find-deployment.ts";
+import { CliFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { type Declared, readDeclared, usualFile, writeDeclared } from "./desired-file.ts";
+import { checkReadable } from "./readable.ts";
+
+/** Writes deployments into a file. Values that the file does not already show become references to the environment. */
+export async function pull(session: Session, names: string[], options: { file?: string }): Promise<void> {
+  const file = options.file ?? usualFile;
+  const target = path.resolve(session.context.cwd, file);
+  const before = names.length === 0 ? await readDeclared(session, file) : {};
+  const wanted = names.length === 0 ? Object.keys(before) : names;
+  const found: Record<string, Declared> = {};
+  for (const name of wanted) {
+    const deployment = await findDeployment(session, name);
+    if (before[name]?.variables !== undefined) await checkReadable(session, deployment);
+    found[deployment.name] = declarationOf(deployment, before[name]);
+  }
+  await writeFile(target, writeDeclared(found), names.length === 0 ? {} : { flag: "wx" }).catch((error) => {
+    if (error.code !== "EEXIST") throw error;
+    throw new CliFailure(`${file} exists.`, { hints: ["Update it: pierhead pull", "Choose another: --file FILE"] });
+  });
+  session.answer({ file, deployments: Object.keys(found) }, () => file);
+}
+
+function declarationOf(
+  { source, source_config: config, source_revision_config: code, secrets }: Deployment,
+  before?: Declared,
+) {
+  if (source === "internal_source") {
+    throw new CliFailure("A deployment of an uploaded directory cannot be declared in a file.", {
+      hints: ["Deploy it from a repository or an image instead."],
+    });
+  }
+  // A deployment that the file declares without variables keeps those it has.
+  const hasVariables = before === undefined || before.variables !== undefined || before.secrets !== undefined;
+  const isPlain = (name: string) => before?.variables?.[name] !== undefined;
+  const plain = secrets.filter(({ name }) => isPlain(name)).map(({ name, value }) => [name, value]);
+  const hidden = secrets
+    .filter(({ name }) => !isPlain(name))
+    .map(({ name }) => [name, before?.secrets?.[name] ?? name]);
+  // Without the key the file would no longer declare that there are none.
+  const isEmptied = before !== undefined && hasVariables && secrets.length === 0;
+  const all: Record<string, unknown> = {
+    source,
+    repo_url: config.repo_url,
+    integration_id: config.integration_id,
+    ref: source === "github" ? code.repo_ref : null,
+    config_path: source === "github" ? code.langgraph_config_path : null,
+    build_on_push: source === "github" ? config.build_on_push : null,
+    template: config.template_id,
+    image: code.image_uri,
+    type: source === "external_docker" ? null : config.deployment_type,
+    install_command: config.install_command,
+    build_command: config.build_command,
+    custom_url: source === "external_docker" ? config.custom_url : null,
+    resources: source === "external_docker" ? resourcesOf(config.resource_spec, before?.resources) : null,
+    variables: plain.length > 0 || isEmptied ? Object.fromEntries(plain) : null,
+    secrets: hidden.length > 0 && hasVariables ? Object.fromEntries(hidden) : null,
+  };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== null)) as unknown as Declared;
+}
+
+/** Of the resources that a file declares only those stay in it, because responses fill in the others. */
+function resourcesOf(spec: object | null, declared: object | undefined): object | null {
+  if (spec === null || declared === undefined) return spec;
+  return Object.fromEntries(Object.entries(spec).filter(([field]) => field in declared));
+}
