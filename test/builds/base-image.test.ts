@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
-import { baseImage } from "../../src/builds/image/base-image.ts";
+import { baseImage, programFilesOf } from "../../src/builds/image/base-image.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { startFakeEngine } from "../compute/docker/fake-engine.ts";
 
@@ -19,6 +19,18 @@ test("pulls the operator's build image with the credential for its registry", as
     password: "key",
     serveraddress: "registry.example.com",
   });
+});
+
+test("an image contains whatever its programs import", async () => {
+  for (const kind of ["command", "langgraph-js"] as const) {
+    const files = programFilesOf(kind);
+    for (const file of files.filter((one) => one.endsWith(".ts"))) {
+      const text = await readFile(path.join("src", file), "utf8");
+      const imports = text.matchAll(/^import (?!type\b)[^;]*?from "(\.[^"]+)"/gm);
+      for (const [, target = ""] of imports)
+        assert.ok(files.includes(path.posix.join(path.posix.dirname(file), target)), `${file} imports ${target}`);
+    }
+  }
 });
 
 test("updates the time of last use of an existing base image", async (context) => {

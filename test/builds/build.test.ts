@@ -55,6 +55,7 @@ test("builds a commit into an artifact under its key and removes the scratch spa
     start: { runner: "command", argv: ["node", "server.js"], cwd: "apps/one" },
     health_path: "/health",
     rollout: "rolling",
+    engine: "own",
     builder: builderVersion,
   });
   assert.deepEqual(await readArtifact(directory), result.artifact);

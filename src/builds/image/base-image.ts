@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import type { Engine } from "../../compute/docker/engine/engine.ts";
 import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import type { ImageTarget } from "../build.ts";
-import { agentServers } from "../node/agent-servers.ts";
+import { agentServers, postgresServer } from "../node/agent-servers.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import type { OpenTarget } from "./build-network.ts";
 import { agentUser, type Instruction, ownDir, plain, programExtension, tidyProgram } from "./dockerfile.ts";
@@ -24,7 +24,7 @@ const programsOf = {
   "langgraph-js": [
     tidyProgram,
     startProgram,
-    ...["shim", "options", "packages", "persistence", "probe", "state"].map(
+    ...["shim", "graphs", "options", "packages", "persistence", "postgres", "probe", "state"].map(
       (name) => `compute/process/langgraph/langgraph-js-${name}`,
     ),
     fitProgram,
@@ -38,8 +38,8 @@ const programsOf = {
 /** Files that the programs for LangGraph.js read or import beside each other. */
 const dataFiles = [
   "compute/process/langgraph/langgraph-js-probe-graph.mjs",
-  ...agentServers.flatMap(({ version }) =>
-    ["package", "package-lock"].map((name) => `builds/toolchains/langgraph-js-${version}.${name}.json`),
+  ...[...agentServers.map(({ version }) => version), `postgres-${postgresServer.version}`].flatMap((server) =>
+    ["package", "package-lock"].map((name) => `builds/toolchains/langgraph-js-${server}.${name}.json`),
   ),
 ];
 
@@ -107,11 +107,14 @@ const serverInstructions: Instruction[] = [
   plain(`CMD ${JSON.stringify(startOfDerived)}`),
 ];
 
+/** Returns the files of Pierhead that a base image contains, relative to `src`. */
+export const programFilesOf = (kind: BaseKind): string[] => [
+  ...programsOf[kind].map((program) => `${program}${programExtension}`),
+  ...(kind === "command" ? [] : dataFiles),
+];
+
 async function filesOf(kind: BaseKind, certificates: string | null): Promise<Record<string, string>> {
-  const programs = [
-    ...programsOf[kind].map((program) => `${program}${programExtension}`),
-    ...(kind === "command" ? [] : dataFiles),
-  ].map(async (file) => {
+  const programs = programFilesOf(kind).map(async (file) => {
     return [`programs/${file}`, await readFile(fileURLToPath(new URL(`../../${file}`, import.meta.url)), "utf8")];
   });
   const [server] = agentServers;
