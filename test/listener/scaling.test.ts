@@ -109,6 +109,15 @@ test("adds replicas for background runs where servers report them, and asks othe
   assert.equal(site.ready().length, 2);
 });
 
+test("replaces several replicas by a server with local state as soon as none of them has a run", async () => {
+  const site = await startScaling({ min_replicas: 2, max_replicas: 2, drain_timeout_ms: 30 * minuteMs });
+  site.sayRuns(0);
+  const next = newRun({ rollout: "handover" });
+  site.assign({ target: next });
+  await site.clock.pass(lookMs);
+  assert.deepEqual(site.ready(), [next.revision_id]);
+});
+
 /** A listener on virtual time with one settled deployment. */
 async function startScaling(
   parts: Parameters<typeof newRun>[0],

@@ -135,7 +135,7 @@ function hasStoppedWorking(pass: Pass, serving: ReplicaFacts[], limitMs: number)
   const heldSinceMs = memory.heldSinceMs ?? nowMs;
   let isIdle = true;
   for (const { replicaId, runs, inFlight } of serving) {
-    const isUpToDate = runs !== null && (runs.count === null || runs.askedAtMs > heldSinceMs);
+    const isUpToDate = runs !== null && (runs.count === null || runs.askedAtMs >= heldSinceMs);
     if (inFlight === 0 && !isUpToDate) pass.actions.push({ kind: "readRuns", replicaId });
     isIdle &&= inFlight === 0 && isUpToDate && (runs.count ?? 0) === 0;
   }

@@ -451,7 +451,9 @@ class ReplicaFleet implements Fleet {
     const compute = this.#compute;
     const count = offersRuns(compute) ? await compute.readRuns(replicaId).catch(() => undefined) : null;
     this.#runReads.delete(replicaId);
-    member.runs = new Map([[replicaId, { count, askedAtMs }]]);
+    const present = new Set(this.#observations.of(member.deploymentId).map((replica) => replica.replicaId));
+    const others = [...(member.runs ?? [])].filter(([id]) => present.has(id));
+    member.runs = new Map([...others, [replicaId, { count, askedAtMs }]]);
     this.#enqueue(member.deploymentId);
   }
 
