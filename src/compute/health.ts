@@ -138,13 +138,14 @@ const busyThreadsMax = 100;
 /**
  * Returns the number of runs in progress: as `readRunCount`, or the number of busy threads where a LangGraph server does
  * not report runs, as the one in JavaScript.
+ * @returns undefined also when the server's own auth refuses the question, because it may have runs.
  */
 export async function readRunsInProgress(port: number): Promise<number | null | undefined> {
   const count = await readRunCount(port);
   if (count !== null) return count;
   const json = { status: "busy", limit: busyThreadsMax, select: ["thread_id"] };
   const answer = await askLoopback({ port, path: "/threads/search", json });
-  if (answer === undefined || answer.status >= 500) return undefined;
+  if (answer === undefined || answer.status >= 500 || [401, 403].includes(answer.status)) return undefined;
   if (answer.status !== 200) return null;
   try {
     const found: unknown = JSON.parse(answer.body);

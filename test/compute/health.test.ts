@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { checkHealth } from "../../src/compute/health.ts";
+import { checkHealth, readRunsInProgress } from "../../src/compute/health.ts";
 
 /** Checks a server that answers these paths with a status and all others with 404. */
 async function check(statuses: Record<string, number>, path = "") {
@@ -38,6 +38,22 @@ test("waits while a server reports that it is not ready", async () => {
 test("asks only the path that a server names", async () => {
   assert.deepEqual(await check({ "/ready": 200 }, "/ready"), { path: "/ready" });
   assert.equal(await check({ "*": 200, "/ready": 204 }, "/ready"), null);
+});
+
+test("tells a server that refuses to report its runs from one that has no such report", async () => {
+  const ask = async (metrics: number, threads: number) => {
+    await using server = createServer((request, response) => {
+      response.writeHead(request.url === "/threads/search" ? threads : metrics).end('[{"thread_id":"1"}]');
+    }).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const count = await readRunsInProgress((server.address() as AddressInfo).port);
+    return count;
+  };
+  assert.equal(await ask(404, 200), 1);
+  assert.equal(await ask(401, 200), 1);
+  assert.equal(await ask(404, 404), null);
+  assert.equal(await ask(401, 401), undefined);
+  assert.equal(await ask(404, 403), undefined);
 });
 
 test("does not wait for the end of a stream of events", async () => {
