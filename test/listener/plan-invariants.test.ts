@@ -125,6 +125,9 @@ const happenings = {
     if (replica !== undefined) replica.inFlight -= 1;
     world.lastRequestAtMs = world.nowMs;
   },
+  runsChange(world: PlanWorld, turn: number) {
+    world.runs = nth([null, 0, 1, undefined], turn);
+  },
   isPrepared(world: PlanWorld, turn: number) {
     if (world.preparation?.phase !== "running") return;
     const phase = turn % 2 === 0 ? "done" : "failed";

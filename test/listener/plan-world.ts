@@ -59,6 +59,8 @@ export class PlanWorld {
   report: Omit<DeploymentReport, "seq"> | null = null;
   plan: Plan | null = null;
   lastRequestAtMs: number | null = null;
+  /** What every server answers about its runs. */
+  runs: RunCount["count"] = null;
   readonly usedIds = new Set<string>();
   assignment: Assignment;
 
@@ -142,6 +144,7 @@ export class PlanWorld {
   settleDown(): void {
     for (let round = 0; round < 400; round++) {
       const before = this.#signature();
+      if (this.runs !== null) this.runs = 0;
       for (const replica of this.replicas) {
         replica.inFlight = 0;
         if (replica.phase === "starting") replica.phase = "ready";
@@ -205,7 +208,7 @@ export class PlanWorld {
     }
     if (action.kind === "readRuns") {
       const replica = this.replicas.find(({ replicaId }) => replicaId === action.replicaId);
-      if (replica !== undefined) replica.runs = { count: null, askedAtMs: this.nowMs };
+      if (replica !== undefined) replica.runs = { count: this.runs, askedAtMs: this.nowMs };
     }
     if (action.kind === "remove") {
       const replica = this.replicas.find(({ replicaId }) => replicaId === action.replicaId);

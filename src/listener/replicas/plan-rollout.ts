@@ -98,7 +98,8 @@ function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void
   }
   memory.quietAwaitedSinceMs ??= nowMs;
   const drainMs = Math.max(...serving.map(({ revisionId }) => drainTimeoutMsOf(pass, revisionId)));
-  const limitMs = memory.quietAwaitedSinceMs + drainMs;
+  // The other half of the start timeout is for the start of the goal.
+  const limitMs = memory.quietAwaitedSinceMs + Math.min(drainMs, goal.start_timeout_ms / 2);
   if (memory.heldSinceMs === null) {
     if (nowMs < limitMs && !serving.every((replica) => isQuiet(pass, replica))) {
       wakeAt(pass, Math.min(limitMs, nowMs + runsIntervalMs));
@@ -137,7 +138,7 @@ function hasStoppedWorking(pass: Pass, serving: ReplicaFacts[], limitMs: number)
   for (const { replicaId, runs, inFlight } of serving) {
     const isUpToDate = runs !== null && (runs.count === null || runs.askedAtMs >= heldSinceMs);
     if (inFlight === 0 && !isUpToDate) pass.actions.push({ kind: "readRuns", replicaId });
-    isIdle &&= inFlight === 0 && isUpToDate && (runs.count ?? 0) === 0;
+    isIdle &&= inFlight === 0 && isUpToDate && (runs.count === null || runs.count === 0);
   }
   if (isIdle || nowMs >= Math.max(limitMs, heldSinceMs + holdDrainMs)) return true;
   if (nowMs >= heldSinceMs + holdDrainMs) memory.heldSinceMs = null;
