@@ -60,11 +60,11 @@ export interface Compute {
   /** Returns all replicas of this driver, including exited ones until they are removed and those of an earlier process. */
   observe(signal: AbortSignal): Promise<ReplicaState[]>;
   /**
-   * Asks the replica to stop (SIGTERM), and once more `lastCallMs` before `graceMs` is over. Then kills it with all its
-   * descendants and deletes its records.
+   * Asks the replica to stop (SIGTERM), and once more at `lastCallAtMs`. Kills it with all its descendants after `graceMs`
+   * and deletes its records.
    * Resolves when it is gone. An unknown replica is no error.
    */
-  remove(replicaId: string, options: { graceMs: number; signal: AbortSignal }): Promise<void>;
+  remove(replicaId: string, options: StopTimes & { signal: AbortSignal }): Promise<void>;
   /**
    * Removes every replica, including those that are starting and that `observe` does not list yet. The caller must
    * prevent new starts during the call.
@@ -79,11 +79,21 @@ export interface Compute {
   close(): Promise<void>;
 }
 
+/** How long a replica may take to stop, counted from the first SIGTERM. */
+export interface StopTimes {
+  /** When SIGKILL follows. */
+  graceMs: number;
+  /** When a second SIGTERM follows at the latest. Default: late, see `lastCallAtMs`. */
+  lastCallAfterMs?: number;
+}
+
 /**
- * How long before SIGKILL a second SIGTERM asks a replica that still runs. Many servers take it as an order to stop at
- * once, and the host shims then write their state without waiting for runs.
+ * Returns when a second SIGTERM asks a replica that still runs: at least two seconds before SIGKILL, or half of a shorter
+ * grace period. Many servers take it as an order to stop at once, and the host shims then write their state without
+ * waiting for runs.
  */
-export const lastCallMs = (graceMs: number): number => Math.min(2_000, graceMs / 2);
+export const lastCallAtMs = ({ graceMs, lastCallAfterMs = graceMs }: StopTimes): number =>
+  Math.min(lastCallAfterMs, graceMs - Math.min(2_000, graceMs / 2));
 
 export interface ReplicaLogChunk {
   lines: { key: string; timestamp: Date; stream: "stdout" | "stderr"; level: string; message: string }[];

@@ -37,6 +37,7 @@ export const agents = {
       if (url.pathname === "/flood") return flood(Number(url.searchParams.get("mib")), () => response.end());
       if (url.pathname === "/child") return response.end(String(child().pid));
       if (url.pathname === "/stubborn") process.on("SIGTERM", () => {});
+      if (url.pathname === "/reluctant") process.once("SIGTERM", () => {});
       response.end();
     }).listen(Number(process.env.PORT), process.env.HOST);
     const line = "x".repeat(1023) + "\\n";

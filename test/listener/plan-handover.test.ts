@@ -26,6 +26,22 @@ function hold(world: PlanWorld): void {
 
 const removalsOf = (world: PlanWorld) => world.pass().actions.flatMap((one) => (one.kind === "remove" ? [one] : []));
 
+test("asks a server early not to wait for runs, and gives it time to write its state", () => {
+  for (const [runs, lastCallAfterMs] of [
+    [0, 1_000],
+    [null, 8_000],
+  ] as const) {
+    const world = handingOver();
+    world.runs = runs;
+    hold(world);
+    const removals = [...removalsOf(world), ...removalsOf(world)];
+    assert.deepEqual(
+      removals.map(({ times }) => times),
+      [{ graceMs: 30_000, lastCallAfterMs }],
+    );
+  }
+});
+
 test("lets requests through again when the server does not answer about its runs", () => {
   const world = handingOver();
   world.runs = 0;
@@ -48,4 +64,15 @@ test("waits for runs at most half of the start timeout, so that the target has t
   assert.equal(world.pass().route?.state, "open");
   world.nowMs += 1;
   assert.equal(world.pass().route?.state, "held");
+});
+
+test("does not wait longer for a stopping server after the listener restarts", () => {
+  const world = handingOver();
+  hold(world);
+  assert.equal(removalsOf(world).length, 1);
+  world.restart();
+  assert.deepEqual(
+    removalsOf(world).map(({ times }) => times),
+    [{ graceMs: 30_000, lastCallAfterMs: 8_000 }],
+  );
 });

@@ -1,7 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { unlessAborted } from "../../base/unless-aborted.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
-import type { Compute, ReplicaLogs, ReplicaMetrics, ReplicaPreparation, ReplicaRuns, ReplicaSpec } from "../compute.ts";
+import type {
+  Compute,
+  ReplicaLogs,
+  ReplicaMetrics,
+  ReplicaPreparation,
+  ReplicaRuns,
+  ReplicaSpec,
+  StopTimes,
+} from "../compute.ts";
 import { readRunCount, readRunsInProgress } from "../health.ts";
 import { removeEach } from "../remove-each.ts";
 import { Engine, EngineError } from "./engine/engine.ts";
@@ -208,11 +216,11 @@ class DockerCompute implements DockerComputeDriver {
     return Array.from(this.#replicas.values(), (replica) => replica.state);
   }
 
-  async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {
+  async remove(replicaId: string, { signal, ...times }: StopTimes & { signal: AbortSignal }): Promise<void> {
     const removing = () => {
       const known = this.#removing.get(replicaId);
       if (known !== undefined) return known;
-      const begun = this.#remove(replicaId, graceMs).finally(() => this.#removing.delete(replicaId));
+      const begun = this.#remove(replicaId, times).finally(() => this.#removing.delete(replicaId));
       this.#removing.set(replicaId, begun);
       return begun;
     };
@@ -335,13 +343,13 @@ class DockerCompute implements DockerComputeDriver {
     }
   }
 
-  async #remove(replicaId: string, graceMs: number): Promise<void> {
+  async #remove(replicaId: string, times: StopTimes): Promise<void> {
     const launching = this.#launching.get(replicaId);
     launching?.abort.abort(new Error("the replica is no longer needed"));
     await launching?.done.catch(() => {});
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined) return;
-    await replica.stop(graceMs);
+    await replica.stop(times);
     this.#drop(replicaId);
     await this.#networks.leave(replica.record.tenantId, replicaId).catch((error: unknown) => {
       this.#options.logger.warn({ replica_id: replicaId, error: describeError(error) }, "removing a network failed");

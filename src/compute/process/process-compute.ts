@@ -11,6 +11,7 @@ import type {
   ReplicaRuns,
   ReplicaSpec,
   ReplicaUsage,
+  StopTimes,
 } from "../compute.ts";
 import { readRunCount, readRunsInProgress } from "../health.ts";
 import { readJson } from "../json-file.ts";
@@ -155,8 +156,8 @@ class ProcessCompute implements ProcessComputeDriver {
     return readSessionUsage(new Map(leaders), signal);
   }
 
-  async remove(replicaId: string, { graceMs, signal }: { graceMs: number; signal: AbortSignal }): Promise<void> {
-    await unlessAborted(() => this.#remove(replicaId, graceMs), AbortSignal.any([signal, this.#life.signal]));
+  async remove(replicaId: string, { signal, ...times }: StopTimes & { signal: AbortSignal }): Promise<void> {
+    await unlessAborted(() => this.#remove(replicaId, times), AbortSignal.any([signal, this.#life.signal]));
   }
 
   async removeAll(options: { graceMs: number; signal: AbortSignal }): Promise<void> {
@@ -195,11 +196,11 @@ class ProcessCompute implements ProcessComputeDriver {
     }
   }
 
-  async #remove(replicaId: string, graceMs: number): Promise<void> {
+  async #remove(replicaId: string, times: StopTimes): Promise<void> {
     await this.#launching.get(replicaId)?.catch(() => {});
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined) return;
-    await replica.stop(graceMs);
+    await replica.stop(times);
     this.#replicas.delete(replicaId);
   }
 

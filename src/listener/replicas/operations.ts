@@ -1,7 +1,13 @@
 import { backoffMs } from "../../base/backoff.ts";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { settledWithin, withDeadline } from "../../base/deadline.ts";
-import { type Compute, offersPreparation, type ReplicaSpec, type ReplicaState } from "../../compute/compute.ts";
+import {
+  type Compute,
+  offersPreparation,
+  type ReplicaSpec,
+  type ReplicaState,
+  type StopTimes,
+} from "../../compute/compute.ts";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Span } from "../../telemetry/traces.ts";
@@ -162,7 +168,7 @@ export class Operations {
 
   remove(
     replica: { replicaId: string; deploymentId: string; revisionId: string; tenantId: string },
-    { graceMs, isUrgent }: { graceMs: number; isUrgent: boolean },
+    { times, isUrgent }: { times: StopTimes; isUrgent: boolean },
   ): void {
     const { tenantId, ...subject } = replica;
     const before = this.#running.get(subject.deploymentId)?.get(subject.replicaId);
@@ -174,7 +180,7 @@ export class Operations {
       this.releaseSlot(subject.replicaId);
       const release = await this.#removals.acquire({ key: tenantId, isUrgent, signal });
       try {
-        await this.#removeWithRetry(subject.replicaId, graceMs, signal);
+        await this.#removeWithRetry(subject.replicaId, times, signal);
       } finally {
         release();
       }
@@ -226,12 +232,12 @@ export class Operations {
     };
   }
 
-  async #removeWithRetry(replicaId: string, graceMs: number, signal: AbortSignal): Promise<void> {
+  async #removeWithRetry(replicaId: string, times: StopTimes, signal: AbortSignal): Promise<void> {
     const lastLines = this.#readLastLines(replicaId);
     await settledWithin({ clock: this.#clock, timeoutMs: lastLinesTimeoutMs, signal }, lastLines);
-    const options = { clock: this.#clock, timeoutMs: graceMs + removeSlackMs, signal };
+    const options = { clock: this.#clock, timeoutMs: times.graceMs + removeSlackMs, signal };
     await this.#retryUntilDone("replica could not be removed", { replica_id: replicaId }, signal, () =>
-      withDeadline(options, (ending) => this.#compute.remove(replicaId, { graceMs, signal: ending })),
+      withDeadline(options, (ending) => this.#compute.remove(replicaId, { ...times, signal: ending })),
     );
   }
 

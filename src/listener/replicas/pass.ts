@@ -1,3 +1,4 @@
+import type { StopTimes } from "../../compute/compute.ts";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 
@@ -11,7 +12,7 @@ export type Action =
   | { kind: "awaitDrain"; replicaId: string; timeoutMs: number }
   /** Asks the server how many runs are in progress, and then runs another pass. */
   | { kind: "readRuns"; replicaId: string }
-  | { kind: "remove"; replicaId: string; graceMs: number; because: string; isUrgent: boolean }
+  | { kind: "remove"; replicaId: string; times: StopTimes; because: string; isUrgent: boolean }
   | { kind: "removeState" }
   /** Logs a line: a constant message with varying fields. */
   | { kind: "log"; message: string; fields: Record<string, string | number | boolean | null> };
@@ -30,6 +31,22 @@ export interface Pass {
 
 /** Grace period of replicas that never served: no client waits for their answers. */
 export const unprovenGraceMs = 2_000;
+
+/**
+ * How long a server may take to stop while requests wait for the next one: with runs known to have ended or to be cut, and
+ * without. The second SIGTERM is early because the server should not wait for runs. The kill is late because writing much
+ * state on a busy machine takes many seconds, and a kill loses what is not written.
+ */
+const switchTimes = {
+  known: { graceMs: 30_000, lastCallAfterMs: 1_000 },
+  unknown: { graceMs: 30_000, lastCallAfterMs: 8_000 },
+};
+
+/** Returns how long a replica with local state may take to stop while requests wait: never longer than its drain timeout. */
+export function switchTimesOf(pass: Pass, revisionId: string, runs: keyof typeof switchTimes): StopTimes {
+  const { graceMs, lastCallAfterMs } = switchTimes[runs];
+  return { graceMs: Math.min(drainTimeoutMsOf(pass, revisionId), graceMs), lastCallAfterMs };
+}
 
 /** Drain timeout for replicas of a revision that the assignment no longer names. */
 const unknownDrainTimeoutMs = 30_000;
@@ -127,13 +144,13 @@ export function start(pass: Pass, run: RevisionRun): void {
 export function remove(
   pass: Pass,
   { replicaId, isBeingRemoved }: ReplicaFacts,
-  graceMs: number,
+  times: StopTimes,
   because: string,
 ): void {
   if (isBeingRemoved || pass.leaving.has(replicaId)) return;
   pass.leaving.add(replicaId);
   const isUrgent = pass.memory.heldSinceMs !== null;
-  pass.actions.push({ kind: "remove", replicaId, graceMs, because, isUrgent });
+  pass.actions.push({ kind: "remove", replicaId, times, because, isUrgent });
 }
 
 /**
@@ -146,13 +163,13 @@ export function drain(pass: Pass, replica: ReplicaFacts): void {
   const { replicaId, revisionId, phase, isBeingRemoved } = replica;
   if (isBeingRemoved || pass.leaving.has(replicaId)) return;
   if (phase !== "ready") {
-    remove(pass, replica, unprovenGraceMs, "no longer wanted");
+    remove(pass, replica, { graceMs: unprovenGraceMs }, "no longer wanted");
     return;
   }
   const timeoutMs = drainTimeoutMsOf(pass, revisionId);
   const sinceMs = memory.draining[replicaId];
   if (sinceMs !== undefined && (replica.inFlight === 0 || nowMs >= sinceMs + timeoutMs)) {
-    remove(pass, replica, timeoutMs, "drained");
+    remove(pass, replica, { graceMs: timeoutMs }, "drained");
     return;
   }
   memory.draining = { ...memory.draining, [replicaId]: sinceMs ?? nowMs };

@@ -15,6 +15,7 @@ import {
   retryAtMsOf,
   runOf,
   start,
+  switchTimesOf,
   wakeAt,
 } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
@@ -74,9 +75,6 @@ const holdDrainMs = 1_000;
 /** Interval at which a handover asks the server for its runs. */
 const runsIntervalMs = 1_000;
 
-/** Grace periods of a server that has to stop while requests wait: with runs known to have ended or to be cut, and without. */
-export const switchGraceMs = { known: 3_000, unknown: 10_000 };
-
 /** Stops other revisions before the goal starts: waits until they are quiet, holds requests, then removes the replicas. */
 function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void {
   const { memory, nowMs } = pass;
@@ -113,9 +111,8 @@ function stopOthers(pass: Pass, goal: RevisionRun, others: ReplicaFacts[]): void
   const isCut = nowMs >= limitMs;
   memory.handover = { revisionId: goal.revision_id, heldMs: 0, ...(isCut ? countCut(serving) : nothingCut) };
   for (const replica of others) {
-    const areRunsKnown = isCut || replica.runs?.count != null;
-    const graceMs = Math.min(drainMs, areRunsKnown ? switchGraceMs.known : switchGraceMs.unknown);
-    remove(pass, replica, graceMs, "hands its state over");
+    const times = switchTimesOf(pass, replica.revisionId, replica.runs?.count == null ? "unknown" : "known");
+    remove(pass, replica, times, "hands its state over");
   }
 }
 

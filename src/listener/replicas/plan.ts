@@ -1,5 +1,5 @@
 import { backoffMs } from "../../base/backoff.ts";
-import type { ReplicaExit } from "../../compute/compute.ts";
+import type { ReplicaExit, StopTimes } from "../../compute/compute.ts";
 import type { Assignment, Cause } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
 import type { Snapshot } from "../session/snapshot.ts";
@@ -17,6 +17,7 @@ import {
   remove,
   runOf,
   startTimeoutMsOf,
+  switchTimesOf,
   wakeAt,
 } from "./pass.ts";
 import { planReport, planRoute } from "./plan-outcome.ts";
@@ -90,7 +91,8 @@ function goalOf(pass: Pass) {
 function planRemoval(pass: Pass): Plan {
   const { facts, assignment, memory } = pass;
   for (const replica of facts.replicas) {
-    remove(pass, replica, Math.min(drainTimeoutMsOf(pass, replica.revisionId), deleteGraceMsMax), "deleted");
+    const graceMs = Math.min(drainTimeoutMsOf(pass, replica.revisionId), deleteGraceMsMax);
+    remove(pass, replica, { graceMs }, "deleted");
   }
   const isGone = facts.replicas.length === 0;
   if (assignment !== null && isGone && facts.state === "present") pass.actions.push({ kind: "removeState" });
@@ -136,9 +138,7 @@ function recordExits(pass: Pass): void {
     if (replica.isBeingRemoved) continue;
     const exit = exitOf(pass, replica);
     if (exit === null) {
-      if (replica.phase === "stopping") {
-        remove(pass, replica, drainTimeoutMsOf(pass, replica.revisionId), "was already stopping");
-      }
+      if (replica.phase === "stopping") remove(pass, replica, stoppingTimesOf(pass, replica), "was already stopping");
       continue;
     }
     const { revisionId, replicaId } = replica;
@@ -148,8 +148,17 @@ function recordExits(pass: Pass): void {
     const isGivenUp = pass.memory.failed?.revisionId === revisionId;
     if (!isDraining && isUnproven(pass, revisionId)) recordFailedStart(pass, revisionId, exit);
     else if (!isDraining && !isGivenUp && runOf(pass, revisionId) !== null) recordCrash(pass, replica, exit);
-    remove(pass, replica, 0, "exited");
+    remove(pass, replica, { graceMs: 0 }, "exited");
   }
+}
+
+/**
+ * Returns how long a replica may take to stop that a previous leader has asked to stop. The next server waits for one with
+ * local state, and requests wait for that server.
+ */
+function stoppingTimesOf(pass: Pass, { revisionId }: ReplicaFacts): StopTimes {
+  const isHandedOver = runOf(pass, revisionId)?.artifact.rollout === "handover";
+  return isHandedOver ? switchTimesOf(pass, revisionId, "unknown") : { graceMs: drainTimeoutMsOf(pass, revisionId) };
 }
 
 /** Returns why a replica counts as exited, or null if it does not. */

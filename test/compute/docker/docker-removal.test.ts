@@ -51,7 +51,7 @@ test("servers that stop slowly do not delay other calls to the engine", {
     const spec = anySpec({ kind: "image", digest: "a", uri: "a", health_path: "/ok", rollout: "rolling" });
     return Replica.begin(shared, recordOf(spec, limits), spec.replicaId);
   });
-  const stopped = Promise.all(replicas.map((replica) => replica.stop(60_000)));
+  const stopped = Promise.all(replicas.map((replica) => replica.stop({ graceMs: 60_000 })));
   stopped.catch(() => {});
   const asked = await engine.call("GET", "/containers/json", { timeoutMs: 5_000 });
   assert.deepEqual(asked, []);

@@ -271,6 +271,14 @@ describe("process compute: the life of a replica", () => {
     assert.equal(identify(pid), undefined);
   });
 
+  test("a replica that waits after SIGTERM is asked again long before it is killed", async () => {
+    const spec = await world.agent("healthy");
+    await ask(await world.start(spec), "/reluctant");
+    const begin = performance.now();
+    await world.compute.remove(spec.replicaId, { graceMs: 600_000, lastCallAfterMs: 500, signal: soon() });
+    assert.ok(performance.now() - begin >= 500, "the first signal did not end it");
+  });
+
   test("a removal whose caller aborted continues, and a second call waits for it", async () => {
     const spec = await world.agent("healthy");
     await ask(await world.start(spec), "/stubborn");

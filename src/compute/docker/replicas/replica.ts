@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
-import { lastCallMs, type ReplicaExit, type ReplicaState } from "../../compute.ts";
+import { lastCallAtMs, type ReplicaExit, type ReplicaState, type StopTimes } from "../../compute.ts";
 import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { checkHealth, readServerVersion, remainingStartMs } from "../../health.ts";
 import { replicaState } from "../../replica-state.ts";
@@ -140,7 +140,7 @@ export class Replica {
   }
 
   /** Stops the replica and resolves when the container is gone. */
-  async stop(graceMs: number): Promise<void> {
+  async stop({ graceMs, ...times }: StopTimes): Promise<void> {
     const { engine, journal } = this.#context;
     if (!this.hasExited) this.#phase = "stopping";
     this.#ended.resolve();
@@ -155,7 +155,7 @@ export class Replica {
           const query = { signal: "SIGTERM" };
           engine.callUnless([404, 409], "POST", `${path}/kill`, { query, timeoutMs }).catch(() => {});
         },
-        t * 1000 - lastCallMs(t * 1000),
+        lastCallAtMs({ ...times, graceMs: t * 1000 }),
       );
       try {
         if (t > 0) await engine.callUnless([304, 404], "POST", `${path}/stop`, { query: { t }, timeoutMs });

@@ -199,32 +199,28 @@ const answerGraceMs = 600;
 /** Time for writing the state before the driver kills this process: the files of a busy agent have tens of megabytes. */
 const flushReserveMs = 2_000;
 
+interface WorkInProgress {
+  port: string;
+  config: LanggraphConfig;
+  inFlight: InFlightRequests;
+  /** Aborted when the driver wants the server to stop without waiting for runs. */
+  hurry: AbortSignal;
+}
+
 async function drain(
   server: LanggraphServer,
-  {
-    port,
-    config,
-    inFlight,
-    drainTimeoutMs,
-    hurry,
-  }: {
-    port: string;
-    config: LanggraphConfig;
-    inFlight: InFlightRequests;
-    drainTimeoutMs: number;
-    /** Aborted when the driver is about to kill this process. */
-    hurry: AbortSignal;
-  },
+  { drainTimeoutMs, ...work }: WorkInProgress & { drainTimeoutMs: number },
 ): Promise<never> {
+  const { inFlight, hurry } = work;
   const end = performance.now() + Math.max(drainTimeoutMs / 2, drainTimeoutMs - flushReserveMs - answerGraceMs);
   try {
     // Answers of runs that other replicas continue still come from here.
     await server.handOver?.();
     const isOnFiles = server.handOver === undefined;
-    const hasWork = async () => (isOnFiles ? isBusy(port, config, inFlight) : inFlight.count > 0);
+    const hasWork = async () => (isOnFiles ? isBusy(work) : inFlight.count > 0);
     while (performance.now() < end && !hurry.aborted && (await hasWork())) await sleep(100);
-    const answerGraceEnd = performance.now() + (hurry.aborted ? 0 : answerGraceMs);
-    while (performance.now() < answerGraceEnd && inFlight.count > 0) await sleep(20);
+    const answerGraceEnd = performance.now() + answerGraceMs;
+    while (performance.now() < answerGraceEnd && !hurry.aborted && inFlight.count > 0) await sleep(20);
     await server.cleanup();
   } catch (error) {
     console.error(`error: pierhead: the state may not have been written: ${describe(error)}`);
@@ -234,14 +230,14 @@ async function drain(
 }
 
 /** Returns whether a run is in progress. If the server does not let us ask, an unfinished answer counts instead. */
-async function isBusy(port: string, config: LanggraphConfig, inFlight: InFlightRequests): Promise<boolean> {
+async function isBusy({ port, config, inFlight, hurry }: WorkInProgress): Promise<boolean> {
   // Agents with their own auth accept this scheme unless they have switched it off.
   const headers = { "content-type": "application/json", ...(config.auth ? { "x-auth-scheme": "langsmith" } : {}) };
   const answer = await fetch(`http://127.0.0.1:${port}/threads/search`, {
     method: "POST",
     headers,
     body: JSON.stringify({ status: "busy", limit: 1 }),
-    signal: AbortSignal.timeout(2_000),
+    signal: AbortSignal.any([AbortSignal.timeout(2_000), hurry]),
   }).catch(() => undefined);
   if (answer === undefined) return true; // too busy to answer
   const found: unknown = answer.ok ? await answer.json().catch(() => null) : null;

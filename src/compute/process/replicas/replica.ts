@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import { mkdir, readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
-import { lastCallMs, type ReplicaExit, type ReplicaSpec, type ReplicaState } from "../../compute.ts";
+import { lastCallAtMs, type ReplicaExit, type ReplicaSpec, type ReplicaState, type StopTimes } from "../../compute.ts";
 import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
 import { remainingStartMs } from "../../health.ts";
 import { readJson, writeJson } from "../../json-file.ts";
@@ -163,8 +163,8 @@ export class Replica {
   }
 
   /** Stops the replica and resolves when nothing of it is left. A second call waits for the first. */
-  stop(graceMs: number): Promise<void> {
-    this.#stopped ??= this.#stop(graceMs).catch((error: unknown) => {
+  stop(times: StopTimes): Promise<void> {
+    this.#stopped ??= this.#stop(times).catch((error: unknown) => {
       this.#stopped = undefined; // the next call retries
       throw error;
     });
@@ -313,13 +313,14 @@ export class Replica {
     this.#context.logger.error({ replica_id: this.record.replicaId, error: describeError(error) }, message);
   }
 
-  async #stop(graceMs: number): Promise<void> {
-    const end = performance.now() + graceMs;
+  async #stop(times: StopTimes): Promise<void> {
+    const begin = performance.now();
+    const end = begin + times.graceMs;
     if (this.#phase !== "exited") {
       this.#phase = "stopping";
       await this.#starting?.catch(() => {}); // a second try may be in progress: what it starts must be stopped, too
       await this.#askToEnd();
-      const lastCall = end - lastCallMs(graceMs);
+      const lastCall = begin + lastCallAtMs(times);
       while (isRunning(this.record.process) && performance.now() < lastCall) await this.#pause(endIntervalMs);
       signalProcess(this.record.process, "SIGTERM");
       while (isRunning(this.record.process) && performance.now() < end) await this.#pause(endIntervalMs);
