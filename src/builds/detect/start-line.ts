@@ -3,7 +3,7 @@ import { BuildFailure } from "../failure.ts";
 import { type Command, parseCommandLine, showCommand } from "./command-line.ts";
 
 /** Variables that a start command may use. No shell expands them; the compute driver does. */
-const placeholder = /\$\{(PORT|HOST|PUBLIC_URL)(?::?-[^}]*)?\}|\$(PORT|HOST|PUBLIC_URL)\b/g;
+const placeholder = /\$\{(PORT|HOST|PUBLIC_URL)(?::?-[^{}]*)?\}|\$(PORT|HOST|PUBLIC_URL)\b/g;
 
 /**
  * Parses a start command that was written for a shell, in which `$PORT`, `$HOST` and `$PUBLIC_URL` may occur.

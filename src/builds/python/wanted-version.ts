@@ -1,9 +1,8 @@
-import { readFile } from "node:fs/promises";
 import path from "node:path";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
+import { projectReader } from "../detect/project-reader.ts";
 import { BuildFailure } from "../failure.ts";
-import { isFileInside } from "../sources/inside.ts";
 import { isInRange } from "../version-range.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { pythonMinorMin } from "./settings.ts";
@@ -46,8 +45,7 @@ export async function wantedPython(
 ): Promise<WantedPython> {
   const { python } = project;
   const { packageDirs, from: setting } = placesOf(project);
-  const read = async (file: string) =>
-    (await isFileInside(sourceDir, file)) ? readFile(path.join(sourceDir, file), "utf8") : null;
+  const { read } = projectReader(sourceDir, ".");
   const ranges: WantedPython["ranges"] = [];
   for (const one of new Set(packageDirs)) {
     const file = path.posix.join(one, "pyproject.toml");
@@ -91,12 +89,12 @@ const minors = Array.from({ length: 10 }, (_, index) => pythonMinorMin + index);
 export const isAllowed = ({ ranges }: WantedPython, version: string) =>
   ranges.every(({ range }) => isVersionIn(version, range));
 
-/** Reads `requires-python` of a pyproject.toml, or the `python` of Poetry's dependencies. */
+/** Reads `requires-python` of a pyproject.toml, or the `python` of Poetry's dependencies. A range has at most 200 characters. */
 function requiredRange(pyproject: string): string | null {
   const project = sectionOf(pyproject, "project");
   const poetry = sectionOf(pyproject, "tool.poetry.dependencies");
-  const found = /^\s*requires-python\s*=\s*["']([^"']+)["']/m.exec(project)?.[1];
-  return found ?? /^\s*python\s*=\s*["']([^"']+)["']/m.exec(poetry)?.[1] ?? null;
+  const found = /^[ \t]*requires-python[ \t]*=[ \t]*["']([^"'\n]{1,200})["']/m.exec(project)?.[1];
+  return found ?? /^[ \t]*python[ \t]*=[ \t]*["']([^"'\n]{1,200})["']/m.exec(poetry)?.[1] ?? null;
 }
 
 function sectionOf(toml: string, name: string): string {

@@ -48,6 +48,10 @@ export interface PythonFacts {
 /** Limits of what is read: enough for a server with its modules, and fast in any tree. */
 const sourcesMax = 200;
 const sourceDepthMax = 5;
+const sourceCharactersMax = 4 * 1024 * 1024;
+
+/** A longer command of a Procfile is not one that a person wrote. */
+const procfileCommandMax = 4_096;
 
 /** Directories whose programs are not the server. */
 const besides = /(^|\/)(tests?|__tests__|docs?|examples?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\//;
@@ -57,16 +61,30 @@ export async function readProjectFacts(reader: ProjectReader): Promise<ProjectFa
   const files = new Set(await reader.list());
   const [node, python] = await Promise.all([readNode(reader, files), readPython(reader, files)]);
   const procfile = files.has("Procfile") ? await reader.read("Procfile") : null;
-  const [, web = null] = /^web:[ \t]*(.+?)\s*$/m.exec(procfile ?? "") ?? [];
-  return { files, procfile: web, node, python };
+  const web = /^web:[ \t]*(\S.*)$/m.exec(procfile ?? "")?.[1]?.trim() ?? null;
+  return { files, procfile: web !== null && web.length <= procfileCommandMax ? web : null, node, python };
 }
 
-/** Returns the project's own source files with an extension, nearest to the root first. */
-function sourcesIn(files: ReadonlySet<string>, extension: RegExp): string[] {
-  return [...files]
-    .filter((file) => extension.test(file) && !besides.test(file) && depthOf(file) <= sourceDepthMax)
+interface Sources {
+  texts: { file: string; text: string }[];
+  /** Whether these are all sources of the project. */
+  isComplete: boolean;
+}
+
+/** Reads the project's own source files with an extension, nearest to the root first, within the limits. */
+async function readSources(reader: ProjectReader, files: ReadonlySet<string>, extension: RegExp): Promise<Sources> {
+  const own = [...files].filter((file) => extension.test(file) && !besides.test(file));
+  const near = own
+    .filter((file) => depthOf(file) <= sourceDepthMax)
     .sort((a, b) => depthOf(a) - depthOf(b) || (a < b ? -1 : 1))
     .slice(0, sourcesMax);
+  const read = await Promise.all(near.map(async (file) => ({ file, text: await reader.read(file) })));
+  let left = sourceCharactersMax;
+  const texts = read.flatMap(({ file, text }) => {
+    left -= text?.length ?? 0;
+    return text === null || left < 0 ? [] : [{ file, text }];
+  });
+  return { texts, isComplete: texts.length === own.length };
 }
 
 const depthOf = (file: string) => file.split("/").length;
@@ -88,8 +106,8 @@ async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Prom
   const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
     Object.keys(objectOf(manifest[kind])),
   );
-  const sources = sourcesIn(files, /\.[cm]?[jt]sx?$/);
-  const texts = await Promise.all(sources.map(async (file) => (await reader.read(file)) ?? ""));
+  const sources = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
+  const texts = sources.texts.map(({ text }) => text);
   const main = typeof manifest["main"] === "string" ? manifest["main"].replace(/^\.\//, "") : null;
   return {
     scripts: Object.fromEntries(scripts),
@@ -130,8 +148,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     ...requirementNames((requirements ?? "").split("\n")),
     ...tomlKeys(tomlSection(pipfile ?? "", "packages")),
   ];
-  const sources = sourcesIn(files, /\.py$/);
-  const texts = await Promise.all(sources.map(async (file) => ({ file, text: (await reader.read(file)) ?? "" })));
+  const { texts, isComplete } = await readSources(reader, files, /\.py$/);
   return {
     packages: new Set(packages.map(normalized)),
     declaredIn,

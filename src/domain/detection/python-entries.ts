@@ -23,22 +23,24 @@ export type PythonEntryKind =
   | "chainlit"
   | "program";
 
-const assigned = (what: string) => new RegExp(`^(\\w+)(?:[ \\t]*:[^=\\n]+)?[ \\t]*=[ \\t]*\\(?\\s*${what}`, "m");
+// The API searches sources of strangers in its own process, so a form must take time in proportion to the text: two repetitions
+// in a row never match the same characters.
+const assigned = (what: string) => new RegExp(`^(\\w+)[ \\t]*(?::[^=\\n]+)?=\\s*(?:\\(\\s*)?${what}`, "m");
 const called = (names: string) => assigned(`(?:[\\w.]+\\.)?(?:${names})\\s*\\(`);
 
 /** How a program starts a server. */
-const serving = /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^)]*transport=|\.serve\(/;
+const serving = /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^()]*transport=|\.serve\(/;
+
+/** An application of the A2A SDK, which a method turns into one of ASGI in the same statement or in a later one. */
+const a2a = "A2A(?:Starlette|FastAPI)\\w*Application\\(";
 
 /** How each kind of entry shows in a file. The first group is its name. A file must also match `beside`, if there is one. */
 const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
   { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A") },
   { kind: "asgi", form: called("get_app|get_fast_api_app|to_a2a|to_ag_ui|to_web|get_fastapi_app") },
   { kind: "asgi", form: called("http_app|streamable_http_app|sse_app") },
-  {
-    kind: "asgi",
-    form: assigned("[\\s\\S]{0,2000}?\\.build\\("),
-    beside: /^\w+ *= *A2A(Starlette|FastAPI)\w*Application\(/m,
-  },
+  { kind: "asgi", form: assigned(`${a2a}(?:(?!\\n\\w)[\\s\\S]){0,2000}?\\.build\\(`) },
+  { kind: "asgi", form: assigned("\\w+\\.build\\("), beside: new RegExp(`^\\w+ *= *${a2a}`, "m") },
   { kind: "wsgi", form: called("Flask") },
   { kind: "mcp", form: called("FastMCP|MCPServer") },
   { kind: "workflows", form: called("WorkflowServer") },
@@ -49,7 +51,7 @@ const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
   },
   { kind: "wsgi-factory", form: /^def ((?:create|make|build|get)_(?:app|application|server))\(/m, beside: /Flask\(/ },
   { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
-  { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^\s*st\.\w+\(/m },
+  { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^[ \t]*st\.\w+\(/m },
   { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
   { kind: "program", form: /^()if __name__ *==/m, beside: serving },
 ];
@@ -65,7 +67,7 @@ export function findPythonEntries(
   sources: readonly { file: string; text: string }[],
   files: ReadonlySet<string>,
 ): PythonEntry[] {
-  const importsSrc = sources.some(({ text }) => /^\s*(from|import) src[. ]/m.test(text));
+  const importsSrc = sources.some(({ text }) => /^[ \t]*(from|import) src[. ]/m.test(text));
   const found = sources.flatMap(({ file, text }) => {
     const module = moduleOf(file, importsSrc || files.has("src/__init__.py"));
     return forms.flatMap(({ kind, form, beside }) => {
@@ -85,11 +87,13 @@ export function findPythonEntries(
 
 /** Packages whose `__main__.py` only calls what another of their files has: `python -m NAME` runs them. */
 function packagePrograms(sources: readonly { file: string; text: string }[], isSrcPackage: boolean): PythonEntry[] {
+  const servers = sources.filter(({ text }) => serving.test(text));
   return sources.flatMap(({ file, text }) => {
     if (!/\/__main__\.py$/.test(file) || /^if __name__ *==/m.test(text)) return [];
     const directory = file.slice(0, -"__main__.py".length);
-    const imported = [...text.matchAll(/^from [\w.]*?\.?(\w+) import/gm)].map((match) => `${directory}${match[1]}.py`);
-    const server = sources.find((one) => imported.includes(one.file) && serving.test(one.text));
+    const names = [...text.matchAll(/^from ([\w.]+) import/gm)].map((match) => match[1]?.split(".").at(-1) ?? "");
+    const imported = new Set(names.map((name) => `${directory}${name}.py`));
+    const server = servers.find((one) => imported.has(one.file));
     if (server === undefined) return [];
     const module = moduleOf(file, isSrcPackage);
     return [{ kind: "program" as const, file, module, name: "", options: optionsOf(server.text) }];

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+
+type Files = Record<string, string>;
+
+const size = 256 * 1024;
+const fill = (text: string) => text.repeat(Math.ceil(size / text.length)).slice(0, size);
+
+/** The largest texts that are read, for each of which some way to search needs hours. */
+const texts: [string, string][] = [
+  ["line breaks", fill("\n")],
+  ["blanks", fill(" ")],
+  ["an assignment of blanks", `a =${fill(" ")}`],
+  ["an assignment of line breaks", `a =${fill("\n")}`],
+  ["a type of blanks", `a:${fill(" ")}`],
+  ["many assignments", fill("a=\n")],
+  ["many names", fill("a.")],
+  ["imports of dots", `from ${fill(".")}`],
+  ["imports of a long name", `from ${fill("a.")}`],
+  ["many runs", `if __name__ == 1:\n${fill(".run(")}`],
+  ["many A2A applications", fill("a=A2AStarletteApplication(")],
+  ["lines of A2A applications", fill("a = A2AStarletteApplication(\n")],
+  ["many braces", fill("{")],
+  ["commas and blanks", fill(",  ")],
+  ["a web command of blanks", `web:${fill(" ")}`],
+  ["a web command of cds", `web: ${fill("cd a && ")}`],
+  ["a web command of defaults", "web: ".padEnd(size, "$" + "{PORT:-")],
+  ["sections", fill("[a")],
+];
+
+for (const [name, text] of texts) {
+  test(`finds the server beside a source of ${name}`, async () => {
+    const files: Files = {
+      Procfile: text,
+      "main.py": "app = FastAPI()",
+      "package.json": "{}",
+      "requirements.txt": "fastapi",
+      "pkg/__main__.py": text,
+      "pkg/a.py": text,
+      "pkg/a.js": text,
+      "pyproject.toml": text,
+    };
+    const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+    const { server } = detectServer(await readProjectFacts(reader));
+    assert.equal(server?.preset, "fastapi");
+  });
+}
