@@ -360,6 +360,24 @@ def main(port, transport):
   assert.equal((await detect(files)).server?.start, "python -m shop_mcp --transport streamable-http --port $PORT");
 });
 
+test("asks for a transport that the option declares", async () => {
+  const startOf = async (text: string) => {
+    const program = `${text}\nif __name__ == "__main__":\n  uvicorn.run(app)`;
+    return (await detect({ "requirements.txt": "aiohttp", "run.py": program })).server?.start;
+  };
+  const far = "# \n".repeat(200);
+  const declared = 'parser.add_argument("--transport", choices=["stdio", "sse"])';
+  assert.equal(await startOf(`scope["type"] == "http"\n${far}${declared}`), "python run.py --transport sse");
+  assert.equal(await startOf(`parser.add_argument("--transport")\n${far}scope["type"] == "http"`), "python run.py");
+  const named = `parser.add_argument("--transport", choices=names)\n${far}mcp.run(transport="streamable-http")`;
+  assert.equal(await startOf(named), "python run.py --transport streamable-http");
+});
+
+test("starts an A2A application that a later statement builds", async () => {
+  const text = "server = A2AStarletteApplication(agent_card=card)\napp = server.build()";
+  assert.equal((await detect({ "requirements.txt": "a2a-sdk", "main.py": text })).server?.start, uvicorn("main:app"));
+});
+
 test("collects the static files of a Django project", async () => {
   const files = {
     "requirements.txt": "django",

@@ -111,14 +111,21 @@ function moduleOf(file: string, isSrcPackage: boolean): string {
   return (isSrcPackage ? name : name.replace(/^src\//, "")).replaceAll("/", ".");
 }
 
-/** Transports of MCP servers over HTTP, the newest first. */
-const transports = ["streamable-http", "streamable_http", "http", "sse"];
+/** Transports of MCP servers over HTTP, the newest first. Only the first two mean nothing else. */
+const streamable = ["streamable-http", "streamable_http"];
+const transports = [...streamable, "http", "sse"];
+
+/** Characters on each side of the declaration of an option in which its values are looked for. */
+const declarationLength = 300;
 
 /** The options with which a program takes its address, as argparse, click and typer declare them. */
 function optionsOf(text: string): string {
   const isDeclared = (name: string) => new RegExp(`["']--${name}["']`).test(text);
+  const has = (where: string) => (name: string) => where.includes(`"${name}"`) || where.includes(`'${name}'`);
+  const at = text.search(/["']--transport["']/);
+  const near = at === -1 ? "" : text.slice(Math.max(0, at - declarationLength), at + declarationLength);
   // Servers of the MCP speak over standard input unless they are asked for another transport.
-  const transport = transports.find((name) => new RegExp(`["']${name}["']`).test(text));
+  const transport = transports.find(has(near)) ?? streamable.find(has(text));
   return [
     isDeclared("transport") && transport !== undefined ? `--transport ${transport}` : "",
     isDeclared("host") ? "--host $HOST" : "",
