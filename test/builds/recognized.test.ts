@@ -333,4 +333,13 @@ test("stops the old revision first where a server has a port of its own, but not
   assert.match(project.warnings.join(), /does not read PORT.*old revision stops before/);
   const image = await read(files, null, "image");
   assert.deepEqual(image.kind === "command" && [image.isExclusive, image.warnings], [false, []]);
+  const root = JSON.stringify({ workspaces: ["apps/*"] });
+  const member = {
+    "apps/api/package.json": '{"scripts":{"start":"node index.js"}}',
+    "apps/api/index.js": "a.listen(1)",
+  };
+  const inWorkspace = await read({ "package.json": root, ...member }, "apps/api/package.json");
+  assert.equal(inWorkspace.kind === "command" && inWorkspace.isExclusive, false, "another package may read PORT");
+  const alone = await read(member, "apps/api/package.json");
+  assert.equal(alone.kind === "command" && alone.isExclusive, true);
 });

@@ -400,7 +400,20 @@ test("notices a server that listens on a port of its own", async () => {
   assert.equal(await python(`parser.add_argument("--port")\n${program}`), false);
   const node = (text: string) => hasOwnPort({ "package.json": packageJson(["express"], start), "index.js": text });
   assert.equal(await node("app.listen(3000)"), true);
-  assert.equal(await node("app.listen(process.env.PORT || 3000)"), false);
+  for (const read of [
+    "app.listen(process.env.PORT || 3000)",
+    "const { HOST, PORT } = process.env\napp.listen(PORT)",
+    "const {\n  HOST,\n  PORT = 3000,\n} = process.env\napp.listen(PORT)",
+    "const env = z.object({\n  PORT: z.coerce.number() }).parse(process.env)\napp.listen(env.port)",
+    "Bun.serve({ fetch })",
+  ])
+    assert.equal(await node(read), false, read);
+  assert.equal(await node("Bun.serve({ port: 3000, fetch })"), true);
+  const deep = { "package.json": packageJson(["express"], start), "index.js": "app.listen(3000)" };
+  assert.equal(await hasOwnPort({ ...deep, "a/b/c/d/e/f.js": "" }), false, "not all sources were read");
+  assert.equal(await hasOwnPort({ ...deep, "a.js": null as unknown as string }), false, "a source is too large");
+  const member = { "pyproject.toml": `${pyproject("a2a-sdk")}[tool.uv.sources]\nshared = { workspace = true }\n` };
+  assert.equal(await hasOwnPort({ ...member, "run.py": program }), false, "another package may read it");
   assert.equal(await hasOwnPort({ "package.json": packageJson(["next"], start), "x.js": "a.listen(1)" }), false);
 });
 

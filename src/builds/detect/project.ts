@@ -5,6 +5,7 @@ import { type DetectedServer, detectServer } from "../../domain/detection/detect
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import type { BuildTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
+import { installCommand } from "../node/install-command.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { ConfigValue } from "./config-reader.ts";
 import { JsonTextError, parseJsonText } from "./json-text.ts";
@@ -93,9 +94,16 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
     (other) => `The source also contains ${other}. To use it, set the config path (--config).`,
   );
   // Containers have ports of their own.
-  const isExclusive = server.hasOwnPort && target === "directory";
+  const isExclusive = server.hasOwnPort && target === "directory" && !(await isMember(sourceDir, directory, server));
   if (isExclusive) warnings.push(ownPort);
   return { ...commandProject(server, place, directory), isExclusive, warnings };
+}
+
+/** Returns whether a JavaScript project is a member of a workspace, whose other packages may read PORT for it. */
+async function isMember(sourceDir: string, directory: string, { language }: DetectedServer): Promise<boolean> {
+  if (language !== "node") return false;
+  const install = await installCommand(sourceDir, directory, "");
+  return install !== null && install.cwd !== path.posix.normalize(directory);
 }
 
 const ownPort =

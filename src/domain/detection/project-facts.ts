@@ -115,7 +115,7 @@ async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Prom
     entry: serverFile(main, "build" in scriptsOf(manifest), files),
     isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
     isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts),
-    hasOwnPort: texts.some((text) => /\.listen\(|\bserve\(/.test(text)) && !texts.some(readsPort),
+    hasOwnPort: sources.isComplete && texts.some((text) => /\.listen\(|\bserve\(/.test(text)) && !texts.some(readsPort),
   };
 }
 
@@ -156,13 +156,23 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     collectsStatic:
       files.has("manage.py") &&
       texts.some(({ text }) => /["']django\.contrib\.staticfiles["']/.test(text) && /^STATIC_ROOT\b/m.test(text)),
-    readsPort: texts.some(({ text }) => readsPort(text)),
+    // Another package of a workspace may read it for the server.
+    readsPort: !isComplete || inWorkspace.test(pyproject ?? "") || texts.some(({ text }) => pythonPort.test(text)),
     version: await pythonVersion(reader, files, project),
   };
 }
 
-/** Whether a source file reads the variable PORT. Classes of settings read it without naming it. */
-export const readsPort = (text: string) => /["'`]PORT["'`]|\benv\.PORT\b|\bBaseSettings\b|\{ *PORT\b/.test(text);
+/** How a pyproject.toml names a package of its workspace of uv as a dependency. */
+const inWorkspace = /\bworkspace[ \t]*=[ \t]*true\b/;
+
+/** How Python reads the variable PORT. Classes of settings read it without naming it. */
+const pythonPort = /["']PORT["']|\benv\.PORT\b|\bBaseSettings\b/;
+
+/** How JavaScript reads it: by name, by destructuring, or in a schema of all variables. */
+const nodePort = /["'`]PORT["'`]|\benv\??\.PORT\b|[{,]\s*PORT\b|^[ \t]*PORT\s*:/m;
+
+/** Whether a source file reads the variable PORT. Bun reads it itself, unless the program says which port it wants. */
+const readsPort = (text: string) => nodePort.test(text) || (/\bBun\.serve\(/.test(text) && !/\bport\s*:/.test(text));
 
 const normalized = (name: string) => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 
