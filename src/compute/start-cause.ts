@@ -1,7 +1,19 @@
+/** Limits of what is searched, because an agent writes its log and the listener serves others meanwhile. */
+const searchedLinesMax = 1_000;
+const searchedCharactersMax = 1_000;
+
 /** What the log of a replica says about the cause of its end, in one or two sentences; null: nothing that is recognized. */
 export function findStartCause(lines: readonly string[]): string | null {
   // Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line.
-  const plain = lines.flatMap((line) => line.split("\\n")).map((line) => line.replace(/^[\s|+-]+/, "").trimEnd());
+  const plain = lines
+    .flatMap((line) => line.split("\\n"))
+    .slice(-searchedLinesMax)
+    .map((line) =>
+      line
+        .replace(/^[\s|+-]+/, "")
+        .slice(0, searchedCharactersMax)
+        .trimEnd(),
+    );
   const cause =
     missingVariable(plain) ?? missingModule(plain) ?? portInUse(plain) ?? unreachable(plain) ?? rootException(plain);
   const graph = failedGraph(plain);
@@ -65,7 +77,7 @@ function missingModule(lines: readonly string[]): string | null {
 /** The port in the messages of Node, uvicorn and gunicorn. */
 const portForms = [
   /EADDRINUSE\b.*:(\d+)\b/,
-  /\('[^']*', (\d+)[^)]*\): address already in use/i,
+  /\('[^']*', (\d+)\b[^)]*\): address already in use/i,
   /(?:Connection|Address) (?:already )?in use: \('[^']*', (\d+)\)/i,
 ];
 
@@ -98,7 +110,7 @@ const hostForms = [
   /(?:host=|ENOTFOUND |EAI_AGAIN |ECONNREFUSED |Cannot connect to host |connecting to )\\?['"]?([\w.-]+(?::\d+)?)/,
   /connection to server at "([\w.-]+)"(?: \([^)]*\))?, port (\d+)/,
   /Connect call failed \('([\w.:]+)', (\d+)/,
-  /([\w.-]+:\d+): \[Errno \d+\] Connection refused/,
+  /(?<![\w.-])([\w.-]+:\d+): \[Errno \d+\] Connection refused/,
 ];
 
 const hostOf = (line: string) => hostForms.map((form) => form.exec(line)?.slice(1).join(":")).find(Boolean);
@@ -106,9 +118,8 @@ const hostOf = (line: string) => hostForms.map((form) => form.exec(line)?.slice(
 /** Returns the host that the source lines of a traceback name last: many libraries do not repeat it in their error. */
 function lastAddress(lines: readonly string[]): string | undefined {
   return lines
-    .flatMap(
-      (line) => /^(?!.*\b(?:see|help|docs|visit)\b).*https?:\/\/([\w.-]+\.[\w.-]*\w(?::\d+)?)/i.exec(line)?.[1] ?? [],
-    )
+    .filter((line) => !/\b(?:see|help|docs|visit)\b/i.test(line))
+    .flatMap((line) => [...line.matchAll(/https?:\/\/((?:[\w-]+\.)+[\w-]+(?::\d+)?)/gi)].map((match) => match[1]))
     .at(-1);
 }
 

@@ -123,6 +123,29 @@ test("shows no credential of an exception and nothing of an ordinary log", () =>
   assert.equal(cause(""), null);
 });
 
+test("explains the end of an agent that logged lines of dots and slashes", () => {
+  const size = 64 * 1024;
+  const lines = [
+    `http://${".".repeat(size)}`,
+    "/".repeat(size),
+    `    at ${"file:///".repeat(size / 8)}`,
+    `EADDRINUSE ('', ${"1".repeat(size)}`,
+    "a".repeat(size),
+    `${"x: ".repeat(size / 4)}ECONNREFUSED ${"a.".repeat(size / 4)}`,
+    "/artifacts/".repeat(size / 11),
+  ];
+  const ending = {
+    wasReady: false,
+    exitCode: 1,
+    signal: null,
+    outOfMemoryKills: 0,
+    memoryLimitMib: 1,
+    verdict: undefined,
+    lastLines: [...Array(20).fill(lines).flat(), "KeyError: 'A_KEY'"],
+  };
+  assert.match(explainExit(ending, () => undefined).message, /A_KEY is not set/);
+});
+
 test("says why a start failed and which expected variables are not set", () => {
   const ending = {
     wasReady: false,
