@@ -20,6 +20,7 @@ export type GitFailureReason =
   | "Cancelled"
   | "UrlRefused"
   | "GitMissing"
+  | "TooLarge"
   | "GitFailed";
 
 /** Failure of a git operation, with a message for the user. Only `Unreachable` and `Timeout` are retried. */

@@ -85,16 +85,22 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
   signal.addEventListener("abort", stop, { once: true });
   try {
     const pipe = git.stdio[3] as Writable;
+  let isTooLong = false;
+  const stopLong = () => {
+    isTooLong = true;
+    stop();
+  };
     pipe.on("error", () => {});
     pipe.end(lines);
     const [stdout, stderr, exit] = await Promise.all([
-      readAll(git.stdout as Readable, stop),
-      readAll(git.stderr as Readable, stop),
+      readAll(git.stdout as Readable, stopLong),
+      readAll(git.stderr as Readable, stopLong),
       closed,
     ]);
     if (exit[0] === 0) return stdout;
     throw explainGit({ stderr, exitCode: exit[0], signal: exit[1] }, remote);
   } finally {
+    if (isTooLong) throw new GitFailure("TooLarge", "The repository is too large: git answered with more than 8 MiB.");
     signal.removeEventListener("abort", stop);
   }
 }

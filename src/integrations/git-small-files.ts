@@ -11,13 +11,13 @@ export interface SmallFileLimits {
   filesMax: number;
   /** Directories below the root. */
   depthMax: number;
-  /** Size of what the host sends. Some hosts send large files too. */
+  /** Size of what the host sends, as some hosts send large files too, and of the files together: many may have one content. */
   packBytesMax: number;
 }
 
 /**
- * Writes the small files of one commit into an empty directory, those nearest to the root first. A larger file becomes an empty
- * one of a size above the limit, so that readers see that it exists and is too large to read.
+ * Writes the small files of one commit into an empty directory, those nearest to the root first. A larger file, or one for which
+ * no space is left, becomes an empty one of a size above the limit, so that readers see that it exists and is too large to read.
  * @throws GitFailure
  */
 export async function fetchSmallFiles({
@@ -44,7 +44,7 @@ export async function fetchSmallFiles({
   } catch (error) {
     if (!tooLarge.signal.aborted) throw error;
     const mib = Math.floor(limits.packBytesMax / 1024 / 1024);
-    throw new GitFailure("GitFailed", `The commit is larger than ${mib} MiB, which is too large to look into.`);
+    throw new GitFailure("TooLarge", `The commit is larger than ${mib} MiB, which is too large to look into.`);
   }
 }
 
@@ -70,7 +70,7 @@ interface Checkout {
 }
 
 async function checkOut(git: Git, { gitDir, commitSha, directory, limits }: Checkout): Promise<void> {
-  const inRepository = (...args: string[]) => git.run([`--git-dir=${gitDir}`, ...args]);
+  const inRepository = (...args: string[]) => git.run([`--git-dir=${gitDir}`, ...args]).catch(explainTooMany);
   const files = (await inRepository("ls-tree", "-r", "-z", "--end-of-options", commitSha))
     .split("\0")
     .flatMap((line) => fileIn(line) ?? [])
@@ -80,19 +80,25 @@ async function checkOut(git: Git, { gitDir, commitSha, directory, limits }: Chec
   // Lists the objects that arrived. Asking for one object by its id would fetch it.
   const listed = await inRepository("cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objectsize)");
   const sizes = new Map(listed.split("\n").map((line) => line.split(" ") as [string, string]));
-  const isSmall = ({ objectId }: TreeFile) => Number(sizes.get(objectId) ?? Infinity) <= limits.fileBytesMax;
+  let left = limits.packBytesMax;
+  const kept = new Set<TreeFile>();
+  for (const file of files) {
+    const bytes = Number(sizes.get(file.objectId) ?? Infinity);
+    if (bytes > limits.fileBytesMax || bytes > left) continue;
+    left -= bytes;
+    kept.add(file);
+  }
   // These come first, while the directory has no links that they could follow.
   await mkdir(directory, { recursive: true });
-  for (const { parts } of files.filter((file) => !isSmall(file))) {
+  for (const { parts } of files.filter((one) => !kept.has(one))) {
     const file = path.join(directory, ...parts);
     await mkdir(path.dirname(file), { recursive: true });
     await writeFile(file, "");
     await truncate(file, limits.fileBytesMax + 1);
   }
-  const small = files.filter(isSmall);
-  if (small.length === 0) return;
+  if (kept.size === 0) return;
   const list = path.join(git.scratchDir, "small-files");
-  await writeFile(list, small.map(({ parts }) => parts.join("/")).join("\0"));
+  await writeFile(list, [...kept].map(({ parts }) => parts.join("/")).join("\0"));
   const from = [`--pathspec-from-file=${list}`, "--pathspec-file-nul"];
   await inRepository(
     `--work-tree=${directory}`,
@@ -105,16 +111,25 @@ async function checkOut(git: Git, { gitDir, commitSha, directory, limits }: Chec
   );
 }
 
+function explainTooMany(error: unknown): never {
+  if (!(error instanceof GitFailure) || error.reason !== "TooLarge") throw error;
+  throw new GitFailure("TooLarge", "The commit has too many files to look into. Set the config path and deploy it.");
+}
+
+/** Linux allows 255 bytes for the name of a file. */
+const nameBytesMax = 255;
+
 interface TreeFile {
   objectId: string;
   parts: string[];
 }
 
-/** Reads one line of `ls-tree`. Returns undefined for submodules, and for names that lead elsewhere. */
+/** Reads one line of `ls-tree`. Returns undefined for submodules, names that lead elsewhere, and names that are not text or too long. */
 function fileIn(line: string): TreeFile | undefined {
   const [, objectId, name] = /^(?:100644|100755|120000) blob ([0-9a-f]+)\t(.+)$/s.exec(line) ?? [];
   if (objectId === undefined || name === undefined) return undefined;
   const parts = name.split("/");
   const leadsElsewhere = parts.some((part) => ["", ".", ".."].includes(part) || part.toLowerCase() === ".git");
-  return leadsElsewhere || parts.includes("node_modules") ? undefined : { objectId, parts };
+  const isOdd = name.includes("\uFFFD") || parts.some((part) => Buffer.byteLength(part) > nameBytesMax);
+  return leadsElsewhere || isOdd || parts.includes("node_modules") ? undefined : { objectId, parts };
 }

@@ -189,6 +189,7 @@ function refusalOf({ reason, message }: GitFailure) {
   if (reason !== "AccessDenied" && reason !== "UrlRefused") return null;
   return errors.invalidField("repo_url", `must be a repository that this server can read. ${message}`);
 }
+  if (reason === "TooLarge") return errors.invalidField("repo_url", `cannot be looked into. ${message}`);
 
 function refuseArchive(error: unknown): never {
   if (error instanceof BuildFailure) throw errors.uploadBroken(error.message);

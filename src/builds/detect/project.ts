@@ -1,4 +1,4 @@
-import { readdir, readFile } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { dockerfileName, projectFileNames, usualConfigPath } from "../../domain/config-path.ts";
 import { type DetectedServer, detectServer } from "../../domain/detection/detect-server.ts";
@@ -137,11 +137,11 @@ async function readConfig(sourceDir: string, place: string): Promise<unknown> {
   if (!isRelative || !(await isFileInside(sourceDir, place))) {
     throw missing(`${place.replace(/\p{Cc}/gu, "?")} not found in the source`, await listConfigs(sourceDir));
   }
-  const bytes = await readFile(path.join(sourceDir, place));
-  if (bytes.length > configBytesMax)
+  const file = path.join(sourceDir, place);
+  if ((await stat(file)).size > configBytesMax)
     throw new BuildFailure("ConfigInvalid", `${place} is larger than 256 KiB, so it is not a configuration.`);
   try {
-    return parseJsonText(bytes.toString("utf8"));
+    return parseJsonText(await readFile(file, "utf8"));
   } catch (error) {
     if (!(error instanceof JsonTextError)) throw error;
     const where = `${place}, line ${error.line}, column ${error.column}`;
