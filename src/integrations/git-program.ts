@@ -10,6 +10,9 @@ import { explainGit, GitFailure, type GitRemote, timedOut } from "./git-failure.
 import { checkUrl } from "./git-url.ts";
 import { openSsh, type Ssh } from "./ssh.ts";
 
+/** Begins the names of the temporary directories of git. */
+export const gitPrefix = "pierhead-git-";
+
 /** Hardened git for one remote with a canonical address. */
 export interface Git {
   /** Address of the remote, passed after `--`. */
@@ -27,7 +30,7 @@ export interface Git {
 export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<T>): Promise<T> {
   const deadline = AbortSignal.timeout(remote.timeoutMs);
   const signal = AbortSignal.any([remote.signal, deadline]);
-  const scratchDir = await mkdtemp(path.join(tmpdir(), "pierhead-git-"));
+  const scratchDir = await mkdtemp(path.join(tmpdir(), gitPrefix));
   let ssh: Ssh | undefined;
   try {
     const { url, protocols, pinned, ssh: target } = await checkUrl(remote);
@@ -82,14 +85,14 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
   // The process did not start, for example at the process or descriptor limit. There are no pipes, only the error event.
   if (git.pid === undefined) await closed;
   const stop = () => killGroup(git);
-  signal.addEventListener("abort", stop, { once: true });
-  try {
-    const pipe = git.stdio[3] as Writable;
   let isTooLong = false;
   const stopLong = () => {
     isTooLong = true;
     stop();
   };
+  signal.addEventListener("abort", stop, { once: true });
+  try {
+    const pipe = git.stdio[3] as Writable;
     pipe.on("error", () => {});
     pipe.end(lines);
     const [stdout, stderr, exit] = await Promise.all([
@@ -97,10 +100,10 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
       readAll(git.stderr as Readable, stopLong),
       closed,
     ]);
+    if (isTooLong) throw new GitFailure("TooLarge", "The repository is too large: git answered with more than 8 MiB.");
     if (exit[0] === 0) return stdout;
     throw explainGit({ stderr, exitCode: exit[0], signal: exit[1] }, remote);
   } finally {
-    if (isTooLong) throw new GitFailure("TooLarge", "The repository is too large: git answered with more than 8 MiB.");
     signal.removeEventListener("abort", stop);
   }
 }

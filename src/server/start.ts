@@ -4,12 +4,15 @@ import type { IncomingMessage } from "node:http";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { createApi } from "../api/app.ts";
+import { detectionPrefix } from "../api/detections/detection-routes.ts";
 import { isDiskLow } from "../base/disk-reserve.ts";
+import { removeAbandonedDirectories } from "../base/temporary-directories.ts";
 import { dropArtifact } from "../builds/image/saved-image.ts";
 import { listTemplates, templatesDirectory } from "../builds/sources/templates.ts";
 import { sweepWorkDirs } from "../builds/worker/start-build.ts";
 import { buildLeaseMs, outboundCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import { gitPrefix } from "../integrations/git-program.ts";
 import { type GithubApps, githubAddress } from "../integrations/github-app.ts";
 import { BuildRunner } from "../reconciler/builds/build-runner.ts";
 import { processWorkers } from "../reconciler/builds/build-workers.ts";
@@ -266,6 +269,7 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
   });
   closing.add("api", () => api.close());
   await mkdir(path.join(config.dataDir, "uploads"), { recursive: true, mode: 0o700 });
+  await removeAbandonedDirectories([detectionPrefix, gitPrefix]);
   return api;
 }
 

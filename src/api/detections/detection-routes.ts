@@ -36,6 +36,9 @@ const repositoryLimits: SmallFileLimits = {
   packBytesMax: 128 * mib,
 };
 
+/** Begins the names of the temporary directories of detections. */
+export const detectionPrefix = "pierhead-detection-";
+
 const archiveLimits = { bytesMax: 128 * mib, entriesMax: 20_000 };
 
 /**
@@ -122,7 +125,7 @@ async function whileHeld<T>(
 ): Promise<T> {
   const held = hold(running, principal);
   try {
-    const directory = await mkdtemp(path.join(tmpdir(), "pierhead-detection-"));
+    const directory = await mkdtemp(path.join(tmpdir(), detectionPrefix));
     try {
       return await work(directory);
     } finally {
@@ -186,10 +189,10 @@ async function fetchRepository(
 /** Returns the error for failures of the repository itself; null for failures of the connection to its host. */
 function refusalOf({ reason, message }: GitFailure) {
   if (reason === "RefNotFound") return errors.invalidField("ref", `must be a branch, tag or commit. ${message}`);
+  if (reason === "TooLarge") return errors.invalidField("repo_url", `cannot be looked into. ${message}`);
   if (reason !== "AccessDenied" && reason !== "UrlRefused") return null;
   return errors.invalidField("repo_url", `must be a repository that this server can read. ${message}`);
 }
-  if (reason === "TooLarge") return errors.invalidField("repo_url", `cannot be looked into. ${message}`);
 
 function refuseArchive(error: unknown): never {
   if (error instanceof BuildFailure) throw errors.uploadBroken(error.message);
