@@ -4,8 +4,10 @@ import path from "node:path";
 import { test } from "node:test";
 import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
+import { serverEnvironment } from "../../src/builds/python/server-environment.ts";
 import { noteUser } from "../../src/builds/python/shared-environment.ts";
 import { virtualEnvironment } from "../../src/builds/python/virtual-environment.ts";
+import type { PythonServer } from "../../src/builds/python/wanted-version.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
@@ -26,6 +28,7 @@ END
   chmod 755 "$target/bin/python"
   exit 0
 fi
+[ "$1" = export ] && exit 0
 constraints=none
 previous=
 for word; do [ "$previous" = --constraint ] && constraints=$(wc -l < "$word"); previous=$word; done
@@ -79,8 +82,10 @@ async function openHost(files: Files = {}) {
         log: new BuildLog((line) => lines.push(line.message)),
         signal: new AbortController().signal,
       };
-      const project = (await readProject(sourceDir, null, { nodeMajor: 24, target: "directory" })) as PythonProject;
-      return virtualEnvironment(context, project, `key-${builds}`);
+      const project = await readProject(sourceDir, null, { nodeMajor: 24, target: "directory" });
+      const key = `key-${builds}`;
+      if (project.kind === "command") return serverEnvironment(context, project as PythonServer, key);
+      return virtualEnvironment(context, project as PythonProject, key);
     },
     [Symbol.asyncDispose]: () => place[Symbol.asyncDispose](),
   };
@@ -187,6 +192,22 @@ source = { editable = "." }
   await host.fail(...Array.from({ length: 2 }, () => conflict));
   await host.build({ "uv.lock": lock.replace("0.6.7", "0.6.6") });
   assert.match(host.log(), /No agent server works with the versions in uv\.lock/);
+});
+
+test("installs a uv.lock again after a build in which its versions did not exist", async () => {
+  await using host = await openHost({
+    "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
+    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["fastapi"]\n',
+    "uv.lock": "version = 1\n",
+  });
+  await host.fail("error: HTTP status client error (404 Not Found) for url (https://packages.invalid/a.whl)");
+  const unlocked = await host.build();
+  assert.match(host.log(), /The versions in uv\.lock contradict the project, or do not exist any more/);
+  const locked = await host.build();
+  assert.notEqual(locked, unlocked);
+  assert.equal(await host.build(), locked);
+  await host.fail("error: request 404 was cancelled");
+  await assert.rejects(host.build({ "uv.lock": "version = 2\n" }), { reason: "InstallFailed" });
 });
 
 test("keeps an environment while an artifact uses it, and unused ones for a day", async () => {

@@ -25,11 +25,25 @@ export async function serverEnvironment(
   const { uv, context } = await findOrInstallUv(given);
   const wanted = await wantedPython(context, project);
   const requirements = await findServerRequirements(context, project, uv);
-  const { identity, isShareable, cwd } = requirements;
-  const what = ["server", cwd, identity, isShareable ? null : artifactKey];
-  return withFittingPython(context, { wanted, uv }, (interpreter) => {
-    const plan = { requirements, interpreter, uv };
-    return sharedEnvironment(context, plan, what, (draft) => installServer(context, draft, plan));
+  return withFittingPython(context, { wanted, uv }, async (interpreter) => {
+    const environmentOf = (chosen: ServerRequirements) => {
+      const { identity, isShareable, cwd } = chosen;
+      const what = ["server", cwd, identity, isShareable ? null : artifactKey];
+      const plan = { requirements: chosen, interpreter, uv };
+      return sharedEnvironment(context, plan, what, (draft) => installServer(context, draft, plan));
+    };
+    try {
+      return await environmentOf(requirements);
+    } catch (error) {
+      if (!(error instanceof BuildFailure) || !isUnsolvable(context)) throw error;
+      const other = await requirements.unlocked?.();
+      if (other == null) throw error;
+      context.log.say(
+        "The versions in uv.lock contradict the project, or do not exist any more. Installing the versions that the project itself allows. To keep versions fixed, run `uv lock`.",
+      );
+      // Other versions need an environment of their own. The next build tries the lock file again.
+      return environmentOf(other);
+    }
   });
 }
 
@@ -48,16 +62,6 @@ async function installServer(context: BuildContext, draft: string, plan: Plan): 
   try {
     await make(requirements.argv);
   } catch (error) {
-    const { unlocked } = requirements;
-    if (unlocked !== undefined && error instanceof BuildFailure && isUnsolvable(context)) {
-      const other = await unlocked();
-      if (other === null) throw error;
-      context.log.say(
-        "The versions in uv.lock contradict the project, or do not exist any more. Installing the versions that the project itself allows. To keep versions fixed, run `uv lock`.",
-      );
-      await installServer(context, draft, { ...plan, requirements: other });
-      return;
-    }
     const isPackaging = context.log.lastLines(60).some((line) => packagingErrors.test(line));
     if (!(error instanceof BuildFailure) || requirements.withoutProject === null || !isPackaging) throw error;
     context.log.say(
@@ -69,7 +73,7 @@ async function installServer(context: BuildContext, draft: string, plan: Plan): 
 
 /** Whether uv found no versions. It reports an address of a lock file that does not exist any more in the same words. */
 const isUnsolvable = ({ log }: BuildContext) =>
-  log.lastLines(100).some((line) => /No solution found|\b404\b/.test(line));
+  log.lastLines(100).some((line) => /No solution found|HTTP status client error \(404|404 Not Found/.test(line));
 
 /** What build back ends say when the files of a project do not have the form of a package. */
 const packagingErrors =
