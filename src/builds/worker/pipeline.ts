@@ -175,7 +175,8 @@ async function finish(context: BuildContext, argv: string[], cwd: string): Promi
   try {
     await runAll(context, [{ argv, cwd, env: {} }], "BuildFailed");
   } catch (error) {
-    if (!(error instanceof BuildFailure)) throw error;
+    context.signal.throwIfAborted();
+    if (!(error instanceof BuildFailure) || error.reason === "DiskFull") throw error;
     context.log.say(
       `Note: \`${showCommand(argv)}\` failed. The build goes on without it, because the server may not need it.`,
     );
