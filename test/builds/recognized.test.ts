@@ -197,6 +197,16 @@ test("runs the package manager of an install command that this machine lacks thr
   ]);
 });
 
+test("reads only the beginning of manifests and lock files", async () => {
+  await using place = await scratch();
+  const long = "#".repeat(2 * 1024 * 1024);
+  await writeFiles(place.dir, { "package.json": "{}", "yarn.lock": `__metadata:\n${long}` });
+  assert.deepEqual((await installCommand(place.dir, ".", ""))?.argv.slice(-2), ["install", "--immutable"]);
+  const manifest = JSON.stringify({ packageManager: "pnpm@10.0.0", long });
+  await writeFiles(place.dir, { "a/package.json": manifest });
+  assert.equal((await installCommand(path.join(place.dir, "a"), ".", ""))?.argv[0], "npm");
+});
+
 test("converts the dependencies of Poetry to requirements", () => {
   const section = [
     'python = "^3.11"',

@@ -1,5 +1,6 @@
-import { readFile } from "node:fs/promises";
+import { createReadStream } from "node:fs";
 import path from "node:path";
+import { text } from "node:stream/consumers";
 import { hasNodeMember } from "../../domain/detection/workspaces.ts";
 import type { Command } from "../detect/command-line.ts";
 import { isFileInside } from "../sources/inside.ts";
@@ -152,6 +153,9 @@ async function packageOf(manager: Manager, project: ProjectFiles): Promise<strin
   return `${manager}@${version ?? "1"}`;
 }
 
+/** The beginning of a lock file says which version wrote it, and a manifest that a person wrote is smaller. */
+const readBytesMax = 1024 * 1024;
+
 /** The files of a project that determine its package manager. */
 class ProjectFiles {
   readonly #directory: string;
@@ -210,8 +214,9 @@ class ProjectFiles {
     }
   }
 
+  /** Reads the beginning of a file; "" when there is none. */
   #read(name: string): Promise<string> {
-    return readFile(path.join(this.#directory, name), "utf8").catch(() => "");
+    return text(createReadStream(path.join(this.#directory, name), { end: readBytesMax - 1 })).catch(() => "");
   }
 }
 
