@@ -437,3 +437,21 @@ test("the settings create a key that is shown once, test a webhook, show its del
   await page.getByRole("cell", { name: "member.create" }).waitFor();
   await page.context().close();
 });
+
+test("a draft stays in its workspace", async () => {
+  const { id: second } = await pierhead.client.createWorkspace({ body: { name: "second" } });
+  const page = await open({ path: "/host/new" });
+  const workspace = page.getByRole("combobox", { name: "Workspace" });
+  const first = await workspace.inputValue();
+  const name = page.getByLabel("Name", { exact: true });
+  await name.fill("typed-here");
+  for (const [id, kept] of [
+    [second, ""],
+    [first, "typed-here"],
+  ] as const) {
+    await workspace.selectOption(id);
+    const shown = async () => `${await workspace.inputValue()} ${await name.inputValue()}`;
+    await eventually(shown, (text) => text === `${id} ${kept}`, { timeoutMs: 30_000, what: "the draft" });
+  }
+  await page.context().close();
+});

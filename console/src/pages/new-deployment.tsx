@@ -26,11 +26,13 @@ import { RepositoryPicker } from "./integrations.tsx";
 /** A new deployment from its source to its address: the form, then the build of what it created. */
 export function NewDeploymentPage() {
   const { made } = useSearch({ strict: false });
-  const { mayChange } = useSession();
-  const [files, setFiles] = useState<SourceFile[]>([]);
-  if (made !== undefined) return <DeployWatch deploymentId={made} files={files} />;
+  const { mayChange, workspaceId } = useSession();
+  const [sent, setSent] = useState<{ id: string; files: SourceFile[] } | null>(null);
+  // Back and Forward change the deployment on this page. The folder of one must not be uploaded to another.
+  if (made !== undefined)
+    return <DeployWatch key={made} deploymentId={made} files={sent?.id === made ? sent.files : []} />;
   if (!mayChange) return <Notice kind="warn">Your role is read-only. Ask an admin for the deployer role.</Notice>;
-  return <NewDeploymentForm onFiles={setFiles} />;
+  return <NewDeploymentForm key={workspaceId} onMade={(id, files) => setSent({ id, files })} />;
 }
 
 /** The draft of this user in this workspace. It survives a reload, without files and values of variables. */
@@ -54,7 +56,7 @@ function useDraft(offered: Draft["source"][]) {
 }
 
 /** Shows what the server would reject and what it would build while the user types. */
-function NewDeploymentForm({ onFiles }: { onFiles: (files: SourceFile[]) => void }) {
+function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[]) => void }) {
   usePageTitle("New deployment");
   const { client } = useSession();
   const navigate = useNavigate();
@@ -68,7 +70,7 @@ function NewDeploymentForm({ onFiles }: { onFiles: (files: SourceFile[]) => void
     mutationFn: () => createFrom(client, draft, attempt),
     onSuccess: (made) => {
       forget();
-      onFiles(draft.files);
+      onMade(made.id, draft.files);
       void queries.invalidateQueries({ queryKey: ["deployments"] });
       void navigate({ to: "/host/new", search: { made: made.id }, replace: true });
     },
