@@ -8,9 +8,11 @@ import { useSession } from "../session.tsx";
 /** The agent refused a call. */
 export class AgentError extends Error {
   readonly status: number;
+  readonly detail: string;
   constructor(status: number, detail: string) {
     super(`The agent answered ${status}: ${detail}`);
     this.status = status;
+    this.detail = detail;
   }
 }
 

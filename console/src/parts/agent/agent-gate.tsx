@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import type { Deployment } from "../../../../src/contract/deployments/deployment.ts";
 import { type Agent, AgentError, useAgent } from "../../agent/client.ts";
 import type { Assistant } from "../../agent/types.ts";
+import { Address } from "../address.tsx";
 import { Failure, Loading, Notice } from "../notices.tsx";
 
 /** Answers of servers that do not know the agent API. Others, such as 503, are failures that pass. */
@@ -44,7 +45,7 @@ export function AgentGate(props: {
     );
   if (found.isPending) return <Loading what="the agent" />;
   if (found.isError && found.data === undefined)
-    return <Failure error={found.error} retry={() => void found.refetch()} />;
+    return <Unreached error={found.error} url={deployment.url} retry={() => void found.refetch()} />;
   if (found.data == null)
     return (
       <>
@@ -60,4 +61,21 @@ export function AgentGate(props: {
       </>
     );
   return children(found.data);
+}
+
+function Unreached({ error, url, retry }: { error: Error; url: string | null; retry: () => void }) {
+  // The gateway's answer for a deployment that a listener on another machine runs.
+  const isElsewhere = error instanceof AgentError && error.status === 409;
+  if (!isElsewhere || url === null) return <Failure error={error} retry={retry} />;
+  return (
+    <Notice kind="warn">
+      <p>{error.detail}</p>
+      <p className="row">
+        <Address url={url} />
+      </p>
+      <button type="button" onClick={retry}>
+        Try again
+      </button>
+    </Notice>
+  );
 }
