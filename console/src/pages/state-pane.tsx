@@ -20,7 +20,8 @@ interface Props {
 
 /** The checkpoints of a thread, the state at one of them, and the ways to go on from there. */
 export function StatePane({ agent, threadId, states, liveValues, chosen, onChoose, isRunning, onRun }: Props) {
-  const [draft, setDraft] = useState<string | null>(null);
+  // The thread may go on while the user types, so a draft belongs to the checkpoint where it began.
+  const [draft, setDraft] = useState<{ text: string; base: ThreadState } | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const at = chosen === undefined ? -1 : states.findIndex((state) => checkpointIdOf(state) === chosen);
   const index = at < 0 ? states.length - 1 : at;
@@ -38,27 +39,17 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
   };
   const runFrom = (id: string) =>
     onRun({ input: null, checkpoint: { thread_id: threadId, checkpoint_id: id, checkpoint_ns: "" } });
-  const save = () =>
+  const save = ({ text, base }: { text: string; base: ThreadState }) =>
     hold(async () => {
-      const parsed = parseJson(draft ?? "");
+      const parsed = parseJson(text);
       if ("problem" in parsed) return setProblem(parsed.problem);
       const edited = Object.entries((parsed.value ?? {}) as Values).filter(
-        ([key, value]) => JSON.stringify(value) !== JSON.stringify(state?.values?.[key]),
+        ([key, value]) => JSON.stringify(value) !== JSON.stringify(base.values?.[key]),
       );
       if (edited.length === 0) return setProblem("Nothing is changed.");
-      const { checkpoint } = await agent.call<{ checkpoint: Checkpoint }>(
-        "POST",
-        `/threads/${segment(threadId ?? "")}/state`,
-        {
-          ...{
-            values: Object.fromEntries(edited),
-            checkpoint: { thread_id: threadId, checkpoint_id: checkpointId, checkpoint_ns: "" },
-          },
-          ...(checkpointId !== undefined && { checkpoint_id: checkpointId }),
-        },
-      );
+      const id = await fork(agent, threadId ?? "", base, Object.fromEntries(edited));
       setDraft(null);
-      await runFrom(checkpoint.checkpoint_id ?? "");
+      await runFrom(id);
     });
   return (
     <section className="state-pane" aria-label="State">
@@ -74,7 +65,7 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
       {draft !== null ? (
         <label className="field grow">
           <span>State as JSON</span>
-          <textarea value={draft} onChange={(event) => setDraft(event.target.value)} />
+          <textarea value={draft.text} onChange={(event) => setDraft({ ...draft, text: event.target.value })} />
         </label>
       ) : (
         <>
@@ -97,7 +88,7 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
         <div className="row">
           {draft !== null && (
             <>
-              <button type="button" className="small primary" onClick={() => void save()}>
+              <button type="button" className="small primary" onClick={() => void save(draft)}>
                 Fork and run
               </button>
               <button type="button" className="small quiet" onClick={() => setDraft(null)}>
@@ -106,7 +97,11 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
             </>
           )}
           {draft === null && (
-            <button type="button" className="small" onClick={() => setDraft(jsonOf(state.values ?? {}))}>
+            <button
+              type="button"
+              className="small"
+              onClick={() => setDraft({ text: jsonOf(state.values ?? {}), base: state })}
+            >
               <GitFork size={12} /> Edit and run
             </button>
           )}
@@ -119,6 +114,18 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
       )}
     </section>
   );
+}
+
+/** Saves changed values as a new checkpoint that follows `base`, and returns its id. */
+async function fork(agent: Agent, threadId: string, base: ThreadState, values: Values): Promise<string> {
+  const id = checkpointIdOf(base);
+  const body = {
+    ...{ values, checkpoint: { thread_id: threadId, checkpoint_id: id, checkpoint_ns: "" } },
+    ...(id !== undefined && { checkpoint_id: id }),
+  };
+  const path = `/threads/${segment(threadId)}/state`;
+  const { checkpoint } = await agent.call<{ checkpoint: Checkpoint }>("POST", path, body);
+  return checkpoint.checkpoint_id ?? "";
 }
 
 function StateHead({ state, isLive }: { state: ThreadState | undefined; isLive: boolean }) {
