@@ -106,7 +106,7 @@ export function textOfMessage({ content }: Message): string {
 export type Author = "human" | "ai" | "tool" | "system";
 
 export function authorOf({ type, role }: Message): Author {
-  const word = (type ?? role ?? "").toLowerCase();
+  const word = String(type ?? role ?? "").toLowerCase();
   if (word.startsWith("human") || word === "user") return "human";
   if (word.startsWith("tool") || word.startsWith("function")) return "tool";
   return word.startsWith("system") ? "system" : "ai";

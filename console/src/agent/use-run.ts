@@ -39,7 +39,7 @@ interface Watched {
 
 /** Runs an agent in threads, and watches the run of one of them. */
 export function useRun(agent: Agent, deploymentId: string) {
-  const { live, watch, watching, reset } = useWatch(deploymentId);
+  const { live, watch, watching, followed, reset } = useWatch(deploymentId);
   const start = useCallback(
     async (threadId: string, { assistantId, payload, shown }: RunRequest) => {
       const path = `/threads/${segment(threadId)}/runs/stream`;
@@ -59,11 +59,12 @@ export function useRun(agent: Agent, deploymentId: string) {
 
   /** Watches a run that another page began, from its first event. */
   const join = useCallback(
-    (threadId: string, run: Run) =>
-      watch(threadId, {}, (signal) =>
-        agent.stream(`/threads/${segment(threadId)}/runs/${segment(run.run_id)}/stream`, { lastId: "-1", signal }),
-      ),
-    [agent, watch],
+    async (threadId: string, { run_id: runId }: Run) => {
+      if (followed.current === runId) return;
+      const path = `/threads/${segment(threadId)}/runs/${segment(runId)}/stream`;
+      await watch(threadId, {}, (signal) => agent.stream(path, { lastId: "-1", signal }), runId);
+    },
+    [agent, watch, followed],
   );
 
   const stop = useCallback(async () => {
@@ -78,19 +79,30 @@ export function useRun(agent: Agent, deploymentId: string) {
 function useWatch(deploymentId: string) {
   const [live, setLive] = useState<Live>(nothing);
   const watching = useRef<Watched | null>(null);
+  /** The run that was followed to its end. A server may still list it as running, so it is not joined again. */
+  const followed = useRef<string | null>(null);
   useEffect(() => () => watching.current?.ending.abort(), []);
   const watch = useCallback(
-    async (threadId: string, begun: Partial<Live>, open: (signal: AbortSignal) => ReturnType<Agent["stream"]>) => {
+    async (
+      threadId: string,
+      begun: Partial<Live>,
+      open: (signal: AbortSignal) => ReturnType<Agent["stream"]>,
+      joined: string | null = null,
+    ) => {
       watching.current?.ending.abort();
-      const here: Watched = { ending: new AbortController(), threadId, runId: null };
+      const here: Watched = { ending: new AbortController(), threadId, runId: joined };
       watching.current = here;
       setLive({ ...nothing, isRunning: true, ...begun });
       const isCurrent = () => watching.current === here;
       const show = (type: string, value: unknown) => isCurrent() && setLive((since) => applied(since, type, value));
-      const { problem, refusal } = await follow(open(here.ending.signal), here, show);
+      const { problem, refusal, hasEnded } = await follow(open(here.ending.signal), here, show);
+      if (!isCurrent()) return;
+      await refresh(deploymentId, threadId);
+      // The user may have opened another thread or begun another run in the meantime.
       if (!isCurrent()) return;
       watching.current = null;
-      await refresh(deploymentId, threadId);
+      // The events of a started run may break off while it goes on. Joining it once continues them.
+      if (hasEnded || joined !== null) followed.current = here.runId;
       setLive((since) => ended(since, problem, refusal !== null));
       if (refusal !== null) throw refusal;
     },
@@ -99,9 +111,10 @@ function useWatch(deploymentId: string) {
   const reset = useCallback(() => {
     watching.current?.ending.abort();
     watching.current = null;
+    followed.current = null;
     setLive(nothing);
   }, []);
-  return { live, watch, watching, reset };
+  return { live, watch, watching, followed, reset };
 }
 
 /** Follows the events of a run to its end. A refusal is an answer of the agent before the first event. */
@@ -109,20 +122,20 @@ async function follow(
   events: ReturnType<Agent["stream"]>,
   here: Watched,
   show: (type: string, value: unknown) => void,
-): Promise<{ problem: string | null; refusal: AgentError | null }> {
+): Promise<{ problem: string | null; refusal: AgentError | null; hasEnded: boolean }> {
   let problem: string | null = null;
   try {
     for await (const { type, data } of events) {
       if (data === "") continue;
       const value: unknown = JSON.parse(data);
-      if (type === "metadata") here.runId = (value as { run_id?: string }).run_id ?? null;
+      if (type === "metadata") here.runId = (value as { run_id?: string } | null)?.run_id ?? here.runId;
       if (type === "error") problem = errorText(value);
       else show(type, value);
     }
-    return { problem, refusal: null };
+    return { problem, refusal: null, hasEnded: true };
   } catch (error) {
-    if (here.ending.signal.aborted) return { problem: null, refusal: null };
-    return { problem: textOf(error), refusal: error instanceof AgentError ? error : null };
+    if (here.ending.signal.aborted) return { problem: null, refusal: null, hasEnded: false };
+    return { problem: textOf(error), refusal: error instanceof AgentError ? error : null, hasEnded: false };
   }
 }
 
@@ -149,6 +162,8 @@ function ended(live: Live, problem: string | null, isRefused: boolean): Live {
 function applied(live: Live, event: string, value: unknown): Live {
   // Events of subgraphs have a namespace behind their type.
   const [type = ""] = event.split("|", 1);
+  // A graph may stream anything, such as null or a string as its values.
+  if (typeof value !== "object" || value === null) return live;
   return appliers[type]?.(live, value) ?? live;
 }
 
@@ -158,7 +173,7 @@ const appliers: Record<string, (live: Live, value: unknown) => Live> = {
     return { ...live, values, messages: "messages" in values ? messagesIn(values) : live.messages };
   },
   updates(live, value) {
-    const names = Object.keys((value ?? {}) as object);
+    const names = Object.keys(value as object);
     if (!names.includes("__interrupt__")) return marked(live, names, "done");
     const paused = Object.entries(live.nodes).map(([name, phase]) => [name, phase === "now" ? "waiting" : phase]);
     return { ...live, nodes: Object.fromEntries(paused) };
@@ -171,8 +186,8 @@ const appliers: Record<string, (live: Live, value: unknown) => Live> = {
     return marked(live, [name], result === undefined ? "now" : "done");
   },
   messages(live, value) {
-    if (!Array.isArray(value)) return live;
-    const [chunk, meta] = value as [Message, { langgraph_node?: string } | undefined];
+    if (!Array.isArray(value) || typeof value[0] !== "object" || value[0] === null) return live;
+    const [chunk, meta] = value as [Message, { langgraph_node?: string } | null | undefined];
     const node = meta?.langgraph_node;
     const next = node === undefined ? live : marked(live, [node], "now");
     return { ...next, messages: withChunk(next.messages ?? [], chunk) };
