@@ -38,7 +38,7 @@ export function useThread(agent: Agent, deploymentId: string, threadId: string |
       ...(await agent.call<Partial<Thread>>("GET", base, undefined, signal)),
     }),
     enabled: isChosen,
-    refetchInterval: ({ state }) => (state.status === "error" ? false : pollMs),
+    refetchInterval: ({ state }) => (isGone(state.error) ? false : pollMs),
   });
   const history = useQuery({
     queryKey: [...key, "history"],
@@ -68,9 +68,15 @@ export function useThread(agent: Agent, deploymentId: string, threadId: string |
 /** Agents are foreign servers: what should be a list may be anything. */
 const listOf = <T,>(found: unknown): T[] => (Array.isArray(found) ? (found as T[]) : []);
 
+const isGone = (error: unknown) => error instanceof AgentError && error.status === 404;
+
+/** Returns whether a thread cannot be shown. One that is shown outlives a failed poll, with what the user typed there. */
+export const isLost = ({ error, data }: { error: unknown; data: unknown }): boolean =>
+  error !== null && (data === undefined || isGone(error));
+
 /** Returns the assistant that ran a thread last. */
 export const assistantIdOf = (thread: Thread | undefined, runs: readonly Run[] | undefined): string | undefined =>
-  runs?.[0]?.assistant_id ?? (thread?.metadata?.["assistant_id"] as string | undefined);
+  [runs?.[0]?.assistant_id, thread?.metadata?.["assistant_id"]].find((id) => typeof id === "string");
 
 /** Returns the questions that a state waits for. */
 export const interruptsOf = (state: ThreadState | undefined): Interrupt[] =>
@@ -101,23 +107,17 @@ export function ThreadView(props: { deployment: Deployment; agent: Agent; thread
   const { thread, history, runs } = useThread(agent, deployment.id, threadId);
   const running = useRun(agent, deployment.id);
   const params = { tenantId: deployment.tenant_id, id: deployment.id };
-  if (thread.isError) {
-    const isGone = thread.error instanceof AgentError && thread.error.status === 404;
+  const failed = [thread, history].find(isLost);
+  if (failed !== undefined)
     return (
       <section className="thread-view blank" aria-label="Thread">
-        {isGone ? (
-          <Notice kind="warn">
-            This agent has no such thread. It may have been deleted, or the agent may have lost it with a restart.{" "}
-            <Link to="/o/$tenantId/host/deployments/$id/$part" params={{ ...params, part: "threads" }}>
-              All threads
-            </Link>
-          </Notice>
+        {isGone(thread.error) ? (
+          <Gone params={params} />
         ) : (
-          <Failure error={thread.error} retry={() => void thread.refetch()} />
+          <Failure error={failed.error} retry={() => void failed.refetch()} />
         )}
       </section>
     );
-  }
   if (thread.data === undefined || history.data === undefined)
     return (
       <section className="thread-view" aria-label="Thread">
@@ -188,6 +188,17 @@ export function ThreadView(props: { deployment: Deployment; agent: Agent; thread
         </div>
       )}
     </section>
+  );
+}
+
+function Gone({ params }: Pick<TimelineProps, "params">) {
+  return (
+    <Notice kind="warn">
+      This agent has no such thread. It may have been deleted, or the agent may have lost it with a restart.{" "}
+      <Link to="/o/$tenantId/host/deployments/$id/$part" params={{ ...params, part: "threads" }}>
+        All threads
+      </Link>
+    </Notice>
   );
 }
 
