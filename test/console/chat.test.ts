@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
@@ -10,6 +10,7 @@ import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.
 const templates = await mkdtemp(path.join(tmpdir(), "pierhead-templates-"));
 after(() => rm(templates, { recursive: true, force: true }));
 await addRefundTemplate(templates);
+await addSecondName(path.join(templates, "refunds/langgraph.json"));
 // Callers of agents are checked, so only the session makes the console a caller.
 const world = await startWorld({ PIERHEAD_TEMPLATES_DIR: templates, PIERHEAD_ENDPOINT_AUTH: "true" });
 const { pierhead, open, findings } = world;
@@ -28,6 +29,22 @@ const made = await pierhead.client.createDeployment({
 const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
 const revision = await pierhead.client.waitForRevision(ids, { timeoutMs });
 assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+
+/** Serves the graph under a second name, so that the agent has two assistants. */
+async function addSecondName(file: string): Promise<void> {
+  const { graphs, ...config } = JSON.parse(await readFile(file, "utf8")) as { graphs: Record<string, string> };
+  await writeFile(file, JSON.stringify({ ...config, graphs: { ...graphs, second: graphs["agent"] } }));
+}
+
+/** Answers the question of a thread as another client of the agent, and waits for the end of the run. */
+async function approveElsewhere(thread: string | null): Promise<void> {
+  const answer = await fetch(`${made.url}/threads/${thread}/runs/wait`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-api-key": pierhead.apiKey },
+    body: JSON.stringify({ assistant_id: "agent", command: { resume: true } }),
+  });
+  assert.equal(answer.status, 200, await answer.text());
+}
 
 const conversation = (page: Page) => page.getByRole("log", { name: "Conversation" });
 
@@ -105,6 +122,10 @@ test("a run that waits for a person is edited and approved in its thread, with e
   await assertAccessible(page);
   await timeline.getByRole("button", { name: "Edit …" }).click();
   await timeline.getByLabel("Amount").fill("300");
+  const poll = /\/agent\/threads\/[0-9a-f-]+$/;
+  await page.route(poll, (route) => route.fulfill({ status: 503, json: { detail: "The deployment is starting." } }));
+  await page.waitForResponse((response) => response.status() === 503);
+  await page.unroute(poll);
   await timeline.getByRole("button", { name: "Approve with these values" }).click();
   await timeline.getByText("300 €").waitFor();
   await page.getByRole("button", { name: "State", exact: true }).click();
@@ -121,6 +142,11 @@ test("an earlier checkpoint is edited and run again, and an error says which nod
   await page.getByRole("button", { name: "Edit and run" }).click();
   const state = page.getByLabel("State as JSON");
   await state.fill((await state.inputValue()).replace('"amount": 340', '"amount": 25'));
+  // Another client goes on with the thread. The edit still follows the checkpoint where it began.
+  await approveElsewhere(threadIn(page));
+  await conversation(page)
+    .getByText(/are on their way/)
+    .waitFor();
   await page.getByRole("button", { name: "Fork and run" }).click();
   await conversation(page).getByRole("heading", { name: "Approve a refund of 25 € for order 8841?" }).waitFor();
   await conversation(page).getByRole("button", { name: "Decline …" }).click();
@@ -129,5 +155,60 @@ test("an earlier checkpoint is edited and run again, and an error says which nod
   await say(page, "now fail");
   await conversation(page).getByRole("alert").getByText("the shop's server did not answer").waitFor();
   await page.getByRole("img", { name: /fail, failed/ }).waitFor();
+  await page.context().close();
+});
+
+test("a thread is resumed by the assistant that ran it, not by the first one of the agent", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  const assistant = page.getByRole("combobox", { name: "Assistant" });
+  const first = await assistant.inputValue();
+  const options = await assistant.locator("option").evaluateAll((all) => all.map((one) => one.getAttribute("value")));
+  const second = options.find((id) => id !== first) ?? "";
+  await assistant.selectOption(second);
+  await say(page, "I want a refund for order 8841");
+  const approve = conversation(page).getByRole("button", { name: "Approve", exact: true });
+  await approve.waitFor();
+  await page.reload();
+  const request = page.waitForRequest(/\/runs\/stream$/);
+  await approve.click();
+  assert.equal(((await request).postDataJSON() as { assistant_id: string }).assistant_id, second);
+  await conversation(page)
+    .getByText(/are on their way/)
+    .waitFor();
+  await page.getByRole("button", { name: "New thread" }).click();
+  await page.getByText("Say something to your agent").waitFor();
+  assert.equal(await assistant.inputValue(), second, "a new thread keeps the assistant");
+  await page.context().close();
+});
+
+test("a message that the agent does not accept comes back with the reason, and is sent once", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  const message = page.getByLabel("Message");
+  const creation = /\/agent\/threads$/;
+  let asked = 0;
+  let answer = () => {};
+  const mayAnswer = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  await page.route(creation, async (route) => {
+    asked += 1;
+    await mayAnswer;
+    await route.fulfill({ status: 503, json: { detail: "The deployment is starting." } });
+  });
+  const request = page.waitForRequest(creation);
+  await message.fill("Which kettle keeps water warm?");
+  await message.press("Enter");
+  await request;
+  await message.fill("And which one whistles?");
+  await message.press("Enter");
+  await message.fill("");
+  answer();
+  await conversation(page).getByRole("alert").getByText("The deployment is starting.").waitFor();
+  assert.equal(asked, 1);
+  await page.unroute(creation);
+  await page.getByRole("button", { name: "Send" }).click();
+  await conversation(page).getByText("Which kettle keeps water warm?").waitFor();
+  await conversation(page).getByRole("cell", { name: "Quay 1.0 l" }).waitFor();
+  assert.equal(await conversation(page).getByRole("alert").count(), 0);
   await page.context().close();
 });

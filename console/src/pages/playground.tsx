@@ -26,7 +26,7 @@ import { IconButton } from "../parts/icon-button.tsx";
 import { textOf } from "../server.ts";
 import { RequestForm } from "./request.tsx";
 import { StatePane } from "./state-pane.tsx";
-import { interruptsOf, resumeCommand, useThread } from "./thread-view.tsx";
+import { assistantIdOf, interruptsOf, isLost, resumeCommand, useThread } from "./thread-view.tsx";
 import "../style/agent.css";
 
 const GraphView = lazy(() => import("../parts/agent/graph-view.tsx").then((file) => ({ default: file.GraphView })));
@@ -69,10 +69,14 @@ function usePlayground(deployment: Deployment, assistants: readonly Assistant[])
   const agent = useAgent(deployment);
   const navigate = useNavigate();
   const { thread: threadId, checkpoint } = useSearch({ strict: false });
-  const [chosen, choose] = useState(assistants[0]?.assistant_id ?? "");
+  const [picked, choose] = useState<string | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
   const [config, setConfig] = useState<Record<string, unknown>>({});
   const { thread, history, runs } = useThread(agent, deployment.id, threadId);
-  const { live, start, join, stop, reset, watchedThread } = useRun(agent, deployment.id);
+  const { live, start, join, stop: stopRun, reset, watchedThread } = useRun(agent, deployment.id);
+  // A thread goes on with the graph that ran it, whose checkpoints it has.
+  const ranBy = assistantIdOf(thread.data, runs.data);
+  const chosen = picked ?? ranBy ?? assistants[0]?.assistant_id ?? "";
   const go = (search: { thread?: string; checkpoint?: string }) =>
     navigate({
       to: "/o/$tenantId/host/deployments/$id/$part",
@@ -84,16 +88,28 @@ function usePlayground(deployment: Deployment, assistants: readonly Assistant[])
   useEffect(() => {
     if (shownThread.current === threadId) return;
     shownThread.current = threadId;
+    setProblem(null);
+    // A new thread keeps the choice.
+    if (threadId !== undefined) choose(null);
     if (watchedThread() !== threadId) reset();
   }, [threadId, reset, watchedThread]);
   // A run that was going on when the page was loaded is watched from its start.
   const going = runs.data?.find(({ status }) => status === "running" || status === "pending");
   useEffect(() => {
-    if (threadId === undefined || going === undefined || watchedThread() !== undefined) return;
+    if (threadId === undefined || going === undefined || live.isRunning || watchedThread() !== undefined) return;
     void join(threadId, going).catch(() => undefined);
-  }, [threadId, going, join, watchedThread]);
+  }, [threadId, going, join, watchedThread, live.isRunning]);
+  const report = (error: unknown) => setProblem(textOf(error));
+  const createThread = async () => {
+    const made = await agent.call<Thread>("POST", "/threads", {}).catch((error: unknown) => {
+      report(error);
+      throw error;
+    });
+    return made.thread_id;
+  };
   const run = async (payload: Record<string, unknown>, shown?: Message[]) => {
-    const id = threadId ?? (await agent.call<Thread>("POST", "/threads", {})).thread_id;
+    setProblem(null);
+    const id = threadId ?? (await createThread());
     const running = start(id, {
       ...{ assistantId: chosen, payload: { ...payload, ...config } },
       ...(shown !== undefined && { shown }),
@@ -105,9 +121,19 @@ function usePlayground(deployment: Deployment, assistants: readonly Assistant[])
     await running;
   };
   const states = lineageOf(history.data ?? []);
-  const messages = live.messages ?? messagesIn(states.at(-1)?.values ?? thread.data?.values);
-  const shared = { agent, threadId, checkpoint, thread, live, stop, states, messages, run, go };
-  return { ...shared, chosen, choose, config, setConfig };
+  const stored = messagesIn(states.at(-1)?.values ?? thread.data?.values);
+  // After a run the stored messages count: other clients add to them. A stopped run may have written more than is stored.
+  const isLive = live.messages !== null && (live.isRunning || live.messages.length > stored.length);
+  const messages = isLive ? (live.messages ?? stored) : stored;
+  // An answer resumes the run, so its assistant must be known first.
+  const waiting = ranBy === undefined && runs.isPending ? [] : interruptsOf(states.at(-1));
+  const stop = () => stopRun().catch(report);
+  const begin = () => {
+    choose(chosen);
+    void go({});
+  };
+  const shared = { agent, threadId, checkpoint, thread, live, stop, states, messages, waiting, problem, run, go };
+  return { ...shared, begin, chosen, choose, config, setConfig };
 }
 
 type Play = ReturnType<typeof usePlayground>;
@@ -115,9 +141,8 @@ type Play = ReturnType<typeof usePlayground>;
 function Playground(props: { deployment: Deployment; assistants: Assistant[]; choice: React.ReactNode }) {
   const { deployment, assistants, choice } = props;
   const play = usePlayground(deployment, assistants);
-  const { agent, threadId, checkpoint, live, states, messages, run, go } = play;
+  const { agent, threadId, checkpoint, thread, live, states, messages, waiting, problem, run, go } = play;
   const [pane, setPane] = useState<Pane>(checkpoint === undefined ? "chat" : "state");
-  const waiting = interruptsOf(states.at(-1));
   return (
     <>
       <PlayBar play={play} assistants={assistants} choice={choice} />
@@ -133,7 +158,7 @@ function Playground(props: { deployment: Deployment; assistants: Assistant[]; ch
           onSend={run}
           onAnswer={(interrupt, answer) => run(resumeCommand(interrupt, waiting, answer))}
           onStop={play.stop}
-          lost={play.thread.isError ? textOf(play.thread.error) : null}
+          problem={problem ?? (isLost(thread) ? textOf(thread.error) : null)}
         />
         <GraphPane deployment={deployment} play={play} isWaiting={waiting.length > 0} />
         <StatePane
@@ -177,6 +202,9 @@ function PlayBar({ play, assistants, choice }: { play: Play; assistants: Assista
               {name === undefined || name === graph_id || name === "Untitled" ? graph_id : `${name} (${graph_id})`}
             </option>
           ))}
+          {assistants.every(({ assistant_id }) => assistant_id !== chosen) && (
+            <option value={chosen}>Another one ({chosen.slice(0, 8)})</option>
+          )}
         </select>
         <button type="button" onClick={() => setConfiguring(true)}>
           <Settings2 size={14} /> Configuration
@@ -187,7 +215,7 @@ function PlayBar({ play, assistants, choice }: { play: Play; assistants: Assista
         {threadId !== undefined && (
           <span className="softer clip">{thread.data === undefined ? threadId.slice(0, 8) : titleOf(thread.data)}</span>
         )}
-        <button type="button" disabled={threadId === undefined || live.isRunning} onClick={() => void play.go({})}>
+        <button type="button" disabled={threadId === undefined || live.isRunning} onClick={play.begin}>
           <Plus size={14} /> New thread
         </button>
       </div>
@@ -256,17 +284,18 @@ interface ChatProps {
   onSend: (payload: Record<string, unknown>, shown?: Message[]) => Promise<void>;
   onAnswer: (interrupt: Interrupt, answer: unknown) => Promise<void>;
   onStop: () => Promise<void>;
-  lost: string | null;
+  problem: string | null;
 }
 
 function Chat(props: ChatProps) {
-  const { messages, live, waiting, isFresh, onSend, onAnswer, onStop, lost } = props;
+  const { messages, live, waiting, isFresh, onSend, onAnswer, onStop } = props;
+  const problem = live.error ?? props.problem;
   const end = useRef<HTMLLIElement>(null);
   const length = JSON.stringify(messages.at(-1)?.content ?? "").length + messages.length;
   // biome-ignore lint/correctness/useExhaustiveDependencies: every new piece scrolls to the end.
   useEffect(() => {
     end.current?.scrollIntoView({ block: "nearest" });
-  }, [length, waiting.length, live.error]);
+  }, [length, waiting.length, problem]);
   return (
     <section className="chat" aria-label="Chat">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard. */}
@@ -305,10 +334,10 @@ function Chat(props: ChatProps) {
                 <InterruptForm interrupt={interrupt} onAnswer={(answer) => onAnswer(interrupt, answer)} />
               </Line>
             ))}
-          {(live.error ?? lost) !== null && (
+          {problem !== null && (
             <Line kind="node failed" icon={<Square size={11} />} label="Error">
               <p className="tl-error" role="alert">
-                {live.error ?? lost}
+                {problem}
               </p>
             </Line>
           )}
@@ -329,8 +358,10 @@ function Composer({
   const [text, setText] = useState("");
   const [isJson, setJson] = useState(false);
   const [problem, setProblem] = useState<string | null>(null);
+  // A new conversation asks for its thread before the run begins. A second Enter would make a second thread.
+  const isSending = useRef(false);
   const send = async () => {
-    if (isRunning || text.trim() === "") return;
+    if (isRunning || isSending.current || text.trim() === "") return;
     setProblem(null);
     const parsed = isJson ? parseJson(text) : null;
     if (parsed !== null && "problem" in parsed) return setProblem(parsed.problem);
@@ -338,11 +369,14 @@ function Composer({
     const message = { type: "human", content };
     const payload = parsed === null ? { input: { messages: [{ role: "user", content }] } } : { input: parsed.value };
     setText("");
+    isSending.current = true;
     try {
       await onSend(payload, parsed === null ? [...messages, message] : undefined);
     } catch {
       // The conversation shows the error. A message that the agent did not accept can be sent again.
       setText((since) => (since === "" ? content : since));
+    } finally {
+      isSending.current = false;
     }
   };
   return (
