@@ -94,7 +94,8 @@ function addArchiveRoute(api: Api, running: Shares): void {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
     scope.addHook("onSend", async (request) => {
-      if (!request.raw.readableEnded) await drain(request.raw, bytesMax);
+      // A refusal without a key must not wait for the body.
+      if (request.principal !== null && !request.raw.readableEnded) await drain(request.raw, bytesMax);
     });
     route(
       { ...api, server: scope },
