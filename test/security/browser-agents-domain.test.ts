@@ -77,4 +77,7 @@ test("the console still calls an agent whose address is on another domain", asyn
     .click();
   // The console saw the answer: this server has no assistants.
   await page.getByText("This server does not speak the agent API.").waitFor();
+  await page.getByLabel("Path").fill("/answer?type=application/json&headers={}&body=%22hello%22");
+  await page.getByRole("button", { name: "Send" }).click();
+  await page.getByLabel("Response").getByText("hello").waitFor();
 });
