@@ -28,7 +28,11 @@ END
   chmod 755 "$target/bin/python"
   exit 0
 fi
-[ "$1" = export ] && exit 0
+if [ "$1" = export ]; then
+  for target; do :; done
+  cat uv.lock > "$target"
+  exit 0
+fi
 constraints=none
 previous=
 for word; do [ "$previous" = --constraint ] && constraints=$(wc -l < "$word"); previous=$word; done
