@@ -45,7 +45,6 @@ async function deployed(name: string, page: Page) {
 /** Sends a request from the page and returns the agent's answer. */
 async function tryIt(page: Page, target: string): Promise<string> {
   await goToPart(page, "Playground");
-  await page.getByRole("button", { name: "Request" }).click();
   await page.getByLabel("Path").fill(target);
   await page.getByRole("button", { name: "Send" }).click();
   const answer = page.getByRole("region", { name: "Response" });
