@@ -91,7 +91,7 @@ function usePlayground(deployment: Deployment, assistants: readonly Assistant[])
     setProblem(null);
     // A new thread keeps the choice.
     if (threadId !== undefined) choose(null);
-    if (watchedThread() !== threadId) reset();
+    if (threadId === undefined || watchedThread() !== threadId) reset();
   }, [threadId, reset, watchedThread]);
   // A run that was going on when the page was loaded is watched from its start.
   const going = runs.data?.find(({ status }) => status === "running" || status === "pending");
