@@ -15,7 +15,7 @@ const pauseMinMs = 2_000;
 const pauseShare = 10;
 
 /** Another server takes over after this long. */
-const leaseMs = 60_000;
+const leaseMs = 20_000;
 
 export interface AlertWorkerDeps {
   db: Db;
@@ -43,7 +43,6 @@ export class AlertWorker {
     this.#stopping.abort(new Error("the server is stopping"));
     this.#wake();
     await this.#ended;
-    await releaseLease(this.#deps.db, this.#lease);
   }
 
   get #lease() {
@@ -60,7 +59,11 @@ export class AlertWorker {
         this.#wake = resolve;
       });
       try {
-        if (await acquireLease(db, { ...this.#lease, leaseMs })) await evaluateAlerts(db);
+        if (await acquireLease(db, { ...this.#lease, leaseMs })) {
+          // Kept between rounds, the lease of a killed server would delay alerts until it ends.
+          await evaluateAlerts(db);
+          await releaseLease(db, this.#lease);
+        }
       } catch (error) {
         if (!signal.aborted) logger.warn({ error: describeError(error) }, "alert rules could not be evaluated");
       }
