@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import type { ClientRequest } from "node:http";
-import { request } from "node:https";
+import { createServer, request } from "node:https";
+import type { AddressInfo } from "node:net";
 import { after, before, suite, test } from "node:test";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { ApiServer, KubeError } from "../../src/compute/kubernetes/api/api-server.ts";
@@ -144,6 +147,83 @@ suite("interference of other clients", { concurrency: true }, () => {
     }
     assert.equal(repairs, 5, "a first deploy is no drift, and each change counts once however many events it causes");
     assert.equal(await misdirected(site, slug), String(repairs));
+  });
+
+  test("a webhook that denies or does not answer blocks a revision with a report; once it is gone the revision continues", async () => {
+    await using site = await openSite(world.plane);
+    const words = "not on a Friday";
+    const webhook = createServer(world.plane.tls, (review, response) => {
+      review.setEncoding("utf8");
+      let text = "";
+      review.on("data", (chunk: string) => {
+        text += chunk;
+      });
+      review.on("end", () => {
+        const { apiVersion, kind, request: asked } = JSON.parse(text);
+        const answer = { uid: asked.uid, allowed: false, status: { code: 403, message: words } };
+        response.writeHead(200, { "content-type": "application/json" });
+        response.end(JSON.stringify({ apiVersion, kind, response: answer }));
+      });
+    });
+    // Open after a failure, it would keep the process of the tests alive.
+    using closing = new DisposableStack();
+    const closeWebhook = () => {
+      webhook.closeAllConnections();
+      webhook.close();
+    };
+    closing.defer(closeWebhook);
+    webhook.listen(0, "127.0.0.1");
+    await once(webhook, "listening");
+    const name = `denies-${site.namespace}`;
+    const configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
+    await make(world.plane.admin, configurations, {
+      metadata: { name },
+      webhooks: [
+        {
+          ...{
+            name: "denies.example.com",
+            admissionReviewVersions: ["v1"],
+            sideEffects: "None",
+            failurePolicy: "Fail",
+          },
+          clientConfig: {
+            url: `https://127.0.0.1:${(webhook.address() as AddressInfo).port}/`,
+            caBundle: Buffer.from(world.plane.tls.cert).toString("base64"),
+          },
+          namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": site.namespace } },
+          rules: [{ apiGroups: ["apps"], apiVersions: ["v1"], operations: ["*"], resources: ["deployments"] }],
+        },
+      ],
+    });
+    // A configuration takes effect a moment after it was written.
+    const template = {
+      metadata: { labels: { a: "b" } },
+      spec: { containers: [{ name: "x", image: "127.0.0.1:1/x" }] },
+    };
+    const probe = {
+      apiVersion: "apps/v1",
+      kind: "Deployment",
+      metadata: { name: "x", namespace: site.namespace },
+      spec: { selector: { matchLabels: { a: "b" } }, template },
+    };
+    await eventually(
+      () => world.plane.admin.apply(probe, signal(), { dryRun: true }).catch((error: Error) => error),
+      (answer) => answer instanceof Error && answer.message.includes(words),
+    );
+    const denied = randomUUID();
+    site.controlPlane.assign({ deployment_id: denied, target: newRun(site) });
+    const failed = await site.reported(denied, ({ target_phase }) => target_phase === "failed");
+    assert.equal(failed.cause?.reason, "Forbidden");
+    assert.match(failed.cause?.message ?? "", new RegExp(words));
+
+    closeWebhook();
+    const waiting = { deployment_id: randomUUID(), target: newRun(site) };
+    site.controlPlane.assign(waiting);
+    const held = await site.reported(waiting.deployment_id, ({ cause }) => cause !== null);
+    assert.equal(held.target_phase, "starting");
+    assert.match(held.cause?.message ?? "", /failed calling webhook/);
+    await world.plane.admin.call({ method: "DELETE", path: `${configurations}/${name}`, signal: signal() });
+    await serves(site, waiting.deployment_id, waiting.target.revision_id);
   });
 
   test("a clock that is set an hour forward or back during a rollout ends nothing", async () => {
