@@ -13,6 +13,8 @@ import "./style/tokens.css";
 import "./style/fonts.css";
 import "./style/base.css";
 import "./style/parts.css";
+import "./style/overlays.css";
+import "./style/tables.css";
 import "./style/shell.css";
 import "./style/deployment.css";
 import "./style/new.css";

@@ -27,7 +27,8 @@ import { textOf } from "../server.ts";
 import { RequestForm } from "./request.tsx";
 import { StatePane } from "./state-pane.tsx";
 import { assistantIdOf, interruptsOf, isLost, resumeCommand, useThread } from "./thread-view.tsx";
-import "../style/agent.css";
+import "../style/threads.css";
+import "../style/playground.css";
 
 const GraphView = lazy(() => import("../parts/agent/graph-view.tsx").then((file) => ({ default: file.GraphView })));
 

@@ -11,7 +11,8 @@ import { Tabs } from "../parts/fields.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { Ago } from "../parts/time.tsx";
 import { ThreadView } from "./thread-view.tsx";
-import "../style/agent.css";
+import "../style/threads.css";
+import "../style/playground.css";
 
 /** How often the list is read again. Agents report no events. */
 const pollMs = 5_000;
