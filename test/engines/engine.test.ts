@@ -2,12 +2,15 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import path from "node:path";
 import { after, test } from "node:test";
+import { pathToFileURL } from "node:url";
 import pg from "pg";
+import { copyForEachRequest } from "../../engines/langgraph-js-postgres/src/graphs.ts";
 import { eventually } from "../support/eventually.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import type { Loose } from "./checks.ts";
-import { clientOf, startReplica } from "./replicas.ts";
+import { clientOf, packageDir, startReplica } from "./replicas.ts";
 
 const server = await startPostgresServer();
 const connectionString = server?.url ?? "";
@@ -70,6 +73,20 @@ test("runs without a thread do not take the state away from runs of the same gra
     assert.deepEqual(await Promise.all(lengths), Array(5).fill(4));
     await Promise.all(others);
   }
+});
+
+test("the copy of a graph for a request has the methods that the project has set on it", async () => {
+  const { steps } = (await import(pathToFileURL(path.join(packageDir, "example/agent.mjs")).href)) as Loose;
+  const traced: unknown[] = [];
+  const hidden = Symbol("hidden");
+  steps.invoke = (...input: unknown[]) => traced.push(input);
+  Object.defineProperty(steps, hidden, { get: () => "kept" });
+  const graphs: Loose = { steps };
+  copyForEachRequest(graphs, "steps");
+  const copy = await graphs.steps();
+  assert.notEqual(copy, steps);
+  assert.equal(copy.invoke, steps.invoke);
+  assert.equal(copy[hidden], "kept");
 });
 
 test("a rollback removes the run with its checkpoints and leaves the thread as it was", async () => {

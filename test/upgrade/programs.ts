@@ -13,7 +13,7 @@ export interface Program {
 }
 
 /** Files that a program needs besides the installed packages. */
-const parts = ["src", "templates", "package.json"];
+const parts = ["src", "engines", "templates", "package.json"];
 
 /** A migration as in a later release: it changes tables that every pass reads and writes. */
 const migration = `-- additive

@@ -23,7 +23,20 @@ function remembered(factory: Factory): Factory {
   return factory;
 }
 
-const copyOf = (made: unknown) => (isGraph(made) ? made.withConfig({}) : made);
+/**
+ * Copies a graph with what the project has set on it, such as a traced method, which `withConfig` alone leaves out. Returns the
+ * graph itself if it answers with a wrapper, on which checkpointer and store would have no effect.
+ */
+function copyOf(made: unknown): unknown {
+  if (!isGraph(made)) return made;
+  const copy = made.withConfig({}) as Graph;
+  if (Object.getPrototypeOf(copy) !== Object.getPrototypeOf(made)) return made;
+  for (const name of Reflect.ownKeys(made)) {
+    if (Object.hasOwn(copy, name)) continue;
+    Object.defineProperty(copy, name, Object.getOwnPropertyDescriptor(made, name) as PropertyDescriptor);
+  }
+  return copy;
+}
 
 const isGraph = (value: unknown): value is Graph =>
   typeof value === "object" && value !== null && typeof (value as Partial<Graph>).withConfig === "function";

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { readdirSync, readFileSync } from "node:fs";
+import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import { stripTypeScriptTypes } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -13,10 +14,12 @@ const engineFiles = fileURLToPath(
   ),
 );
 
-/** Returns 12 hex digits of all files of the engine, so that a changed engine is installed again. */
-export async function engineDigest(): Promise<string> {
+/** 12 hex digits of all files of the engine. A changed engine is installed again, and agents are built again for it. */
+export const engineDigest = digestOf(filesOf());
+
+function digestOf(files: string[]): string {
   const hash = createHash("sha256");
-  for (const file of await filesOf()) hash.update(`${file}\n`).update(await readFile(path.join(engineFiles, file)));
+  for (const file of files) hash.update(`${file}\n`).update(readFileSync(path.join(engineFiles, file)));
   return hash.digest("hex").slice(0, 12);
 }
 
@@ -24,7 +27,7 @@ export async function engineDigest(): Promise<string> {
 export async function copyEngine(directory: string): Promise<void> {
   await mkdir(directory, { recursive: true });
   await writeFile(path.join(directory, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  for (const file of await filesOf()) {
+  for (const file of filesOf()) {
     const [from, to] = [path.join(engineFiles, file), path.join(directory, file.replace(/\.ts$/, ".js"))];
     await mkdir(path.dirname(to), { recursive: true });
     if (isBuilt) await cp(from, to);
@@ -32,8 +35,8 @@ export async function copyEngine(directory: string): Promise<void> {
   }
 }
 
-async function filesOf(): Promise<string[]> {
-  const all = await readdir(engineFiles, { recursive: true });
+function filesOf(): string[] {
+  const all = readdirSync(engineFiles, { recursive: true, encoding: "utf8" });
   return all.filter((file) => /\.(js|ts)$/.test(file) && !file.endsWith(".d.ts")).sort();
 }
 

@@ -19,7 +19,7 @@ import { updatePackages } from "./update-packages.ts";
 
 /** Names all servers that a project may get, so that artifacts are built again when one changes. */
 export const toolchainVersion = `${agentServers[0]?.version}-${createHash("sha256")
-  .update([...agentServers, postgresServer].map(({ id }) => id).join())
+  .update([...[...agentServers, postgresServer].map(({ id }) => id), engineDigest].join())
   .digest("hex")
   .slice(0, 12)}`;
 
@@ -86,7 +86,7 @@ function misfit(packages: Packages, problem: string, servers: readonly AgentServ
 }
 
 async function installServer(context: BuildContext, server: AgentServer): Promise<string> {
-  const name = server === postgresServer ? `postgres-${server.id}-${await engineDigest()}` : server.id;
+  const name = server === postgresServer ? `postgres-${server.id}-${engineDigest}` : server.id;
   const directory = path.join(context.cacheDir, "toolchains", `langgraph-js-${name}`);
   await installOnce(context, directory, () => install(context, directory, server));
   return directory;
