@@ -1,28 +1,16 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { ArrowUp, Plus, Settings2, Square } from "lucide-react";
+import { Plus, Settings2 } from "lucide-react";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { segment, useAgent } from "../agent/client.ts";
 import { lineageOf } from "../agent/timeline.ts";
-import {
-  type Assistant,
-  type GraphShape,
-  type Interrupt,
-  type Message,
-  messagesIn,
-  type Thread,
-  titleOf,
-} from "../agent/types.ts";
+import { type Assistant, type GraphShape, type Message, messagesIn, type Thread, titleOf } from "../agent/types.ts";
 import { useRun } from "../agent/use-run.ts";
 import { AgentGate } from "../parts/agent/agent-gate.tsx";
-import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
-import { parseJson } from "../parts/agent/json-text.tsx";
-import { Line, MessageEntry } from "../parts/agent/message-entry.tsx";
-import { ThreadLight } from "../parts/agent/thread-status.tsx";
-import { Dialog } from "../parts/dialog.tsx";
+import { Chat } from "../parts/agent/chat.tsx";
+import { RunConfiguration } from "../parts/agent/run-configuration.tsx";
 import { Tabs } from "../parts/fields.tsx";
-import { IconButton } from "../parts/icon-button.tsx";
 import { textOf } from "../server.ts";
 import { RequestForm } from "./request.tsx";
 import { StatePane } from "./state-pane.tsx";
@@ -221,7 +209,7 @@ function PlayBar({ play, assistants, choice }: { play: Play; assistants: Assista
         </button>
       </div>
       {isConfiguring && (
-        <Configuration
+        <RunConfiguration
           config={config}
           onClose={() => setConfiguring(false)}
           onSave={(value) => {
@@ -275,213 +263,4 @@ function nodesSoFar(states: readonly ReturnType<typeof lineageOf>[number][]) {
     else if (task.error != null) nodes[task.name] = "failed";
   }
   return nodes;
-}
-
-interface ChatProps {
-  messages: Message[];
-  live: ReturnType<typeof useRun>["live"];
-  waiting: Interrupt[];
-  isFresh: boolean;
-  onSend: (payload: Record<string, unknown>, shown?: Message[]) => Promise<void>;
-  onAnswer: (interrupt: Interrupt, answer: unknown) => Promise<void>;
-  onStop: () => Promise<void>;
-  problem: string | null;
-}
-
-function Chat(props: ChatProps) {
-  const { messages, live, waiting, isFresh, onSend, onAnswer, onStop } = props;
-  const problem = live.error ?? props.problem;
-  const end = useRef<HTMLLIElement>(null);
-  const length = JSON.stringify(messages.at(-1)?.content ?? "").length + messages.length;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: every new piece scrolls to the end.
-  useEffect(() => {
-    end.current?.scrollIntoView({ block: "nearest" });
-  }, [length, waiting.length, problem]);
-  return (
-    <section className="chat" aria-label="Chat">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard. */}
-      <div className="chat-scroll" role="log" aria-label="Conversation" aria-busy={live.isRunning} tabIndex={0}>
-        {isFresh && messages.length === 0 && (
-          <div className="blank">
-            <h2>Say something to your agent</h2>
-            <p>
-              The graph shows where a run is, and the state what it knows. A reload or another tab continues the same
-              thread.
-            </p>
-          </div>
-        )}
-        <ol className="talk">
-          {messages.map((message, at) => (
-            <MessageEntry
-              key={message.id ?? `m${at}`}
-              message={message}
-              all={messages}
-              isWriting={live.isRunning && at === messages.length - 1}
-            />
-          ))}
-          {live.isRunning && (
-            <Line kind="node now" icon={<ThreadLight status="busy" isSilent />} label="Running">
-              <p className="tl-line softer">{live.lastNode ?? "starting"} …</p>
-            </Line>
-          )}
-          {!live.isRunning &&
-            waiting.map((interrupt, at) => (
-              <Line
-                key={interrupt.id ?? at}
-                kind="node wait"
-                icon={<ThreadLight status="interrupted" isSilent />}
-                label="Waiting for you"
-              >
-                <InterruptForm interrupt={interrupt} onAnswer={(answer) => onAnswer(interrupt, answer)} />
-              </Line>
-            ))}
-          {problem !== null && (
-            <Line kind="node failed" icon={<Square size={11} />} label="Error">
-              <p className="tl-error" role="alert">
-                {problem}
-              </p>
-            </Line>
-          )}
-          <li ref={end} aria-hidden="true" />
-        </ol>
-      </div>
-      <Composer messages={messages} isRunning={live.isRunning} onSend={onSend} onStop={onStop} />
-    </section>
-  );
-}
-
-function Composer({
-  messages,
-  isRunning,
-  onSend,
-  onStop,
-}: Pick<ChatProps, "messages" | "onSend" | "onStop"> & { isRunning: boolean }) {
-  const [text, setText] = useState("");
-  const [isJson, setJson] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
-  // A new conversation asks for its thread before the run begins. A second Enter would make a second thread.
-  const isSending = useRef(false);
-  const send = async () => {
-    if (isRunning || isSending.current || text.trim() === "") return;
-    setProblem(null);
-    const parsed = isJson ? parseJson(text) : null;
-    if (parsed !== null && "problem" in parsed) return setProblem(parsed.problem);
-    const content = text;
-    const message = { type: "human", content };
-    const payload = parsed === null ? { input: { messages: [{ role: "user", content }] } } : { input: parsed.value };
-    setText("");
-    isSending.current = true;
-    try {
-      await onSend(payload, parsed === null ? [...messages, message] : undefined);
-    } catch {
-      // The conversation shows the error. A message that the agent did not accept can be sent again.
-      setText((since) => (since === "" ? content : since));
-    } finally {
-      isSending.current = false;
-    }
-  };
-  return (
-    <form
-      className="composer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
-      {problem !== null && (
-        <p role="alert" className="bad-text">
-          {problem}
-        </p>
-      )}
-      <textarea
-        aria-label={isJson ? "Input as JSON" : "Message"}
-        rows={2}
-        className={isJson ? "mono" : ""}
-        placeholder={isJson ? '{"topic": "kettles"}' : "Ask something"}
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={(event) => {
-          if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
-          event.preventDefault();
-          void send();
-        }}
-      />
-      <div className="row spread">
-        <button type="button" className="quiet small" aria-pressed={isJson} onClick={() => setJson(!isJson)}>
-          {isJson ? "Message" : "JSON input"}
-        </button>
-        <span className="row">
-          <span className="softer send-keys">
-            <kbd>⏎</kbd> send <kbd>⇧⏎</kbd> new line
-          </span>
-          {isRunning ? (
-            <button type="button" className="small" onClick={() => void onStop()}>
-              <Square size={11} /> Stop
-            </button>
-          ) : (
-            <IconButton
-              name="Send"
-              icon={<ArrowUp size={15} />}
-              type="submit"
-              className="send"
-              disabled={text.trim() === ""}
-            />
-          )}
-        </span>
-      </div>
-    </form>
-  );
-}
-
-function Configuration(props: {
-  config: Record<string, unknown>;
-  onSave: (config: Record<string, unknown>) => void;
-  onClose: () => void;
-}) {
-  const { config, onSave, onClose } = props;
-  const given = (config["config"] as { configurable?: unknown } | undefined)?.configurable ?? {};
-  const [text, setText] = useState(() => JSON.stringify(given, null, 2));
-  const [nodes, setNodes] = useState(() => ((config["interrupt_before"] as string[] | undefined) ?? []).join(", "));
-  const [problem, setProblem] = useState<string | null>(null);
-  const save = () => {
-    const parsed = parseJson(text.trim() === "" ? "{}" : text);
-    if ("problem" in parsed) return setProblem(parsed.problem);
-    const before = nodes.split(/[\s,]+/).filter(Boolean);
-    const isSet = Object.keys((parsed.value ?? {}) as object).length > 0;
-    onSave({
-      ...(isSet && { config: { configurable: parsed.value } }),
-      ...(before.length > 0 && { interrupt_before: before }),
-    });
-  };
-  return (
-    <Dialog title="Configuration of the next runs" onClose={onClose}>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          save();
-        }}
-      >
-        <label className="field">
-          <span>Configurable values (JSON)</span>
-          <textarea value={text} onChange={(event) => setText(event.target.value)} />
-          <small className={problem === null ? "soft" : "bad-text"}>
-            {problem ?? "The agent reads them as config.configurable."}
-          </small>
-        </label>
-        <label className="field">
-          <span>Stop before these nodes</span>
-          <input value={nodes} onChange={(event) => setNodes(event.target.value)} />
-          <small className="soft">Names, separated by commas. Empty: the run stops only where the agent asks.</small>
-        </label>
-        <div className="row end">
-          <button type="button" onClick={onClose}>
-            Cancel
-          </button>
-          <button type="submit" className="primary">
-            Use for the next run
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  );
 }
