@@ -45,7 +45,7 @@ export function readTrustedProxies(list: string): TrustedProxies {
       let client = unmapped(socket.remoteAddress ?? "");
       if (!has(client)) return client;
       const forwarded = headers["x-forwarded-for"]?.toString().split(",").reverse() ?? [];
-      for (const one of forwarded.map((text) => unmapped(text.trim()))) {
+      for (const one of forwarded.map((text) => unmapped(withoutPort(text.trim())))) {
         if (isIP(one) === 0) return client;
         client = one;
         if (!has(client)) return client;
@@ -57,6 +57,10 @@ export function readTrustedProxies(list: string): TrustedProxies {
 
 /** No proxy is trusted. */
 export const noTrustedProxies: TrustedProxies = readTrustedProxies("");
+
+/** Some proxies add the client's port: `192.0.2.1:4711` or `[2001:db8::1]:4711` (RFC 7239, section 6, has the same forms). */
+const withoutPort = (text: string) =>
+  /^(\d+\.\d+\.\d+\.\d+):\d{1,5}$|^\[([\da-f:.]+)\](?::\d{1,5})?$/i.exec(text)?.slice(1).find(Boolean) ?? text;
 
 /** Returns an IPv4 address that a dual-stack socket reports as IPv6 in its usual form. */
 const unmapped = (address: string) => /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1] ?? address;
