@@ -19,6 +19,7 @@ import "./style/shell.css";
 import "./style/deployment.css";
 import "./style/new.css";
 import "./style/pages.css";
+import "./style/deployments.css";
 
 applyTheme();
 

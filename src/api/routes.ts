@@ -15,6 +15,7 @@ import { addDeploymentRoutes } from "./deployments/deployment-routes.ts";
 import { addSizeRoutes } from "./deployments/deployment-size-routes.ts";
 import { addPushTokenRoutes } from "./deployments/push-token-routes.ts";
 import { addReplicaRoutes } from "./deployments/replica-routes.ts";
+import { addSummaryRoutes } from "./deployments/summary-routes.ts";
 import { addDetectionRoutes } from "./detections/detection-routes.ts";
 import { addEventRoutes } from "./events/event-routes.ts";
 import type { Api } from "./http/route.ts";
@@ -47,6 +48,7 @@ export function addRoutes(api: Api): void {
   addSessionRoutes(api);
   addOidcRoutes(api);
   addDeploymentRoutes(api);
+  addSummaryRoutes(api);
   addDeletionRoutes(api);
   addSizeRoutes(api);
   addReplicaRoutes(api);

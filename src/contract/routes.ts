@@ -21,6 +21,7 @@ export const clientRoutes = {
   createDeployment: "POST /v2/deployments",
   deleteDeployments: "DELETE /v2/deployments",
   countHealth: "GET /v2/deployments/health-counts",
+  readSummaries: "GET /v2/deployments/summaries",
   countFreeDeployments: "GET /v2/deployments/free-count",
   getDeployment: "GET /v2/deployments/{deployment_id}",
   patchDeployment: "PATCH /v2/deployments/{deployment_id}",

@@ -164,3 +164,25 @@ test("limits the tags, their values, and what a deployment carries", async () =>
   for (let count = present; count < tagsMax; count += 1) await create({ name: `t${count}` }, stranger.adminKey);
   assert.match(await refused({ name: "last" }, stranger.adminKey), /at most 50 tags in a workspace/);
 });
+
+test("returns the latest revision and the tags of many deployments in the order of the request", async () => {
+  const [first, second] = [await createDeployment("summary-1"), await createDeployment("summary-2")];
+  await put(first, [billing, live]);
+  const foreign = await createDeployment("summary-3", stranger.adminKey);
+  const address = `/v2/deployments/summaries?deployment_ids=${[second, foreign, first].join(",")}`;
+  const { status, body } = await t.ask({ url: address, key: readerKey });
+  assert.equal(status, 200);
+  assert.deepEqual(
+    body.deployments.map(({ deployment_id, tags }: { deployment_id: string; tags: { value: string }[] }) => [
+      deployment_id,
+      tags.map(({ value }) => value),
+    ]),
+    [
+      [second, []],
+      [first, ["live", "billing"]],
+    ],
+  );
+  const own = await t.ask({ url: `/v2/deployments/${second}/revisions`, key: readerKey });
+  assert.deepEqual(body.deployments[0].latest_revision, own.body.resources[0] ?? null);
+  assert.equal((await t.ask({ url: "/v2/deployments/summaries", key: readerKey })).status, 422);
+});

@@ -19,6 +19,7 @@ else {
     at < 0
       ? [
           "environment",
+          "list",
           "flows",
           "parts",
           "concurrent-use",

@@ -1,20 +1,29 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Ellipsis, Gauge, History, KeyRound, ScrollText } from "lucide-react";
+import type { DeploymentSummaries } from "../../../src/contract/deployments/summary.ts";
+import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { ActionMenu } from "./action-menu.tsx";
+import { Avatar } from "./avatar.tsx";
+import { makerText, titleOf } from "./revision-words.tsx";
 import { SourceIcon } from "./source-icon.tsx";
 import { Status } from "./status.tsx";
 import { Ago } from "./time.tsx";
+import { type DeploymentTraffic, TrafficCell } from "./traffic-cell.tsx";
 import { type Deployment, sourceText, typeText } from "./words.ts";
+
+type Summary = DeploymentSummaries["deployments"][number];
 
 interface Props {
   row: Deployment;
+  /** undefined: not read yet. */
+  summary: Summary | undefined;
+  traffic: DeploymentTraffic | undefined;
   isSelected: boolean;
   onSelect: ((id: string, isOn: boolean) => void) | undefined;
 }
 
-/** A deployment in the list: name and source, health and its cause, type, and the last change. */
-export function DeploymentRow({ row, isSelected, onSelect }: Props) {
-  const type = row.is_preview ? "Preview" : row.source_config.deployment_type;
+/** A deployment in the list: name and source, health and its cause, the last deploy, and the requests of a day. */
+export function DeploymentRow({ row, summary, traffic, isSelected, onSelect }: Props) {
   return (
     <tr className={isSelected ? "selected" : ""}>
       {onSelect && (
@@ -28,13 +37,16 @@ export function DeploymentRow({ row, isSelected, onSelect }: Props) {
         </td>
       )}
       <td className="who">
-        <Link
-          to="/o/$tenantId/host/deployments/$id"
-          params={{ tenantId: row.tenant_id, id: row.id }}
-          className="row-link"
-        >
-          {row.display_name ?? row.name}
-        </Link>
+        <span className="name">
+          <Link
+            to="/o/$tenantId/host/deployments/$id"
+            params={{ tenantId: row.tenant_id, id: row.id }}
+            className="row-link"
+          >
+            {row.display_name ?? row.name}
+          </Link>
+          <Tags of={summary?.tags ?? []} />
+        </span>
         <span className="softer clip" title={sourceText(row)}>
           <SourceIcon of={row.source} /> {sourceText(row)}
         </span>
@@ -45,9 +57,11 @@ export function DeploymentRow({ row, isSelected, onSelect }: Props) {
           {row.health.message ?? <HealthNote of={row} />}
         </span>
       </td>
-      <td className="type">{type !== null && <span className="tag">{typeText(type ?? "")}</span>}</td>
-      <td className="updated softer">
-        <Ago at={row.updated_at} />
+      <td className="last">
+        <LastDeploy of={summary?.latest_revision ?? null} />
+      </td>
+      <td className="traffic">
+        <TrafficCell traffic={traffic} />
       </td>
       <td className="more">
         <RowMenu row={row} />
@@ -56,11 +70,58 @@ export function DeploymentRow({ row, isSelected, onSelect }: Props) {
   );
 }
 
-function HealthNote({ of: { health } }: { of: Deployment }) {
-  if (health.status === "sleeping") return <>Wakes with the next request</>;
+const tagsShownMax = 2;
+
+function Tags({ of: tags }: { of: Summary["tags"] }) {
+  const more = tags.slice(tagsShownMax);
+  const textsOf = (some: Summary["tags"]) => some.map(({ name, value }) => `${name}: ${value}`).join(", ");
   return (
     <>
-      began <Ago at={health.since} />
+      {tags.slice(0, tagsShownMax).map((tag) => (
+        <span key={tag.tag_value_id} className="tag" title={textsOf([tag])}>
+          <span className="sr">{tag.name}: </span>
+          {tag.value}
+        </span>
+      ))}
+      {more.length > 0 && (
+        <span className="tag" title={textsOf(more)}>
+          +{more.length}
+        </span>
+      )}
+    </>
+  );
+}
+
+function HealthNote({ of: { health, is_preview: isPreview, source_config: config } }: { of: Deployment }) {
+  if (health.status === "sleeping") return <>Wakes with the next request</>;
+  const type = isPreview ? "Preview" : config.deployment_type && typeText(config.deployment_type).split(",", 1)[0];
+  return (
+    <>
+      {type && `${type} · `}since <Ago at={health.since} />
+    </>
+  );
+}
+
+/** What the newest revision runs, who made it, and when. */
+function LastDeploy({ of: revision }: { of: Revision | null }) {
+  if (revision === null) return null;
+  const author = revision.commit?.author ?? null;
+  const who = author ?? makerText(revision);
+  const title = titleOf(revision);
+  return (
+    <>
+      <span className="clip" title={title}>
+        {title}
+      </span>
+      <span className="softer clip by">
+        {who !== null && (
+          <>
+            <Avatar name={who} isPerson={author !== null || revision.made_by?.kind === "member"} />
+            <span className="clip">{who}</span> ·{" "}
+          </>
+        )}
+        <Ago at={revision.created_at} />
+      </span>
     </>
   );
 }

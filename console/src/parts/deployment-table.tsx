@@ -1,16 +1,14 @@
-import { useMutation } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp, ChevronsUpDown } from "lucide-react";
 import { useRef, useState } from "react";
 import type { DeploymentSort } from "../../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../../src/contract/page.ts";
 import type { ListSearch } from "../search.ts";
-import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { BulkActions } from "./bulk-actions.tsx";
 import { DeploymentRow } from "./deployment-row.tsx";
-import { ConfirmByName } from "./dialog.tsx";
 import { useKeys } from "./keys.ts";
-import { useToasts } from "./toasts.tsx";
 import type { Deployment } from "./words.ts";
 
 export const pageSize = 50;
@@ -19,6 +17,7 @@ export const pageSize = 50;
 export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: ListSearch }) {
   const { mayChange } = useSession();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const { summaries, traffic } = useRowData(rows);
   const chosen = rows.filter(({ id }) => selected.has(id));
   const page = search.page ?? 1;
   const body = useRef<HTMLTableSectionElement>(null);
@@ -48,18 +47,21 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
           <tr>
             {mayChange && (
               <th className="tick">
-                <input
-                  type="checkbox"
-                  aria-label="Select all on this page"
-                  checked={chosen.length === rows.length}
-                  onChange={(event) => setSelected(new Set(event.target.checked ? rows.map(({ id }) => id) : []))}
-                />
+                <label>
+                  <input
+                    type="checkbox"
+                    aria-label="Select all on this page"
+                    checked={chosen.length === rows.length}
+                    onChange={(event) => setSelected(new Set(event.target.checked ? rows.map(({ id }) => id) : []))}
+                  />
+                  <span className="narrow-only">Select all</span>
+                </label>
               </th>
             )}
             <SortableHead column={byName} search={search} />
             <SortableHead column={byHealth} search={search} />
-            <th>Type</th>
-            <SortableHead column={byChange} search={search} />
+            <th>Last deploy</th>
+            <th>Requests, 24 h</th>
             <td />
           </tr>
         </thead>
@@ -68,6 +70,8 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
             <DeploymentRow
               key={row.id}
               row={row}
+              summary={summaries.get(row.id)}
+              traffic={traffic.get(row.id)}
               isSelected={selected.has(row.id)}
               onSelect={mayChange ? toggle : undefined}
             />
@@ -78,6 +82,34 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
       {mayChange && <BulkActions chosen={chosen} onDone={() => setSelected(new Set())} />}
     </>
   );
+}
+
+/** The requests of a day change slowly, and reading them for each event would cost more than the list. */
+const trafficRenewMs = 60_000;
+
+/** Reads what the rows show beside the deployments. The rows appear without waiting for it. */
+function useRowData(rows: Deployment[]) {
+  const { client, workspaceId } = useSession();
+  const ids = rows.map(({ id }) => id);
+  const isEnabled = ids.length > 0;
+  const summaries = useQuery({
+    queryKey: ["deployments", workspaceId, "summaries", ids],
+    queryFn: ({ signal }) => client.readSummaries({ deployment_ids: ids }, { signal }),
+    placeholderData: keepPreviousData,
+    enabled: isEnabled,
+  });
+  const traffic = useQuery({
+    queryKey: ["traffic", workspaceId, ids],
+    queryFn: ({ signal }) => client.readTraffic({ deployment_ids: ids }, { signal }),
+    placeholderData: keepPreviousData,
+    staleTime: trafficRenewMs,
+    refetchInterval: trafficRenewMs,
+    enabled: isEnabled,
+  });
+  return {
+    summaries: new Map(summaries.data?.deployments.map((one) => [one.deployment_id, one])),
+    traffic: new Map(traffic.data?.deployments.map((one) => [one.deployment_id, one])),
+  };
 }
 
 function ShowAll() {
@@ -113,7 +145,7 @@ interface SortableColumn {
 
 const byName: SortableColumn = { name: "Name", by: "name", usual: "asc" };
 const byHealth: SortableColumn = { name: "Health", by: "health", usual: "asc" };
-const byChange: SortableColumn = { name: "Updated", by: "updated_at", usual: "desc" };
+const byChange: SortableColumn = { name: "Last change", by: "updated_at", usual: "desc" };
 
 /** The columns that the server can sort by. */
 export const sortableColumns = [byName, byHealth, byChange];
@@ -131,53 +163,6 @@ function SortableHead({ column: { name, by, usual }, search }: { column: Sortabl
         {name} <Icon size={12} />
       </button>
     </th>
-  );
-}
-
-function BulkActions({ chosen, onDone }: { chosen: Deployment[]; onDone: () => void }) {
-  const { client } = useSession();
-  const { notify, notifyError } = useToasts();
-  const [isAsking, setAsking] = useState(false);
-  const remove = useMutation({
-    mutationFn: () => client.deleteDeployments({ deployment_ids: chosen.map(({ id }) => id) }),
-    onError: notifyError,
-    onSuccess: ({ deleted, failed }) => {
-      notify(
-        `Deleting ${deleted.length} deployments${failed.length > 0 ? `, ${failed.length} failed: ${failed[0]?.detail}` : ""}.`,
-      );
-      setAsking(false);
-      onDone();
-      void queries.invalidateQueries({ queryKey: ["deployments"] });
-    },
-  });
-  if (chosen.length === 0) return null;
-  return (
-    <section className="row bulk" aria-label="Selected deployments">
-      <span>{chosen.length} selected</span>
-      <button type="button" className="quiet" onClick={onDone}>
-        Clear
-      </button>
-      <button type="button" className="danger" onClick={() => setAsking(true)}>
-        Delete …
-      </button>
-      {isAsking && (
-        <ConfirmByName
-          title={`Delete ${chosen.length} deployments`}
-          name={`delete ${chosen.length}`}
-          action="Delete deployments"
-          isBusy={remove.isPending}
-          onConfirm={() => remove.mutate()}
-          onClose={() => setAsking(false)}
-        >
-          <p>This cannot be undone. It also deletes their replicas, revisions, logs, databases and secrets:</p>
-          <ul className="names">
-            {chosen.map(({ id, name }) => (
-              <li key={id}>{name}</li>
-            ))}
-          </ul>
-        </ConfirmByName>
-      )}
-    </section>
   );
 }
 

@@ -8,6 +8,7 @@ import { useIsLive, useWorkspaceEvents } from "../live.ts";
 import { useSession } from "../session.tsx";
 import { chooseTheme, currentTheme } from "../theme.ts";
 import { ActionMenu } from "./action-menu.tsx";
+import { Avatar } from "./avatar.tsx";
 import { IconButton } from "./icon-button.tsx";
 import { Mark } from "./mark.tsx";
 import { Palette } from "./palette.tsx";
@@ -254,13 +255,6 @@ function LiveMark() {
   );
 }
 
-const initialsOf = (name: string) =>
-  name
-    .split(/[\s._@-]+/)
-    .slice(0, 2)
-    .map((word) => word.charAt(0).toUpperCase())
-    .join("");
-
 function Account() {
   const { session, role, scope, signOut } = useSession();
   return (
@@ -268,9 +262,7 @@ function Account() {
       align="start"
       trigger={
         <button type="button" className="account">
-          <span className="avatar" aria-hidden="true">
-            {initialsOf(session.name)}
-          </span>
+          <Avatar name={session.name} />
           <span>
             <b>{session.name}</b>
             <small>{role}</small>

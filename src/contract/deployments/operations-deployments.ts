@@ -19,6 +19,7 @@ import {
 import { HealthCounts } from "./health.ts";
 import { PushToken } from "./push-token.ts";
 import { DeploymentReplicas } from "./replica.ts";
+import { DeploymentSummaries, SummariesQuery } from "./summary.ts";
 
 /** Errors about settings, shared by creating and changing. */
 export const settingErrors: readonly ErrorCode[] = [
@@ -85,6 +86,14 @@ export const deploymentOperations = {
     tag: "Deployments",
     summary: "Count the deployments of the workspace by health",
     response: { status: 200, schema: HealthCounts },
+    role: "reader",
+  }),
+  readSummaries: operation("readSummaries", {
+    operationId: "read_summaries_v2_deployments_summaries_get",
+    tag: "Deployments",
+    summary: "Read the latest revision and the tags of up to 100 deployments",
+    query: SummariesQuery,
+    response: { status: 200, schema: DeploymentSummaries },
     role: "reader",
   }),
   countFreeDeployments: operation("countFreeDeployments", {

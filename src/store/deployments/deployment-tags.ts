@@ -22,6 +22,19 @@ export async function listTagsOf(db: Db | Trx, deploymentId: string): Promise<De
   return rows;
 }
 
+/** Returns the tags of each of the tenant's deployments among these, by name and value. A deployment without tags has no row. */
+export async function listTagsOfMany(
+  db: Db | Trx,
+  tenantId: string,
+  deploymentIds: readonly string[],
+): Promise<(DeploymentTagRow & { deployment_id: string })[]> {
+  const { rows } = await db.query<DeploymentTagRow & { deployment_id: string }>(sql`
+    select t.deployment_id, k.id as tag_id, v.id as tag_value_id, k.name, v.name as value
+      from deployment_tags t join tag_values v on v.id = t.tag_value_id join tag_keys k on k.id = v.tag_key_id
+     where t.deployment_id = any(${[...deploymentIds]}::uuid[]) and k.tenant_id = ${tenantId} order by k.name, v.name`);
+  return rows;
+}
+
 /**
  * Replaces the tags of a deployment.
  * @throws ApiError 404 for an unknown deployment or value, 400 for too many tags.

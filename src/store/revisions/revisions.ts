@@ -161,6 +161,21 @@ export async function listRevisions(
   return rows;
 }
 
+/** Returns the tenant's deployments among these, each with its newest revision, in the given order. */
+export async function latestRevisions(
+  db: Db | Trx,
+  tenantId: string,
+  deploymentIds: readonly string[],
+): Promise<{ deploymentId: string; latest: ShownRevisionRow | null }[]> {
+  const ids = [...deploymentIds];
+  const { rows } = await db.query<ShownRevisionRow & { owner_id: string }>(sql`
+    select d.id as owner_id, latest.*
+      from deployments d
+      left join lateral (select ${shownColumns} from revisions r where r.id = d.latest_revision_id) latest on true
+     where d.tenant_id = ${tenantId} and d.id = any(${ids}::uuid[]) order by array_position(${ids}::uuid[], d.id)`);
+  return rows.map(({ owner_id: deploymentId, ...row }) => ({ deploymentId, latest: row.id === null ? null : row }));
+}
+
 export interface RevisionMove {
   from: RevisionStatus;
   to: RevisionStatus;

@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { sql } from "../../src/store/engine/sql.ts";
+import { addMetrics } from "./metric-samples.ts";
+import { assertNoBrowserErrors, startWorld } from "./world.ts";
+
+const world = await startWorld({ PIERHEAD_COMPUTE: "none" });
+const { pierhead, open, findings } = world;
+after(() => assertNoBrowserErrors(world));
+const { client } = pierhead;
+
+const commits = [
+  { name: "billing", message: "Read invoices from the new ledger\n\nThe old one ends in May.", author: "Jonas Weber" },
+  { name: "orders", message: "Route returns to the warehouse that sent them", author: "Tomás Rivera" },
+];
+const deployed = [];
+for (const { name, message, author } of commits) {
+  const body = {
+    name,
+    source: "internal_docker" as const,
+    source_config: { deployment_type: "prod" as const },
+    source_revision_config: { image_uri: `127.0.0.1:1/${name}:1` },
+  };
+  const made = await client.createDeployment({ body });
+  const { resources } = await client.listRevisions({ deployment_id: made.id });
+  if (resources.length === 0) await client.createRevision({ deployment_id: made.id, body: {} });
+  await pierhead.server.db.query(sql`
+    update revisions set commit_message = ${message}, commit_author = ${author} where deployment_id = ${made.id}`);
+  deployed.push(made);
+}
+const [billing, orders] = deployed;
+assert.ok(billing && orders);
+const tag = await client.createTag({ body: { name: "team", values: ["payments"] } });
+const tag_value_ids = tag.values.map(({ id }) => id);
+await client.putDeploymentTags({ deployment_id: billing.id, body: { tag_value_ids } });
+await addMetrics(pierhead, billing.id, (ago) => ({
+  ...{ requests: 100, errors: ago === 20 ? 90 : 0, slow: 0, cpu_cores: 0.1, memory_mib: 90 },
+}));
+
+test("a row shows the last commit with its author, the tags, and the requests and errors of a day", async () => {
+  const page = await open();
+  const row = page.locator("tbody tr").filter({ hasText: "billing" });
+  await row.getByText("Read invoices from the new ledger", { exact: true }).waitFor();
+  await row.getByText("% errors").waitFor();
+  const text = await row.innerText();
+  for (const words of ["Jonas Weber", "payments", "just now|s ago", "[34],\\d00\\n", "2\\.\\d+ % errors"])
+    assert.match(text, new RegExp(words), text);
+  assert.equal(await row.locator(".spark-error").count(), 1, "one hour had errors");
+  const quiet = page.locator("tbody tr").filter({ hasText: "orders" });
+  assert.match(await quiet.innerText(), /no requests/);
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme });
+    assert.deepEqual(await findings(page), [], colorScheme);
+  }
+  await page.context().close();
+});
+
+test("a phone shows commit and author in each row and selects all rows", async () => {
+  const page = await open();
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByText("Route returns to the warehouse that sent them").waitFor();
+  await page.getByText("Tomás Rivera").waitFor();
+  await page.getByText("Select all").click();
+  await page.getByText("2 selected").waitFor();
+  assert.deepEqual(await findings(page), []);
+  assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
+  const bar = page.getByRole("region", { name: "Selected deployments" });
+  await bar.getByRole("button", { name: "Restart" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("Restarts the replicas of 2 deployments").waitFor();
+  await dialog.getByRole("button", { name: "Restart" }).click();
+  await page.getByText("2 of 2 deployments failed. ").waitFor();
+  await page.context().close();
+});
