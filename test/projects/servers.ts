@@ -113,6 +113,17 @@ export const serverProjects = [
     /Recognized Hono.*|Start: \.\/node_modules\/\.bin\/tsx src\/index\.ts/,
   ),
   javascript(
+    "hono that exports its application",
+    {
+      "package.json": manifest({ hono: "4.10.6" }, { scripts: { dev: "wrangler dev src/index.tsx" } }),
+      "tsconfig.json": { compilerOptions: { jsx: "react-jsx", jsxImportSource: "hono/jsx" } },
+      "src/page.tsx": "export const Page = ({ word }: { word: string }) => <b>{word}</b>;\n",
+      "src/index.tsx": `import { Hono } from "hono";\nimport { Page } from "./page";\nconst app = new Hono();\napp.get("/hello", (c) => c.html(<Page word="hello" />));\nexport default app;\n`,
+    },
+    /Start: node --import \.\/\.pierhead-node\/.*srvx/,
+    { ask: [{ path: "/hello", answers: /<b>hello<\/b>/ }] },
+  ),
+  javascript(
     "fastify with a build",
     {
       "package.json": manifest(

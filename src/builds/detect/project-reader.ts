@@ -1,6 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
-import type { ProjectReader } from "../../domain/detection/project-facts.ts";
+import type { ProjectReader } from "../../domain/detection/project-sources.ts";
 import { isFileInside } from "../sources/inside.ts";
 
 /** Limits of the search: enough for the sources of a server, and fast in any tree. */

@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
 import { dockerfileName, projectFileNames, usualConfigPath } from "../../domain/config-path.ts";
 import { type DetectedServer, detectServer } from "../../domain/detection/detect-server.ts";
+import { addedDirName } from "../../domain/detection/presets.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import type { BuildTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
@@ -121,7 +122,7 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     install: server.language,
     // The build reads the version of Python from the project's files.
     python: server.language === "python" ? { version: null, requirements: null, adds: server.adds } : null,
-    build: server.build === null ? [] : [server.build.startsWith("script:") ? [server.build] : server.build.split(" ")],
+    build: [...(server.language === "node" ? installsAdded(server.adds) : []), ...buildOf(server)],
     ...(server.afterBuild === null ? {} : { afterBuild: server.afterBuild.split(" ") }),
     start: start.argv,
     ...(start.cwd === directory ? {} : { startDirectory: start.cwd }),
@@ -131,6 +132,15 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     warnings: [],
   };
 }
+
+const buildOf = ({ build }: DetectedServer) =>
+  build === null ? [] : [build.startsWith("script:") ? [build] : build.split(" ")];
+
+/** In a directory of their own, they change nothing in the project, whichever package manager it has. */
+const installsAdded = (packages: readonly string[]) =>
+  packages.length === 0
+    ? []
+    : [["npm", "install", "--prefix", addedDirName, "--ignore-scripts", "--no-audit", "--no-fund", ...packages]];
 
 async function readConfig(sourceDir: string, place: string): Promise<unknown> {
   const isRelative = !path.posix.isAbsolute(place) && place !== ".." && !place.startsWith("../");

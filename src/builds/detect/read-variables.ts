@@ -1,4 +1,4 @@
-import type { ProjectReader } from "../../domain/detection/project-facts.ts";
+import type { ProjectReader } from "../../domain/detection/project-sources.ts";
 
 const filesMax = 200;
 const namesMax = 50;

@@ -70,7 +70,7 @@ export function planStart(project: CommandProject): string[] {
 
 /** npm finds a program of the project's packages, which are only in the image. */
 function ofPackages({ recognized, install }: CommandProject, argv: string[]): string[] {
-  const isPlain = recognized === undefined || install !== "node" || argv[0] === "node";
+  const isPlain = recognized === undefined || install !== "node" || argv[0] === "node" || argv[0] === "npm";
   return isPlain ? argv : ["npm", "exec", "--no", "--", ...argv];
 }
 

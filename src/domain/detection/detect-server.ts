@@ -1,5 +1,6 @@
-import { type NodePreset, type PythonPreset, presets } from "./presets.ts";
-import type { NodeFacts, ProjectFacts, PythonFacts } from "./project-facts.ts";
+import type { NodeFacts } from "./node-facts.ts";
+import { added, type NodePreset, type PythonPreset, presets } from "./presets.ts";
+import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
 import type { PythonEntry } from "./python-entries.ts";
 
 /** A server that was recognized in a project without a configuration file. */
@@ -31,7 +32,9 @@ export type Detection = { server: DetectedServer } | { server: null; because: st
 /** Finds out from the facts of a project how its server is built and started. Pure. */
 export function detectServer(facts: ProjectFacts): Detection {
   const { node, python } = facts;
-  const found = (python === null ? null : detectPython(python)) ?? (node === null ? null : detectNode(node, facts));
+  const found =
+    (python === null ? null : detectPython(python)) ??
+    (node === null || !canServe(node) ? null : detectNode(node, facts));
   if (facts.procfile !== null) return { server: fromProcfile(facts.procfile, facts, found) };
   if (facts.files.has("aegra.json")) return { server: fromAegra(python) };
   return found === null ? { server: null, because: whyNot(facts) } : { server: found };
@@ -67,14 +70,16 @@ const fromAegra = (python: PythonFacts | null): DetectedServer => ({
   pythonVersion: python?.version ?? null,
 });
 
+const canServe = ({ isStdioOnly, workerFile }: NodeFacts) => !isStdioOnly && workerFile === null;
+
 function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
-  if (node.isStdioOnly) return null;
   for (const preset of presets) {
     if (preset.language !== "node") continue;
     const package_ = preset.packages.find((name) => node.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
-    const start = preset.start ?? startOf(preset, node);
-    if (start === null) continue;
+    const chosen = preset.start === null ? startOf(preset, node) : { start: preset.start, adds: [] };
+    if (chosen === null) continue;
+    const { start, adds } = chosen;
     const script = preset.scripts.find((name) => start === `script:${name}`);
     const how = script === undefined ? node.entry : `its ${script} script`;
     return {
@@ -87,7 +92,7 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
       start:
         preset.id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : start,
       hasOwnPort: hasOwnPort(preset, node, script),
-      adds: [],
+      adds,
       pythonVersion: null,
     };
   }
@@ -101,11 +106,26 @@ const hasOwnPort = ({ start, build }: NodePreset, node: NodeFacts, script: strin
   build === null &&
   !/PORT|react-scripts|vite|fastify start/.test(node.scripts[script ?? ""] ?? "");
 
-function startOf({ scripts }: NodePreset, { scripts: given, entry, packages }: NodeFacts): string | null {
+/** What starts a server, and the packages of `added` that it needs. */
+interface NodeStart {
+  start: string;
+  adds: string[];
+}
+
+function startOf(
+  { scripts }: NodePreset,
+  { scripts: given, entry, exportsApp, packages }: NodeFacts,
+): NodeStart | null {
   const script = scripts.find((name) => given[name] !== undefined);
-  if (script !== undefined) return `script:${script}`;
+  if (script !== undefined) return { start: `script:${script}`, adds: [] };
   if (entry === null) return null;
-  return /\.m?ts$/.test(entry) && packages.has("tsx") ? `tsx ${entry}` : `node ${entry}`;
+  const isTyped = /\.(?:[cm]?ts|[jt]sx)$/.test(entry);
+  if (isTyped && packages.has("tsx") && !exportsApp) return { start: `tsx ${entry}`, adds: [] };
+  const node = isTyped ? `node --import ${added.tsx.file}` : "node";
+  const adds = isTyped ? [added.tsx.package] : [];
+  if (!exportsApp) return { start: `${node} ${entry}`, adds };
+  const host = `${node} ${added.srvx.file} serve --prod --host $HOST --port $PORT --entry ${entry}`;
+  return { start: host, adds: [...adds, added.srvx.package] };
 }
 
 function detectPython(python: PythonFacts): DetectedServer | null {
@@ -150,6 +170,8 @@ function fill({ start }: PythonPreset, entry: PythonEntry): string {
 function whyNot({ node, python, files }: ProjectFacts): string {
   if (node?.isStdioOnly === true)
     return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Add StreamableHTTPServerTransport and listen on PORT.";
+  if (node !== null && node.workerFile !== null)
+    return `This project is a Cloudflare Worker: ${node.workerFile} imports modules that exist only in Cloudflare's runtime. To run it in the local version of that runtime, write a pierhead.json with {"build": ["npm install"], "start": "npx wrangler dev --ip $HOST --port $PORT"}.`;
   if (python !== null)
     return `${python.declaredIn} was found, but no program that serves HTTP: no FastAPI, Starlette, Flask or Django application, no MCP server, no A2A server.`;
   if (node !== null) return "package.json was found, but it has no start script and no server file such as server.js.";

@@ -54,6 +54,17 @@ const agents = (id: string, name: string, packages: string[]) => [
   python(id, name, packages, program),
 ];
 
+/** Directory of a source for packages that the start command needs beside those of the project. */
+export const addedDirName = ".pierhead-node";
+
+const addedFile = (file: string) => `./${addedDirName}/node_modules/${file}`;
+
+/** Packages that Pierhead adds to a JavaScript project: TypeScript for Node, and a host for an application that opens no port. */
+export const added = {
+  tsx: { package: "tsx@4.23.15", file: addedFile("tsx/dist/loader.mjs") },
+  srvx: { package: "srvx@1.0.8", file: addedFile("srvx/bin/srvx.mjs") },
+} as const;
+
 /** The presets. The first that fits a project is used, so a framework stands before the one on which it builds. */
 export const presets: readonly Preset[] = [
   node("next", "Next.js", ["next"], { start: "next start -H $HOST -p $PORT", build: "next build" }),

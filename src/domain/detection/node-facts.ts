@@ -1,0 +1,137 @@
+import { type ProjectReader, readSources, type SourceText } from "./project-sources.ts";
+
+/** What the files of a JavaScript project say about its server. */
+export interface NodeFacts {
+  scripts: Readonly<Record<string, string>>;
+  /** Names of all dependencies, with development dependencies. */
+  packages: ReadonlySet<string>;
+  /** A server file: `main` or `bin` of package.json, the file of a development script, or a file with a usual name. */
+  entry: string | null;
+  /** Whether `entry` opens no port but exports an application, as hosts of functions and Bun expect it. */
+  exportsApp: boolean;
+  isWorkspaceRoot: boolean;
+  /** Whether its only transport is the standard input: there is no HTTP server. */
+  isStdioOnly: boolean;
+  /** A source file that imports the runtime of Cloudflare Workers, which Node does not have; null: none. */
+  workerFile: string | null;
+  /** Whether its own sources start a server, and none of them reads the variable PORT. */
+  hasOwnPort: boolean;
+}
+
+export async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Promise<NodeFacts | null> {
+  if (!files.has("package.json")) return null;
+  const manifest = objectOf(parse((await reader.read("package.json")) ?? ""));
+  const scripts = Object.fromEntries(
+    Object.entries(objectOf(manifest["scripts"])).filter(
+      (entry): entry is [string, string] => typeof entry[1] === "string",
+    ),
+  );
+  const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
+    Object.keys(objectOf(manifest[kind])),
+  );
+  const sources = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
+  const texts = sources.texts.map(({ text }) => text);
+  const worker = await readWorkerConfig(reader, files);
+  const entry = serverFile({ manifest, scripts, files, sources: sources.texts, workerMain: worker?.main ?? null });
+  const entryText = sources.texts.find(({ file }) => file === entry)?.text ?? "";
+  const exportsApp = !opensPort(entryText) && exportsDefault.test(entryText);
+  return {
+    scripts,
+    packages: new Set(packages),
+    entry,
+    exportsApp,
+    isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
+    isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts),
+    workerFile: worker === null ? null : (sources.texts.find(({ text }) => workerRuntime.test(text))?.file ?? null),
+    hasOwnPort: !exportsApp && sources.isComplete && texts.some(opensPort) && !texts.some(readsPort),
+  };
+}
+
+/** Server files that frameworks generate, in the order in which they are tried. */
+const serverFiles = ["", "src/"].flatMap((directory) =>
+  ["server", "app", "index", "main"].flatMap((name) =>
+    ["js", "mjs", "cjs", "ts", "mts", "tsx"].map((extension) => `${directory}${name}.${extension}`),
+  ),
+);
+
+/** Scripts that start a server while it is written. */
+const devScripts = ["dev", "start:dev", "dev:server", "serve", "server"];
+
+interface Search {
+  manifest: Record<string, unknown>;
+  scripts: Readonly<Record<string, string>>;
+  files: ReadonlySet<string>;
+  sources: readonly SourceText[];
+  workerMain: string | null;
+}
+
+/** Returns `main` or the only `bin` of package.json if it exists or a build makes it, else the file that starts the server. */
+function serverFile({ manifest, scripts, files, sources, workerMain }: Search): string | null {
+  const isMade = (file: string) => "build" in scripts && /^(dist|build|lib|out)\//.test(file);
+  const texts = new Map(sources.map(({ file, text }) => [file, text]));
+  const named = serverFiles.filter((file) => files.has(file));
+  const servers = named.filter((file) => opensPort(texts.get(file) ?? ""));
+  const { main } = manifest;
+  if (typeof main === "string" && (isMade(plain(main)) || files.has(plain(main)))) return plain(main);
+  const made = binOf(manifest);
+  if (made !== null && isMade(made) && (servers.length === 0 || servers.some((file) => nameOf(file) === nameOf(made))))
+    return made;
+  const developed = devScripts.flatMap((name) => fileOf(scripts[name] ?? "", files));
+  const apps = [workerMain ?? "", ...named].filter((file) => exportsDefault.test(texts.get(file) ?? ""));
+  return [...servers, ...developed, ...apps, ...named][0] ?? null;
+}
+
+const plain = (file: string) => file.replace(/^\.\//, "");
+const nameOf = (file: string) => file.split("/").at(-1)?.split(".")[0];
+
+function binOf({ bin }: Record<string, unknown>): string | null {
+  const [file, ...others] = typeof bin === "string" ? [bin] : Object.values(objectOf(bin));
+  return typeof file === "string" && others.length === 0 ? plain(file) : null;
+}
+
+/** Returns the source file that a script runs. */
+function fileOf(script: string, files: ReadonlySet<string>): string[] {
+  if (!/^(?:npx )?(?:tsx|ts-node(?:-dev)?|tsnd|nodemon|node|bun|vite-node)\b/.test(script)) return [];
+  return script
+    .split(/\s+/)
+    .slice(1)
+    .map(plain)
+    .filter((word) => /\.[cm]?[jt]sx?$/.test(word) && files.has(word));
+}
+
+async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string>) {
+  const file = ["wrangler.jsonc", "wrangler.json", "wrangler.toml"].find((name) => files.has(name));
+  if (file === undefined) return null;
+  const main = /^\s*"?main"?\s*[=:]\s*"([^"]{1,200})"/m.exec((await reader.read(file)) ?? "")?.[1];
+  return { main: main === undefined ? null : plain(main) };
+}
+
+/** Modules of Cloudflare's own runtime, and its SDK for agents, which needs Durable Objects. */
+const workerRuntime = /\b(?:from|import)\s*\(?["'](?:cloudflare:[\w-]+|agents|@cloudflare\/ai-chat)["']/;
+
+const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text);
+const exportsDefault = /^export default\b|^export \{[^}]*\bas default\b|^module\.exports = app\b/m;
+
+function isStdioOnly(texts: readonly string[]): boolean {
+  if (!texts.some((text) => text.includes("StdioServerTransport"))) return false;
+  return !texts.some((text) =>
+    /HTTPServerTransport|HttpServerTransport|SSEServerTransport|\.listen\(|\bserve\(/.test(text),
+  );
+}
+
+/** How JavaScript reads it: by name, by destructuring, or in a schema of all variables. */
+const nodePort = /["'`]PORT["'`]|\benv\??\.PORT\b|[{,]\s*PORT\b|^[ \t]*PORT\s*:/m;
+
+/** Whether a source file reads the variable PORT. Bun reads it itself, unless the program says which port it wants. */
+const readsPort = (text: string) => nodePort.test(text) || (/\bBun\.serve\(/.test(text) && !/\bport\s*:/.test(text));
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null; // the package manager reports what is wrong with it
+  }
+}
+
+const objectOf = (value: unknown): Record<string, unknown> =>
+  typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};

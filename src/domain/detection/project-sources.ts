@@ -1,0 +1,48 @@
+/** Access to the files of one project. Paths are relative to its directory, with `/`. */
+export interface ProjectReader {
+  /** Lists the files of the directory and below, without those of third parties. */
+  list(): Promise<readonly string[]>;
+  /** @returns null when the file does not exist, is not text, or is too large to be written by hand. */
+  read(file: string): Promise<string | null>;
+}
+
+/** Limits of what is read: enough for a server with its modules, and fast in any tree. */
+const sourcesMax = 200;
+const sourceDepthMax = 5;
+const sourceCharactersMax = 4 * 1024 * 1024;
+
+/** Directories whose programs are not the server. */
+const besides = /(^|\/)(tests?|__tests__|docs?|examples?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\//;
+
+export interface SourceText {
+  file: string;
+  text: string;
+}
+
+interface Sources {
+  texts: SourceText[];
+  /** Whether these are all sources of the project. */
+  isComplete: boolean;
+}
+
+/** Reads the project's own source files with an extension, nearest to the root first, within the limits. */
+export async function readSources(
+  reader: ProjectReader,
+  files: ReadonlySet<string>,
+  extension: RegExp,
+): Promise<Sources> {
+  const own = [...files].filter((file) => extension.test(file) && !besides.test(file));
+  const near = own
+    .filter((file) => depthOf(file) <= sourceDepthMax)
+    .sort((a, b) => depthOf(a) - depthOf(b) || (a < b ? -1 : 1))
+    .slice(0, sourcesMax);
+  const read = await Promise.all(near.map(async (file) => ({ file, text: await reader.read(file) })));
+  let left = sourceCharactersMax;
+  const texts = read.flatMap(({ file, text }) => {
+    left -= text?.length ?? 0;
+    return text === null || left < 0 ? [] : [{ file, text }];
+  });
+  return { texts, isComplete: texts.length === own.length };
+}
+
+const depthOf = (file: string) => file.split("/").length;

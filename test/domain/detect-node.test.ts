@@ -1,0 +1,105 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+
+type Files = Record<string, string>;
+
+async function detect(files: Files) {
+  const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+  return detectServer(await readProjectFacts(reader));
+}
+
+const packageJson = (packages: string[], more: object = {}) =>
+  JSON.stringify({ dependencies: Object.fromEntries(packages.map((name) => [name, "1"])), ...more });
+const typescript = "--import ./.pierhead-node/node_modules/tsx/dist/loader.mjs";
+const host = "node ./.pierhead-node/node_modules/srvx/bin/srvx.mjs serve --prod --host $HOST --port $PORT --entry";
+
+/** Projects without a start script: their files, the preset, the start command and the build script. */
+const projects: [string, Files, string, string, string?][] = [
+  [
+    "a TypeScript file without a program for it",
+    { "package.json": packageJson(["express"]), "src/server.ts": "app.listen(process.env.PORT)" },
+    "express",
+    "node --import ./.pierhead-node/node_modules/tsx/dist/loader.mjs src/server.ts",
+  ],
+  [
+    "an application of Hono that opens no port",
+    { "package.json": packageJson(["hono"]), "index.js": "const app = new Hono()\nexport default app" },
+    "hono",
+    `${host} index.js`,
+  ],
+  [
+    "a Worker of Cloudflare that needs nothing of Cloudflare",
+    {
+      "package.json": packageJson(["hono", "wrangler"], { scripts: { dev: "wrangler dev" } }),
+      "wrangler.jsonc": '{\n  "main": "src/worker.ts"\n}',
+      "src/worker.ts": "export default { fetch: () => new Response() }",
+    },
+    "hono",
+    `${host.replace("node", `node ${typescript}`)} src/worker.ts`,
+  ],
+  [
+    "the file of a development script",
+    {
+      "package.json": packageJson(["tsx", "express"], { scripts: { dev: "tsx watch --env-file=.env agent/http.ts" } }),
+      "agent/http.ts": "",
+    },
+    "express",
+    "tsx agent/http.ts",
+  ],
+  [
+    "the file that opens the port, not the one with a class",
+    {
+      "package.json": packageJson(["tsx"]),
+      "src/server.ts": "export class Server {}",
+      "src/main.ts": "app.listen(port)",
+    },
+    "node",
+    "tsx src/main.ts",
+  ],
+  [
+    "the only program of a package that a build makes",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], {
+        bin: { server: "./build/index.js" },
+        scripts: { build: "tsc" },
+      }),
+      "src/server.ts": "",
+      "src/index.ts": "app.listen(process.env.PORT)",
+    },
+    "mcp-typescript",
+    "node build/index.js",
+    "script:build",
+  ],
+];
+
+for (const [name, files, preset, command, build] of projects) {
+  test(`starts ${name}`, async () => {
+    const { server } = await detect(files);
+    assert.deepEqual([server?.preset, server?.start], [preset, command]);
+    assert.equal(server?.build ?? undefined, build);
+  });
+}
+
+test("adds TypeScript and a host in exact versions, and only where the start needs them", async () => {
+  const adds = async (packages: string[], files: Files) =>
+    (await detect({ "package.json": packageJson(packages), ...files })).server?.adds;
+  const app = { "src/index.ts": "export default app" };
+  for (const one of (await adds(["hono", "tsx"], app)) ?? []) assert.match(one, /^(tsx|srvx)@\d+\.\d+\.\d+$/);
+  assert.equal((await adds(["hono"], app))?.length, 2);
+  assert.equal((await adds(["hono"], { "index.js": "export default app" }))?.length, 1);
+  assert.deepEqual(await adds(["tsx"], { "index.ts": "app.listen(1)" }), []);
+  assert.deepEqual(await adds(["hono"], { "index.js": "serve(app)\nexport default app" }), []);
+});
+
+test("refuses a Worker that needs the runtime of Cloudflare, with the command that runs it locally", async () => {
+  const worker = {
+    "package.json": packageJson(["agents"], { scripts: { start: "vite dev" } }),
+    "wrangler.toml": "",
+    "src/server.ts": 'import { DurableObject } from "cloudflare:workers"',
+  };
+  const found = await detect(worker);
+  assert.equal(found.server, null);
+  assert.match("because" in found ? found.because : "", /Cloudflare Worker: src\/server\.ts imports .*wrangler dev/);
+});
