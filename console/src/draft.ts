@@ -21,6 +21,8 @@ export interface Draft {
   configPath: string;
   buildOnPush: boolean;
   image: string;
+  /** "": the configuration of the source says it. */
+  engine: "" | "file" | "postgres";
   files: SourceFile[];
   variables: Secret[];
   /** Names that the source asks for. They are left out while they have no value. */
@@ -40,6 +42,7 @@ export const emptyDraft: Draft = {
   configPath: "langgraph.json",
   buildOnPush: false,
   image: "",
+  engine: "",
   files: [],
   variables: [],
   asked: [],
@@ -92,20 +95,21 @@ const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
 export function bodyOf(draft: Draft): CreateDeployment {
   const { source, name, type } = draft;
   const secrets = sentVariables(draft);
+  const engine = draft.engine === "" ? {} : { engine: draft.engine };
   const shared = { name, source, ...(secrets.length > 0 && { secrets }) };
   if (source === "external_docker")
     return { ...shared, source_config: {}, source_revision_config: { image_uri: draft.image } };
   if (source === "internal_template") {
-    const config = { template_id: draft.templateId, deployment_type: type };
+    const config = { template_id: draft.templateId, deployment_type: type, ...engine };
     return { ...shared, source_config: config, source_revision_config: {} };
   }
   if (source === "internal_source")
-    return { ...shared, source_config: { deployment_type: type }, source_revision_config: {} };
+    return { ...shared, source_config: { deployment_type: type, ...engine }, source_revision_config: {} };
   const { integrationId, repoUrl, buildOnPush } = draft;
   const readBy = integrationId === "" ? {} : { integration_id: integrationId };
   return {
     ...shared,
-    source_config: { ...readBy, repo_url: repoUrl, deployment_type: type, build_on_push: buildOnPush },
+    source_config: { ...readBy, repo_url: repoUrl, deployment_type: type, build_on_push: buildOnPush, ...engine },
     source_revision_config: { repo_ref: draft.ref, langgraph_config_path: draft.configPath },
   };
 }

@@ -46,6 +46,8 @@ export interface BuildRequest {
   configPath: string | null;
   installCommand: string | null;
   buildCommand: string | null;
+  /** What keeps threads and runs, as the deployment chose it; null: the configuration says it. */
+  engine: "file" | "memory" | "postgres" | null;
   /** `<data dir>/artifacts`: the finished artifact is renamed to `<artifactsDir>/<key>` in one step. */
   artifactsDir: string;
   /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */

@@ -35,6 +35,7 @@ export const deploymentExample = {
     install_command: null,
     build_command: "npm run build",
     template_id: null,
+    engine: null,
     repo_branch: "main",
   },
   source_revision_config: revisionSettings,

@@ -24,7 +24,8 @@ export function mergeSourceConfig(
   if (given.resource_spec) given.resource_spec = normaliseResourceSpec(given.resource_spec, podRights);
   // A listener_config without a namespace means nothing.
   if (!isGiven(given.listener_config?.k8s_namespace)) delete given.listener_config;
-  return { ...current, ...given };
+  const merged = { ...current, ...given };
+  return merged.engine === "default" ? { ...merged, engine: null } : merged;
 }
 
 /** Merges the settings of a revision. The two names of the config path get the same value. */

@@ -141,6 +141,7 @@ function wantsRevision(current: CurrentDeployment, patch: PatchDeployment): bool
   return (
     [sent.repo_ref, sent.image_uri, sent.source_tarball_path, sentConfigPath(sent)].some(isGiven) ||
     isGiven(config.resource_spec) ||
+    isGiven(config.engine) ||
     commands.some((field) => isGiven(config[field]) && !isIgnored(field, current.source)) ||
     (patch.secrets ?? []).length > 0 ||
     (isGiven(references) && (references.length > 0 || (current.secretReferences ?? []).length > 0))

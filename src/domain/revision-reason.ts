@@ -15,6 +15,7 @@ export function reasonOfChange(sent: PatchDeployment): RevisionReason {
     config.repo_url,
     config.install_command,
     config.build_command,
+    config.engine,
   ].some(isGiven);
   if (isCode) return "deploy";
   if ((sent.secrets ?? []).length > 0 || isGiven(sent.secret_references)) return "variables";

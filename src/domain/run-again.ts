@@ -23,9 +23,9 @@ type Rerun = ChangedDeployment & { revision: RevisionSettings };
 export function rollbackSettings(named: EarlierRevision, current: CurrentDeployment, context: RuleContext): Rerun {
   checkServed(named, current);
   const { source, sourceRevisionConfig, secretReferences, sizes } = named;
-  const { install_command, build_command, resource_spec: spec, repo_url } = named.sourceConfig;
+  const { install_command, build_command, engine, resource_spec: spec, repo_url } = named.sourceConfig;
   const resource_spec = spec === null ? null : normaliseResourceSpec(spec, context.podRights);
-  const sourceConfig = { ...current.sourceConfig, install_command, build_command, resource_spec };
+  const sourceConfig = { ...current.sourceConfig, install_command, build_command, engine, resource_spec };
   return {
     sourceConfig,
     sourceRevisionConfig: settingsToKeep(current.source, current.sourceRevisionConfig, {
@@ -70,14 +70,14 @@ export function sameCodeSettings(
   secrets: Record<string, string> | null,
 ): Rerun {
   const { source, sourceRevisionConfig } = running;
-  const { install_command, build_command, repo_url } = running.sourceConfig;
+  const { install_command, build_command, engine, repo_url } = running.sourceConfig;
   const { secretReferences, tiers, sourceConfig } = current;
   return {
     ...unchangedSettings(current),
     secrets,
     revision: {
       source,
-      sourceConfig: { ...sourceConfig, install_command, build_command, repo_url },
+      sourceConfig: { ...sourceConfig, install_command, build_command, engine, repo_url },
       sourceRevisionConfig,
       secretReferences,
       sizes: sizesOf(sourceConfig.deployment_type, tiers),

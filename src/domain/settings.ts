@@ -92,6 +92,7 @@ export const blankSourceConfig: Readonly<SourceConfig> = {
   install_command: null,
   build_command: null,
   template_id: null,
+  engine: null,
   repo_branch: null,
 };
 

@@ -33,6 +33,7 @@ export const sourceConfigRules: Readonly<Record<Exclude<keyof SourceConfig, "rep
   install_command: row("optional", "optional", "optional", "optional", "ignored"),
   build_command: row("optional", "optional", "optional", "optional", "ignored"),
   template_id: row("none", "none", "none", "required", "none"),
+  engine: row("optional", "none", "optional", "optional", "none"),
 };
 
 /** Contract 4.1 as data, settings of a revision. Errors are reported in this order. */
@@ -73,7 +74,7 @@ export function checkSourceOffered(source: SourceKind, context: RuleContext): vo
  */
 export function checkSourceConfig(source: SourceKind, config: SourceConfig, context: RuleContext): void {
   for (const field of sourceConfigFields) {
-    checkPresence(`source_config.${field}`, source, sourceConfigRules[field][source], config[field]);
+    checkPresence(`source_config.${field}`, source, sourceConfigRules[field][source], config[field] ?? null);
   }
   if (config.repo_url !== null) checkRepoUrl(config.repo_url, context);
   if (config.custom_url !== null) checkCustomUrl(config.custom_url);

@@ -20,6 +20,7 @@ test("returns equal keys only for equal content", () => {
     configPath: null,
     installCommand: null,
     buildCommand: null,
+    engine: null,
   };
   const git: BuildSource = {
     kind: "git",
@@ -43,6 +44,7 @@ test("returns equal keys only for equal content", () => {
     artifactKey({ ...build, source: { kind: "tarball", path: "/x", sha256: "a" } }),
     artifactKey({ ...build, source: git, target: imageTarget }),
     artifactKey({ ...build, source: git, target: { ...imageTarget, pythonImage: "python:3.13" } }),
+    artifactKey({ ...build, source: git, engine: "postgres" }),
   ];
   assert.equal(new Set(keys).size, keys.length);
   assert.match(keys[0] as string, /^[0-9a-f]{64}$/);

@@ -71,6 +71,7 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
       configPath: null,
       installCommand: null,
       buildCommand: null,
+      engine: null,
       artifactsDir: path.join(dir, "artifacts"),
       key: `key-${buildId}`,
       workDir: workDirOf(path.join(dir, "builds"), buildId),

@@ -34,6 +34,7 @@ const values = {
   install_command: "npm ci",
   build_command: "npm run build",
   template_id: "hello",
+  engine: "postgres",
   repo_ref: "main",
   image_uri: "example/agent:1",
   source_tarball_path: "uploads/d/1.tar.gz",
@@ -127,6 +128,7 @@ test("fills in defaults: type prod, none for external images, no push builds, ev
     install_command: null,
     build_command: null,
     template_id: "hello",
+    engine: null,
     repo_branch: null,
   });
   assert.equal(create(minimal.external_docker).sourceConfig.deployment_type, null);

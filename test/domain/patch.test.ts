@@ -15,6 +15,7 @@ const making: [SourceKind, PatchDeployment][] = [
   ["github", { source_revision_config: { framework_config_path: "langgraph.json" } }],
   ["github", { source_config: { install_command: "npm ci" } }],
   ["github", { source_config: { build_command: "npm run build" } }],
+  ["github", { source_config: { engine: "postgres" } }],
   ["github", { secrets: [{ name: "A", value: "" }] }],
   ["internal_docker", { source_revision_config: { image_uri: "registry.example/r/bot:1" } }],
   ["internal_source", { source_revision_config: { source_tarball_path: uploadedPath } }],
@@ -278,6 +279,17 @@ test("a new revision resolves its branch again and forgets the old commit", () =
   built.sourceRevisionConfig.repo_commit_sha = "a".repeat(40);
   assert.equal(applyNewRevision(built, {}, context).revision.sourceRevisionConfig.repo_commit_sha, null);
   assert.equal(applyPatch(built, { display_name: "x" }, context).sourceRevisionConfig.repo_commit_sha, "a".repeat(40));
+});
+
+test("a deployment chooses its engine, keeps it, and forgets it with default", () => {
+  const chosen = applyPatch(current("github"), { source_config: { engine: "postgres" } }, context).sourceConfig;
+  assert.equal(chosen.engine, "postgres");
+  const later = current("github", { sourceConfig: chosen });
+  assert.equal(
+    applyPatch(later, { source_config: { build_command: "npm ci" } }, context).sourceConfig.engine,
+    "postgres",
+  );
+  assert.equal(applyPatch(later, { source_config: { engine: "default" } }, context).sourceConfig.engine, null);
 });
 
 test("a push creates a revision of the tracked branch", () => {

@@ -4,6 +4,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Client } from "../../src/client/client.ts";
+import type { EngineChoice } from "../../src/contract/deployments/deployment.ts";
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
@@ -35,7 +36,7 @@ export const graph = new StateGraph(State)
   .compile();
 `;
 
-async function repositoryOf(engine: string) {
+async function repositoryOf(engine?: string) {
   const files = ["package.json", "package-lock.json", "src/agent.ts"].map(async (file) => {
     const text = await readFile(path.join(example, file), "utf8").catch(() => null);
     return text === null ? [] : [[file, text] as const];
@@ -47,7 +48,7 @@ async function repositoryOf(engine: string) {
   });
 }
 
-function create(client: Client, repository: string) {
+function create(client: Client, repository: string, engine: EngineChoice | null = null) {
   return client.createDeployment({
     body: {
       name: "durable",
@@ -56,6 +57,7 @@ function create(client: Client, repository: string) {
         repo_url: repository,
         deployment_type: "prod",
         build_on_push: false,
+        engine,
       },
       source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
     },
@@ -160,10 +162,10 @@ test("an agent on PostgreSQL runs as two replicas and is updated without losing 
   assert.deepEqual((await agent.threads.getState(kept)).values.done, [1, 2, 3]);
 });
 
-test("an agent on PostgreSQL is refused with the next step when its deployment has no database", async () => {
+test("a deployment that chooses PostgreSQL, whatever its files say, is refused with the next step while it has none", async () => {
   await using pierhead = await startTestServer();
-  await using repository = await repositoryOf("postgres");
-  const made = await create(pierhead.client, repository.url);
+  await using repository = await repositoryOf("file");
+  const made = await create(pierhead.client, repository.url, "postgres");
   const revision = await pierhead.client.waitForRevision(
     { deployment_id: made.id, revision_id: String(made.latest_revision_id) },
     { timeoutMs },
@@ -174,12 +176,16 @@ test("an agent on PostgreSQL is refused with the next step when its deployment h
 
 test("an engine that does not exist for the language is refused by its name", async () => {
   await using pierhead = await startTestServer();
-  await using repository = await repositoryOf("memory");
-  const made = await create(pierhead.client, repository.url);
-  const revision = await pierhead.client.waitForRevision(
-    { deployment_id: made.id, revision_id: String(made.latest_revision_id) },
-    { timeoutMs },
-  );
-  assert.equal(revision.status, "BUILD_FAILED");
-  assert.match(revision.status_message ?? "", /engine must be "file" or "postgres" for graphs in JavaScript/);
+  const built = async (inFiles?: string, chosen?: EngineChoice) => {
+    await using repository = await repositoryOf(inFiles);
+    const { id, latest_revision_id } = await create(pierhead.client, repository.url, chosen);
+    const ids = { deployment_id: id, revision_id: String(latest_revision_id) };
+    const { status, status_message } = await pierhead.client.waitForRevision(ids, { timeoutMs });
+    await pierhead.client.deleteDeployment({ deployment_id: id });
+    await pierhead.client.waitForDeletion({ deployment_id: id });
+    assert.equal(status, "BUILD_FAILED");
+    return status_message ?? "";
+  };
+  assert.match(await built("memory"), /engine must be "file" or "postgres" for graphs in JavaScript/);
+  assert.match(await built(undefined, "memory"), /chose engine "memory", but langgraph.json has graphs in JavaScript/);
 });

@@ -34,6 +34,7 @@ async function makeBuild(db: Db, directory: string, files: Record<string, string
     configPath: null,
     installCommand: null,
     buildCommand: null,
+    engine: null,
     artifactsDir: path.join(directory, "artifacts"),
     key: id,
     workDir: workDirOf(directory, id),

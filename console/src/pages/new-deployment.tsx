@@ -299,12 +299,20 @@ function General({ draft, change, problems }: FormProps) {
           required
         />
         {draft.source !== "external_docker" && (
-          <SelectField
-            label="Type"
-            value={draft.type}
-            onValue={(type) => change({ type })}
-            options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeText(value) }))}
-          />
+          <div className="pair">
+            <SelectField
+              label="Type"
+              value={draft.type}
+              onValue={(type) => change({ type })}
+              options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeText(value) }))}
+            />
+            <SelectField
+              label="Threads and runs"
+              value={draft.engine}
+              onValue={(engine) => change({ engine })}
+              options={engineOptions}
+            />
+          </div>
         )}
       </section>
       <section className="card">
@@ -321,6 +329,12 @@ function General({ draft, change, problems }: FormProps) {
     </>
   );
 }
+
+const engineOptions = [
+  { value: "" as const, text: "As langgraph.json says" },
+  { value: "file" as const, text: "LangGraph.js on files" },
+  { value: "postgres" as const, text: "LangGraph.js on PostgreSQL" },
+];
 
 /** An earlier attempt whose source did not arrive, with the request it was created from. */
 interface Attempt {
@@ -359,7 +373,8 @@ const withoutValues = (draft: Draft): Draft => ({
 /** Returns undefined for requests that `deploy` cannot express. */
 function commandOf(draft: Draft): string | undefined {
   const variables = draft.variables.length === 0 ? "" : " --env-from .env";
-  const named = `--name ${shellWord(draft.name || "NAME")} --type ${draft.type}${variables}`;
+  const engine = draft.engine === "" ? "" : ` --engine ${draft.engine}`;
+  const named = `--name ${shellWord(draft.name || "NAME")} --type ${draft.type}${engine}${variables}`;
   const config = `--config ${shellWord(draft.configPath)}`;
   switch (draft.source) {
     case "internal_template":

@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
 import type { Revision, RevisionStatus } from "../../../src/contract/revisions/revision.ts";
+import { engines } from "../../../src/domain/engines.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { makerText, numberText, RevisionStatusMark, reasonText, titleOf } from "../parts/revision-words.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
@@ -64,7 +65,7 @@ export function OverviewPart({ deployment }: { deployment: Deployment }) {
         </section>
       </div>
       <div className="stack">
-        <About deployment={deployment} />
+        <About deployment={deployment} engine={(active ?? rows[0])?.engine ?? null} />
         <Events events={found.filter(isOutcome).slice(0, eventsShown)} revisions={rows} />
       </div>
     </div>
@@ -248,7 +249,7 @@ function LastDay({ deployment }: { deployment: Deployment }) {
 const shareText = (share: number) => (share === 0 ? "0" : (100 * share).toPrecision(2));
 const latencyText = (ms: number) => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`);
 
-function About({ deployment }: { deployment: Deployment }) {
+function About({ deployment, engine }: { deployment: Deployment; engine: Revision["engine"] }) {
   const { source_config: config, source_revision_config: revision, image_version: version } = deployment;
   const type = deployment.is_preview ? "Preview" : config.deployment_type;
   return (
@@ -283,6 +284,12 @@ function About({ deployment }: { deployment: Deployment }) {
           <>
             <dt>Agent server</dt>
             <dd>{version}</dd>
+          </>
+        )}
+        {engine !== null && (
+          <>
+            <dt>Threads and runs</dt>
+            <dd>{engine === "own" ? "The project's own server" : engines[engine].title}</dd>
           </>
         )}
         <dt>Variables</dt>

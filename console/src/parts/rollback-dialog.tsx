@@ -82,6 +82,7 @@ const fieldWords: Record<string, string> = {
   langgraph_config_path: "Config file",
   install_command: "Install command",
   build_command: "Build command",
+  engine: "Engine",
   cpu: "CPU",
   memory_mb: "Memory (MB)",
   min_scale: "Smallest number of replicas",

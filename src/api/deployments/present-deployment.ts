@@ -64,6 +64,7 @@ function sourceConfigOf(row: DeploymentRow, url: string): SourceConfig {
   const { source_config: config, tracked_ref: ref } = row;
   return {
     ...config,
+    engine: config.engine ?? null, // deployments of earlier versions have none
     deployment_type: shownDeploymentType(config.deployment_type),
     custom_url: url,
     resource_spec: row.source === "external_docker" ? effectiveSpec(config.resource_spec ?? {}) : null,

@@ -3,7 +3,7 @@ import { type Dirent, lstatSync } from "node:fs";
 import { readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
-import type { BuildSource, BuildTarget } from "../build.ts";
+import type { BuildRequest, BuildSource, BuildTarget } from "../build.ts";
 import { toolchainVersion } from "../node/toolchain.ts";
 import { pythonServerVersion } from "../python/server.ts";
 
@@ -28,6 +28,7 @@ export function artifactKey(build: {
   configPath: string | null;
   installCommand: string | null;
   buildCommand: string | null;
+  engine: BuildRequest["engine"];
   builderVersion?: string;
   nodeMajor?: number;
 }): string {
@@ -43,6 +44,7 @@ export function artifactKey(build: {
     configPath,
     installCommand,
     buildCommand,
+    build.engine,
   ];
   return createHash("sha256").update(JSON.stringify(what)).digest("hex");
 }

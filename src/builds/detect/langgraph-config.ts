@@ -59,6 +59,35 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
   };
 }
 
+/**
+ * Gives a project the engine that its deployment chose.
+ * @throws BuildFailure `ConfigInvalid` when the project cannot run on it.
+ */
+export function withEngine<Any extends { kind: string; configPath: string }>(
+  project: Any | JavascriptProject,
+  chosen: "file" | "memory" | "postgres" | null,
+): Any | JavascriptProject {
+  if (chosen === null) return project;
+  if (isJavascriptProject(project)) {
+    if (chosen !== "memory") return { ...project, engine: chosen };
+    throw unfit(chosen, `${project.configPath} has graphs in JavaScript`, '"file" or "postgres"');
+  }
+  if (project.kind !== "langgraph-python") {
+    throw unfit(chosen, `${project.configPath} describes a server of its own`, "none: remove the choice");
+  }
+  if (chosen === "memory") return project;
+  throw unfit(chosen, `${project.configPath} has graphs in Python`, '"memory"');
+}
+
+const isJavascriptProject = (project: { kind: string }): project is JavascriptProject =>
+  project.kind === "langgraph-js";
+
+const unfit = (chosen: string, because: string, possible: string) =>
+  new BuildFailure(
+    "ConfigInvalid",
+    `The deployment chose engine "${chosen}", but ${because}. Possible is ${possible}. Change it: pierhead change NAME --engine default`,
+  );
+
 /** Every graph that is not JavaScript is Python (contract 7.5). */
 const isJavascript = (file: string) => /\.[cm]?[jt]s$/.test(file);
 

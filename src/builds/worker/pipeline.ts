@@ -7,7 +7,7 @@ import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArt
 import { moveWhole } from "../cache/move-atomically.ts";
 import { parseCommandLine, showCommand } from "../detect/command-line.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
-import type { PythonProject } from "../detect/langgraph-config.ts";
+import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
 import { projectReader } from "../detect/project-reader.ts";
 import { readVariables } from "../detect/read-variables.ts";
@@ -91,11 +91,13 @@ class Steps {
 }
 
 async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
-  const project = await readProject(sourceDir, request.configPath, { nodeMajor, target: request.target.kind });
+  const host = { nodeMajor, target: request.target.kind };
+  const project = withEngine(await readProject(sourceDir, request.configPath, host), request.engine);
   const recognized = project.kind === "command" ? project.recognized : undefined;
   if (recognized === undefined) log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
   else log.say(`Recognized ${recognized.name}: ${recognized.because}.`);
   for (const warning of project.warnings) log.say(`Note: ${warning}`);
+  if (request.engine !== null) log.say(`Engine: ${request.engine}, as the deployment chose it.`);
   const expected = await expectedVariables(sourceDir, project.directory);
   if (expected !== null && expected.names.length > 0)
     log.say(`${expected.file} names these variables: ${expected.names.join(", ")}.`);

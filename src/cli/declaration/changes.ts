@@ -74,6 +74,7 @@ function settingsOf(wanted: Declared) {
       deployment_type: wanted.type,
       install_command: wanted.install_command,
       build_command: wanted.build_command,
+      engine: wanted.engine,
       custom_url: wanted.custom_url,
       resource_spec: resources && withRoundedCores(given(resources)),
     }),
@@ -113,7 +114,8 @@ function changed(current: Deployment, wanted: Declared, variables: Secret[] | un
   checkFixed(current, wanted);
   const { name, id } = current;
   const { source_config, source_revision_config } = settingsOf(wanted);
-  const config = differing(current.source_config, source_config);
+  const engine = current.source_config.engine ?? "default";
+  const config = differing({ ...current.source_config, engine }, source_config);
   const code = differing(current.source_revision_config, source_revision_config);
   const present = new Map(current.secrets.map((one) => [one.name, one.value]));
   const set = (variables ?? []).filter((one) => present.get(one.name) !== one.value);

@@ -20,6 +20,7 @@ export interface Declared {
   type?: NonNullable<SourceConfigInput["deployment_type"]>;
   install_command?: string;
   build_command?: string;
+  engine?: NonNullable<SourceConfigInput["engine"]>;
   custom_url?: string;
   resources?: NonNullable<SourceConfigInput["resource_spec"]>;
   /** Values that may be read by everyone who reads the file. */
@@ -30,7 +31,7 @@ export interface Declared {
 
 const texts = [
   ...["repo_url", "integration_id", "ref", "config_path", "template", "image", "type"],
-  ...["install_command", "build_command", "custom_url"],
+  ...["install_command", "build_command", "engine", "custom_url"],
 ];
 const known = ["source", ...texts, "build_on_push", "resources", "variables", "secrets"];
 const sources = ["github", "internal_template", "internal_docker", "external_docker"];

@@ -56,6 +56,7 @@ function declarationOf(
     type: source === "external_docker" ? null : config.deployment_type,
     install_command: config.install_command,
     build_command: config.build_command,
+    engine: config.engine,
     custom_url: source === "external_docker" ? config.custom_url : null,
     resources: source === "external_docker" ? resourcesOf(config.resource_spec, before?.resources) : null,
     variables: plain.length > 0 || isEmptied ? Object.fromEntries(plain) : null,

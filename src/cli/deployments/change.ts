@@ -2,7 +2,7 @@ import path from "node:path";
 import type { Deployment, PatchDeployment } from "../../contract/deployments/deployment.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { commandsOf } from "./deploy-options.ts";
+import { buildSettingsOf } from "./deploy-options.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
 
@@ -13,6 +13,7 @@ export interface ChangeOptions extends FollowOptions {
   image?: string;
   installCommand?: string;
   buildCommand?: string;
+  engine?: string;
 }
 
 /** Changes what a deployment is built from and follows the revision, also if no revision of it has ever worked. */
@@ -46,7 +47,7 @@ function patchOf(deployment: Deployment, options: ChangeOptions): PatchDeploymen
     ...(options.ref === undefined ? {} : { repo_ref: options.ref }),
     ...(options.image === undefined ? {} : { image_uri: options.image }),
   };
-  const commands = commandsOf(options);
+  const commands = buildSettingsOf(options);
   const body = {
     ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
     ...(Object.keys(code).length === 0 ? {} : { source_revision_config: code }),
@@ -54,7 +55,7 @@ function patchOf(deployment: Deployment, options: ChangeOptions): PatchDeploymen
   if (Object.keys(body).length > 0) return body;
   throw usageFailure(
     "Nothing to change.",
-    "Give --config, --root, --ref, --image, --install-command or --build-command.",
+    "Give --config, --root, --ref, --image, --install-command, --build-command or --engine.",
     `Try the same again: pierhead retry ${deployment.name}`,
   );
 }

@@ -10,7 +10,7 @@ import { findProject, type Project } from "../source/project.ts";
 import { createSteps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { count, shortId, size } from "../terminal/text.ts";
-import { commandsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { findByName } from "./find-deployment.ts";
 import { followRevision, revisionSteps } from "./follow-revision.ts";
 import { addVariables, readVariables, unsentVariables } from "./variables.ts";
@@ -73,7 +73,7 @@ async function ensureDeployment(
     const body = {
       name,
       source: "internal_source" as const,
-      source_config: { deployment_type: type, ...commandsOf(options) },
+      source_config: { deployment_type: type, ...buildSettingsOf(options) },
       source_revision_config: {},
       secrets: variables,
     };
@@ -90,7 +90,7 @@ async function ensureDeployment(
 }
 
 function patchOf(deployment: Deployment, project: Project, objectPath: string, options: DeployOptions) {
-  const commands = commandsOf(options);
+  const commands = buildSettingsOf(options);
   return {
     ...(deployment.source === "internal_source" ? {} : { revision_source: "internal_source" as const }),
     ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),

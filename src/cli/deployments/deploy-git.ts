@@ -4,7 +4,7 @@ import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-source.ts";
 import { nameFrom } from "../source/project.ts";
-import { commandsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { findByName } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
@@ -29,7 +29,7 @@ export async function deployGit(session: Session, url: string, options: DeployOp
   const ref = options.ref ?? saved?.repo_ref ?? (await findDefaultBranch(url, context.env, signal));
   const config = options.config ?? saved?.langgraph_config_path ?? usualConfigPath;
   const settings = {
-    source_config: { repo_url: url, ...commandsOf(options) },
+    source_config: { repo_url: url, ...buildSettingsOf(options) },
     source_revision_config: { repo_ref: ref, langgraph_config_path: config },
   };
   const deployment =

@@ -1,4 +1,4 @@
-import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Deployment, EngineChoice } from "../../contract/deployments/deployment.ts";
 import type { Session } from "../session.ts";
 import type { FollowOptions } from "./follow-revision.ts";
 
@@ -13,10 +13,17 @@ export interface DeployOptions extends FollowOptions {
   type?: string;
   installCommand?: string;
   buildCommand?: string;
+  engine?: string;
 }
 
-export function commandsOf({ installCommand, buildCommand }: Pick<DeployOptions, "installCommand" | "buildCommand">) {
+/** Returns the settings of a deployment that decide how its source is built. The server checks them. */
+export function buildSettingsOf({
+  installCommand,
+  buildCommand,
+  engine,
+}: Pick<DeployOptions, "installCommand" | "buildCommand" | "engine">) {
   return {
+    ...(engine === undefined ? {} : { engine: engine as EngineChoice }),
     ...(installCommand === undefined ? {} : { install_command: installCommand }),
     ...(buildCommand === undefined ? {} : { build_command: buildCommand }),
   };

@@ -2,7 +2,7 @@ import type { DeploymentType } from "../../contract/deployments/deployment.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
-import { type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { findByName } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
@@ -23,14 +23,21 @@ export async function deployTemplate(session: Session, templateId: string, optio
   if (found !== undefined) {
     sayTypeStays(session, found, options);
     const revision = await addVariables(session, found, variables, (part, call) =>
-      client.createRevision({ deployment_id: found.id, body: part }, call),
+      client.createRevision(
+        { deployment_id: found.id, body: { ...part, source_config: buildSettingsOf(options) } },
+        call,
+      ),
     );
     return followRevision(session, found, revision.id, options);
   }
   const body = {
     name,
     source: "internal_template" as const,
-    source_config: { template_id: templateId, deployment_type: (options.type ?? null) as DeploymentType | null },
+    source_config: {
+      template_id: templateId,
+      deployment_type: (options.type ?? null) as DeploymentType | null,
+      ...buildSettingsOf(options),
+    },
     source_revision_config: {},
     secrets: variables,
   };

@@ -6,7 +6,7 @@ import type { Session } from "../session.ts";
 import { isGitUrl } from "../source/git-source.ts";
 import { deployDirectory } from "./deploy-directory.ts";
 import { deployGit } from "./deploy-git.ts";
-import { commandsOf, type DeployOptions } from "./deploy-options.ts";
+import { buildSettingsOf, type DeployOptions } from "./deploy-options.ts";
 import { deployTemplate } from "./deploy-template.ts";
 import { deployLatest } from "./restart.ts";
 
@@ -43,7 +43,7 @@ function nameOnly(given: string | undefined, options: DeployOptions): string {
   if (only === undefined)
     throw usageFailure("--latest needs the name of a deployment.", "pierhead deploy --latest NAME");
   const isMore = [ref, config, template, envFrom].some((value) => value !== undefined);
-  if (isMore || (name !== undefined && given !== undefined) || Object.keys(commandsOf(options)).length > 0) {
+  if (isMore || (name !== undefined && given !== undefined) || Object.keys(buildSettingsOf(options)).length > 0) {
     throw usageFailure(
       "--latest takes only the name of a deployment.",
       "Change its source or commands: pierhead change NAME",

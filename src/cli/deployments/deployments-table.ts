@@ -25,6 +25,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--type <type>", "dev_free, dev, prod, dev_zero or dev_free_zero; only for the first deploy"],
       ["--install-command <command>", "replaces the detected install command"],
       ["--build-command <command>", "runs after the install command"],
+      ["--engine <engine>", "what keeps threads and runs: file, memory, postgres; default: langgraph.json decides"],
       ...waitOptions,
     ],
     examples: [
@@ -136,6 +137,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--image <image>", "image with a tag or digest"],
       ["--install-command <command>", "replaces the detected install command"],
       ["--build-command <command>", "runs after the install command"],
+      ["--engine <engine>", "what keeps threads and runs: file, memory, postgres; default: langgraph.json decides"],
       ...waitOptions,
     ],
     examples: ["pierhead change support --root agents/support", "pierhead change support --ref main"],

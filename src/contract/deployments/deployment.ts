@@ -43,6 +43,10 @@ export type Size = Static<typeof Size>;
 export const SizeName = literals(["S", "M", "L", ...tiers]);
 export type SizeName = Static<typeof SizeName>;
 
+/** What keeps the threads and runs of an agent, as a deployment may choose it. `default` forgets an earlier choice. */
+export const EngineChoice = literals(["default", "file", "memory", "postgres"]);
+export type EngineChoice = Static<typeof EngineChoice>;
+
 export const ListenerConfig = Type.Object(
   { k8s_namespace: optional(Type.String(), "One of the listener's namespaces. Absent: its only one.") },
   { $id: "ListenerConfig" },
@@ -70,6 +74,10 @@ const sourceConfigFields = {
   ),
   build_command: nullable(Type.String(), "Command that runs in the directory of the config file. JavaScript projects."),
   template_id: nullable(Type.String(), "Template of this server (internal_template)."),
+  engine: nullable(
+    EngineChoice,
+    "What keeps threads and runs. Overrides `engine` of langgraph.json, which decides when this is null. `default` in a request sets null. Extension of Pierhead.",
+  ),
 };
 
 /** Source settings as stored and returned: every key is present (contract 2.2). */

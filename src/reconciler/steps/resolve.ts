@@ -1,3 +1,4 @@
+import type { BuildRequest } from "../../builds/build.ts";
 import { artifactKey } from "../../builds/cache/artifact.ts";
 import { isUsable } from "../../builds/image/saved-image.ts";
 import { parseImageReference } from "../../domain/image-reference.ts";
@@ -63,12 +64,18 @@ async function resolveContent(deps: StepDeps, revision: RevisionRow, signal: Abo
     configPath: revision.source_revision_config.langgraph_config_path,
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,
+    engine: chosenEngine(revision.source_config),
   });
   const artifact = await deps.store.findArtifactByKey(revision.tenant_id, key);
   const isBuilt = artifact !== undefined && (await isUsable(artifact.manifest, deps.settings.buildTarget));
   if (isBuilt) await logNothingToBuild(deps, revision);
   const commitSha = source.source.kind === "git" ? source.source.commitSha : null;
   return { ok: true, commitSha, artifactKey: key, artifactId: isBuilt ? artifact.id : null };
+}
+
+/** Settings of earlier versions have no engine, and `default` is never stored. */
+export function chosenEngine({ engine }: RevisionRow["source_config"]): BuildRequest["engine"] {
+  return engine === "default" ? null : (engine ?? null);
 }
 
 /** Redeploy and rollback name an artifact. When its files are gone, the recorded source is built again. */
