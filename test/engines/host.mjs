@@ -13,7 +13,8 @@ const options = { port, host: "127.0.0.1", nWorkers: 10, cwd, graphs, ...server 
 
 if (engine === "file") {
   const { startServer } = await part("node_modules/@langchain/langgraph-api/dist/server.mjs");
-  await startServer(options);
+  const { cleanup } = await startServer(options);
+  process.once("SIGTERM", () => cleanup().then(() => process.exit(0)));
 } else {
   const { serve } = await part("src/serve.ts");
   await serve(options, engineOptions);

@@ -23,6 +23,8 @@ export interface ReplicaOptions {
   server?: Loose;
   /** File into which the graphs write their steps. */
   journal?: string;
+  /** Working directory. Default: a new one. */
+  cwd?: string;
 }
 
 const directory = mkdtempSync(path.join(tmpdir(), "pierhead-engine-"));
@@ -37,7 +39,7 @@ process.once("exit", () => {
 export async function startReplica(kind: "file" | "postgres", options: ReplicaOptions = {}): Promise<Replica> {
   const port = await freePort();
   const engineOptions = { connectionString: options.connectionString, ...options.engine };
-  const cwd = mkdtempSync(path.join(directory, "cwd-"));
+  const cwd = options.cwd ?? newDirectory();
   const argv = [kind, JSON.stringify({ port, cwd, engineOptions, server: options.server })];
   const env = {
     ...process.env,
@@ -88,6 +90,8 @@ export interface Step {
   pid: number;
   at: number;
 }
+
+export const newDirectory = () => mkdtempSync(path.join(directory, "cwd-"));
 
 export const newJournal = () => path.join(mkdtempSync(path.join(directory, "journal-")), "steps");
 

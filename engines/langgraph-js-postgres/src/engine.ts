@@ -11,6 +11,7 @@ import { loadStock } from "./stock.ts";
 import { Assistants } from "./store/assistants.ts";
 import { installCheckpointer, migrateCheckpoints } from "./store/checkpoints.ts";
 import { openDatabase } from "./store/database.ts";
+import { importFiles } from "./store/import-files.ts";
 import { installStore } from "./store/items.ts";
 import { migrate } from "./store/migrations.ts";
 import { Signals } from "./store/signals.ts";
@@ -42,6 +43,10 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
   const signals = new Signals(database, settings, report);
   try {
     await migrate(database, (query) => migrateCheckpoints(query, settings.schema));
+    if (settings.importFrom !== undefined) {
+      const counts = await importFiles(database, stock, settings.importFrom);
+      if (counts !== undefined) stock.logger.info("state of the file engine copied", { ...counts });
+    }
     await signals.open();
   } catch (error) {
     await Promise.all([signals.close(), database.close()]);

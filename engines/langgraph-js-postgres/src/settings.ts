@@ -22,12 +22,15 @@ export interface EngineOptions {
   sweepIntervalMs?: number;
   /** Deadline of one webhook delivery. Default: 10,000. */
   webhookTimeoutMs?: number;
+  /** Working directory of the file engine. Its threads, runs and store are copied once, before the first request. */
+  importFrom?: string;
   /** File URL of the `@langchain/langgraph-api/server` module. Default: the one that this package resolves. */
   serverUrl?: string;
 }
 
-export type Settings = Required<Omit<EngineOptions, "threadTtlMs" | "itemTtlMs" | "serverUrl">> &
-  Pick<EngineOptions, "threadTtlMs" | "itemTtlMs" | "serverUrl">;
+export type Settings = Required<Omit<EngineOptions, Absent>> & Pick<EngineOptions, Absent>;
+
+type Absent = "threadTtlMs" | "itemTtlMs" | "importFrom" | "serverUrl";
 
 const defaults = {
   schema: "langgraph",

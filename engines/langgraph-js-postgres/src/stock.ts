@@ -24,6 +24,10 @@ export interface Stock {
   serialiseAsDict(value: unknown): string | undefined;
   serializeError(error: unknown): { error: string; message: string };
   newId(): string;
+  /** Reads a file of the file engine. */
+  deserialize(text: string): Promise<unknown>;
+  /** Returns the text of a file of the file engine. */
+  serialize(data: unknown): string;
   logger: { info: Log; warn: Log; error: Log };
   HttpError: new (status: number, options?: { message?: string }) => Error;
   Hono: new () => HonoApp;
@@ -71,11 +75,12 @@ export async function loadStock(serverUrl = import.meta.resolve("@langchain/lang
     const exception = require("hono/http-exception");
     const hono = require("hono");
     const uuid = require("@langchain/core/utils/uuid");
-    const [server, checkpoint, store, ops, auth, load, serde, logging] = await Promise.all([
+    const [server, checkpoint, store, ops, persist, auth, load, serde, logging] = await Promise.all([
       part("./server.mjs"),
       part("./storage/checkpoint.mjs"),
       part("./storage/store.mjs"),
       part("./storage/ops.mjs"),
+      part("./storage/persist.mjs"),
       part("./auth/index.mjs"),
       part("./graph/load.mjs"),
       part("./utils/serde.mjs"),
@@ -93,6 +98,8 @@ export async function loadStock(serverUrl = import.meta.resolve("@langchain/lang
       serialiseAsDict: serde.serialiseAsDict,
       serializeError: serde.serializeError,
       newId: () => uuid.v7(),
+      deserialize: persist.deserialize,
+      serialize: persist.serialize,
       logger: logging.logger,
       HttpError: exception.HTTPException,
       Hono: hono.Hono,

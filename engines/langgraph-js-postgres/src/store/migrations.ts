@@ -59,6 +59,8 @@ const migrations: string[] = [
    create index on @crons (assistant_id);`,
   // The metadata of the thread, for the auth handler: a run without a thread ends with its thread.
   "alter table @ended_streams add column metadata json",
+  // States of the file engine that were copied.
+  "create table @imports (digest text primary key, counts json not null, imported_at timestamptz not null default now())",
 ];
 
 /** Brings the schema up to date. Replicas that start at once wait for each other. A newer schema is left as it is. */

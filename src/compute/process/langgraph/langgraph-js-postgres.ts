@@ -9,6 +9,7 @@ interface EngineModule {
     options: {
       connectionString: string;
       schema: string;
+      importFrom: string;
       serverUrl: string;
       handoverMs: number;
       maxConnections: number;
@@ -31,7 +32,7 @@ const connectionsPerReplica = 4;
 export async function startOnPostgres(
   engineDir: string,
   serverModule: string,
-  given: { server: object; connectionString: string; schema: string; drainTimeoutMs: number },
+  given: { server: object; connectionString: string; schema: string; stateDir: string; drainTimeoutMs: number },
 ): Promise<{ host: string; handOver(): Promise<void>; cleanup(): Promise<void> }> {
   const file = path.join(engineDir, "serve.js");
   if (!existsSync(file)) throw new Error(`the engine on PostgreSQL is missing: ${file}. Build the revision again.`);
@@ -39,6 +40,8 @@ export async function startOnPostgres(
   const { host, handOver, close } = await serve(given.server, {
     connectionString: given.connectionString,
     schema: given.schema,
+    // An earlier revision may have kept its state in files. It has stopped before this one starts.
+    importFrom: given.stateDir,
     serverUrl: pathToFileURL(serverModule).href,
     handoverMs: Math.min(handoverMsMax, Math.floor(given.drainTimeoutMs / 2)),
     maxConnections: connectionsPerReplica,

@@ -117,7 +117,7 @@ async function startServer(
   if (options.engineDir === null) return start(server);
   const connectionString = process.env["DATABASE_URI"] ?? "";
   const { engineSchema: schema, drainTimeoutMs } = options;
-  return startOnPostgres(options.engineDir, api, { server, connectionString, schema, drainTimeoutMs });
+  return startOnPostgres(options.engineDir, api, { server, connectionString, schema, stateDir, drainTimeoutMs });
 }
 
 /** A server inside the project uses the project's packages anyway. */
