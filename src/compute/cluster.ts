@@ -1,4 +1,4 @@
-import type { Cause, ReplicaReport } from "../contract/listeners/assignment.ts";
+import type { Cause, ReplicaExitReport, ReplicaReport } from "../contract/listeners/assignment.ts";
 import type { ReplicaLoad, ReplicaLogs } from "./compute.ts";
 import type { Workload } from "./kubernetes/workload.ts";
 
@@ -26,10 +26,12 @@ export interface ClusterStatus {
   /** All replicas of that revision are ready and no replica of another revision is left. */
   isReady: boolean;
   /**
-   * Exits in a row of a replica of that revision, each soon after its start; null: one has just started again, and it is not
-   * known yet whether it stays. Absent: 0.
+   * Exits in a row of a replica of that revision, each soon after its start; null: one has started again, and it is not known
+   * yet whether it stays. Absent: 0.
    */
   crashStreak?: number | null;
+  /** The newest exit of a replica of that revision. Absent: none is known. */
+  lastExit?: ReplicaExitReport | undefined;
   /** Most serious first. */
   problems: RolloutProblem[];
   replicas: (ReplicaReport & { deployment_id: string })[];

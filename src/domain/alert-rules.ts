@@ -109,6 +109,9 @@ const conditions: Record<AlertKind, Condition> = {
     const orMore = p95 === latencyBoundsMs.at(-1) ? " or more" : "";
     return `The 95th percentile of the latency is ${Math.round(p95)} ms${orMore}.`;
   },
-  restarts: ({ restarts }, threshold) =>
-    restarts > 0 && restarts >= threshold ? `${restarts} restarts in ${alertWindowMinutes} minutes.` : null,
+  // A crash loop has an alert of its own.
+  restarts: ({ restarts, health }, threshold) =>
+    health !== "crash_looping" && restarts > 0 && restarts >= threshold
+      ? `${restarts} restarts in ${alertWindowMinutes} minutes.`
+      : null,
 };

@@ -132,6 +132,7 @@ test("prefers flags to the environment to credentials.json, and sends the stored
 test("shows values of variables only with --reveal", async () => {
   await using server = await startAnswering(({ url, method }) => {
     if (method === "PATCH" || url.endsWith(id)) return { status: 200, body: deployment };
+    if (url.endsWith("/replicas")) return { status: 200, body: { replicas: [], last_exit: null, last_exit_at: null } };
     return {
       status: 200,
       body: url.includes("/revisions") ? { resources: [], offset: 0 } : { resources: [deployment], offset: 1 },
@@ -168,7 +169,7 @@ test("suggests similar names and accepts a unique prefix of an id", async () => 
   await using server = await startAnswering(({ url }) => {
     const query = new URL(url, "http://x").searchParams;
     const resources = [deployment, twin].filter(({ name }) => query.get("name") === null || query.get("name") === name);
-    return { status: 200, body: { resources: url.includes("/revisions") ? [] : resources, offset: 2 } };
+    return { status: 200, body: { resources: url.includes("/revisions") ? [] : resources, replicas: [], offset: 2 } };
   });
   const at = ["--url", server.url];
   const misspelled = await runCli(["status", "suport", ...at]);

@@ -190,7 +190,9 @@ test("the API's event types are exactly those that the store writes", () => {
   )) {
     const text = readFileSync(`src/store/${name}`, "utf8");
     for (const [, insert = ""] of text.matchAll(/insert into events([^`]*)/g)) {
-      for (const [, type = ""] of insert.matchAll(/['"]((?:alert|deployment|revision|tracing|webhook)\.[a-z_]+)['"]/g))
+      for (const [, type = ""] of insert.matchAll(
+        /['"]((?:alert|deployment|replica|revision|tracing|webhook)\.[a-z_]+)['"]/g,
+      ))
         written.add(type);
     }
     for (const [, type = ""] of text.matchAll(/kind: "((?:deployment|revision)\.[a-z]+)"/g)) written.add(type);

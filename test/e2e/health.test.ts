@@ -51,6 +51,17 @@ test("a server that exits soon after each start is crash-looping, with one event
   const words = events.map(({ data }) => (data as { to: string }).to);
   assert.equal(words.filter((word) => word === "crash_looping").length, 1, words.join(" "));
   assert.equal(words.at(-1), "live");
+  const exits = await pierhead.client.listDeploymentEvents({ ...ids, types: ["replica.exited"] });
+  assert.deepEqual(
+    exits.events.map(({ data }) => [data["reason"], data["exit_code"], data["exits_in_a_row"]]),
+    [
+      ["Exited", 3, 1],
+      ["Exited", 3, 2],
+    ],
+    "the third exit belongs to the crash loop",
+  );
+  const replicas = await pierhead.client.listReplicas(ids);
+  assert.equal(replicas.last_exit?.exit_code, 3, "it stays in view after the fix");
   await eventually(alertsOf("crash_looping"), ([one]) => one?.state === "resolved", { what: "the end of the alert" });
   const told = await pierhead.client.listDeploymentEvents({ ...ids, types: ["alert.firing", "alert.resolved"] });
   assert.deepEqual(

@@ -161,6 +161,8 @@ suite("the life of a deployment", { concurrency: true }, () => {
     );
     assert.deepEqual([report.cause?.reason, report.replicas[0]?.restarts], ["OutOfMemory", 1]);
     assert.equal(report.serving_revision_id, run.revision_id);
+    const { last_exit: exit } = report;
+    assert.deepEqual([exit?.id, exit?.cause.reason, exit?.restarts], [replica?.replicaId, "OutOfMemory", 1]);
   });
 
   test("fails no request when one of two replicas dies", async () => {

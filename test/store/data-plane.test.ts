@@ -96,6 +96,43 @@ eachDatabase(
   },
 );
 
+eachDatabase("an exit of a replica is one event, and the exits of a crash loop are none", async (db) => {
+  const world = await makeWorld(db);
+  const { id, revisionId } = await makeDeployment(db, world);
+  await writeAssignment(db, assignment(world, id));
+  const session = { listenerId: world.listenerId, epoch: 1 };
+  const exit = (replica: string, at: string, restarts: number) => ({
+    last_exit: {
+      ...{ id: replica, replica_id: replica, revision_id: revisionId, at, restarts },
+      cause: { reason: "OutOfMemory", message: "Killed.", exit_code: null, signal: "SIGKILL", last_lines: ["x"] },
+    },
+  });
+  let seq = 0;
+  const put = async (changes: Partial<DeploymentReport>) => {
+    seq += 1;
+    await storeReports(db, session, [{ ...report(id, seq), ...changes }]);
+    const { rows } = await db.query<{ data: Record<string, unknown> }>(
+      sql`select data from events where kind = 'replica.exited' order by id`,
+    );
+    return rows.map(({ data }) => data["replica_id"]);
+  };
+  assert.deepEqual(await put({}), []);
+  const first = exit("r-1", "2026-11-20T10:00:00Z", 1);
+  assert.deepEqual(await put({ ...first, crash_streak: 1 }), ["r-1"]);
+  assert.deepEqual(await put({ ...first, crash_streak: 1, target_phase: "ready" }), ["r-1"], "the same exit again");
+  assert.deepEqual(await put({}), ["r-1"], "a restarted listener does not know the exit");
+  assert.deepEqual(await put(first), ["r-1"], "but the server does");
+  const loop = exit("r-3", "2026-11-20T10:00:03Z", 3);
+  assert.deepEqual(await put({ ...loop, crash_streak: 3 }), ["r-1"]);
+  assert.deepEqual(await put({ ...first, crash_streak: 3 }), ["r-1"], "an older exit is no news");
+  assert.deepEqual(await put(exit("r-4", "2026-11-20T11:00:00Z", 4)), ["r-1", "r-4"]);
+  const { rows } = await db.query<{ data: object }>(sql`select data from events where kind = 'replica.exited' limit 1`);
+  assert.deepEqual(rows[0]?.data, {
+    ...{ replica_id: "r-1", reason: "OutOfMemory", message: "Killed.", exit_code: null, signal: "SIGKILL" },
+    ...{ exited_at: "2026-11-20T10:00:00Z", restarts: 1, exits_in_a_row: 1 },
+  });
+});
+
 eachDatabase("a live session blocks other instances until its lease expires, but not its own instance", async (db) => {
   const world = await makeWorld(db);
   const open = (instanceId: string, leaseMs: number) =>

@@ -333,6 +333,7 @@ function eventText({ type, data, revision_id: revisionId }: Event, revisions: Re
   if (type === "revision.status" && data["to"] === "DEPLOYED") return `${named} is live`;
   const to = typeof data["to"] === "string" ? statusText(data["to"]) : null;
   if (type === "revision.created") return `${named} was created`;
+  if (type === "replica.exited") return `A replica ended: ${statusText(String(data["reason"]))}`;
   if (to === null) return statusText(type.replace(".", "_"));
   if (type === "deployment.health") return `Health: ${to}`;
   return type === "revision.status" ? `${named}: ${to}` : `Status: ${to}`;

@@ -19,8 +19,13 @@ const nothingReported: DeploymentReplicas = {
   reported_at: null,
   asleep: false,
   last_exit: null,
+  last_exit_at: null,
   exits_in_a_row: 0,
 };
+
+/** Whether the cause of a report, if it has one, is its last exit. */
+const isExit = ({ cause, last_exit: exit }: ReportRow["report"]) =>
+  cause === null || cause.reason === exit?.cause.reason;
 
 function replicasOf({ report, observed_at: at, numbers }: ReportRow): DeploymentReplicas {
   return {
@@ -35,7 +40,8 @@ function replicasOf({ report, observed_at: at, numbers }: ReportRow): Deployment
     })),
     reported_at: at.toISOString(),
     asleep: report.asleep,
-    last_exit: report.cause,
+    last_exit: report.cause ?? report.last_exit?.cause ?? null,
+    last_exit_at: isExit(report) ? (report.last_exit?.at ?? null) : null,
     exits_in_a_row: report.crash_streak ?? 0,
   };
 }

@@ -16,7 +16,12 @@ export async function ps(session: Session, [name = ""]: string[]): Promise<void>
   terminal.say(`${deployment.name} has no replica.${because}`);
 }
 
-function render({ replicas, last_exit: exit, exits_in_a_row: exits }: DeploymentReplicas): string | undefined {
+function render({
+  replicas,
+  last_exit: exit,
+  last_exit_at: at,
+  exits_in_a_row: exits,
+}: DeploymentReplicas): string | undefined {
   const rows = replicas.map((replica) => [
     harmless(replica.id),
     replica.revision_number === null ? shortId(replica.revision_id) : String(replica.revision_number),
@@ -26,10 +31,11 @@ function render({ replicas, last_exit: exit, exits_in_a_row: exits }: Deployment
   ]);
   const table = rows.length === 0 ? [] : [columns([["REPLICA", "REVISION", "STATE", "RESTARTS", "AGE"], ...rows])];
   const streak = exits > 1 ? ` (${count(exits, "exit")} in a row)` : "";
+  const label = at == null ? "Cause" : `Last exit, ${age(at)} ago`;
   const cause =
     exit === null
       ? []
-      : ["", `Last exit: ${harmless(exit.message)}${streak}`, ...exit.last_lines.map((line) => `  ${harmless(line)}`)];
+      : ["", `${label}: ${harmless(exit.message)}${streak}`, ...exit.last_lines.map((line) => `  ${harmless(line)}`)];
   const lines = [...table, ...cause];
   return lines.length === 0 ? undefined : lines.join("\n");
 }

@@ -1,10 +1,11 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import { engines } from "../../domain/engines.ts";
 import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
 import { harmless, type Style } from "../terminal/terminal.ts";
-import { age, columns, shortId } from "../terminal/text.ts";
+import { age, columns, count, shortId } from "../terminal/text.ts";
 import { describeCode, describeMaker, describeReason } from "./describe-revision.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
@@ -22,12 +23,17 @@ export async function status(
     return followRevision(session, deployment, deployment.latest_revision_id, { wait: true, ...timeout });
   }
   const client = await session.client();
-  const page = await client.listRevisions({ deployment_id: deployment.id, limit: 5 }, { signal: session.signal });
-  const answer = { deployment: maskSecrets(deployment), revisions: page.resources };
-  session.answer(answer, () => render(session, deployment, page.resources));
+  const { signal } = session;
+  const ids = { deployment_id: deployment.id };
+  const [page, replicas] = await Promise.all([
+    client.listRevisions({ ...ids, limit: 5 }, { signal }),
+    client.listReplicas(ids, { signal }),
+  ]);
+  const answer = { deployment: maskSecrets(deployment), revisions: page.resources, replicas };
+  session.answer(answer, () => render(session, deployment, page.resources, replicas));
 }
 
-function render(session: Session, deployment: Deployment, revisions: Revision[]): string {
+function render(session: Session, deployment: Deployment, revisions: Revision[], replicas: DeploymentReplicas): string {
   const { paintOut } = session.terminal;
   const health = healthText(deployment);
   const facts = columns([
@@ -35,6 +41,7 @@ function render(session: Session, deployment: Deployment, revisions: Revision[])
     ["  URL", harmless(deployment.url ?? "none yet")],
     ["  Source", describeSource(deployment)],
     ...engineFacts(deployment, revisions),
+    ...replicaFacts(replicas),
     ["  Type", deployment.source_config.deployment_type ?? "-"],
     ["  Created", `${age(deployment.created_at)} ago`],
     ["  Id", deployment.id],
@@ -54,6 +61,16 @@ function render(session: Session, deployment: Deployment, revisions: Revision[])
 function engineFacts({ active_revision_id: active }: Deployment, revisions: Revision[]): string[][] {
   const engine = (revisions.find(({ id }) => id === active) ?? revisions[0])?.engine ?? null;
   return engine === null ? [] : [["  Engine", `${engine}: ${engines[engine].title}`]];
+}
+
+/** How many replicas run, and why one ended last. `pierhead ps` shows each of them. */
+function replicaFacts({ replicas, last_exit: exit, last_exit_at: exitedAt }: DeploymentReplicas): string[][] {
+  const ready = replicas.filter(({ phase }) => phase === "ready").length;
+  const restarts = Math.max(0, ...replicas.map((replica) => replica.restarts));
+  const again = restarts === 0 ? "" : `, ${count(restarts, "restart")}`;
+  const running = replicas.length === 0 ? [] : [["  Replicas", `${ready} of ${replicas.length} ready${again}`]];
+  const [message = ""] = harmless(exit?.message ?? "").split("\n");
+  return exitedAt == null ? running : [...running, ["  Last exit", `${age(exitedAt)} ago: ${message}`]];
 }
 
 function describeRevisions({ terminal }: Session, deployment: Deployment, revisions: Revision[]): string[] {

@@ -15,6 +15,7 @@ import { type ClusterPolicy, type ClusterTraits, rightsOf } from "./cluster-cont
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
 import { managedText, selectorText } from "./render/render.ts";
 import { capabilitiesOf, discover } from "./watch/discover.ts";
+import { lastExitOf } from "./watch/exits.ts";
 import { readPodLog } from "./watch/pod-logs.ts";
 import { type ClusterView, crashStreakOf, type PodView, readRollout } from "./watch/rollout.ts";
 import { UsageReader } from "./watch/usage.ts";
@@ -150,7 +151,9 @@ class KubernetesCluster implements ClusterCompute {
       agents.filter(({ metadata }) => metadata.annotations?.[revisionAnnotation] === revisionId),
       view.nowMs,
     );
-    return { revisionId, isReady, crashStreak, problems, replicas: agents.map((pod) => reportOf(pod, deploymentId)) };
+    const lastExit = revisionId === null ? undefined : lastExitOf(agents, revisionId);
+    const replicas = agents.map((pod) => reportOf(pod, deploymentId));
+    return { revisionId, isReady, crashStreak, lastExit, problems, replicas };
   }
 
   async stop(key: ClusterKey & { epoch: number; generation: number }, signal: AbortSignal): Promise<void> {

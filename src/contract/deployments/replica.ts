@@ -20,7 +20,11 @@ export const DeploymentReplicas = Type.Object(
     replicas: Type.Array(Replica),
     reported_at: nullable(timestamp(), "Time of the report. null: its listener has not reported on it yet."),
     asleep: Type.Boolean({ description: "Scaled to zero. The next request wakes it." }),
-    last_exit: nullable(Cause, "Why a replica ended last, as long as the listener reports it."),
+    last_exit: nullable(Cause, "Why nothing runs now, or why a replica ended last."),
+    last_exit_at: nullable(
+      timestamp(),
+      "When a replica ended last. null: no exit is known, or `last_exit` is no exit.",
+    ),
     exits_in_a_row: Type.Integer({ description: "Exits of the revision that serves, each soon after its start." }),
   },
   {
@@ -41,6 +45,7 @@ export const DeploymentReplicas = Type.Object(
         reported_at: "2026-11-20T10:05:00.000000Z",
         asleep: false,
         last_exit: null,
+        last_exit_at: null,
         exits_in_a_row: 0,
       },
     ],

@@ -195,6 +195,17 @@ export const Cause = Type.Object({
 });
 export type Cause = Static<typeof Cause>;
 
+/** The newest exit of a replica that nothing asked to stop. It stays in reports after the replica has been replaced. */
+export const ReplicaExitReport = Type.Object({
+  id: Type.String({ maxLength: 512, description: "Unique for each exit, also after a restart of the listener." }),
+  replica_id: Type.String(),
+  revision_id: uuid(),
+  at: timestamp("When it ended, or when the listener noticed."),
+  restarts: Type.Integer({ description: "Exits of this replica or revision that the listener knows of." }),
+  cause: Cause,
+});
+export type ReplicaExitReport = Static<typeof ReplicaExitReport>;
+
 export const ReplicaReport = Type.Object({
   replica_id: Type.String(),
   revision_id: uuid(),
@@ -238,6 +249,7 @@ export const DeploymentReport = Type.Object({
       description: "Exits in a row of the revision that serves, each soon after its start. Absent: 0.",
     }),
   ),
+  last_exit: Type.Optional(ReplicaExitReport),
   handover: Type.Optional(Handover),
   replicas: Type.Array(ReplicaReport),
 });

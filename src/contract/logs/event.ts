@@ -13,6 +13,7 @@ export const EventType = literals([
   "deployment.deleted",
   "revision.created",
   "revision.status",
+  "replica.exited",
   "tracing.project_ready",
   "tracing.failed",
   "webhook.disabled",
@@ -44,7 +45,9 @@ export const Event = Type.Object(
     deployment_id: nullable(uuid()),
     deployment_name: nullable(Type.String(), "null once the deployment is gone."),
     revision_id: nullable(uuid()),
-    data: freeObject("Depends on the type. A status change has `from`, `to`, `because` and `message`."),
+    data: freeObject(
+      "Depends on the type. A status change has `from`, `to`, `because` and `message`; an exit has `reason` and `message`.",
+    ),
   },
   { $id: "Event", description: "One event of a workspace.", examples: [eventExample] },
 );

@@ -1,5 +1,5 @@
 import type { ClusterStatus, RolloutProblem, Workload } from "../../compute/cluster.ts";
-import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
+import type { Assignment, Cause, ReplicaExitReport, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { Drift } from "./drift.ts";
@@ -31,7 +31,7 @@ interface Progress {
   failed: { revisionId: string; cause: Cause } | null;
   isReady: boolean;
   drift: Pick<Drift, "held" | "isContested">;
-  replicas: { crashStreak: number };
+  replicas: { crashStreak: number; lastExit: ReplicaExitReport | null };
 }
 
 export function workloadOf(
@@ -99,6 +99,7 @@ export function reportOf(member: Progress, assignment: Assignment, goal: Revisio
     // A revision that rolls out is judged by its rollout.
     crash_streak: goal.revision_id === serving?.revision_id ? member.replicas.crashStreak : 0,
     cause: hasFailed ? failed.cause : (problem?.cause ?? driftOf(member)),
+    ...(member.replicas.lastExit === null || isRollingOut ? {} : { last_exit: member.replicas.lastExit }),
     ...(hasFailed || problem?.since === undefined ? {} : { cause_since: problem.since }),
     replicas: state.replicas.map(({ deployment_id: _, ...replica }) => replica),
   };

@@ -1,4 +1,4 @@
-import type { ReplicaReport } from "../../contract/listeners/assignment.ts";
+import type { ReplicaExitReport, ReplicaReport } from "../../contract/listeners/assignment.ts";
 
 /** The last observed replicas of one deployment in a cluster, and the restarts since the first observation. */
 export class ObservedReplicas {
@@ -7,6 +7,7 @@ export class ObservedReplicas {
   #ids: string[] = [];
   #restarts = 0;
   #crashStreak = 0;
+  #lastExit: ReplicaExitReport | null = null;
 
   /** Replicas that have not exited. */
   get ids(): string[] {
@@ -20,6 +21,15 @@ export class ObservedReplicas {
   /** Exits in a row, each soon after a start. */
   get crashStreak(): number {
     return this.#crashStreak;
+  }
+
+  /** The newest exit, also of a pod that is gone. */
+  get lastExit(): ReplicaExitReport | null {
+    return this.#lastExit;
+  }
+
+  updateLastExit(exit: ReplicaExitReport | undefined): void {
+    if (exit !== undefined && (this.#lastExit === null || exit.at > this.#lastExit.at)) this.#lastExit = exit;
   }
 
   /** Sets the observed streak; null keeps the last one, because a replica has just started again. */

@@ -96,6 +96,7 @@ export function planReport(pass: Pass): Snapshot {
     server_version: ofTarget.find(({ serverVersion }) => serverVersion !== undefined)?.serverVersion ?? null,
     cause: isDelete ? null : causeOf(pass, target),
     ...(!isDelete && crashStreakOf(pass)),
+    ...(!isDelete && lastExitOf(pass)),
     ...(target !== null && handoverTo(pass, target)),
     replicas: facts.replicas.map((replica) => reportReplica(pass, replica)),
   };
@@ -120,6 +121,25 @@ function causeOf({ memory }: Pass, target: RevisionRun | null): DeploymentReport
 function crashStreakOf({ memory }: Pass): { crash_streak: number } | undefined {
   const streak = memory.crashes[memory.currentRevisionId ?? ""]?.streak ?? 0;
   return streak === 0 ? undefined : { crash_streak: streak };
+}
+
+/** Lines of the log of an ended replica. The cause has all of them as long as it lasts. */
+const exitLinesMax = 10;
+
+function lastExitOf({ memory: { lastExit } }: Pass): Pick<DeploymentReport, "last_exit"> | undefined {
+  if (lastExit === null) return undefined;
+  const { replicaId, revisionId, atMs, count, cause } = lastExit;
+  const last_lines = cause.last_lines.slice(-exitLinesMax);
+  return {
+    last_exit: {
+      id: replicaId,
+      replica_id: replicaId,
+      revision_id: revisionId,
+      at: new Date(atMs).toISOString(),
+      restarts: count,
+      cause: { ...cause, last_lines },
+    },
+  };
 }
 
 /** Returns what the handover to the target cost, once the target carries the traffic. */

@@ -31,6 +31,16 @@ export interface Handover {
   runsCut: number;
 }
 
+/** The newest exit of a replica that nothing asked to stop. */
+export interface LastExit {
+  replicaId: string;
+  revisionId: string;
+  atMs: number;
+  /** Exits of its revision until then. */
+  count: number;
+  cause: Cause;
+}
+
 /** The complete input of a pass. */
 export interface Facts {
   deploymentId: string;
@@ -72,6 +82,8 @@ export interface Memory {
   /** Progress of starting an unproven target. */
   bringUp: { revisionId: string; sinceMs: number; attempts: number; retryAtMs: number; cause: Cause | null } | null;
   crashes: Readonly<Record<string, Crashes>>;
+  /** Null: none since the start of the listener. */
+  lastExit: LastExit | null;
   /** Ready replicas that get no new requests and stop when their requests have ended, with the start time of the drain. */
   draining: Readonly<Record<string, number>>;
   /** Since when a handover waits for the server to become quiet. Requests still reach it. */
@@ -98,6 +110,7 @@ export const emptyMemory: Memory = {
   failed: null,
   bringUp: null,
   crashes: {},
+  lastExit: null,
   draining: {},
   quietAwaitedSinceMs: null,
   heldSinceMs: null,

@@ -216,10 +216,10 @@ function recordCrash(pass: Pass, replica: ReplicaFacts, exit: ReplicaExit): void
   const isFirstLoss = streak === 1 && exit.reason === "Lost";
   const retryAtMs = nowMs + (isFirstLoss ? 0 : backoffMs(streak, restartBounds));
   const count = (before?.count ?? 0) + 1;
-  memory.crashes = {
-    ...memory.crashes,
-    [replica.revisionId]: { count, streak, lastAtMs: nowMs, retryAtMs, cause: causeOf(exit) },
-  };
+  const cause = causeOf(exit);
+  const { replicaId, revisionId } = replica;
+  memory.crashes = { ...memory.crashes, [revisionId]: { count, streak, lastAtMs: nowMs, retryAtMs, cause } };
+  memory.lastExit = { replicaId, revisionId, atMs: nowMs, count, cause };
 }
 
 /** Forgets failures that no longer matter, and records a failed preparation as the failure of the target. */

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { type Clock, jitteredBackoffMs } from "../../base/clock.ts";
 import { withDeadline } from "../../base/deadline.ts";
 import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
-import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
+import type { Cause, DeploymentReport } from "../../contract/listeners/assignment.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { RolloutSpans } from "./rollout-spans.ts";
@@ -223,15 +223,21 @@ export class Reporter {
 
 /** Returns the snapshot with texts of the agent sanitized, because the control plane would refuse the report otherwise. */
 function sanitizeSnapshot(snapshot: Snapshot): Snapshot {
-  const { cause, server_version: version } = snapshot;
-  if (cause === null && version === null) return snapshot;
-  const digests = cause && {
-    ...cause,
-    message: sanitizeText(cause.message),
-    last_lines: cause.last_lines.map((line) => sanitizeText(line.slice(0, lineLengthMax))),
+  const { cause, last_exit: exit, server_version: version } = snapshot;
+  if (cause === null && version === null && exit === undefined) return snapshot;
+  return {
+    ...snapshot,
+    cause: cause && sanitizeCause(cause),
+    ...(exit !== undefined && { last_exit: { ...exit, cause: sanitizeCause(exit.cause) } }),
+    server_version: version && sanitizeText(version),
   };
-  return { ...snapshot, cause: digests, server_version: version && sanitizeText(version) };
 }
+
+const sanitizeCause = (cause: Cause): Cause => ({
+  ...cause,
+  message: sanitizeText(cause.message),
+  last_lines: cause.last_lines.map((line) => sanitizeText(line.slice(0, lineLengthMax))),
+});
 
 function digestsOf(snapshot: Snapshot): Digests {
   const { generation, target_revision_id, target_phase, serving_revision_id, asleep, deleted } = snapshot;

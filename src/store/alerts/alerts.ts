@@ -135,7 +135,8 @@ export async function readAlertFacts(db: Db, latencyTenants: readonly string[]):
 /**
  * Records which rules hold now. A rule that begins to hold for a deployment is an event, `alert.firing`. While the deployment
  * is muted, the event waits until the mute ends, and is dropped if the rule ceases to hold before. The end of an alert is an
- * event if its beginning was one, also while muted: receivers have an open incident to close. Each alert moves once from
+ * event if its beginning was one, also while muted: receivers have an open incident to close. The restarts of a crash loop
+ * that has an alert raise no second one, also shortly after its end. Each alert moves once from
  * firing to resolved and has each event once, whichever of several servers records it.
  * @returns how many alerts began, ended, or waited for the end of a mute.
  */
@@ -146,6 +147,9 @@ export async function recordAlerts(db: Db, firing: readonly FiringAlert[]): Prom
         from jsonb_to_recordset(${JSON.stringify(firing)}::jsonb)
           as w ("tenantId" uuid, "deploymentId" uuid, kind text, message text)
         join deployments d on d.id = w."deploymentId"
+       where w.kind <> 'restarts' or not exists (
+               select from alerts c where c.deployment_id = d.id and c.kind = 'crash_looping'
+                  and (c.state = 'firing' or c.resolved_at > now() - ${alertWindowMinutes} * interval '1 minute'))
     ), begun as (
       insert into alerts (id, tenant_id, deployment_id, kind, state, message, notified)
       select gen_random_uuid(), "tenantId", "deploymentId", kind, 'firing', message, not is_muted from wanted

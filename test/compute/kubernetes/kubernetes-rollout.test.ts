@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { componentLabel, revisionAnnotation } from "../../../src/compute/kubernetes/render/names.ts";
+import { lastExitOf } from "../../../src/compute/kubernetes/watch/exits.ts";
 import {
   type ClusterView,
   crashStreakOf,
@@ -135,8 +136,42 @@ test("the kubelet's back-off tells how often a container ended in a row, whateve
   assert.equal(streakOf(backOff("20s"), 2), 3);
   assert.equal(streakOf(backOff("2m40s"), 40), 6);
   assert.equal(streakOf({ running: { startedAt: "2026-01-01T00:09:55Z" } }, 3), null, "it has just started again");
-  assert.equal(streakOf({ running: { startedAt: "2026-01-01T00:07:00Z" } }, 3), 0);
+  assert.equal(streakOf({ running: { startedAt: "2026-01-01T00:07:00Z" } }, 3), null, "it may still crash again");
+  assert.equal(streakOf({ running: { startedAt: "2025-12-31T23:59:00Z" } }, 3), 0);
   assert.equal(streakOf({ running: { startedAt: "2026-01-01T00:09:55Z" } }, 0), 0);
+});
+
+test("the newest exit of a container or an eviction is known by its cause, but not the end of a deleted pod", () => {
+  const podWith = (name: string, status: PodView["status"], metadata: object = {}): PodView => {
+    const pod = podOf("second", name);
+    return { ...pod, metadata: { ...pod.metadata, name, ...metadata }, status };
+  };
+  const containerStatus = (terminated: object, restartCount: number) => ({
+    containerStatuses: [
+      {
+        ...{ name: "api-server", image: "agent:1", restartCount },
+        ...{ state: { running: { startedAt: "2026-01-01T00:09:00Z" } }, lastState: { terminated } },
+      },
+    ],
+  });
+  const exited = podWith("a", containerStatus({ exitCode: 3, finishedAt: "2026-01-01T00:01:00Z" }, 1) as never);
+  const killed = podWith(
+    "b",
+    containerStatus({ exitCode: 137, reason: "OOMKilled", finishedAt: "2026-01-01T00:02:00Z" }, 4) as never,
+  );
+  const deleted = podWith("c", containerStatus({ exitCode: 143, finishedAt: "2026-01-01T00:03:00Z" }, 1) as never, {
+    deletionTimestamp: "2026-01-01T00:03:00Z",
+  });
+  const evicted = podWith("d", {
+    ...{ phase: "Failed", reason: "Evicted", message: "The node was low on resource: memory." },
+    startTime: "2026-01-01T00:04:00Z",
+  });
+  const found = (...pods: PodView[]) => lastExitOf(pods, "second");
+  assert.deepEqual([found(exited)?.id, found(exited)?.cause.exit_code], ["a/api-server/1", 3]);
+  const kill = found(exited, killed, deleted);
+  assert.deepEqual([kill?.id, kill?.cause.reason, kill?.restarts], ["b/api-server/4", "OutOfMemory", 4]);
+  assert.match(found(evicted)?.cause.message ?? "", /low on resource: memory/);
+  assert.equal(lastExitOf([killed], "first"), undefined);
 });
 
 test("a rollout that was paused by hand is reported with the command that resumes it", () => {

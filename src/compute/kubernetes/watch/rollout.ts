@@ -30,10 +30,12 @@ export interface DeploymentView {
   };
 }
 
-interface Termination {
+export interface Termination {
   exitCode: number;
   reason?: string;
   message?: string;
+  signal?: number;
+  finishedAt?: string | null;
 }
 
 interface ContainerStatus {
@@ -54,6 +56,9 @@ export interface PodView {
   spec: { containers: { name: string; resources?: { limits?: Record<string, string> } }[] };
   status: {
     phase?: string;
+    /** Why a whole pod failed, for example Evicted. */
+    reason?: string;
+    message?: string;
     podIP?: string;
     startTime?: string;
     conditions?: Condition[];
@@ -274,12 +279,15 @@ function findingOfContainer(
   return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", text, ended.exitCode), crashed }];
 }
 
+/** After this long without an exit, a kubelet forgets its back-off, and the streak is over. */
+const streakOverMs = 600_000;
+
 /** Back-off of a kubelet after the second exit in a row. It doubles with each further one, to five minutes. */
 const firstBackOffS = 10;
 
 /**
  * Returns the longest streak of exits among the containers of these pods, each soon after its start, as the kubelet's back-off
- * shows it: restarts of long ago do not count. Null: a container has just started again.
+ * shows it: restarts of long ago do not count. Null: a container has started again.
  */
 export function crashStreakOf(pods: PodView[], nowMs: number): number | null {
   const streaks = pods.flatMap(({ status }) => (status.containerStatuses ?? []).map((one) => streakOf(one, nowMs)));
@@ -294,8 +302,8 @@ function streakOf(status: ContainerStatus, nowMs: number): number | null {
     const backOffS = Math.max(firstBackOffS, 60 * Number(minutes) + Number(seconds));
     return Math.min(restartCount + 1, 2 + Math.round(Math.log2(backOffS / firstBackOffS)));
   }
-  const isBack = lastState?.terminated !== undefined && !isStable(status, nowMs);
-  return isBack || state.terminated !== undefined ? null : 0;
+  const isOver = state.running !== undefined && nowMs - Date.parse(state.running.startedAt) > streakOverMs;
+  return (lastState?.terminated !== undefined && !isOver) || state.terminated !== undefined ? null : 0;
 }
 
 /** Whether the exits of a container are history: an init container has succeeded since, a server is ready and stays up. */
