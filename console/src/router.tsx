@@ -102,6 +102,11 @@ const deploymentPart = createRoute({
     return <DeploymentPage part={deploymentPart.useParams().part} />;
   },
 });
+const approvals = createRoute({
+  getParentRoute: () => root,
+  path: "/host/approvals",
+  component: lazyPart(() => import("./pages/approvals.tsx").then((file) => file.ApprovalsPage)),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/host/$page",
@@ -111,7 +116,16 @@ const settings = createRoute({
 returnToLeft();
 
 export const router = createRouter({
-  routeTree: root.addChildren([home, deployments, inWorkspace, create, deployment, deploymentPart, settings]),
+  routeTree: root.addChildren([
+    home,
+    deployments,
+    inWorkspace,
+    create,
+    deployment,
+    deploymentPart,
+    approvals,
+    settings,
+  ]),
   basepath: basePath,
   defaultPreload: "intent",
   scrollRestoration: false,

@@ -8,6 +8,8 @@ export interface ConsoleCall {
   path: string;
   /** The control plane's signed statement about the user. */
   assertion: string;
+  /** The console polls. Such a call neither wakes the deployment nor keeps it awake. */
+  isBackground?: boolean;
 }
 
 /** The headers of the browser that an agent sees. Cookies, credentials and what identifies the page are not among them. */

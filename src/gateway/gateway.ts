@@ -201,13 +201,17 @@ class HttpGateway implements Gateway {
   handleFromConsole(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void {
     // The browser left while its user was checked. `close` has been emitted already, so an exchange would never end.
     if (response.destroyed) return;
-    const { slug, deploymentId, path, assertion } = call;
+    const { slug, deploymentId, path, assertion, isBackground = false } = call;
     const requestId = requestIdOf(request, randomUUID);
     const deployment = this.#deployments.get(slug);
     const isElsewhere = deployment?.route.deploymentId !== deploymentId;
     if (deployment === undefined || isElsewhere || readsAsInternal(path)) {
       const refusal = isElsewhere ? refusals.elsewhere() : refusals.unknown();
       answerRefusal(response, refusal, ownHeaders({ requestId, revisionId: null }));
+      return;
+    }
+    if (isBackground && deployment.route.state === "asleep") {
+      answerRefusal(response, refusals.asleep(), ownHeaders({ requestId, revisionId: null }));
       return;
     }
     const address = { slug, path, prefix: "", authority: request.headers.host ?? "" };
@@ -220,6 +224,7 @@ class HttpGateway implements Gateway {
       counter: deployment.counter,
     });
     exchange.isFromConsole = true;
+    exchange.isBackground = isBackground;
     // The browser sent a cookie, not a key, so there is no secret to look for in other headers.
     exchange.caller = { checked: { header: "x-api-key", secret: assertion }, assertion };
     this.#begin(deployment, exchange);

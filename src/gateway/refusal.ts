@@ -27,6 +27,12 @@ export const refusals = {
     detail: "A listener on another machine runs this deployment, so this server cannot call it. Call its own address.",
     kind: null,
   }),
+  /** Only background calls of the console get it. */
+  asleep: (): Refusal => ({
+    status: 409,
+    detail: "The deployment sleeps, and this call does not wake it.",
+    kind: null,
+  }),
   closed: (because: string | null) => unavailable(because ?? "This deployment does not accept requests at the moment."),
   waitedTooLong: (waitMs: number) => unavailable(`The deployment was not ready to answer within ${seconds(waitMs)}.`),
   queueFull: (waitingMax: number) =>

@@ -212,3 +212,46 @@ test("a message that the agent does not accept comes back with the reason, and i
   assert.equal(await conversation(page).getByRole("alert").count(), 0);
   await page.context().close();
 });
+
+test("the inbox shows what runs of all deployments ask, and a person edits, declines or approves there", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  for (const [order, at] of [
+    ["8841", 0],
+    ["9002", 1],
+  ] as const) {
+    if (at > 0) await page.getByRole("button", { name: "New thread" }).click();
+    await say(page, `Order ${order} arrived broken. I want a refund.`);
+    await conversation(page)
+      .getByRole("heading", { name: new RegExp(`for order ${order}`) })
+      .waitFor();
+  }
+  await page.reload();
+  const pages = page.getByRole("navigation", { name: "Pages", exact: true });
+  await pages.getByRole("link", { name: /^Approvals [2-9] waiting$/ }).click();
+  await page.getByRole("heading", { name: "Approvals", level: 1 }).waitFor();
+  const asks = page.getByRole("list", { name: "Waiting" }).getByRole("listitem");
+  const first = asks.filter({ hasText: "for order 8841?" }).first();
+  const second = asks.filter({ hasText: "for order 9002?" }).first();
+  await first.getByText("Refunds above 200 € need a person").waitFor();
+  const pictures = process.env["PIERHEAD_TEST_SCREENSHOTS"];
+  if (pictures !== undefined) await page.screenshot({ path: path.join(pictures, "approvals.png") });
+  await assertAccessible(page);
+  if (pictures !== undefined) {
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.setViewportSize({ width: 390, height: 844 });
+    await page.screenshot({ path: path.join(pictures, "approvals-phone.png") });
+    await page.setViewportSize({ width: 1_400, height: 900 });
+  }
+  await first.getByRole("button", { name: "Edit …" }).click();
+  await first.getByLabel("Amount").fill("120");
+  await first.getByRole("button", { name: "Approve with these values" }).click();
+  const answered = page.getByRole("region", { name: "Answered here" });
+  await answered.getByText('"amount":120').waitFor();
+  await second.getByRole("button", { name: "Decline …" }).click();
+  await second.getByLabel("Reason for the agent").fill("No photo");
+  await second.getByRole("button", { name: "Decline", exact: true }).click();
+  await answered.getByText("No photo").waitFor();
+  await answered.getByRole("link", { name: "Read the thread" }).first().click();
+  await page.getByText("a colleague declined the refund").first().waitFor();
+  await page.context().close();
+});

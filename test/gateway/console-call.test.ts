@@ -32,7 +32,8 @@ const site = await startGateway({ identify: () => assert.fail("the control plane
 site.gateway.setRoute(route([agent.target("r1")], { admission: { workspaceId: "w1" } }));
 const server = createServer((request, response) => {
   const [, slug = "", path = ""] = /^\/(\w+)(\/.*)$/.exec(request.url ?? "") ?? [];
-  const call = { slug, deploymentId: slug === "other" ? "dep-2" : "dep-1", path, assertion: "signed" };
+  const isBackground = path === "/poll";
+  const call = { slug, deploymentId: slug === "other" ? "dep-2" : "dep-1", path, assertion: "signed", isBackground };
   if (path !== "/late") return site.gateway.handleFromConsole(request, response, call);
   response.once("close", () => {
     site.gateway.handleFromConsole(request, response, call);
@@ -96,4 +97,21 @@ test("does not call paths of the agent server itself, nor a deployment that anot
   assert.equal((await at("/other/threads")).status, 409);
   site.gateway.setRoute(route([], { slug: "taken", deploymentId: "dep-3" }));
   assert.equal((await at("/taken/threads")).status, 409, "the slug belongs to another deployment by now");
+});
+
+test("a background call neither wakes a sleeping deployment nor keeps one awake", async () => {
+  const woken: string[] = [];
+  site.gateway.onWake((id) => woken.push(id));
+  const slug = "drowsy";
+  const own = { slug, deploymentId: "dep-1" };
+  site.gateway.setRoute(route([agent.target("r2")], own));
+  assert.equal((await at("/drowsy/poll")).status, 200);
+  assert.equal(site.gateway.lastRequestAt(slug), null);
+  await at("/drowsy/x");
+  assert.notEqual(site.gateway.lastRequestAt(slug), null);
+  site.gateway.setRoute(route([], { ...own, state: "asleep" }));
+  const refused = await at("/drowsy/poll");
+  assert.equal(refused.status, 409);
+  assert.match(((await refused.json()) as { detail: string }).detail, /sleeps/);
+  assert.deepEqual(woken, []);
 });

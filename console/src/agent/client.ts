@@ -1,6 +1,6 @@
 import { useMemo } from "react";
 import { readMessages, type StreamMessage } from "../../../src/client/event-stream.ts";
-import { consoleHeader } from "../../../src/contract/administration/session.ts";
+import { backgroundHeader, consoleHeader } from "../../../src/contract/administration/session.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { baseUrl } from "../server.ts";
 import { useSession } from "../session.tsx";
@@ -15,6 +15,10 @@ export class AgentError extends Error {
     this.detail = detail;
   }
 }
+
+/** Answers of servers that do not know the agent API. Others, such as 503, are failures that pass. */
+const foreign = new Set([404, 405, 406, 501]);
+export const isForeign = (error: unknown): boolean => error instanceof AgentError && foreign.has(error.status);
 
 type Verb = "GET" | "POST" | "PATCH" | "DELETE";
 
@@ -31,10 +35,16 @@ export interface Agent {
 /** An agent that thinks sends nothing for long. The gateway ends a request after an hour. */
 const silenceMaxMs = 3_600_000;
 
-export function createAgent(deploymentId: string, workspaceId: string): Agent {
+/** @param options.isBackground the calls neither wake a sleeping deployment nor keep it awake. */
+export function createAgent(
+  deploymentId: string,
+  workspaceId: string,
+  { isBackground = false }: { isBackground?: boolean } = {},
+): Agent {
   const base = `${baseUrl}/v2/deployments/${deploymentId}/agent`;
   const send = async (verb: Verb, path: string, options: { body?: unknown; lastId?: string; signal?: AbortSignal }) => {
     const headers: Record<string, string> = { [consoleHeader]: "1", "x-tenant-id": workspaceId };
+    if (isBackground) headers[backgroundHeader] = "1";
     if (options.body !== undefined) headers["content-type"] = "application/json";
     if (options.lastId !== undefined) headers["last-event-id"] = options.lastId;
     const answer = await fetch(base + path, {

@@ -4,6 +4,7 @@ import { Plus, Settings2 } from "lucide-react";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { segment, useAgent } from "../agent/client.ts";
+import { assistantIdOf, interruptsOf, resumeCommand } from "../agent/resume.ts";
 import { lineageOf } from "../agent/timeline.ts";
 import { type Assistant, type GraphShape, type Message, messagesIn, type Thread, titleOf } from "../agent/types.ts";
 import { useRun } from "../agent/use-run.ts";
@@ -14,7 +15,7 @@ import { Tabs } from "../parts/fields.tsx";
 import { textOf } from "../server.ts";
 import { RequestForm } from "./request.tsx";
 import { StatePane } from "./state-pane.tsx";
-import { assistantIdOf, interruptsOf, isLost, resumeCommand, useThread } from "./thread-view.tsx";
+import { isLost, useThread } from "./thread-view.tsx";
 import "../style/threads.css";
 import "../style/playground.css";
 

@@ -4,6 +4,7 @@ import { ArrowLeft, Check, ChevronRight, GitFork, Play, SquareX } from "lucide-r
 import { useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { type Agent, AgentError, segment } from "../agent/client.ts";
+import { assistantIdOf, interruptsOf, resumeCommand } from "../agent/resume.ts";
 import { durationText, type Entry, errorText, lineageOf, timelineOf } from "../agent/timeline.ts";
 import {
   type Interrupt,
@@ -73,24 +74,6 @@ const isGone = (error: unknown) => error instanceof AgentError && error.status =
 /** Returns whether a thread cannot be shown. One that is shown outlives a failed poll, with what the user typed there. */
 export const isLost = ({ error, data }: { error: unknown; data: unknown }): boolean =>
   error !== null && (data === undefined || isGone(error));
-
-/** Returns the assistant that ran a thread last. */
-export const assistantIdOf = (thread: Thread | undefined, runs: readonly Run[] | undefined): string | undefined =>
-  [runs?.[0]?.assistant_id, thread?.metadata?.["assistant_id"]].find((id) => typeof id === "string");
-
-/** Returns the questions that a state waits for. */
-export const interruptsOf = (state: ThreadState | undefined): Interrupt[] =>
-  (state?.tasks ?? []).flatMap(({ interrupts }) => interrupts ?? []);
-
-/** Returns the command that answers one of several questions. With one question, its answer is the whole command. */
-export function resumeCommand(
-  interrupt: Interrupt,
-  all: readonly Interrupt[],
-  answer: unknown,
-): Record<string, unknown> {
-  const isOneOfMany = all.length > 1 && interrupt.id !== undefined;
-  return { command: { resume: isOneOfMany ? { [interrupt.id as string]: answer } : answer } };
-}
 
 type View = "timeline" | "runs" | "state";
 const views = [

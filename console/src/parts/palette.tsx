@@ -1,7 +1,7 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Boxes, CornerDownLeft, LogOut, Plus, Search, Settings } from "lucide-react";
+import { Boxes, CornerDownLeft, Inbox, LogOut, Plus, Search, Settings } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
 import { useSession } from "../session.tsx";
 import { settingsPages } from "./settings-pages.ts";
@@ -113,6 +113,10 @@ function useChoices(typed: string): Choice[] {
     {
       ...{ key: "list", text: "Deployments", hint: "page", icon: <Boxes size={15} /> },
       go: () => void navigate({ to: "/host/deployments" }),
+    },
+    {
+      ...{ key: "approvals", text: "Approvals", hint: "page", icon: <Inbox size={15} /> },
+      go: () => void navigate({ to: "/host/approvals" }),
     },
     ...(mayChange
       ? [

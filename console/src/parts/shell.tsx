@@ -1,9 +1,10 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams, useRouter } from "@tanstack/react-router";
-import { BookOpen, Boxes, LogOut, Menu, Moon, Search, Settings, Sun, X } from "lucide-react";
+import { BookOpen, Boxes, Inbox, LogOut, Menu, Moon, Search, Settings, Sun, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { countMs, useInbox } from "../agent/approvals.ts";
 import { useIsLive, useWorkspaceEvents } from "../live.ts";
 import { useSession } from "../session.tsx";
 import { chooseTheme, currentTheme } from "../theme.ts";
@@ -77,6 +78,7 @@ const focusMain = () => document.getElementById("main")?.focus();
 function Side({ onPalette }: { onPalette: () => void }) {
   const { pathname } = useLocation();
   const isSettings = settingsPages.some(({ page }) => pathname.endsWith(`/host/${page}`));
+  const isApprovals = pathname.endsWith("/host/approvals");
   return (
     <div className="side-in">
       <div className="side-top">
@@ -91,8 +93,15 @@ function Side({ onPalette }: { onPalette: () => void }) {
         <kbd>{navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K"}</kbd>
       </button>
       <nav aria-label="Pages">
-        <Link to="/host/deployments" className="side-link" aria-current={isSettings ? undefined : "page"}>
+        <Link
+          to="/host/deployments"
+          className="side-link"
+          aria-current={isSettings || isApprovals ? undefined : "page"}
+        >
           <Boxes size={15} /> Deployments
+        </Link>
+        <Link to="/host/approvals" className="side-link" aria-current={isApprovals ? "page" : undefined}>
+          <Inbox size={15} /> Approvals <WaitingCount />
         </Link>
         <Link
           to="/host/$page"
@@ -109,6 +118,18 @@ function Side({ onPalette }: { onPalette: () => void }) {
         <ThemeButton />
       </div>
     </div>
+  );
+}
+
+/** How many runs wait for a person. Sleeping deployments are not woken for it. */
+function WaitingCount() {
+  const count = useInbox(countMs).data?.requests.length ?? 0;
+  if (count === 0) return null;
+  return (
+    <span className="lamp-count">
+      {count}
+      <span className="sr"> waiting</span>
+    </span>
   );
 }
 
@@ -179,12 +200,13 @@ function Crumbs() {
       : pathname.endsWith("/host/new")
         ? "New deployment"
         : settings?.text;
+  const page = pathname.endsWith("/host/approvals") ? "Approvals" : "Deployments";
   return (
     <nav className="crumbs" aria-label="Where you are">
       {settings !== undefined ? (
         <span>Settings</span>
       ) : here === undefined ? (
-        <b>Deployments</b>
+        <b>{page}</b>
       ) : (
         <Link to="/host/deployments">Deployments</Link>
       )}

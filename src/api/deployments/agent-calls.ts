@@ -1,5 +1,6 @@
 import type { FastifyRequest } from "fastify";
 import { findPrincipal, type Principal } from "../../auth/principal.ts";
+import { backgroundHeader } from "../../contract/administration/session.ts";
 import { errors } from "../../contract/error.ts";
 import { recordAgentCall } from "../../store/deployments/agent-calls.ts";
 import { isFromConsole } from "../http/authenticate.ts";
@@ -41,7 +42,8 @@ export function addAgentCalls(api: Api): void {
       const { id: deploymentId, slug } = deployment;
       const assertion = api.assertions.sign({ deploymentId, caller: actor, role, tenantId, organizationId });
       reply.hijack();
-      api.deps.callAgent(request.raw, reply.raw, { slug, deploymentId, path, assertion });
+      const isBackground = request.headers[backgroundHeader] !== undefined;
+      api.deps.callAgent(request.raw, reply.raw, { slug, deploymentId, path, assertion, isBackground });
       return reply;
     },
   });

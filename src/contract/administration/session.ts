@@ -18,6 +18,9 @@ export const cookieName = (name: string, isSecure: boolean): string => (isSecure
  */
 export const consoleHeader = "x-pierhead-console";
 
+/** Marks calls to agents that the console repeats on its own. They neither wake a sleeping deployment nor keep it awake. */
+export const backgroundHeader = "x-pierhead-background";
+
 /** Holds the state of one sign-in at an identity provider, until the sign-in ends. */
 export const signInCookie = "pierhead_sign_in";
 

@@ -1,13 +1,10 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { Deployment } from "../../../../src/contract/deployments/deployment.ts";
-import { type Agent, AgentError, useAgent } from "../../agent/client.ts";
+import { type Agent, AgentError, isForeign, useAgent } from "../../agent/client.ts";
 import type { Assistant } from "../../agent/types.ts";
 import { Address } from "../address.tsx";
 import { Failure, Loading, Notice } from "../notices.tsx";
-
-/** Answers of servers that do not know the agent API. Others, such as 503, are failures that pass. */
-const foreign = new Set([404, 405, 406, 501]);
 
 /** Returns the assistants, or null for a server that does not speak the agent API. */
 async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assistant[] | null> {
@@ -15,7 +12,7 @@ async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assist
     const found = await agent.call<unknown>("POST", "/assistants/search", { limit: 100, offset: 0 }, signal);
     return Array.isArray(found) ? (found as Assistant[]) : null;
   } catch (error) {
-    if (error instanceof AgentError && foreign.has(error.status)) return null;
+    if (isForeign(error)) return null;
     throw error;
   }
 }

@@ -4,18 +4,21 @@ import { actionRequests, type Interrupt, isQuestionKey, questionOf } from "../..
 import { textOf } from "../../server.ts";
 import { jsonOf, parseJson } from "./json-text.tsx";
 
+type Way = "choose" | "edit" | "decline" | "json";
+
 interface Props {
   interrupt: Interrupt;
   /** Sends the answer. The run goes on from there. */
   onAnswer: (answer: unknown) => Promise<void>;
-  /** The level of the heading in its page. */
-  isCompact?: boolean;
+  /** The row of a list: its heading is of the second level, and the buttons stand beside the question. */
+  isRow?: boolean;
 }
 
 /** What a run asks a person: its question, the facts of it as fields, and the ways to answer. */
-export function InterruptForm({ interrupt, onAnswer }: Props) {
+export function InterruptForm({ interrupt, onAnswer, isRow = false }: Props) {
   const { value } = interrupt;
-  const [way, setWay] = useState<"choose" | "edit" | "decline" | "json">("choose");
+  const Heading = isRow ? "h2" : "h3";
+  const [way, setWay] = useState<Way>("choose");
   const [edits, setEdits] = useState<Record<string, string>>({});
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState(() => jsonOf(approval(value, {})));
@@ -43,35 +46,15 @@ export function InterruptForm({ interrupt, onAnswer }: Props) {
   };
   return (
     <form
-      className="interrupt"
-      aria-label="Answer the agent"
+      className={`interrupt ${isRow ? "as-row" : ""} ${way === "choose" ? "choosing" : ""}`}
+      aria-label={isRow ? undefined : "Answer the agent"}
       onSubmit={(event) => {
         event.preventDefault();
         submit();
       }}
     >
-      <h3>{questionOf(value)}</h3>
-      {fields.length > 0 && (
-        <dl className="facts">
-          {fields.map(({ key, label, value: fact }) => (
-            <div key={key}>
-              <dt>{label}</dt>
-              <dd>
-                {way === "edit" ? (
-                  <input
-                    aria-label={label}
-                    className="mono"
-                    value={edits[key] ?? fact}
-                    onChange={(event) => setEdits({ ...edits, [key]: event.target.value })}
-                  />
-                ) : (
-                  fact
-                )}
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
+      <Heading>{questionOf(value)}</Heading>
+      {fields.length > 0 && <Facts {...{ fields, edits, setEdits }} isEditing={way === "edit"} />}
       {way === "decline" && (
         <label className="field">
           <span>Reason for the agent</span>
@@ -89,41 +72,86 @@ export function InterruptForm({ interrupt, onAnswer }: Props) {
           {problem}
         </p>
       )}
-      <div className="row">
-        {way === "choose" ? (
-          <>
-            <button type="submit" className="primary" disabled={isBusy}>
-              <Check size={14} /> Approve
-            </button>
-            {fields.length > 0 && (
-              <button type="button" disabled={isBusy} onClick={() => setWay("edit")}>
-                Edit …
-              </button>
-            )}
-            <button type="button" disabled={isBusy} onClick={() => setWay("decline")}>
-              <X size={14} /> Decline …
-            </button>
-            <button type="button" className="quiet" disabled={isBusy} onClick={() => setWay("json")}>
-              Answer in JSON
-            </button>
-          </>
-        ) : (
-          <>
-            <button type="submit" className={way === "decline" ? "danger" : "primary"} disabled={isBusy}>
-              {way === "decline" ? "Decline" : way === "json" ? "Send the answer" : "Approve with these values"}
-            </button>
-            <button type="button" className="quiet" disabled={isBusy} onClick={() => setWay("choose")}>
-              Cancel
-            </button>
-          </>
-        )}
-      </div>
-      {way !== "json" && (
+      <Acts {...{ way, setWay, isBusy, isRow }} canEdit={fields.length > 0} />
+      {way !== "json" && !(isRow && way === "choose") && (
         <p className="softer">
           Sends <code>{JSON.stringify(answer)}</code>
         </p>
       )}
     </form>
+  );
+}
+
+interface ActsProps {
+  way: Way;
+  setWay: (way: Way) => void;
+  isBusy: boolean;
+  isRow: boolean;
+  canEdit: boolean;
+}
+
+function Acts({ way, setWay, isBusy, isRow, canEdit }: ActsProps) {
+  const size = isRow ? "small" : "";
+  const choose = (next: Way) => ({ type: "button" as const, disabled: isBusy, onClick: () => setWay(next) });
+  if (way !== "choose")
+    return (
+      <div className="row">
+        <button type="submit" className={`${way === "decline" ? "danger" : "primary"} ${size}`} disabled={isBusy}>
+          {way === "decline" ? "Decline" : way === "json" ? "Send the answer" : "Approve with these values"}
+        </button>
+        <button {...choose("choose")} className={`quiet ${size}`}>
+          Cancel
+        </button>
+      </div>
+    );
+  return (
+    <div className="row">
+      <button type="submit" className={isRow ? size : "primary"} disabled={isBusy}>
+        <Check size={14} /> Approve
+      </button>
+      {canEdit && (
+        <button {...choose("edit")} className={size}>
+          Edit …
+        </button>
+      )}
+      <button {...choose("decline")} className={size}>
+        <X size={14} /> Decline …
+      </button>
+      <button {...choose("json")} className={`quiet ${size}`}>
+        Answer in JSON
+      </button>
+    </div>
+  );
+}
+
+interface FactsProps {
+  fields: Field[];
+  edits: Record<string, string>;
+  setEdits: (edits: Record<string, string>) => void;
+  isEditing: boolean;
+}
+
+function Facts({ fields, edits, setEdits, isEditing }: FactsProps) {
+  return (
+    <dl className="facts">
+      {fields.map(({ key, label, value: fact }) => (
+        <div key={key}>
+          <dt>{label}</dt>
+          <dd>
+            {isEditing ? (
+              <input
+                aria-label={label}
+                className="mono"
+                value={edits[key] ?? fact}
+                onChange={(event) => setEdits({ ...edits, [key]: event.target.value })}
+              />
+            ) : (
+              fact
+            )}
+          </dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 

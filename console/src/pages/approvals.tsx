@@ -1,0 +1,204 @@
+import { Link } from "@tanstack/react-router";
+import { Check, ExternalLink, Inbox as InboxIcon, MessagesSquare, Moon, Unplug } from "lucide-react";
+import { useState } from "react";
+import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { answerRequest, type Inbox, inboxMs, type Request, useInbox, wake } from "../agent/approvals.ts";
+import { questionOf, titleOf } from "../agent/types.ts";
+import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
+import { ThreadLight } from "../parts/agent/thread-status.tsx";
+import { Failure, Loading } from "../parts/notices.tsx";
+import { usePageTitle } from "../parts/page-title.ts";
+import { agoText } from "../parts/text.ts";
+import { useNow } from "../parts/time.tsx";
+import { queries, textOf } from "../server.ts";
+import "../style/threads.css";
+import "../style/approvals.css";
+
+interface Answered {
+  request: Request;
+  answer: string;
+}
+
+/** What agents ask people, from all deployments. */
+export function ApprovalsPage() {
+  usePageTitle("Approvals");
+  const inbox = useInbox(inboxMs);
+  const [answered, setAnswered] = useState<Answered[]>([]);
+  const done = new Set(answered.map(({ request }) => request.key));
+  const waiting = inbox.data?.requests.filter(({ key }) => !done.has(key)) ?? [];
+  const onAnswer = async (request: Request, answer: unknown) => {
+    await answerRequest(request, answer);
+    setAnswered((before) => [{ request, answer: JSON.stringify(answer) }, ...before]);
+    void queries.invalidateQueries({ queryKey: ["approvals"] });
+    document.getElementById("main")?.focus();
+  };
+  return (
+    <>
+      <div className="page-head">
+        <div>
+          <h1>Approvals</h1>
+          <p className="soft">Runs that stopped to ask a person, from every deployment. The longest wait first.</p>
+        </div>
+      </div>
+      {inbox.isPending && <Loading what="the approvals" />}
+      {inbox.isError && inbox.data === undefined && <Failure error={inbox.error} retry={() => void inbox.refetch()} />}
+      {inbox.data !== undefined && waiting.length === 0 && <Nothing inbox={inbox.data} hasAnswered={done.size > 0} />}
+      {waiting.length > 0 && (
+        <ul className="asks plain" aria-label="Waiting">
+          {waiting.map((request) => (
+            <Ask key={request.key} request={request} onAnswer={(answer) => onAnswer(request, answer)} />
+          ))}
+        </ul>
+      )}
+      {answered.length > 0 && (
+        <section className="asked" aria-label="Answered here" aria-live="polite">
+          <h2>Answered here</h2>
+          <ul className="plain">
+            {answered.map(({ request, answer }) => (
+              <li key={request.key}>
+                <Check size={14} />
+                <span className="clip">{questionOf(request.interrupt?.value)}</span>
+                <code className="clip">{answer}</code>
+                <ThreadLink request={request} />
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {inbox.data !== undefined && <NotAsked inbox={inbox.data} />}
+    </>
+  );
+}
+
+function Ask({ request, onAnswer }: { request: Request; onAnswer: (answer: unknown) => Promise<void> }) {
+  const { deployment, thread, interrupt, since } = request;
+  const nowMs = useNow(10_000);
+  return (
+    <li className="ask">
+      <ThreadLight status="interrupted" />
+      <div>
+        {interrupt === null ? (
+          <>
+            <h2>{titleOf(thread)}</h2>
+            <p className="soft">This run stopped at a breakpoint and asks nothing. Continue it in the playground.</p>
+          </>
+        ) : (
+          <InterruptForm interrupt={interrupt} onAnswer={onAnswer} isRow />
+        )}
+        <p className="ask-meta">
+          <DeploymentLink deployment={deployment} />
+          {interrupt !== null && <span className="clip">{titleOf(thread)}</span>}
+          {since !== null && <span title={since}>asked {agoText(since, nowMs)}</span>}
+          <ThreadLink request={request} />
+        </p>
+      </div>
+    </li>
+  );
+}
+
+function DeploymentLink({ deployment }: { deployment: Deployment }) {
+  return (
+    <Link to="/o/$tenantId/host/deployments/$id" params={{ tenantId: deployment.tenant_id, id: deployment.id }}>
+      {deployment.display_name ?? deployment.name}
+    </Link>
+  );
+}
+
+function ThreadLink({ request: { deployment, thread, interrupt } }: { request: Request }) {
+  return (
+    <Link
+      to="/o/$tenantId/host/deployments/$id/$part"
+      params={{
+        tenantId: deployment.tenant_id,
+        id: deployment.id,
+        part: interrupt === null ? "playground" : "threads",
+      }}
+      search={{ thread: thread.thread_id }}
+    >
+      {interrupt === null ? "Open in the playground" : "Read the thread"}
+    </Link>
+  );
+}
+
+/** An empty inbox is good, unless no agent could be asked. */
+function Nothing({ inbox, hasAnswered }: { inbox: Inbox; hasAnswered: boolean }) {
+  const { askedCount } = inbox;
+  if (askedCount > 0 || hasAnswered)
+    return (
+      <section className="card blank">
+        <Check size={22} className="good-text" />
+        <h2>Nothing waits for you</h2>
+        <p>
+          {askedCount === 1 ? "One agent was asked" : `${askedCount} agents were asked`}, and none of their runs waits
+          for an answer. A new request appears here within seconds.
+        </p>
+      </section>
+    );
+  return (
+    <section className="card blank">
+      <InboxIcon size={22} />
+      <h2>Runs that ask a person appear here</h2>
+      <p>
+        A graph stops at <code>interrupt(…)</code> and waits until a person approves, edits or declines. No deployment
+        of this workspace serves the agent API at the moment.
+      </p>
+      <a className="button" href="https://docs.langchain.com/oss/python/langgraph/interrupts" rel="noreferrer">
+        How a graph asks <ExternalLink size={13} />
+      </a>
+    </section>
+  );
+}
+
+/** Deployments about which the inbox knows nothing, and why. */
+function NotAsked({ inbox: { sleeping, unreached, foreignCount, leftCount } }: { inbox: Inbox }) {
+  if (sleeping.length + unreached.length + foreignCount + leftCount === 0) return null;
+  const others = [
+    ...(foreignCount > 0 ? [`${servers(foreignCount)} without the agent API`] : []),
+    ...(leftCount > 0 ? [`${leftCount} more deployments than one inbox asks`] : []),
+  ];
+  return (
+    <section className="not-asked" aria-label="Not asked">
+      <h2>Not asked</h2>
+      <ul className="plain">
+        {sleeping.map((deployment) => (
+          <Sleeper key={deployment.id} deployment={deployment} />
+        ))}
+        {unreached.map(({ deployment, why }) => (
+          <li key={deployment.id}>
+            <Unplug size={14} />
+            <DeploymentLink deployment={deployment} />
+            <span className="soft">{why}</span>
+          </li>
+        ))}
+        {others.length > 0 && (
+          <li>
+            <MessagesSquare size={14} />
+            <span className="soft">{others.join(", and ")}</span>
+          </li>
+        )}
+      </ul>
+    </section>
+  );
+}
+
+const servers = (count: number) => (count === 1 ? "One server" : `${count} servers`);
+
+function Sleeper({ deployment }: { deployment: Deployment }) {
+  const [state, setState] = useState<{ isBusy: boolean; problem: string | null }>({ isBusy: false, problem: null });
+  const askNow = async () => {
+    setState({ isBusy: true, problem: null });
+    const problem = await wake(deployment).then(() => null, textOf);
+    setState({ isBusy: false, problem });
+    await queries.invalidateQueries({ queryKey: ["approvals"] });
+  };
+  return (
+    <li>
+      <Moon size={14} />
+      <DeploymentLink deployment={deployment} />
+      <span className="soft">{state.problem ?? "Sleeps. A question would wake it."}</span>
+      <button type="button" className="small" disabled={state.isBusy} onClick={() => void askNow()}>
+        {state.isBusy ? "Waking …" : "Wake and ask"}
+      </button>
+    </li>
+  );
+}
