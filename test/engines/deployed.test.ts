@@ -64,7 +64,7 @@ function create(client: Client, repository: string, engine: EngineChoice | null 
   });
 }
 
-test("an agent on PostgreSQL runs as two replicas and is updated without losing a run or a request", async (context) => {
+test("an agent moves from files to PostgreSQL, runs as two replicas, and is updated without losing a run or a request", async (context) => {
   const port = await freePort();
   const postgres = await startPostgresServer({ port });
   assert.ok(postgres);
@@ -73,21 +73,30 @@ test("an agent on PostgreSQL runs as two replicas and is updated without losing 
     PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
     PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
   });
-  await using repository = await repositoryOf("postgres");
+  await using repository = await repositoryOf();
   const { client } = pierhead;
   const made = await create(client, repository.url);
   const ids = { deployment_id: made.id };
   const settled = (revisionId: string | null) =>
     client.waitForRevision({ ...ids, revision_id: String(revisionId) }, { timeoutMs });
-  const first = await settled(made.latest_revision_id);
+  const onFiles = await settled(made.latest_revision_id);
+  assert.deepEqual([onFiles.status, onFiles.engine, onFiles.rollout], ["DEPLOYED", "file", "handover"]);
+  const { url } = await client.getDeployment(ids);
+  const agent = await clientOf(String(url));
+  const { thread_id: moved } = await agent.threads.create();
+  await agent.runs.wait(moved, "steps", { input: { total: 2 } });
+  const history = await agent.threads.getHistory(moved);
+
+  const changed = await client.patchDeployment({ ...ids, body: { source_config: { engine: "postgres" } } });
+  const first = await settled(changed.latest_revision_id);
   assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
   assert.deepEqual([first.engine, first.rollout], ["postgres", "rolling"]);
   const replicas = async () => {
     const report = (await client.debugDeployment(ids)).observed as DeploymentReport | null;
     return report?.replicas.filter(({ phase }) => phase === "ready") ?? [];
   };
-  const { url } = await client.getDeployment(ids);
-  const agent = await clientOf(String(url));
+  assert.deepEqual(await agent.threads.getHistory(moved), history);
+  assert.deepEqual((await agent.runs.wait(moved, "steps", { input: { total: 3 } })).done, [1, 2, 3]);
   // One replica is enough for ten requests.
   const { thread_id: watched } = await agent.threads.create();
   const { run_id } = await agent.runs.create(watched, "steps", { input: { total: 20, ms: 5_000 } });
