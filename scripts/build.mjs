@@ -41,6 +41,8 @@ if ((await consoleBuilt) !== 0) {
   console.error("The console could not be built.");
   process.exit(1);
 }
+// The installer of a machine upgrades and removes it later, without a download.
+copyFileSync(path.join(root, "deploy/install.sh"), path.join(draft, "install.sh"));
 // npx links the command once and never updates its mode.
 chmodSync(path.join(draft, "main.js"), 0o755);
 rmSync(path.join(root, "dist"), { recursive: true, force: true });
