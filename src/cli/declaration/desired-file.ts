@@ -66,6 +66,9 @@ function check(at: string, value: unknown): Declared {
     if (!known.includes(key)) throw wrong(`${at}.${key} is not known. Known are: ${known.join(", ")}.`);
     if (texts.includes(key) && typeof field !== "string") throw wrong(`${at}.${key} must be a text.`);
   }
+  // Responses show the default address instead, so an empty one would differ at every run.
+  if (fields["custom_url"] === "")
+    throw wrong(`${at}.custom_url is empty. Write an address, or remove the key to leave the address as it is.`);
   if (!sources.includes(String(fields["source"]))) throw wrong(`${at}.source must be one of: ${sources.join(", ")}.`);
   if (!["boolean", "undefined"].includes(typeof fields["build_on_push"])) {
     throw wrong(`${at}.build_on_push must be true or false.`);
