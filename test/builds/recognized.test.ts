@@ -331,6 +331,9 @@ test("recognizes that a registry does not have a version of a lock file", () => 
     ["GET https://registry.example/app returned 404", null],
   ];
   for (const [line, name] of forms) assert.equal(findGonePackage(["Resolving", line]), name, line);
+  const ofYarn = "➤ YN0035: │ @ai-sdk/rsc@npm:3.0.68: The remote server failed to provide the requested resource";
+  assert.equal(findGonePackage([ofYarn, "➤ YN0035: │   Response Code: 404 (Not Found)"]), "@ai-sdk/rsc@3.0.68");
+  assert.equal(findGonePackage([ofYarn, "➤ YN0035: │   Response Code: 502 (Bad Gateway)"]), null);
 });
 
 test("stops the old revision first where a server has a port of its own, but not in a container", async () => {

@@ -217,6 +217,15 @@ export const serverProjects = [
     /Recognized .*Procfile/,
     { configPath: "Procfile", ask: [{ path: "/", answers: /^hello-\d+!$/ }] },
   ),
+  javascript(
+    "a pnpm lock file that lags behind",
+    {
+      "package.json": manifest({ "is-odd": "3.0.1" }, { type: "module", scripts: { start: "node server.js" } }),
+      "pnpm-lock.yaml": "lockfileVersion: '9.0'\nimporters:\n  .: {}\n",
+      "server.js": `import "is-odd";\n${nodeServer()}`,
+    },
+    /pnpm-lock\.yaml does not fit package\.json/,
+  ),
   javascript("npm workspace", workspace(workspaces, "1.0.0"), /Recognized Node\.js/, inWeb),
   javascript(
     "pnpm workspace",

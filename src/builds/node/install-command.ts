@@ -57,7 +57,12 @@ export async function installCommand(
         ? null
         : {
             lockFile: path.posix.join(root.directory, locked.file),
-            argv: [...prefix, ...(await argvOf(manager, false, project)).slice(1)],
+            // In CI, pnpm refuses to change a lock file.
+            argv: [
+              ...prefix,
+              ...(await argvOf(manager, false, project)).slice(1),
+              ...(manager === "pnpm" ? ["--no-frozen-lockfile"] : []),
+            ],
           },
   };
 }

@@ -29,19 +29,45 @@ export async function installPackages(
     await runAll(context, [command], "InstallFailed");
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
-    const { unlocked } = command;
-    const gone = unlocked === null ? null : findGonePackage(context.log.lastLines(100));
-    if (unlocked !== null && gone !== null) {
-      context.log.say(
-        `${unlocked.lockFile} names ${gone}, which the registry does not have. Installing the versions that package.json allows instead. To keep versions fixed, update the lock file.`,
-      );
-      await rm(path.join(context.sourceDir, unlocked.lockFile));
-      await installWithPeers(context, { ...command, argv: unlocked.argv });
-      return;
-    }
+    if (await installUnlocked(context, command)) return;
     await retryWithPeers(context, command, error);
   }
 }
+
+/**
+ * Installs a project whose lock file cannot be used: with the versions that still fit if it only lags behind package.json, without
+ * it if it names versions that do not exist.
+ * @returns false when the lock file is not why the installation failed.
+ */
+async function installUnlocked(context: BuildContext, command: Install): Promise<boolean> {
+  const { unlocked } = command;
+  if (unlocked === null) return false;
+  const { lockFile, argv } = unlocked;
+  let gone = findGonePackage(context.log.lastLines(100));
+  if (gone === null) {
+    if (!context.log.lastLines(50).some((line) => staleForms.test(line))) return false;
+    context.log.say(
+      `${lockFile} does not fit package.json. Installing again: versions in it that still fit stay, the others are chosen again. To keep all versions fixed, install locally and commit ${lockFile}.`,
+    );
+    try {
+      await installWithPeers(context, { ...command, argv });
+      return true;
+    } catch (error) {
+      gone = findGonePackage(context.log.lastLines(100));
+      if (!(error instanceof BuildFailure) || gone === null) throw error;
+    }
+  }
+  context.log.say(
+    `${lockFile} names ${gone}, which the registry does not have. Installing the versions that package.json allows instead. To keep versions fixed, update the lock file.`,
+  );
+  await rm(path.join(context.sourceDir, lockFile));
+  await installWithPeers(context, { ...command, argv });
+  return true;
+}
+
+/** How npm, pnpm, Yarn 1, Yarn from version 2 on, and Bun report a lock file that was not written for this package.json. */
+const staleForms =
+  /`npm ci` can only install packages when|\bERR_PNPM_(?:OUTDATED_LOCKFILE|LOCKFILE_CONFIG_MISMATCH)\b|Your lockfile needs to be updated, but yarn was run with|\bYN0028\b|lockfile had changes, but lockfile is frozen/;
 
 async function installWithPeers(context: BuildContext, command: Install): Promise<void> {
   try {
@@ -65,6 +91,8 @@ async function retryWithPeers(context: BuildContext, command: Install, error: un
  * installation failed for another reason.
  */
 export function findGonePackage(lines: readonly string[]): string | null {
+  const ofYarn = lines.map((one) => /\bYN0035\b.*?\s(\S+)@npm:(\d[^\s:]*):/.exec(one)).find((match) => match !== null);
+  if (ofYarn && lines.some((one) => /\bResponse Code: 404\b/.test(one))) return `${ofYarn[1]}@${ofYarn[2]}`;
   const line = lines.find((one) => goneForms.test(one));
   if (line === undefined) return null;
   return (
