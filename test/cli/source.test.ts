@@ -401,4 +401,12 @@ test("names the projects below a directory that has none", async () => {
     message: /These directories below it look like projects/,
     hints: ["pierhead deploy agents/a", "pierhead deploy services/b"],
   });
+  await using workspace = await createDirectory({
+    "package.json": '{"workspaces": ["apps/*"], "scripts": {"dev": "turbo run dev"}}',
+    "apps/agent/langgraph.json": "{}",
+  });
+  await assert.rejects(findProject(workspace.directory, undefined), {
+    message: /no start script .* These directories below it look like projects/,
+    hints: ["pierhead deploy apps/agent"],
+  });
 });

@@ -84,7 +84,7 @@ async function describeServer(file: string): Promise<string> {
     return (await stat(full)).size > detectionBytesMax ? null : readFile(full, "utf8");
   };
   const detection = detectServer(await readProjectFacts({ list: async () => files, read }));
-  if (detection.server === null) throw noServer(`${detection.because}`);
+  if (detection.server === null) throw noServer(detection.because, await projectsBelow(directory));
   const { name, because, start, pythonVersion } = detection.server;
   const parts = [
     because,
