@@ -113,8 +113,21 @@ function shortened(message: string): string {
 const readLog = { kind: "read_log", text: "Read the log of its replicas, then deploy a fix or roll back." } as const;
 const deployAgain = { kind: "deploy", text: "Change the source or the settings, then deploy again." } as const;
 
-/** What to do about each reason that is not an exit of a replica. */
+/** What to do about each reason. An exit for which the code is the cause has none here: its log says more. */
 const actions: Readonly<Record<string, NextAction | null>> = {
+  OutOfMemory: { kind: "deploy", text: "Give it more memory or reduce what the agent loads, then deploy again." },
+  OutOfDisk: { kind: "deploy", text: "Give it more disk or reduce what the agent writes, then deploy again." },
+  NotHealthy: {
+    kind: "read_log",
+    text: "Read the log of its replicas and check the health path and the port, then deploy a fix or roll back.",
+  },
+  StartError: { kind: "deploy", text: "Correct the start command or the image, then deploy again." },
+  InitFailed: { kind: "read_log", text: "Read the log of the init container, then deploy a fix or roll back." },
+  EngineRefused: { kind: "check_listener", text: "Check the container engine on the machine of its listener." },
+  PortTaken: { kind: "deploy", text: "Stop the other program or choose another port, then deploy again." },
+  Evicted: { kind: "deploy", text: "Give the nodes more memory and disk, or deploy again with lower requests." },
+  Forbidden: { kind: "deploy", text: "Raise the quota or change the policy of the cluster, then deploy again." },
+  Storage: { kind: "deploy", text: "Give the cluster a StorageClass with room for the database, then deploy again." },
   BuildFailed: {
     kind: "read_build_log",
     text: "Read the build log, change the source or the settings, then deploy again.",

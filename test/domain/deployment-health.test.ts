@@ -198,3 +198,34 @@ test("keeps the start of a long message, and whole characters", () => {
   });
   assert.ok(kept?.isWellFormed() && kept.length <= 1_000, kept ?? "none");
 });
+
+test("names the way out of each failure that a listener reports, and not only the log", () => {
+  const wayOut: readonly [reason: string, kind: string, text: RegExp][] = [
+    ["Exited", "read_log", /log .* deploy a fix or roll back/],
+    ["OutOfMemory", "deploy", /more memory/],
+    ["OutOfDisk", "deploy", /more disk/],
+    ["NotHealthy", "read_log", /health path and the port/],
+    ["StartError", "deploy", /start command or the image/],
+    ["InitFailed", "read_log", /init container/],
+    ["EngineRefused", "check_listener", /container engine/],
+    ["PortTaken", "deploy", /another port/],
+    ["ImagePull", "deploy", /credentials of its registry/],
+    ["Unschedulable", "deploy", /more room/],
+    ["Forbidden", "deploy", /quota/],
+    ["Storage", "deploy", /StorageClass/],
+    ["Evicted", "deploy", /lower requests/],
+  ];
+  for (const [reason, kind, text] of wayOut) {
+    const cause = { ...exited, reason };
+    for (const [word, given] of [
+      ["degraded", { cause }],
+      ["crash_looping", { cause, crash_streak: 3 }],
+    ] as const) {
+      const health = healthOf({ ...serving, report: reportOf(0, given) });
+      assert.deepEqual([health.word, health.reason], [word, reason]);
+      const action = nextActionOf(health);
+      assert.equal(action?.kind, kind, reason);
+      assert.match(action?.text ?? "", text);
+    }
+  }
+});
