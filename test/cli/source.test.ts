@@ -410,3 +410,11 @@ test("names the projects below a directory that has none", async () => {
     hints: ["pierhead deploy apps/agent"],
   });
 });
+
+test("names the projects below a monorepo's root that has no server", async () => {
+  await using source = await createDirectory({ "package.json": "{}", "apps/agent/langgraph.json": "{}" });
+  await assert.rejects(findProject(source.directory, undefined), {
+    message: /no start script and no server file.*These directories below it look like projects/,
+    hints: ["pierhead deploy apps/agent"],
+  });
+});

@@ -3,7 +3,6 @@ import { test } from "node:test";
 import { detectServer } from "../../src/domain/detection/detect-server.ts";
 import { presets } from "../../src/domain/detection/presets.ts";
 import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
-import { requirementNames, tomlList, tomlSection, tomlString } from "../../src/domain/detection/toml-text.ts";
 
 type Files = Record<string, string>;
 
@@ -283,6 +282,44 @@ const projects: [string, Files, string, string, (string | null)?][] = [
     "python run.py",
   ],
   [
+    "a Gradio application",
+    { "requirements.txt": "gradio\na2a-sdk", "app.py": "import gradio as gr\ngr.ChatInterface(chat).queue().launch()" },
+    "gradio",
+    "GRADIO_SERVER_NAME=$HOST GRADIO_SERVER_PORT=$PORT python app.py",
+  ],
+  [
+    "an application that a function of another file makes",
+    { "requirements.txt": "fastapi", "main.py": "import uvicorn\nfrom shop.app import create_app\napp = create_app()" },
+    "fastapi",
+    uvicorn("main:app"),
+  ],
+  [
+    "a chat of LlamaIndex",
+    { "requirements.txt": "llama-index-server", "main.py": "from x import y\napp = LlamaIndexServer(y)" },
+    "asgi",
+    uvicorn("main:app"),
+  ],
+  [
+    "a script of pyproject.toml whose server another file starts",
+    {
+      "pyproject.toml": `${pyproject("uvicorn")}[project.scripts]\nshop = "shop.cli:main"\n[build-system]\n`,
+      "src/shop/cli.py": "def main():\n  from .web import serve\n  serve()",
+      "src/shop/web.py": 'add_argument("--port")\ndef serve():\n  uvicorn.run(app)',
+    },
+    "python",
+    "shop --port $PORT",
+  ],
+  [
+    "a program whose server another file starts",
+    {
+      "requirements.txt": "uvicorn",
+      "main.py": 'from shop import web\nif __name__ == "__main__":\n  web.serve()',
+      "shop/web.py": "def serve():\n  uvicorn.run(app)",
+    },
+    "python",
+    "python main.py",
+  ],
+  [
     "a Procfile",
     { Procfile: "release: x\nweb: gunicorn shop:app --bind 0.0.0.0:$PORT\n", "requirements.txt": "flask" },
     "procfile",
@@ -398,6 +435,12 @@ test("notices a server that listens on a port of its own", async () => {
   assert.equal(await python(program), true);
   assert.equal(await python(`port = os.getenv("PORT", 9999)\n${program}`), false);
   assert.equal(await python(`parser.add_argument("--port")\n${program}`), false);
+  const gradio = (text: string) => hasOwnPort({ "requirements.txt": "gradio", "app.py": `import gradio\n${text}` });
+  assert.equal(await gradio("demo.launch()"), false);
+  assert.equal(await gradio("demo.launch(server_port=8083)"), true);
+  const procfile = (web: string) => hasOwnPort({ Procfile: `web: ${web}`, "requirements.txt": "" });
+  assert.equal(await procfile("chainlit run app.py -h --port 8080"), true);
+  assert.equal(await procfile("chainlit run app.py -h --port $PORT"), false);
   const node = (text: string) => hasOwnPort({ "package.json": packageJson(["express"], start), "index.js": text });
   assert.equal(await node("app.listen(3000)"), true);
   for (const read of [
@@ -446,24 +489,12 @@ test("says why a project has no server", async () => {
     "src/index.ts": "new StdioServerTransport()",
   };
   assert.match(await because(stdio), /standard input only.*Add StreamableHTTPServerTransport/);
+  const python = { "requirements.txt": "mcp", "main.py": 'if __name__ == "__main__":\n  mcp.run(transport="stdio")' };
+  assert.match(await because(python), /standard input only.*streamable-http/);
   assert.match(
     await because({ "requirements.txt": "crewai", "main.py": "crew.kickoff()" }),
-    /no program that serves HTTP/,
+    /no program that serves HTTP.*Add an application/,
   );
   assert.match(await because({ "package.json": "{}" }), /no start script and no server file/);
   assert.match(await because({ "README.md": "" }), /No package\.json, pyproject\.toml/);
-});
-
-test("reads lists and names in the TOML that tools write", () => {
-  const text =
-    "[build-system]\nrequires = [\"x\"]\n[project] # mine\nname = 'a'\ndependencies = [ # some\n \"b[c,d]>=1\", 'e' ]\n[tool.x]\ny = 1\n";
-  const project = tomlSection(text, "project");
-  assert.equal(tomlString(project, "name"), "a");
-  assert.deepEqual(tomlList(project, "dependencies"), ["b[c,d]>=1", "e"]);
-  assert.deepEqual(tomlList(project, "absent"), []);
-  assert.equal(tomlSection(text, "absent"), "");
-  assert.deepEqual(
-    requirementNames(["a==1", "b[x] ; python_version > '3'", "# c", "-r d.txt", "e @ https://e.invalid/e.whl", "f"]),
-    ["a", "b", "e", "f"],
-  );
 });

@@ -50,7 +50,7 @@ function fromProcfile(web: string, { node, python }: ProjectFacts, found: Detect
     build: node?.scripts["build"] !== undefined && language === "node" ? "script:build" : (found?.build ?? null),
     afterBuild: python === null ? null : afterBuildOf(python),
     start: web,
-    hasOwnPort: false,
+    hasOwnPort: /--(?:server[.-])?port[ =]\d/.test(web),
     adds: [],
     pythonVersion: python?.version ?? null,
   };
@@ -144,7 +144,7 @@ function detectPython(python: PythonFacts): DetectedServer | null {
       build: null,
       afterBuild: afterBuildOf(python),
       start: fill(preset, entry),
-      hasOwnPort: entry.kind === "program" && !entry.options.includes("$PORT") && !python.readsPort,
+      hasOwnPort: entry.hasOwnPort && !python.readsPort,
       adds: preset.adds.some((name) => python.packages.has(name)) ? [] : preset.adds,
       pythonVersion: python.version,
     };
@@ -172,6 +172,10 @@ function whyNot({ node, python, files }: ProjectFacts): string {
     return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Add StreamableHTTPServerTransport and listen on PORT.";
   if (node !== null && node.workerFile !== null)
     return `This project is a Cloudflare Worker: ${node.workerFile} imports modules that exist only in Cloudflare's runtime. To run it in the local version of that runtime, write a pierhead.json with {"build": ["npm install"], "start": "npx wrangler dev --ip $HOST --port $PORT"}.`;
+  if (python?.speaksStdio === true)
+    return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Run it with a transport over HTTP, such as streamable-http, and listen on PORT.";
+  if (python?.packages.has("crewai") === true)
+    return `${python.declaredIn} has crewai, but no program that serves HTTP. \`crewai run\` runs a crew once and ends. Add an application that runs the crew for a request, for example with FastAPI.`;
   if (python !== null)
     return `${python.declaredIn} was found, but no program that serves HTTP: no FastAPI, Starlette, Flask or Django application, no MCP server, no A2A server.`;
   if (node !== null) return "package.json was found, but it has no start script and no server file such as server.js.";

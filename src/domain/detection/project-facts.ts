@@ -18,6 +18,8 @@ export interface PythonFacts {
   /** The file that declares them. */
   declaredIn: string;
   entries: readonly PythonEntry[];
+  /** Whether it has an MCP server that speaks over standard input. */
+  speaksStdio: boolean;
   /** Whether it is a Django project that serves files which a command collects. */
   collectsStatic: boolean;
   /** Whether a source file reads the variable PORT, or may read it. */
@@ -55,7 +57,9 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   return {
     packages: new Set(packages.map(normalized)),
     declaredIn,
-    entries: findPythonEntries(texts, files),
+    entries: findPythonEntries({ sources: texts, scripts: scriptsOfPackage(pyproject ?? "") }, files),
+    speaksStdio:
+      packages.some((name) => /^(mcp|fastmcp)$/i.test(name)) && texts.some(({ text }) => pythonStdio.test(text)),
     collectsStatic:
       files.has("manage.py") &&
       texts.some(({ text }) => /["']django\.contrib\.staticfiles["']/.test(text) && /^STATIC_ROOT\b/m.test(text)),
@@ -63,6 +67,17 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     readsPort: !isComplete || inWorkspace.test(pyproject ?? "") || texts.some(({ text }) => pythonPort.test(text)),
     version: await pythonVersion(reader, files, project),
   };
+}
+
+/** How a server of the MCP SDK for Python speaks over its standard input. */
+const pythonStdio = /\bstdio_server\(|transport=["']stdio["']/;
+
+/** Returns the scripts of a project that is installed as a package: another one has no programs. */
+function scriptsOfPackage(pyproject: string): Record<string, string> {
+  if (!/^[ \t]*\[build-system\]/m.test(pyproject)) return {};
+  const section = ["project.scripts", "tool.poetry.scripts"].map((name) => tomlSection(pyproject, name)).join("\n");
+  const names = tomlKeys(section).filter((name) => /^[\w-]+$/.test(name));
+  return Object.fromEntries(names.flatMap((name) => [[name, tomlString(section, name) ?? ""]]));
 }
 
 /** How a pyproject.toml names a package of its workspace of uv as a dependency. */

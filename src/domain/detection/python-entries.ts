@@ -8,6 +8,8 @@ export interface PythonEntry {
   name: string;
   /** Options of a program for its address: `--host $HOST --port $PORT`. */
   options: string;
+  /** Whether the file itself says on which port it listens. A program may still read PORT. */
+  hasOwnPort: boolean;
 }
 
 export type PythonEntryKind =
@@ -21,7 +23,9 @@ export type PythonEntryKind =
   | "adk"
   | "streamlit"
   | "chainlit"
-  | "program";
+  | "gradio"
+  | "program"
+  | "script";
 
 // The API searches sources of strangers in its own process, so a form must take time in proportion to the text: two repetitions
 // in a row never match the same characters.
@@ -29,30 +33,40 @@ const assigned = (what: string) => new RegExp(`^(\\w+)[ \\t]*(?::[^=\\n]+)?=\\s*
 const called = (names: string) => assigned(`(?:[\\w.]+\\.)?(?:${names})\\s*\\(`);
 
 /** How a program starts a server. */
-const serving = /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^()]*transport=|\.serve\(/;
+const serving =
+  /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^()]*transport=(?!["']stdio["'])|\.serve\(/;
+
+/** What a file names that makes an application of ASGI in another file. */
+const asgiFramework = /FastAPI\b|Starlette\b|LlamaIndexServer\b|\buvicorn\b/;
 
 /** An application of the A2A SDK, which a method turns into one of ASGI in the same statement or in a later one. */
 const a2a = "A2A(?:Starlette|FastAPI)\\w*Application\\(";
 
 /** How each kind of entry shows in a file. The first group is its name. A file must also match `beside`, if there is one. */
 const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
-  { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A") },
+  { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A|LlamaIndexServer|ASGIApp") },
   { kind: "asgi", form: called("get_app|get_fast_api_app|to_a2a|to_ag_ui|to_web|get_fastapi_app") },
   { kind: "asgi", form: called("http_app|streamable_http_app|sse_app") },
   { kind: "asgi", form: assigned(`${a2a}(?:(?!\\n\\w)[\\s\\S]){0,2000}?\\.build\\(`) },
   { kind: "asgi", form: assigned("\\w+\\.build\\("), beside: new RegExp(`^\\w+ *= *${a2a}`, "m") },
+  {
+    kind: "asgi",
+    form: called("(?:create|make|build|get)_(?:app|application|server|api)"),
+    beside: asgiFramework,
+  },
   { kind: "wsgi", form: called("Flask") },
   { kind: "mcp", form: called("FastMCP|MCPServer") },
   { kind: "workflows", form: called("WorkflowServer") },
   {
     kind: "asgi-factory",
     form: /^(?:async )?def ((?:create|make|build|get)_(?:app|application|server|api))\(/m,
-    beside: /FastAPI\(|Starlette\(/,
+    beside: /FastAPI\(|Starlette\(|LlamaIndexServer\(/,
   },
   { kind: "wsgi-factory", form: /^def ((?:create|make|build|get)_(?:app|application|server))\(/m, beside: /Flask\(/ },
   { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
   { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^[ \t]*st\.\w+\(/m },
   { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
+  { kind: "gradio", form: /^()(?:import gradio|from gradio)\b/m, beside: /\.launch\(/ },
   { kind: "program", form: /^()if __name__ *==/m, beside: serving },
 ];
 
@@ -62,11 +76,20 @@ const usualNames = ["app", "application", "api", "server", "mcp"];
 /** Files that usually hold the server. */
 const usualFiles = ["main", "app", "server", "api", "asgi", "wsgi", "index", "service", "__main__", "run"];
 
+interface PythonSource {
+  file: string;
+  text: string;
+}
+
+export interface PythonSources {
+  sources: readonly PythonSource[];
+  /** The scripts of pyproject.toml, by name: `app.server:main`. */
+  scripts: Readonly<Record<string, string>>;
+}
+
 /** Finds the entries in the source files of a project, the most usual first. */
-export function findPythonEntries(
-  sources: readonly { file: string; text: string }[],
-  files: ReadonlySet<string>,
-): PythonEntry[] {
+export function findPythonEntries(project: PythonSources, files: ReadonlySet<string>): PythonEntry[] {
+  const { sources } = project;
   const importsSrc = sources.some(({ text }) => /^[ \t]*(from|import) src[. ]/m.test(text));
   const found = sources.flatMap(({ file, text }) => {
     const module = moduleOf(file, importsSrc || files.has("src/__init__.py"));
@@ -75,33 +98,73 @@ export function findPythonEntries(
       const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
       if (names.length === 0) return [];
       const name = usualNames.find((usual) => names.includes(usual)) ?? names[0] ?? "";
-      return [{ kind, file, module, name, options: kind === "program" ? optionsOf(text) : "" }];
+      const options = kind === "program" ? optionsOf(text) : "";
+      return [{ kind, file, module, name, options, hasOwnPort: hasOwnPort(kind, text, options) }];
     });
   });
-  found.push(...packagePrograms(sources, files.has("src/__init__.py") || importsSrc));
+  found.push(...callingPrograms(project, files.has("src/__init__.py") || importsSrc));
   if (files.has("manage.py")) found.push(...djangoEntries(files));
   // A directory such as `my-app` cannot be imported, but its programs can be run.
   const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
   return usable.sort((a, b) => rankOf(a.file) - rankOf(b.file));
 }
 
-/** Packages whose `__main__.py` only calls what another of their files has: `python -m NAME` runs them. */
-function packagePrograms(sources: readonly { file: string; text: string }[], isSrcPackage: boolean): PythonEntry[] {
-  const servers = sources.filter(({ text }) => serving.test(text));
-  return sources.flatMap(({ file, text }) => {
-    if (!/\/__main__\.py$/.test(file) || /^if __name__ *==/m.test(text)) return [];
-    const directory = file.slice(0, -"__main__.py".length);
-    const names = [...text.matchAll(/^from ([\w.]+) import/gm)].map((match) => match[1]?.split(".").at(-1) ?? "");
-    const imported = new Set(names.map((name) => `${directory}${name}.py`));
-    const server = servers.find((one) => imported.has(one.file));
-    if (server === undefined) return [];
-    const module = moduleOf(file, isSrcPackage);
-    return [{ kind: "program" as const, file, module, name: "", options: optionsOf(server.text) }];
+/** Programs that only call what another of their files has: those that are run by name, and the scripts of pyproject.toml. */
+function callingPrograms({ sources, scripts }: PythonSources, isSrcPackage: boolean): PythonEntry[] {
+  const moduleIn = (file: string) => moduleOf(file, isSrcPackage);
+  const byModule = new Map(sources.map((source) => [moduleIn(source.file), source]));
+  // The module of a package is its __init__.py, not the program beside it.
+  for (const source of sources) if (source.file.endsWith("/__init__.py")) byModule.set(moduleIn(source.file), source);
+  const serverOf = (source: PythonSource, depth: number): PythonSource | undefined => {
+    if (serving.test(source.text)) return source;
+    if (depth === 0) return undefined;
+    const imported = importsOf(source.text, moduleIn(source.file.replace(/[^/]+$/, "__init__.py")));
+    const found = imported.flatMap((module) => byModule.get(module) ?? []).filter((one) => one !== source);
+    return found.map((one) => serverOf(one, depth - 1)).find((one) => one !== undefined);
+  };
+  const programs = sources.flatMap((source) => {
+    const { file, text } = source;
+    const isProgram = /(^|\/)__main__\.py$/.test(file) || /^if __name__ *==/m.test(text);
+    const server = isProgram && !serving.test(text) ? serverOf(source, callDepthMax) : undefined;
+    return server === undefined ? [] : [programOf("program", { file, module: moduleIn(file), name: "" }, server.text)];
+  });
+  const named = Object.entries(scripts).flatMap(([name, target]) => {
+    const source = byModule.get(target.split(":")[0] ?? "");
+    const server = source === undefined ? undefined : serverOf(source, callDepthMax);
+    if (source === undefined || server === undefined) return [];
+    return [programOf("script", { file: source.file, module: name, name }, server.text)];
+  });
+  return [...programs, ...named];
+}
+
+/** How many imports lie between a program and what starts its server. */
+const callDepthMax = 2;
+
+/** Returns the modules that a file may import, with those that it imports from packages. */
+function importsOf(text: string, ownPackage: string): string[] {
+  const found = text.matchAll(/^[ \t]*from[ \t]+(\.{0,3})([\w.]*)[ \t]+import[ \t]+\(?([\w, \t]+)/gm);
+  return [...found].slice(0, importsMax).flatMap(([, dots = "", module = "", names = ""]) => {
+    const parts = dots === "" ? [] : ownPackage.split(".").slice(0, -(dots.length - 1) || undefined);
+    const base = [...parts, ...(module === "" ? [] : [module])].filter(Boolean).join(".");
+    return [base, ...names.split(",").map((name) => `${base === "" ? "" : `${base}.`}${name.trim()}`)];
   });
 }
 
+const importsMax = 200;
+
+const programOf = (kind: PythonEntryKind, what: { file: string; module: string; name: string }, text: string) => {
+  const options = optionsOf(text);
+  return { kind, ...what, options, hasOwnPort: hasOwnPort(kind, text, options) };
+};
+
+const hasOwnPort = (kind: PythonEntryKind, text: string, options: string) =>
+  byPort.has(kind) ? !options.includes("$PORT") : kind === "gradio" && /\bserver_port *= *\d/.test(text);
+
+/** Kinds that listen where the program wants. */
+const byPort = new Set<PythonEntryKind>(["program", "script"]);
+
 /** Kinds that are started by the path of their file. */
-const byFile = new Set<PythonEntryKind>(["adk", "streamlit", "chainlit", "program"]);
+const byFile = new Set<PythonEntryKind>(["adk", "streamlit", "chainlit", "gradio", "program", "script"]);
 
 function moduleOf(file: string, isSrcPackage: boolean): string {
   const name = file
@@ -138,7 +201,7 @@ function optionsOf(text: string): string {
 function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {
   const file = [...files].find((one) => /^[\w/]+\/wsgi\.py$/.test(one));
   if (file === undefined) return [];
-  return [{ kind: "django", file, module: moduleOf(file, true), name: "application", options: "" }];
+  return [{ kind: "django", file, module: moduleOf(file, true), name: "application", options: "", hasOwnPort: false }];
 }
 
 function rankOf(file: string): number {
