@@ -214,6 +214,27 @@ test("installs a uv.lock again after a build in which its versions did not exist
   await assert.rejects(host.build({ "uv.lock": "version = 2\n" }), { reason: "InstallFailed" });
 });
 
+test("installs only the dependencies of a project that its build back end cannot package", async () => {
+  const pyproject =
+    '[project]\nname = "a"\nversion = "1"\ndependencies = ["fastapi"]\n[build-system]\nrequires = ["x"]\n';
+  await using agent = await openHost({ "pyproject.toml": pyproject });
+  const unbuilt = (dir: string) => `error: Failed to build \`a @ file://${path.join(dir, "build-1/source")}\``;
+  await agent.fail(unbuilt(agent.dir));
+  await agent.build();
+  assert.match((await agent.installs()).at(-1) ?? "", / --requirement \.\/pyproject\.toml$/);
+  await using server = await openHost({
+    "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
+    "pyproject.toml": pyproject,
+    "uv.lock": "-e .\nfastapi==1\n",
+  });
+  await server.fail(unbuilt(server.dir));
+  await server.build();
+  assert.match((await server.installs()).at(-1) ?? "", /uv-requirements-alone\.txt$/);
+  // A package of others that cannot be built still fails the build.
+  await agent.fail("error: Failed to build `grpcio==1`");
+  await assert.rejects(agent.build({ "pyproject.toml": `${pyproject}# other\n` }), { reason: "InstallFailed" });
+});
+
 test("keeps an environment while an artifact uses it, and unused ones for a day", async () => {
   await using host = await openHost();
   const [used, unused, fresh] = [

@@ -10,7 +10,8 @@ probe (null: none), `checkedDir` where passed checks are recorded (null: nowhere
 
 The first attempt pins the newest server with all packages it is tested with. The project's own versions take precedence: on
 a conflict, the project is resolved without a server, and the newest server that fits the result is installed. A server that
-fits by its metadata must also pass the probe. The lock file is given up last.
+fits by its metadata must also pass the probe. The lock file is given up last. Of a project that its build back end cannot
+package, only the dependencies are installed.
 """
 
 import hashlib
@@ -23,12 +24,25 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+import urllib.parse
 
 
 def main(options, arguments):
+    wanted = wanted_of(arguments)
+    try:
+        install_all(options, wanted)
+    except NotPackaged as error:
+        alone = without_projects(wanted, is_uv(options))
+        if alone is None:
+            sys.exit(error.code)
+        say("The project itself cannot be packaged. Installing only its dependencies and running it from its directory.")
+        install_all(options, alone)
+
+
+def install_all(options, wanted):
     with open(options["servers"]) as file:
         servers = json.load(file)
-    install = Installer(options, wanted_of(arguments))
+    install = Installer(options, wanted)
     locked = {} if options.get("lock") is None else locked_versions(options["lock"])
     problem = install.with_any(servers, locked)
     if problem is not None and locked:
@@ -48,6 +62,32 @@ def wanted_of(arguments):
         elif argument != "--dependencies-of":
             wanted.append(argument)
     return wanted
+
+
+def is_uv(options):
+    return os.path.basename(options["installer"][0]) == "uv"
+
+
+def without_projects(wanted, is_uv):
+    """Replaces local packages by their dependencies. Returns None when a package does not declare any."""
+    alone = []
+    for before, argument in zip(["", *wanted], wanted):
+        if before == "--editable":
+            file = os.path.join(argument, "pyproject.toml")
+            if not os.path.exists(file) or not dependencies_of(file):
+                return None
+            # uv also reads where the project's packages come from, such as members of its workspace.
+            alone += ["--requirement", file] if is_uv else dependencies_of(file)
+        elif argument != "--editable":
+            alone.append(argument)
+    return alone
+
+
+class NotPackaged(Exception):
+    """A build back end cannot package the project itself."""
+
+    def __init__(self, code):
+        self.code = code
 
 
 def dependencies_of(file):
@@ -79,13 +119,18 @@ def locked_versions(file):
 # pip and uv print these lines first and explain them at length.
 conflict = re.compile(r"ResolutionImpossible|No solution found|resolution-too-deep")
 
+# How uv names the package that it cannot build, and pip what it does for an editable one.
+build_failed = re.compile(r"Failed to build `\S+ @ file://([^`]+)`")
+editable_failed = re.compile(r"(build editable|editable metadata|build_editable).* did not run successfully")
+
 
 class Installer:
     def __init__(self, options, wanted):
         self.options = options
         self.wanted = wanted
         self.server_packages = options["serverPackages"]
-        self.is_uv = os.path.basename(options["installer"][0]) == "uv"
+        self.is_uv = is_uv(options)
+        self.projects = {os.path.realpath(one) for before, one in zip(["", *wanted], wanted) if before == "--editable"}
 
     def with_any(self, servers, locked):
         """Installs the newest server that fits. Returns None, or why there is none."""
@@ -168,7 +213,16 @@ class Installer:
             return lines
         if any(conflict.search(line) for line in lines):
             return None
-        sys.exit(code if code > 0 else 1)
+        code = code if code > 0 else 1
+        if self.projects and any(self.is_own_failure(line) for line in lines):
+            raise NotPackaged(code)
+        sys.exit(code)
+
+    def is_own_failure(self, line):
+        failed = build_failed.search(line)
+        if failed is None:
+            return editable_failed.search(line) is not None
+        return os.path.realpath(urllib.parse.unquote(failed[1])) in self.projects
 
     def check(self):
         """Runs the probe. Returns why it failed. Equal versions are checked once."""

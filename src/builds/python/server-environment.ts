@@ -29,7 +29,7 @@ export async function serverEnvironment(
     const environmentOf = (chosen: ServerRequirements) => {
       const { identity, isShareable, cwd } = chosen;
       const what = ["server", cwd, identity, isShareable ? null : artifactKey];
-      const plan = { requirements: chosen, interpreter, uv };
+      const plan = { requirements: chosen, interpreter, uv, projectDir: project.directory };
       return sharedEnvironment(context, plan, what, (draft) => installServer(context, draft, plan));
     };
     try {
@@ -49,6 +49,8 @@ export async function serverEnvironment(
 
 interface Plan extends EnvironmentTools {
   requirements: ServerRequirements;
+  /** Relative to the root of the source. */
+  projectDir: string;
 }
 
 /** Installs the requirements. A project whose files do not have the form of a package runs from its directory. */
@@ -62,7 +64,10 @@ async function installServer(context: BuildContext, draft: string, plan: Plan): 
   try {
     await make(requirements.argv);
   } catch (error) {
-    const isPackaging = context.log.lastLines(60).some((line) => packagingErrors.test(line));
+    const own = path.join(context.sourceDir, plan.projectDir);
+    const isPackaging = context.log
+      .lastLines(100)
+      .some((line) => packagingErrors.test(line) || unbuilt.exec(line)?.[1] === own);
     if (!(error instanceof BuildFailure) || requirements.withoutProject === null || !isPackaging) throw error;
     context.log.say(
       "The project itself cannot be packaged. Installing only its dependencies and running it from its directory.",
@@ -78,6 +83,9 @@ const isUnsolvable = ({ log }: BuildContext) =>
 /** What build back ends say when the files of a project do not have the form of a package. */
 const packagingErrors =
   /Multiple top-level (packages|modules)|No file\/folder found for package|Unable to determine which files to ship|Expected a Python module at|package directory .* does not exist|not a valid editable requirement|Readme (path|file)|OSError: Readme/i;
+
+/** How uv names the package that it cannot build. */
+const unbuilt = /Failed to build `\S+ @ file:\/\/([^`]+)`/;
 
 async function installInto(
   context: BuildContext,

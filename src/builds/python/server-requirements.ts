@@ -124,6 +124,9 @@ const fromSetup = (directory: string, adds: readonly string[]): ServerRequiremen
   isShareable: false,
 });
 
+/** Lines of exported requirements that name a directory of the source, with the directory. */
+const localLines = /^(?:-e |--editable )?(\.[^\s;]*).*$/gm;
+
 /** Uses the versions of a uv.lock beside the project or above it, in the root of its workspace. */
 async function fromUvLock(
   context: BuildContext,
@@ -140,10 +143,16 @@ async function fromUvLock(
   if (!(await exportLock(context, { directory, root, uv, exported }))) return null;
   const text = await readFile(exported, "utf8");
   // uv names the members of a workspace relative to its root, and the project itself as `.`.
-  const locals = [...text.matchAll(/^(?:-e |--editable )?(\.[^\s;]*)/gm)].map((match) => match[1] ?? ".");
+  const locals = [...text.matchAll(localLines)].map((match) => match[1] ?? ".");
+  const isProject = (local: string) => path.posix.join(root, local) === path.posix.normalize(directory);
+  const alone = path.join(path.dirname(sourceDir), "uv-requirements-alone.txt");
+  await writeFile(
+    alone,
+    text.replaceAll(localLines, (line, local: string) => (isProject(local) ? "" : line)),
+  );
   return {
     argv: ["--requirement", exported, ...adds],
-    withoutProject: null,
+    withoutProject: locals.some(isProject) ? ["--requirement", alone, ...adds] : null,
     unlocked: () => fromPyproject(context, directory, adds),
     packageDirs: locals.map((local) => path.posix.join(root, local)),
     cwd: root,
