@@ -20,6 +20,7 @@ import "./style/deployment.css";
 import "./style/new.css";
 import "./style/pages.css";
 import "./style/deployments.css";
+import "./style/charts.css";
 
 applyTheme();
 

@@ -37,7 +37,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   [own]: (page) => page.getByRole("region", { name: "Active revision" }).waitFor(),
   [`${own}/revisions`]: (page) => page.getByText("Step 1/6: Fetch the template").waitFor(),
   [`${own}/logs`]: (page) => page.getByText(/listening on port/).waitFor(),
-  [`${own}/charts`]: (page) => page.getByRole("img", { name: /^Requests/ }).waitFor(),
+  [`${own}/charts`]: (page) => page.getByRole("button", { name: "7 d" }).waitFor(),
   [`${own}/environment`]: (page) => page.getByLabel("Name 1").waitFor(),
   [`${own}/try`]: (page) => page.getByRole("button", { name: "Send" }).waitFor(),
   [`${own}/threads`]: (page) => page.getByText("does not speak the agent API").waitFor(),

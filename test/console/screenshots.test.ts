@@ -92,7 +92,7 @@ test("takes the pictures of the documentation from a running server and keeps th
   await page.getByRole("region", { name: "Last 24 hours" }).getByText(/MiB$/).waitFor();
   await take(page, "deployment");
   await goToPart(page, "Metrics");
-  await page.getByRole("img", { name: /^Latency/ }).waitFor();
+  await page.getByRole("slider", { name: /^Latency/ }).waitFor();
   await take(page, "charts");
   await goToPart(page, "Variables");
   await page.getByLabel("Value of CURRENCY").fill("GBP");

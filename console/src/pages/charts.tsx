@@ -1,11 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import type { Event } from "../../../src/contract/logs/event.ts";
 import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
-import { Chart, type Line } from "../parts/chart.tsx";
+import type { Revision } from "../../../src/contract/revisions/revision.ts";
+import { Chart, type Line, type Marker, timeText } from "../parts/chart.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Tabs } from "../parts/fields.tsx";
-import { Failure, Loading, Notice } from "../parts/notices.tsx";
+import { Empty, Failure, Loading } from "../parts/notices.tsx";
+import { numberText, titleOf } from "../parts/revision-words.tsx";
 import { useSession } from "../session.tsx";
 
 const spans = {
@@ -19,28 +22,52 @@ type Span = keyof typeof spans;
 /** Listeners measure once a minute. */
 const renewMs = 30_000;
 
-const charts: { title: string; unit: string; lines: (point: MetricPoint) => (number | null)[]; names: string[] }[] = [
-  { title: "Requests", unit: "", names: ["requests", "errors"], lines: ({ requests, errors }) => [requests, errors] },
+const count = (value: number) => value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });
+const duration = (ms: number) => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`);
+const cores = (value: number) => value.toFixed(2);
+const mebibytes = (value: number) => `${Math.round(value).toLocaleString("en")} MiB`;
+
+interface Series {
+  name: string;
+  read: (point: MetricPoint) => number | null;
+  isBad?: boolean;
+}
+
+const charts: { title: string; format: (value: number) => string; series: Series[] }[] = [
+  {
+    title: "Requests",
+    format: count,
+    series: [
+      { name: "requests", read: ({ requests }) => requests },
+      { name: "errors", read: ({ errors }) => errors, isBad: true },
+    ],
+  },
   {
     title: "Latency",
-    unit: "ms",
-    names: ["p50", "p95", "p99"],
-    lines: ({ p50_ms, p95_ms, p99_ms }) => [p50_ms, p95_ms, p99_ms],
+    format: duration,
+    series: [
+      { name: "p50", read: ({ p50_ms }) => p50_ms },
+      { name: "p95", read: ({ p95_ms }) => p95_ms },
+      { name: "p99", read: ({ p99_ms }) => p99_ms },
+    ],
   },
-  { title: "CPU", unit: "cores", names: ["cores"], lines: ({ cpu_cores }) => [cpu_cores] },
-  { title: "Memory", unit: "MiB", names: ["MiB"], lines: ({ memory_mib }) => [memory_mib] },
+  { title: "CPU, cores", format: cores, series: [{ name: "used", read: ({ cpu_cores }) => cpu_cores }] },
+  { title: "Memory", format: mebibytes, series: [{ name: "used", read: ({ memory_mib }) => memory_mib }] },
   {
     title: "Replicas",
-    unit: "",
-    names: ["replicas", "restarts"],
-    lines: ({ replicas, restarts }) => [replicas, restarts],
+    format: count,
+    series: [
+      { name: "running", read: ({ replicas }) => replicas },
+      { name: "restarts", read: ({ restarts }) => restarts, isBad: true },
+    ],
   },
 ];
 
-/** Charts of a deployment's metrics. A dashed line marks the time when a revision began to serve. */
+/** Metrics of a deployment as charts with one shared point in time, or as a table. */
 export function ChartsPart({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
   const [span, setSpan] = useState<Span>("1 h");
+  const [form, setForm] = useState<"charts" | "table">("charts");
   const { hours, stepS } = spans[span];
   const input = { deployment_id: deployment.id, step_s: stepS };
   const metrics = useQuery({
@@ -49,52 +76,161 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
       client.readMetrics({ ...input, start_time: new Date(Date.now() - hours * 3_600_000).toISOString() }, { signal }),
     refetchInterval: renewMs,
   });
-  const events = useQuery({
-    queryKey: ["deployment", deployment.id, "events"],
-    queryFn: ({ signal }) =>
-      client.listEvents(
-        { deployment_ids: [deployment.id], types: ["revision.status"], order: "desc", limit: 1_000 },
-        { signal },
-      ),
-  });
-  if (metrics.isPending) return <Loading what="the charts" />;
-  if (metrics.isError) return <Failure error={metrics.error} retry={() => void metrics.refetch()} />;
-  const { points } = metrics.data;
-  const deploys = (events.data?.events ?? [])
-    .filter(({ data }) => data["to"] === "DEPLOYED")
-    .map((event) => Date.parse(event.created_at));
+  const markers = useMarkers(deployment.id, metrics.data?.points, stepS);
   return (
     <>
       <div className="row spread">
-        <Tabs
-          label="Time range"
-          value={span}
-          onValue={setSpan}
-          options={(Object.keys(spans) as Span[]).map((value) => ({ value, text: value }))}
-        />
+        <div className="row">
+          <Tabs
+            label="Time range"
+            value={span}
+            onValue={setSpan}
+            options={(Object.keys(spans) as Span[]).map((value) => ({ value, text: value }))}
+          />
+          <Tabs
+            label="Show as"
+            value={form}
+            onValue={setForm}
+            options={[
+              { value: "charts", text: "Charts" },
+              { value: "table", text: "Table" },
+            ]}
+          />
+        </div>
         <CopyAs call={{ id: "readMetrics", input }} />
       </div>
-      {points.every(({ replicas }) => replicas === null) && (
-        <Notice>
-          There are no measurements in this time range. The first ones appear a minute after a revision begins to serve.
-        </Notice>
-      )}
+      {metrics.isPending && <Loading what="the charts" />}
+      {metrics.isError && <Failure error={metrics.error} retry={() => void metrics.refetch()} />}
+      {metrics.data !== undefined && <Found points={metrics.data.points} markers={markers} form={form} />}
+    </>
+  );
+}
+
+function Found({ points, markers, form }: { points: MetricPoint[]; markers: Marker[]; form: "charts" | "table" }) {
+  const [at, setAt] = useState<number | null>(null);
+  const times = useMemo(() => points.map((point) => Date.parse(point.at)), [points]);
+  const drawn = useMemo(
+    () =>
+      charts.map(({ series, ...chart }) => ({
+        ...chart,
+        lines: series.map(({ name, read, isBad = false }): Line => ({ name, values: points.map(read), isBad })),
+      })),
+    [points],
+  );
+  if (points.every(({ replicas }) => replicas === null))
+    return (
+      <Empty title="No measurements in this time range">
+        <p>
+          The first ones appear a minute after a revision begins to serve. Pierhead keeps requests, errors, latency, CPU
+          and memory of every minute for seven days.
+        </p>
+      </Empty>
+    );
+  if (form === "table") return <MetricTable times={times} charts={drawn} markers={markers} />;
+  return (
+    <>
+      <p className="softer marks">
+        <span className="mark revision" aria-hidden="true" /> a revision began to serve
+        <span className="mark restart" aria-hidden="true" /> replicas restarted
+        <span className="mark alert" aria-hidden="true" /> an alert fired
+      </p>
       <div className="charts">
-        {charts.map(({ title, unit, names, lines }) => (
-          <Chart
-            key={title}
-            title={title}
-            unit={unit}
-            times={points.map(({ at }) => Date.parse(at))}
-            lines={linesOf(points, names, lines)}
-            markers={deploys}
-          />
+        {drawn.map((chart) => (
+          <Chart key={chart.title} {...chart} times={times} markers={markers} at={at} onAt={setAt} />
         ))}
       </div>
     </>
   );
 }
 
-function linesOf(points: MetricPoint[], names: string[], read: (point: MetricPoint) => (number | null)[]): Line[] {
-  return names.map((name, index) => ({ name, values: points.map((point) => read(point)[index] ?? null) }));
+/** The charts as a table, newest first, for readers without sight and for copying. */
+function MetricTable(props: {
+  times: number[];
+  charts: { title: string; format: (value: number) => string; lines: Line[] }[];
+  markers: Marker[];
+}) {
+  const { times, charts: shown, markers } = props;
+  const columns = shown.flatMap(({ title, format, lines }) => lines.map((line) => ({ title, format, ...line })));
+  const happened = (index: number) => {
+    const [from = 0, to = Number.POSITIVE_INFINITY] = [times[index], times[index + 1]];
+    return markers.filter(({ at }) => at >= from && at < to).map(({ text }) => text);
+  };
+  return (
+    <section
+      className="card table-scroll"
+      aria-label="Metrics as a table"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls needs the keyboard
+      tabIndex={0}
+    >
+      <table>
+        <thead>
+          <tr>
+            <th>Time</th>
+            {columns.map(({ title, name }) => (
+              <th key={`${title}${name}`}>
+                {title}: {name}
+              </th>
+            ))}
+            <th>What happened</th>
+          </tr>
+        </thead>
+        <tbody>
+          {times
+            .map((time, index) => (
+              <tr key={time}>
+                <th scope="row">{timeText(time)}</th>
+                {columns.map(({ title, name, format, values }) => {
+                  const value = values[index] ?? null;
+                  return <td key={`${title}${name}`}>{value === null ? "–" : format(value)}</td>;
+                })}
+                <td>{happened(index).join("; ")}</td>
+              </tr>
+            ))
+            .reverse()}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+const markedEvents = ["revision.status", "alert.firing"] as const;
+
+/** Returns what happened to the deployment: revisions that began to serve, restarts and alerts. */
+function useMarkers(deploymentId: string, points: MetricPoint[] | undefined, stepS: number): Marker[] {
+  const { client } = useSession();
+  const events = useQuery({
+    queryKey: ["deployment", deploymentId, "marked-events"],
+    queryFn: ({ signal }) =>
+      client.listEvents(
+        { deployment_ids: [deploymentId], types: [...markedEvents], order: "desc", limit: 1_000 },
+        { signal },
+      ),
+  });
+  const revisions = useQuery({
+    queryKey: ["deployment", deploymentId, "marked-revisions"],
+    queryFn: ({ signal }) => client.listRevisions({ deployment_id: deploymentId, limit: 100 }, { signal }),
+  });
+  return useMemo(
+    () => [
+      ...(events.data?.events ?? []).flatMap((event) => markerOf(event, revisions.data?.resources ?? [])),
+      ...(points ?? [])
+        .filter(({ restarts }) => restarts > 0)
+        .map(({ at, restarts }): Marker => {
+          const times = restarts === 1 ? "1 restart" : `${restarts} restarts`;
+          return { kind: "restart", at: Date.parse(at), text: `${times} in ${stepS / 60} min` };
+        }),
+    ],
+    [events.data, revisions.data, points, stepS],
+  );
+}
+
+function markerOf({ type, data, created_at, revision_id: id }: Event, revisions: Revision[]): Marker[] {
+  const at = Date.parse(created_at);
+  if (type === "alert.firing")
+    return [{ kind: "alert", at, text: `Alert: ${String(data["message"] ?? data["rule"] ?? "")}` }];
+  if (data["to"] !== "DEPLOYED") return [];
+  const revision = revisions.find((one) => one.id === id);
+  if (revision === undefined) return [{ kind: "revision", at, text: "A revision began to serve" }];
+  const label = numberText(revision);
+  return [{ kind: "revision", at, label, text: `Revision ${label} began to serve: ${titleOf(revision)}` }];
 }
