@@ -46,6 +46,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/providers": (page) => page.getByRole("button", { name: "Test X" }).waitFor(),
   "/host/integrations": (page) => page.getByRole("button", { name: "Delete Our GitLab" }).waitFor(),
   "/host/webhooks": (page) => page.getByRole("button", { name: /^Delete / }).waitFor(),
+  "/host/alerts": (page) => page.getByRole("button", { name: "Turn off Failed" }).waitFor(),
   "/host/keys": (page) => page.getByText("(current)").waitFor(),
   "/host/members": (page) => page.getByText("ada@example.org", { exact: true }).waitFor(),
   "/host/quotas": (page) => page.getByText("Build minutes this month").first().waitFor(),

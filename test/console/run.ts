@@ -20,6 +20,7 @@ else {
       ? [
           "environment",
           "list",
+          "alerts",
           "flows",
           "parts",
           "concurrent-use",

@@ -4,6 +4,7 @@ import { Notice } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { settingsPages } from "../parts/settings-pages.ts";
 import { useSession } from "../session.tsx";
+import { AlertsPage } from "./alerts.tsx";
 import { AuditPage } from "./audit.tsx";
 import { IntegrationsPage } from "./integrations.tsx";
 import { KeysPage } from "./keys.tsx";
@@ -14,6 +15,7 @@ import { QuotasPage } from "./quotas.tsx";
 import { WebhooksPage } from "./webhooks.tsx";
 
 const pages: Record<string, ComponentType> = {
+  alerts: AlertsPage,
   audit: AuditPage,
   integrations: IntegrationsPage,
   keys: KeysPage,

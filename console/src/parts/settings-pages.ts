@@ -4,6 +4,7 @@ export const settingsPages = [
   { page: "integrations", text: "Integrations", admin: false },
   { page: "providers", text: "OAuth providers", admin: false },
   { page: "webhooks", text: "Webhooks", admin: false },
+  { page: "alerts", text: "Alerts", admin: false },
   { page: "keys", text: "API keys", admin: true },
   { page: "members", text: "Members", admin: true },
   { page: "quotas", text: "Quotas", admin: true },

@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { sql } from "../../src/store/engine/sql.ts";
+import { assertNoBrowserErrors, startWorld } from "./world.ts";
+
+const world = await startWorld({ PIERHEAD_COMPUTE: "none" });
+const { pierhead, open } = world;
+after(() => assertNoBrowserErrors(world));
+const { client } = pierhead;
+
+test("the alerts page shows what fires, mutes a deployment, changes rules and says where alerts are sent", async () => {
+  const body = { name: "broken", source: "internal_source" as const, source_config: {}, source_revision_config: {} };
+  const made = await client.createDeployment({ body });
+  await pierhead.server.db.query(sql`
+    insert into alerts (id, tenant_id, deployment_id, kind, state, message, notified, resolved_at)
+    values (gen_random_uuid(), ${made.tenant_id}, ${made.id}, 'error_share', 'resolved',
+            '5 of 40 requests failed in 10 minutes.', true, now())`);
+  const page = await open({ path: "/host/alerts" });
+  await page.getByText("Nothing fires").waitFor();
+  await page.getByText("Alerts are sent nowhere.").waitFor();
+  await page.getByRole("button", { name: "Resolved" }).click();
+  await page.getByText("5 of 40 requests failed").waitFor();
+  await page.getByRole("button", { name: "Mute broken for 2 hours" }).click();
+  await page.getByRole("button", { name: "Unmute broken" }).waitFor();
+  await page.getByRole("button", { name: "Turn on Latency, p95" }).click();
+  await page.getByRole("button", { name: "Turn off Latency, p95" }).waitFor();
+  const rule = page.getByRole("row").filter({ hasText: "Latency, p95" });
+  await rule.getByRole("button", { name: "Change …" }).click();
+  await page.getByLabel("Fires from, ms").fill("2000");
+  await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+  await rule.getByText("2,000 ms").waitFor();
+  const { rules } = await client.listAlertRules({});
+  const changed = rules.find(({ kind }) => kind === "latency_p95");
+  assert.deepEqual([changed?.enabled, changed?.threshold], [true, 2_000]);
+  await client.createWebhook({ body: { url: "http://127.0.0.1:1/alerts", types: ["alert.firing"] } });
+  await page.reload();
+  await page.getByText("http://127.0.0.1:1/alerts").waitFor();
+  await page.context().close();
+});
