@@ -90,6 +90,7 @@ export const apiSettings: ApiSettings = {
   consoleDir: null,
   allowLocalSources: true,
   allowPrivateNetwork: true,
+  mail: null,
   githubUrl: "https://github.com",
   sharedAuthOrganizationId: null,
   uncappedResources: false,

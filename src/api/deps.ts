@@ -77,6 +77,8 @@ export interface ApiSettings {
   consoleDir: string | null;
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
+  /** Domains that mails may go to; null: this server sends no mail. */
+  mail: { domains: readonly string[] } | null;
   /** GitHub, or the operator's GitHub Enterprise Server. */
   githubUrl: string;
   uncappedResources: boolean;

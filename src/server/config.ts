@@ -18,9 +18,11 @@ import {
   scaleDownAfterMs,
 } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
+import type { MailSettings } from "../integrations/mail.ts";
 import type { LogLevel } from "../telemetry/log.ts";
 import { type AgentsDomain, readAgentsDomain } from "./agents-domain.ts";
 import { dockerSettings } from "./docker-settings.ts";
+import { mailSettings, readMail } from "./mail-settings.ts";
 import { oidcSettings, readOidc } from "./oidc-settings.ts";
 import { tracesSettings } from "./otel.ts";
 import { isOn, postureOf } from "./posture.ts";
@@ -285,6 +287,7 @@ export const settings = {
   ),
   ...dockerSettings,
   ...oidcSettings,
+  ...mailSettings,
   ...tracesSettings,
   buildTimeoutMs: whole("PIERHEAD_BUILD_TIMEOUT_MS", buildTimeoutMs, 1_000, 86_400_000, "Deadline for one build."),
   deployTimeoutMs: whole(
@@ -402,6 +405,8 @@ export interface Config extends Omit<Settings, Computed> {
   agentsDomain: AgentsDomain | null;
   /** Identity provider for members; null when sign-in is not configured. */
   oidc: OidcSettings | null;
+  /** null: this server sends no mail. */
+  mail: MailSettings | null;
 }
 
 /** Length of the HS256 hash in bytes (RFC 7518, section 3.2). */
@@ -429,6 +434,7 @@ export function readConfig(environment: Environment): Config {
   return {
     ...read,
     oidc: readOidc(read),
+    mail: readMail(read),
     publicUrl,
     corsOrigins: readOrigins(read.corsOrigins),
     agentsDomain,

@@ -322,7 +322,10 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
   const { allowPrivateNetwork } = config;
   const webhooks = new WebhookWorker({
     ...{ db, feed: events, sealer, logger, metrics },
-    settings: { owner, allowPrivateNetwork, recordsAnswers: config.webhookAnswers, version },
+    settings: {
+      ...{ owner, allowPrivateNetwork, recordsAnswers: config.webhookAnswers, version },
+      ...{ consoleUrl: config.publicUrl ?? null, mail: config.mail },
+    },
   });
   webhooks.start();
   const alerts = new AlertWorker({ db, logger, owner });
@@ -408,6 +411,7 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     consoleDir: consoleDirectory,
     allowLocalSources: config.allowLocalSources,
     allowPrivateNetwork: config.allowPrivateNetwork,
+    mail: config.mail,
     githubUrl: githubAddress(config.githubUrl) ?? config.githubUrl,
     uncappedResources: config.uncappedResources,
     sharedAuthOrganizationId: config.sharedAuthOrganizationId ?? null,

@@ -6,6 +6,7 @@ import {
   orderedAttemptsMax,
   webhookFailingMaxMs,
 } from "../domain/webhook-schedule.ts";
+import type { MailSettings } from "../integrations/mail.ts";
 import type { Db } from "../store/engine/database.ts";
 import type { EventFeed, FeedSubscription } from "../store/events/event-feed.ts";
 import type { Sealer } from "../store/secrets/seal.ts";
@@ -36,6 +37,8 @@ export interface WebhookWorkerDeps {
     allowPrivateNetwork: boolean;
     recordsAnswers: boolean;
     version: string;
+    consoleUrl: string | null;
+    mail: MailSettings | null;
   };
 }
 

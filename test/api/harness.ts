@@ -146,6 +146,7 @@ const defaultSettings: Omit<ApiSettings, "dataDir"> = {
   consoleDir: null,
   allowLocalSources: true,
   allowPrivateNetwork: true,
+  mail: null,
   githubUrl: "https://github.com",
   uncappedResources: false,
   sharedAuthOrganizationId: null,

@@ -25,7 +25,7 @@ test("creates, reads, lists, changes and deletes a webhook; its secret is shown 
     { ...webhook, id: "", created_at: "", updated_at: "" },
     {
       ...{ id: "", url, description: "CI", types: ["revision.status"], deployment_ids: [deployment], enabled: true },
-      ...{ disabled_reason: null, failing_since: null, created_at: "", updated_at: "" },
+      ...{ format: "standard", disabled_reason: null, failing_since: null, created_at: "", updated_at: "" },
     },
   );
   const at = `/v2/webhooks/${webhook.id}`;
@@ -132,4 +132,15 @@ test("a workspace has at most 50 webhooks, also when many are created at once", 
   const answers = await Promise.all(Array.from({ length: 55 }, () => create({ url }, { key })));
   assert.equal(answers.filter(({ status }) => status === 201).length, 50);
   assert.equal(answers.find(({ status }) => status === 400)?.body.detail, "A workspace has at most 50 webhooks.");
+});
+
+test("sends people the alerts by default, and mail only where the server has a mail server", async () => {
+  const slack = await create({ url: "https://hooks.example.org/services/x", format: "slack" });
+  assert.deepEqual([slack.body.format, slack.body.types], ["slack", ["alert.firing", "alert.resolved"]]);
+  assert.equal((await patch(slack.body.id, { url: "https://hooks.example.org/y" })).body.format, "slack");
+  assert.equal((await patch(slack.body.id, { format: "standard" })).body.format, "standard");
+  const mail = await create({ url: "mailto:ops@example.org" });
+  assert.deepEqual([mail.status, /PIERHEAD_SMTP_URL/.test(JSON.stringify(mail.body))], [400, true]);
+  const two = await create({ url: "mailto:ops@example.org,b@example.org" });
+  assert.deepEqual([two.status, /one address/.test(JSON.stringify(two.body))], [400, true]);
 });

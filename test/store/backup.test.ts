@@ -122,7 +122,14 @@ eachDatabase(
     const { rows } = await db.query<{ organizationId: string }>(sql`
     select organization_id as "organizationId" from workspaces`);
     const owner = { ...rows[0], tenantId: world.tenantId, actor: "test" } as const;
-    const settings = { url: "https://a.example", description: null, types: null, deployment_ids: null, enabled: true };
+    const settings = {
+      url: "https://a.example",
+      format: "standard" as const,
+      description: null,
+      types: null,
+      deployment_ids: null,
+      enabled: true,
+    };
     await createWebhook(db, await openSealer(db, randomBytes(32)), { organizationId: "", ...owner }, settings);
     const directory = await mkdtemp(path.join(tmpdir(), "pierhead-backup-"));
     try {

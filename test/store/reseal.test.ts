@@ -72,6 +72,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
   const tokenId = await db.transaction((trx) => saveToken(trx, sealer, kept));
   const settings = {
     url: "https://hooks.example/x",
+    format: "standard" as const,
     description: null,
     types: null,
     deployment_ids: null,

@@ -48,7 +48,7 @@ export async function startTlsDoor(target: string): Promise<TlsDoor> {
 const dayMs = 86_400_000;
 
 /** Returns a new self-signed certificate for 127.0.0.1 (RFC 5280 4.1). */
-function newCertificate(): { key: string; cert: string } {
+export function newCertificate(): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const ecdsaWithSha256 = sequence(Buffer.from("06082a8648ce3d040302", "hex"));
   const commonName = sequence(der(0x31, sequence(Buffer.from("0603550403", "hex"), der(0x0c, Buffer.from("test")))));

@@ -3,6 +3,7 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import type { EventType } from "../../src/contract/logs/event.ts";
 import { deliveryAttemptsMax } from "../../src/domain/webhook-schedule.ts";
+import type { MailSettings } from "../../src/integrations/mail.ts";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { EventFeed } from "../../src/store/events/event-feed.ts";
@@ -36,6 +37,7 @@ interface World {
     db?: Db;
     allowPrivateNetwork?: boolean;
     recordsAnswers?: boolean;
+    mail?: MailSettings | null;
   }): Promise<AsyncDisposable & { stop(): Promise<void> }>;
 }
 
@@ -44,7 +46,7 @@ async function makeWorld(db: Db): Promise<World> {
   const tenantId = await createWorkspace(db, { organizationId, name: "workspace" });
   const owner = { organizationId, tenantId, actor: "key:test" };
   const sealer = await openSealer(db, masterKey);
-  const blank = { description: null, types: null, deployment_ids: null, enabled: true };
+  const blank = { format: "standard" as const, description: null, types: null, deployment_ids: null, enabled: true };
   return {
     db,
     sealer,
@@ -53,9 +55,16 @@ async function makeWorld(db: Db): Promise<World> {
       const { row, secret } = await createWebhook(db, sealer, owner, { ...blank, ...settings });
       return { id: row.id, secret };
     },
-    async work({ db: own = db, allowPrivateNetwork = true, recordsAnswers = false } = {}) {
+    async work({ db: own = db, allowPrivateNetwork = true, recordsAnswers = false, mail = null } = {}) {
       const feed = new EventFeed(own, logger);
-      const settings = { owner: `${randomUUID()}:1`, allowPrivateNetwork, recordsAnswers, version: "0" };
+      const settings = {
+        owner: `${randomUUID()}:1`,
+        allowPrivateNetwork,
+        recordsAnswers,
+        version: "0",
+        consoleUrl: "https://pierhead.invalid",
+        mail,
+      };
       const worker = new WebhookWorker({ db: own, feed, sealer, logger, metrics: createMetrics(), settings });
       worker.start();
       const stop = async () => {
@@ -392,3 +401,24 @@ eachDatabase(
   },
   { kinds: ["postgres"] },
 );
+
+eachDatabase("delivers text without a signature to Slack, and mail through the operator's server", async (db) => {
+  const world = await makeWorld(db);
+  await using receiver = await startReceiver(() => ({ status: 200 }));
+  await world.make({ url: `${receiver.url}/slack`, format: "slack" });
+  const { id } = await world.make({ url: "mailto:ops@example.org", format: "email" });
+  const mail = { url: "smtp://127.0.0.1:1", from: "alerts@example.org", domains: ["example.org"] };
+  await using _worker = await world.work({ mail });
+  await write(world, { kind: "alert.firing", data: { rule: "failed", message: "Failed." } });
+  const [message] = await eventually(
+    () => receiver.received,
+    ({ length }) => length === 1,
+  );
+  assert.equal(message?.headers["webhook-signature"], undefined);
+  assert.match(message?.message.text, /failed\*\nFailed\./);
+  const [delivery] = await eventually(
+    () => log(world, id),
+    ([one]) => one?.error != null,
+  );
+  assert.match(delivery?.error ?? "", /127\.0\.0\.1 cannot be reached/);
+});

@@ -2,8 +2,10 @@ import { isIP } from "node:net";
 import { maySeeSecrets } from "../../auth/permissions.ts";
 import type { Principal } from "../../auth/principal.ts";
 import { errors } from "../../contract/error.ts";
+import type { EventType } from "../../contract/logs/event.ts";
 import { operations } from "../../contract/operations.ts";
-import type { Webhook, WebhookDelivery } from "../../contract/webhooks/webhook.ts";
+import type { Webhook, WebhookDelivery, WebhookFormat } from "../../contract/webhooks/webhook.ts";
+import { isAllowedRecipient, recipientOf } from "../../integrations/mail.ts";
 import { isPublicAddress } from "../../integrations/outbound-address.ts";
 import {
   addTestDelivery,
@@ -36,8 +38,9 @@ export function addWebhookRoutes(api: Api): void {
   route(api, operations.createWebhook, async ({ principal, body }) => {
     const { row, secret } = await createWebhook(db, sealer, principal, {
       url: checkedUrl(body.url, settings),
+      format: formatOf(body.url, body.format),
       description: body.description ?? null,
-      types: body.types ?? null,
+      types: body.types ?? (formatOf(body.url, body.format) === "standard" ? null : alertTypes),
       deployment_ids: body.deployment_ids ?? null,
       enabled: body.enabled ?? true,
     });
@@ -50,8 +53,11 @@ export function addWebhookRoutes(api: Api): void {
   );
 
   route(api, operations.patchWebhook, async ({ principal, params, body }) => {
-    const { url, enabled, ...rest } = body;
+    const { url, enabled, format, ...rest } = body;
+    const before = await readWebhook(db, sealer, principal.tenantId, params.webhook_id);
+    const current = before.format === "email" ? "standard" : before.format;
     const change: Partial<WebhookSettings> = {
+      ...((url || format) && { format: formatOf(url || before.url, format ?? current) }),
       ...Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined)),
       ...(url && { url: checkedUrl(url, settings) }),
       ...(typeof enabled === "boolean" && { enabled }),
@@ -89,8 +95,27 @@ export function addWebhookRoutes(api: Api): void {
   });
 }
 
+/** What people want to hear of by default. Programs get everything. */
+const alertTypes: EventType[] = ["alert.firing", "alert.resolved"];
+
+const formatOf = (url: string, chosen: WebhookFormat | null = null): WebhookFormat =>
+  url.startsWith("mailto:") ? "email" : (chosen ?? "standard");
+
+function checkedMailbox(address: string, { mail }: ApiSettings): string {
+  const refuse = (because: string) => errors.invalidField("url", because);
+  const recipient = recipientOf(address);
+  if (recipient === null) throw refuse("must be mailto: and one address, for example mailto:ops@example.org.");
+  if (mail === null) throw refuse("needs a mail server. An operator can set PIERHEAD_SMTP_URL and PIERHEAD_SMTP_FROM.");
+  if (!isAllowedRecipient(recipient, mail.domains)) {
+    throw refuse("has a domain that this server sends no mail to. An operator can add it to PIERHEAD_SMTP_DOMAINS.");
+  }
+  return address;
+}
+
 /** Rejects a URL that can never be called. The address that a host name resolves to is checked with every delivery. */
-function checkedUrl(text: string, { allowPrivateNetwork }: ApiSettings): string {
+function checkedUrl(text: string, settings: ApiSettings): string {
+  if (text.startsWith("mailto:")) return checkedMailbox(text, settings);
+  const { allowPrivateNetwork } = settings;
   const refuse = (because: string) => errors.invalidField("url", because);
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !["http:", "https:"].includes(url.protocol)) throw refuse("must be an http or https URL.");
@@ -110,11 +135,13 @@ function seqIn(cursor: string): number {
 
 /** Hides the path of the URL from readers: it may be a secret, as with webhooks of chat services. */
 function webhookOf(row: WebhookRow, { role }: Principal): Webhook {
-  const { id, description, types, deployment_ids, enabled, disabled_reason } = row;
-  const url = maySeeSecrets(role) ? row.url : `${new URL(row.url).origin}/`;
+  const { id, format, description, types, deployment_ids, enabled, disabled_reason } = row;
+  const hidden = format === "email" ? "mailto:" : `${new URL(row.url).origin}/`;
+  const url = maySeeSecrets(role) ? row.url : hidden;
   return {
     id,
     url,
+    format,
     description,
     types,
     deployment_ids,

@@ -35,9 +35,13 @@ export const webhooksCommand: CommandSpec = {
     {
       name: "create",
       summary: "Create a webhook; its signing secret is shown only once",
-      args: [["<url>", "http or https address that receives the messages"]],
-      options: settings,
-      examples: ["pierhead webhooks create https://ci.example.org/pierhead --types revision.status"],
+      args: [["<url>", "http or https address that receives the messages, or mailto: and a mail address"]],
+      options: [["--slack", "text for an incoming webhook of Slack or Mattermost"], ...settings],
+      examples: [
+        "pierhead webhooks create https://ci.example.org/pierhead --types revision.status",
+        "pierhead webhooks create https://hooks.slack.com/services/T0/B0/x --slack",
+        "pierhead webhooks create mailto:ops@example.org",
+      ],
       json: "NewWebhook",
       load: async () => (await import("./webhooks.ts")).webhooksCreate,
     },

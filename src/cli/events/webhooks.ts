@@ -33,14 +33,20 @@ export async function webhooksList(session: Session): Promise<void> {
   if (webhooks.length === 0) session.terminal.say("No webhooks. Create one: pierhead webhooks create URL");
 }
 
-export async function webhooksCreate(session: Session, [url = ""]: string[], options: Settings): Promise<void> {
+export async function webhooksCreate(
+  session: Session,
+  [url = ""]: string[],
+  options: Settings & { slack?: boolean },
+): Promise<void> {
   const client = await session.client();
   const made = await client.createWebhook(
-    { body: { ...(await settingsOf(session, options)), url } },
+    { body: { ...(await settingsOf(session, options)), url, ...(options.slack && { format: "slack" as const }) } },
     { signal: session.signal },
   );
-  session.answer(made, () => made.secret);
-  session.terminal.say(`Webhook ${shortId(made.id)} is active. Its secret is shown only once.`);
+  const isSigned = made.format === "standard";
+  session.answer(made, () => (isSigned ? made.secret : undefined));
+  const about = isSigned ? "Its secret is shown only once." : "It gets messages for people, without a signature.";
+  session.terminal.say(`Webhook ${shortId(made.id)} is active. ${about}`);
   session.terminal.say(`Try it:  pierhead webhooks test ${shortId(made.id)}`);
 }
 

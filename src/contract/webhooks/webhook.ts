@@ -16,9 +16,19 @@ const description = Type.String({ maxLength: 1_024, examples: ["CI"] });
 const types = Type.Array(EventType, { minItems: 1, examples: [["revision.status"]] });
 const deploymentIds = Type.Array(uuid(), { minItems: 1, maxItems: 100 });
 
+/** Form of the messages: signed JSON (Standard Webhooks), an incoming webhook of Slack, or mail. */
+export const WebhookFormat = literals(["standard", "slack", "email"]);
+export type WebhookFormat = Static<typeof WebhookFormat>;
+
+const chosenFormat = optional(
+  literals(["standard", "slack"]),
+  "`slack`: text for an incoming webhook of Slack, without a signature. Ignored for `mailto:`, which is `email`.",
+);
+
 export const Webhook = Type.Object(
   {
     id: uuid(),
+    format: WebhookFormat,
     url: url("Address that receives the messages. Callers who may only read see only its scheme and host."),
     description: nullable(description),
     types: nullable(types, "Types of events that it receives. null: all."),
@@ -55,9 +65,10 @@ export type ListWebhooksQuery = Static<typeof ListWebhooksQuery>;
 
 export const CreateWebhook = Type.Object(
   {
-    url: url("http or https, without a user name. Redirects are not followed."),
+    url: url("http or https, without a user name. Redirects are not followed. `mailto:` and one address sends mail."),
+    format: chosenFormat,
     description: optional(description),
-    types: optional(types, "Absent: all."),
+    types: optional(types, "Absent: all; for Slack and mail, the beginning and the end of alerts."),
     deployment_ids: optional(deploymentIds, "Absent: all of the workspace."),
     enabled: optional(Type.Boolean(), "Default true."),
   },
@@ -69,6 +80,7 @@ export type CreateWebhook = Static<typeof CreateWebhook>;
 export const PatchWebhook = Type.Object(
   {
     url: optional(url()),
+    format: chosenFormat,
     description: Type.Optional(nullable(description)),
     types: Type.Optional(nullable(types, "null: all.")),
     deployment_ids: Type.Optional(nullable(deploymentIds, "null: all of the workspace.")),

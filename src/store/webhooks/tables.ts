@@ -1,4 +1,5 @@
 import type { EventType } from "../../contract/logs/event.ts";
+import type { WebhookFormat } from "../../contract/webhooks/webhook.ts";
 import {
   arrayOf,
   bigint,
@@ -22,6 +23,7 @@ export const webhooksTable = table("webhooks", {
   deployment_ids: nullable(arrayOf(uuid)),
   enabled: boolean,
   disabled_reason: nullable(text),
+  format: textOf<WebhookFormat>(),
   data_key_id: uuid,
   sealed: bytea,
   after_event: bigint,

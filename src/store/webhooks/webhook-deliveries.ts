@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { errors } from "../../contract/error.ts";
-import type { DeliveryStatus } from "../../contract/webhooks/webhook.ts";
+import type { DeliveryStatus, WebhookFormat } from "../../contract/webhooks/webhook.ts";
 import { orderedAttemptsMax, webhookFailingMaxMs } from "../../domain/webhook-schedule.ts";
 import type { Db, Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
@@ -38,6 +38,7 @@ export interface ClaimedDelivery extends Sealed {
   tenantId: string;
   /** Scheme and host; the address itself is sealed. */
   origin: string;
+  format: WebhookFormat;
   payload: string;
   /** Includes this attempt. */
   attempts: number;
@@ -141,7 +142,7 @@ export async function claimDeliveries(
        set lease_owner = ${worker.owner}, lease_until = now() + ${worker.leaseMs} * interval '1 millisecond',
            attempts = d.attempts + 1
       from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
-    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, d.payload, d.attempts,
+    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, w.format, d.payload, d.attempts,
               w.data_key_id as "keyId", w.sealed`);
   if (rows.length > 0) db.reached("webhook deliveries claimed");
   return rows.toSorted((a, b) => a.seq - b.seq);

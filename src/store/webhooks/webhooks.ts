@@ -2,6 +2,7 @@ import { createHash, randomBytes, randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { errors } from "../../contract/error.ts";
 import type { EventType } from "../../contract/logs/event.ts";
+import type { WebhookFormat } from "../../contract/webhooks/webhook.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { secretGraceMs, webhooksMax } from "../../domain/webhook-schedule.ts";
 import type { Db, Trx } from "../engine/database.ts";
@@ -13,6 +14,7 @@ import { webhooksTable } from "./tables.ts";
 
 export interface WebhookSettings {
   url: string;
+  format: WebhookFormat;
   description: string | null;
   types: EventType[] | null;
   deployment_ids: string[] | null;
@@ -66,6 +68,7 @@ const webhookFields = pick(
   "types",
   "deployment_ids",
   "enabled",
+  "format",
   "disabled_reason",
   "failing_since",
   "created_at",
@@ -116,9 +119,10 @@ export async function createWebhook(
     await startAtNewestEvent(trx);
     await trx.query(sql`
       with webhook as (
-        insert into webhooks (id, tenant_id, origin, description, types, deployment_ids, enabled, data_key_id, sealed, after_event)
+        insert into webhooks (id, tenant_id, origin, description, types, deployment_ids, enabled, format,
+          data_key_id, sealed, after_event)
         values (${id}, ${owner.tenantId}, ${origin}, ${made.description}, ${made.types}, ${made.deployment_ids},
-          ${made.enabled}, ${keyId}, ${sealed}, ${newestEvent})
+          ${made.enabled}, ${made.format}, ${keyId}, ${sealed}, ${newestEvent})
       ) ${auditedWebhook(owner, { id, origin }, { action: "webhook.create" })}`);
     return readWebhook(trx, sealer, owner.tenantId, id);
   });
@@ -140,8 +144,8 @@ export async function changeWebhook(
   return db.transaction(async (trx) => {
     const stored = await lockWebhook(trx, owner.tenantId, id);
     const before = openRow(sealer, stored);
-    const { url, description, types, deployment_ids, enabled } = before;
-    const settings = { url, description, types, deployment_ids, enabled };
+    const { url, format, description, types, deployment_ids, enabled } = before;
+    const settings = { url, format, description, types, deployment_ids, enabled };
     const after = { ...settings, ...change };
     if (isDeepStrictEqual(settings, after)) return before;
     const changes = changesBetween(shownSettings(settings), shownSettings(after));
@@ -154,7 +158,7 @@ export async function changeWebhook(
     await trx.query(sql`
       with webhook as (
         update webhooks set origin = ${origin}, data_key_id = ${keyId}, sealed = ${sealed}, description = ${after.description}, types = ${after.types},
-               deployment_ids = ${after.deployment_ids}, enabled = ${after.enabled}, updated_at = now(),
+               deployment_ids = ${after.deployment_ids}, enabled = ${after.enabled}, format = ${after.format}, updated_at = now(),
                disabled_reason = case when ${after.enabled} then null else disabled_reason end,
                failing_since = case when ${isSwitchedOn} then null else failing_since end,
                after_event = case when ${isSwitchedOn} then ${newestEvent} else after_event end
@@ -248,6 +252,7 @@ function found<Row>(row: Row | undefined, id: string): Row {
 
 /** Returns scheme and host only, because path and query of a webhook may be a secret of its receiver. */
 function originOf(url: string): string {
+  if (url.startsWith("mailto:")) return "mailto:";
   return URL.canParse(url) ? new URL(url).origin : "";
 }
 

@@ -51,5 +51,5 @@ with heads as (
        set lease_owner = $6, lease_until = now() + $7 * interval '1 millisecond',
            attempts = d.attempts + 1
       from chosen c, webhooks w where d.id = c.id and w.id = d.webhook_id
-    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, d.payload, d.attempts,
+    returning d.id, d.seq, d.webhook_id as "webhookId", d.tenant_id as "tenantId", w.origin, w.format, d.payload, d.attempts,
               w.data_key_id as "keyId", w.sealed;

@@ -1,0 +1,61 @@
+/** What a message for people needs of an event. A test message has only a type. */
+export interface ShownEvent {
+  type: string;
+  deployment: string | null;
+  data: Readonly<Record<string, unknown>>;
+}
+
+/** A message for people: chat and mail. */
+export interface EventText {
+  /** One line. */
+  title: string;
+  /** Whether something is wrong, has ended well, or is plain news. */
+  mood: "bad" | "good" | "neutral";
+  /** What happened and what to do. Empty: the title says everything. */
+  detail: string;
+}
+
+/** Returns an event in words. */
+export function describeEvent({ type, deployment, data }: ShownEvent): EventText {
+  const who = deployment ?? "Pierhead";
+  const text = (key: string) => (typeof data[key] === "string" ? (data[key] as string) : "");
+  const detail = text("message");
+  const to = words(text("to"));
+  switch (type) {
+    case "webhook.test":
+      return { title: "Pierhead: test message", mood: "neutral", detail: "Notifications arrive here." };
+    case "alert.firing":
+      return { title: `${who}: ${words(text("rule"))}`, mood: "bad", detail };
+    case "alert.resolved":
+      return { title: `${who}: ${words(text("rule"))} is over`, mood: "good", detail };
+    case "replica.exited":
+      return { title: `${who}: a replica ended (${words(text("reason"))})`, mood: "bad", detail };
+    case "deployment.health":
+      return { title: `${who} is ${to}`, mood: moodOf(text("to")), detail };
+    case "deployment.status":
+    case "revision.status":
+      return {
+        title: `${who}: ${type === "revision.status" ? "revision" : "status"} ${to}`,
+        mood: moodOf(text("to")),
+        detail,
+      };
+    default:
+      return { title: `${who}: ${words(type)}`, mood: "neutral", detail };
+  }
+}
+
+const badWords = ["failed", "crash", "degraded", "unknown"];
+const goodWords = ["live", "deployed", "ready"];
+
+function moodOf(status: string): EventText["mood"] {
+  const word = status.toLowerCase();
+  if (badWords.some((bad) => word.includes(bad))) return "bad";
+  return goodWords.includes(word) ? "good" : "neutral";
+}
+
+/** `crash_looping`, `OutOfMemory` and `revision.created` as words. */
+const words = (name: string) =>
+  name
+    .replaceAll(/([a-z])([A-Z])/g, "$1 $2")
+    .replaceAll(/[_.]/g, " ")
+    .toLowerCase();

@@ -1,0 +1,62 @@
+import { describeEvent } from "../domain/event-text.ts";
+import type { Mail } from "../integrations/mail.ts";
+
+/** The fields of a payload that messages for people use. */
+interface Payload {
+  type: string;
+  timestamp: string;
+  data: {
+    tenant_id?: string;
+    deployment_id?: string | null;
+    deployment_name?: string | null;
+    data?: Record<string, unknown>;
+  };
+}
+
+const slackMarks = { bad: ":red_circle:", good: ":large_green_circle:", neutral: ":information_source:" } as const;
+
+/** Returns the body of an incoming webhook of Slack, which Mattermost, Rocket.Chat and Discord's `/slack` addresses also take. */
+export function slackBody(payload: string, consoleUrl: string | null): string {
+  const { event, text, page } = read(payload, consoleUrl);
+  const { title, mood, detail } = text;
+  const link = page === null ? "" : `\n<${page}|Open in Pierhead>`;
+  const body = detail === "" ? "" : `\n${escapeSlack(detail)}`;
+  const fallback = `${slackMarks[mood]} *${escapeSlack(title)}*${body}${link}`;
+  return JSON.stringify({ text: fallback, ...(event.type === "webhook.test" ? {} : { unfurl_links: false }) });
+}
+
+/** Slack's own rule: only these three characters are special in text. */
+const escapeSlack = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+
+/** Returns a mail about an event. The end of an alert answers the mail about its beginning, so that programs show them together. */
+export function mailOf(
+  payload: string,
+  { to, deliveryId, consoleUrl }: { to: string; deliveryId: string; consoleUrl: string | null },
+): Mail {
+  const { event, text, page } = read(payload, consoleUrl);
+  const { alert_id: alertId } = event.data.data ?? {};
+  const first = typeof alertId === "string" ? messageId(`alert-${alertId}`) : null;
+  const isFirst = event.type === "alert.firing";
+  const lines = [
+    text.detail === "" ? text.title : text.detail,
+    "",
+    `Time: ${event.timestamp}`,
+    ...(page === null ? [] : [`Console: ${page}`]),
+  ];
+  return {
+    to,
+    subject: `[Pierhead] ${text.title}`,
+    text: lines.join("\n"),
+    messageId: isFirst && first !== null ? first : messageId(deliveryId),
+    inReplyTo: isFirst ? null : first,
+  };
+}
+
+const messageId = (name: string) => `<${name}@pierhead.invalid>`;
+
+function read(payload: string, consoleUrl: string | null) {
+  const event = JSON.parse(payload) as Payload;
+  const { deployment_name: deployment = null, deployment_id: id, tenant_id: tenantId, data = {} } = event.data;
+  const page = consoleUrl === null || id == null ? null : `${consoleUrl}/o/${tenantId}/host/deployments/${id}`;
+  return { event, page, text: describeEvent({ type: event.type, deployment, data }) };
+}
