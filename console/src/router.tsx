@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, createRouter, Navigate, redirect } from "@tanstack/react-router";
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
+import type { LogLevel } from "../../src/contract/logs/log.ts";
 import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";
 import { lazyPart } from "./parts/lazy-part.tsx";
@@ -68,11 +69,15 @@ const create = createRoute({
   }),
   component: lazyPart(() => import("./pages/new-deployment.tsx").then((file) => file.NewDeploymentPage)),
 });
+const levels: readonly LogLevel[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(text(raw["revision"]) !== undefined && { revision: String(raw["revision"]) }),
   ...(text(raw["thread"]) !== undefined && { thread: String(raw["thread"]) }),
   ...(text(raw["checkpoint"]) !== undefined && { checkpoint: String(raw["checkpoint"]) }),
   ...((raw["view"] === "runs" || raw["view"] === "state") && { view: raw["view"] }),
+  ...(raw["q"] !== undefined && String(raw["q"]) !== "" && { q: String(raw["q"]) }),
+  ...(levels.includes(raw["level"] as LogLevel) && { level: raw["level"] as LogLevel }),
+  ...(Number(raw["span"]) > 0 && { span: Number(raw["span"]) }),
   ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
 });
 const deployment = createRoute({

@@ -1,5 +1,6 @@
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
 import type { HealthWord } from "../../src/contract/deployments/health.ts";
+import type { LogLevel } from "../../src/contract/logs/log.ts";
 import type { SortOrder } from "../../src/contract/page.ts";
 
 /** Search part of the list's address. Users can share a view as a link, and the Back button restores it. */
@@ -21,4 +22,8 @@ export interface DeploymentSearch {
   thread?: string;
   view?: "timeline" | "runs" | "state";
   checkpoint?: string;
+  /** The lines of the log that are shown: a text, a level, and the seconds to look back. */
+  q?: string;
+  level?: LogLevel;
+  span?: number;
 }

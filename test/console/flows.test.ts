@@ -283,6 +283,14 @@ test("log lines can be filtered by level, time and replica", async () => {
   await seen(["running low", "second replica"], ["was out", "first replica"]);
   await page.getByLabel("Minimum level").selectOption("ERROR");
   await seen(["second replica"], ["running low", "was out"]);
+  await page.getByLabel("Text in the message").fill("replica");
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await page.waitForURL(/level=ERROR.*span=3600.*q=replica/);
+  await page.reload();
+  await seen(["second replica"], ["running low", "was out", "first replica"]);
+  assert.equal(await page.getByLabel("Text in the message").inputValue(), "replica");
+  assert.equal(await page.getByLabel("Minimum level").inputValue(), "ERROR");
+  assert.deepEqual(await findings(page), []);
   await page.context().close();
 });
 

@@ -1,33 +1,43 @@
-import { useState } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useMemo, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { LogLevel } from "../../../src/contract/logs/log.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { RuntimeLog } from "../parts/log-view.tsx";
+import type { DeploymentSearch } from "../search.ts";
 
 const levels: LogLevel[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 const spans = { "": "Any time", "900": "Last 15 min", "3600": "Last hour", "86400": "Last day" } as const;
 
 /** The log lines of the replicas, as they are written. */
 export function LogsPart({ deployment }: { deployment: Deployment }) {
-  const [level, setLevel] = useState("");
-  const [text, setText] = useState("");
-  const [query, setQuery] = useState("");
-  const [since, setSince] = useState<string | undefined>(undefined);
+  const { q: query = "", level, span } = useSearch({ strict: false }) as DeploymentSearch;
+  const navigate = useNavigate();
+  const [text, setText] = useState(query);
+  useEffect(() => setText(query), [query]);
+  const since = useMemo(
+    () => (span === undefined ? undefined : new Date(Date.now() - span * 1_000).toISOString()),
+    [span],
+  );
+  const change = (search: Partial<Record<"q" | "level" | "span", unknown>>) =>
+    void navigate({
+      to: "/o/$tenantId/host/deployments/$id/$part",
+      params: { tenantId: deployment.tenant_id, id: deployment.id, part: "logs" },
+      search: (before) => ({ ...before, ...search }) as DeploymentSearch,
+    });
   const question = {
     deployment_id: deployment.id,
     type: "deploy" as const,
-    ...(level !== "" && { level: level as LogLevel }),
+    ...(level !== undefined && { level }),
     ...(query !== "" && { query }),
     ...(since !== undefined && { start_time: since }),
   };
   const options = [
-    ...(level !== "" ? [`--level ${level}`] : []),
+    ...(level !== undefined ? [`--level ${level}`] : []),
     ...(query !== "" ? [`--search ${shellWord(query)}`] : []),
     ...(since !== undefined ? [`--since ${since}`] : []),
   ];
   const command = ["npx pierhead logs", deployment.id, "-f", ...options].join(" ");
-  const chooseSpan = (seconds: string) =>
-    setSince(seconds === "" ? undefined : new Date(Date.now() - Number(seconds) * 1_000).toISOString());
   return (
     <>
       <search>
@@ -35,7 +45,7 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
           className="row filters"
           onSubmit={(event) => {
             event.preventDefault();
-            setQuery(text.trim());
+            change({ q: text.trim() || undefined });
           }}
         >
           <input
@@ -45,7 +55,11 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
             value={text}
             onChange={(event) => setText(event.target.value)}
           />
-          <select aria-label="Minimum level" value={level} onChange={(event) => setLevel(event.target.value)}>
+          <select
+            aria-label="Minimum level"
+            value={level ?? ""}
+            onChange={(event) => change({ level: event.target.value || undefined })}
+          >
             <option value="">All levels</option>
             {levels.map((name) => (
               <option key={name} value={name}>
@@ -53,7 +67,11 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
               </option>
             ))}
           </select>
-          <select aria-label="Since" onChange={(event) => chooseSpan(event.target.value)}>
+          <select
+            aria-label="Since"
+            value={span === undefined ? "" : String(span)}
+            onChange={(event) => change({ span: Number(event.target.value) || undefined })}
+          >
             {Object.entries(spans).map(([value, label]) => (
               <option key={value} value={value}>
                 {label}
