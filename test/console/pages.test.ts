@@ -50,7 +50,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/keys": (page) => page.getByText("(current)").waitFor(),
   "/host/members": (page) => page.getByText("ada@example.org", { exact: true }).waitFor(),
   "/host/quotas": (page) => page.getByText("Build minutes this month").first().waitFor(),
-  "/host/audit": (page) => page.getByText("webhook.create", { exact: true }).waitFor(),
+  "/host/audit": (page) => page.getByText("created the webhook").waitFor(),
 };
 
 interface Seen {

@@ -1,18 +1,30 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { Link } from "@tanstack/react-router";
+import { useRef, useState } from "react";
 import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
+import { actWords, auditSubjects, changeWords } from "../parts/audit-words.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
-import { Ago } from "../parts/time.tsx";
+import { PageTitle } from "../parts/page-head.tsx";
 import { useSession } from "../session.tsx";
 
 const pageSize = 50;
+const dayMs = 86_400_000;
+
+const spans = { "": "Any time", "1": "Last 24 hours", "7": "Last 7 days", "30": "Last 30 days" } as const;
 
 /** The list of changes and who made them. It names secrets but never shows their values. */
 export function AuditPage() {
   const { client, workspaceId } = useSession();
   const [action, setAction] = useState("");
-  const filter = { workspace_id: workspaceId, ...(action.trim() !== "" && { action: action.trim() }) };
+  const [actor, setActor] = useState("");
+  const [{ days, since }, setSpan] = useState<{ days: string; since: string | null }>({ days: "", since: null });
+  const filter = {
+    workspace_id: workspaceId,
+    ...(action !== "" && { action }),
+    ...(actor !== "" && { actor }),
+    ...(since !== null && { since }),
+  };
   const log = useInfiniteQuery({
     queryKey: ["audit", filter],
     queryFn: ({ signal, pageParam }) =>
@@ -26,10 +38,13 @@ export function AuditPage() {
   const command = `npx pierhead admin audit --for ${workspaceId}`;
   const ofAction = filter.action === undefined ? "" : ` --action ${shellWord(filter.action)}`;
   const entries = log.data?.pages.flatMap(({ items }) => items) ?? [];
+  // Actors that were seen stay in the list when it shows the changes of one of them only.
+  const seen = useRef(new Map<string, string>());
+  for (const { actor: id, actor_name: name } of entries) seen.current.set(id, name ?? id);
   return (
     <>
       <div className="page-head">
-        <h1>Audit log</h1>
+        <PageTitle title="Audit log" about="Who changed what. It names secrets but never shows their values." />
         <div className="row">
           <button type="button" onClick={() => save(entries)} disabled={entries.length === 0}>
             Export entries
@@ -38,13 +53,36 @@ export function AuditPage() {
         </div>
       </div>
       <search className="filters">
-        <input
-          type="search"
-          aria-label="Action"
-          placeholder="Action, such as deployment or deployment.patch"
-          value={action}
-          onChange={(event) => setAction(event.target.value)}
-        />
+        <select aria-label="Who" value={actor} onChange={(event) => setActor(event.target.value)}>
+          <option value="">Anybody</option>
+          {[...seen.current].map(([id, name]) => (
+            <option key={id} value={id}>
+              {name}
+            </option>
+          ))}
+        </select>
+        <select aria-label="What" value={action} onChange={(event) => setAction(event.target.value)}>
+          <option value="">Anything</option>
+          {auditSubjects.map(({ value, text }) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+        <select
+          aria-label="When"
+          value={days}
+          onChange={({ target: { value } }) => {
+            const startMs = Date.now() - Number(value) * dayMs;
+            setSpan({ days: value, since: value === "" ? null : new Date(startMs).toISOString() });
+          }}
+        >
+          {Object.entries(spans).map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
       </search>
       {log.isPending && <Loading what="the audit log" />}
       {log.isError && <Failure error={log.error} retry={() => void log.refetch()} />}
@@ -59,44 +97,69 @@ export function AuditPage() {
   );
 }
 
+/** The entries by day, newest first, each as a sentence. */
 function Entries({ entries }: { entries: AuditEntry[] }) {
+  const days = Map.groupBy(entries, ({ created_at }) => new Date(created_at).toDateString());
   return (
-    <table className="list" aria-label="Audit log">
-      <thead>
-        <tr>
-          {["Time", "Actor", "Action", "Subject", "Changes"].map((name) => (
-            <th key={name}>{name}</th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {entries.map((entry) => (
-          <tr key={entry.id}>
-            <td data-label="Time">
-              <Ago at={entry.created_at} />
-            </td>
-            <td data-label="Actor">{entry.actor_name ?? entry.actor}</td>
-            <td data-label="Action">{entry.action}</td>
-            <td data-label="Subject">{entry.subject_name ?? entry.subject_id ?? "–"}</td>
-            <td data-label="Changes">{changeText(entry)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <div className="audit">
+      {[...days].map(([day, ofDay]) => (
+        <section key={day} className="audit-day" aria-label={dayText(day)}>
+          <h2 className="audit-date">{dayText(day)}</h2>
+          <ol className="audit-entries">
+            {ofDay.map((entry) => (
+              <Entry key={entry.id} entry={entry} />
+            ))}
+          </ol>
+        </section>
+      ))}
+    </div>
   );
 }
 
-function changeText({ changes, secrets }: AuditEntry): string {
-  const fields = Object.entries(changes).map(
-    ([name, { before, after }]) => `${name}: ${JSON.stringify(before)} → ${JSON.stringify(after)}`,
+function Entry({ entry }: { entry: AuditEntry }) {
+  const { created_at, actor, actor_name, action, deployment_id, subject_name, subject_id, workspace_id } = entry;
+  const who = actor_name ?? (actor === "system" ? "Pierhead" : actor);
+  // A session is its actor's own.
+  const subject = action.startsWith("session.") ? null : (subject_name ?? subject_id);
+  const changes = changeWords(entry);
+  return (
+    <li className="audit-entry">
+      <time className="audit-time" dateTime={created_at} title={new Date(created_at).toLocaleString()}>
+        {new Date(created_at).toLocaleTimeString(undefined, { hour12: false })}
+      </time>
+      <span className="avatar" aria-hidden="true">
+        {who.slice(0, 1).toUpperCase()}
+      </span>
+      <div>
+        <p className="audit-said" title={action}>
+          <b>{who}</b> {actWords(action)}{" "}
+          {subject !== null &&
+            (deployment_id !== null && workspace_id !== null && action !== "deployment.delete" ? (
+              <Link to="/o/$tenantId/host/deployments/$id" params={{ tenantId: workspace_id, id: deployment_id }}>
+                {subject}
+              </Link>
+            ) : (
+              subject
+            ))}
+        </p>
+        {changes.length > 0 && (
+          <ul className="audit-changes" aria-label="Changes">
+            {changes.map((change) => (
+              <li key={change} className="audit-change">
+                {change}
+              </li>
+            ))}
+          </ul>
+        )}
+      </div>
+    </li>
   );
-  const { added = [], removed = [], changed = [] } = secrets ?? {};
-  const names = [
-    ...added.map((name) => `+${name}`),
-    ...removed.map((name) => `-${name}`),
-    ...changed.map((name) => `~${name}`),
-  ];
-  return [...fields, ...names].join(", ");
+}
+
+function dayText(day: string): string {
+  const agoDays = Math.round((new Date(new Date().toDateString()).getTime() - new Date(day).getTime()) / dayMs);
+  if (agoDays < 2) return agoDays < 1 ? "Today" : "Yesterday";
+  return new Date(day).toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long" });
 }
 
 function save(entries: AuditEntry[]): void {

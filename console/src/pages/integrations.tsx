@@ -23,6 +23,7 @@ export function IntegrationsPage() {
   return (
     <ResourcePage<Integration>
       title="Integrations"
+      about="Git hosts whose repositories this workspace deploys."
       teach={
         <p>An integration lets deployments read private repositories and deploys new commits when they are pushed.</p>
       }

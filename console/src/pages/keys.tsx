@@ -26,6 +26,7 @@ export function KeysPage() {
   return (
     <ResourcePage
       title="API keys"
+      about="For programs, and for people without an identity provider. A key is shown once."
       teach={<p>A key lets a program or a person call the API, within the limits of its role.</p>}
       queryKey={queryKey}
       read={(signal) => client.all("listApiKeys", { include_inactive: true }, { signal })}

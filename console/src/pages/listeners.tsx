@@ -18,6 +18,7 @@ export function ListenersPage() {
   return (
     <ResourcePage<Listener>
       title="Listeners"
+      about="Programs that run agents on hosts and in clusters of yours. They connect to this server."
       teach={
         <p>
           The built-in listener runs agents on this server and is not listed here. Install your own listener to run

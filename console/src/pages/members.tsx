@@ -19,6 +19,7 @@ export function MembersPage() {
   return (
     <ResourcePage
       title="Members"
+      about="People who sign in with the identity provider of this server, and their roles."
       teach={
         <p>
           A member is a person with an email address and a role in this workspace or in the whole organization. Members

@@ -21,6 +21,7 @@ export function ProvidersPage() {
     <>
       <ResourcePage
         title="OAuth providers"
+        about="Where agents get tokens of their users, such as GitHub or Google."
         teach={
           <p>
             A provider is a service where people sign in so that an agent can act for them, such as GitHub, Google or an

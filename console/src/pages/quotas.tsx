@@ -4,6 +4,7 @@ import type { PatchQuotas, Quotas } from "../../../src/contract/administration/o
 import { CopyAs } from "../parts/copy-as.tsx";
 import { TextField } from "../parts/fields.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
+import { PageTitle } from "../parts/page-head.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
@@ -23,38 +24,32 @@ export function QuotasPage() {
   return (
     <>
       <div className="page-head">
-        <h1>Quotas</h1>
+        <PageTitle title="Quotas" about="What this workspace uses, and how much of it is allowed." />
         <CopyAs call={{ id: "getQuotas", input: { workspace_id: workspaceId } }} />
       </div>
-      <table className="list" aria-label="Quotas">
-        <thead>
-          <tr>
-            <th>Quota</th>
-            <th>Used</th>
-            <th>Limit</th>
-          </tr>
-        </thead>
-        <tbody>
-          {(Object.keys(words) as Name[]).map((name) => (
-            <tr key={name}>
-              <td data-label="Quota">{words[name]}</td>
-              <td data-label="Used">
-                {Math.round(quotas.data[name].used * 10) / 10}{" "}
-                {quotas.data[name].limit !== null && (
-                  <meter
-                    aria-label={`${words[name]} used`}
-                    max={quotas.data[name].limit ?? 1}
-                    value={quotas.data[name].used}
-                  />
-                )}
-              </td>
-              <td data-label="Limit">{quotas.data[name].limit ?? "None"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <ul className="quotas" aria-label="Quotas">
+        {(Object.keys(words) as Name[]).map((name) => (
+          <Usage key={name} name={words[name]} {...quotas.data[name]} />
+        ))}
+      </ul>
       {scope !== "workspace" && <Limits quotas={quotas.data} />}
     </>
+  );
+}
+
+function Usage({ name, used, limit }: { name: string; used: number; limit: number | null }) {
+  const rounded = Math.round(used * 10) / 10;
+  return (
+    <li className="card quota">
+      <span className="soft">{name}</span>
+      <p>
+        <b className="quota-used">{rounded.toLocaleString()}</b>{" "}
+        {limit === null ? "no limit" : `of ${limit.toLocaleString()}`}
+      </p>
+      {limit !== null && (
+        <meter className="quota-bar" aria-label={`${name} used`} max={limit || 1} high={limit * 0.9} value={used} />
+      )}
+    </li>
   );
 }
 
@@ -84,16 +79,18 @@ function Limits({ quotas }: { quotas: Quotas }) {
       }}
     >
       <h2>Limits</h2>
-      {(Object.keys(words) as Name[]).map((name) => (
-        <TextField
-          key={name}
-          label={words[name]}
-          inputMode="numeric"
-          value={typed[name] ?? String(quotas[name].limit ?? "")}
-          onValue={(value) => setTyped({ ...typed, [name]: value })}
-          hint="Leave empty for no limit."
-        />
-      ))}
+      <p className="soft">Leave a field empty for no limit.</p>
+      <div className="quota-fields">
+        {(Object.keys(words) as Name[]).map((name) => (
+          <TextField
+            key={name}
+            label={words[name]}
+            inputMode="numeric"
+            value={typed[name] ?? String(quotas[name].limit ?? "")}
+            onValue={(value) => setTyped({ ...typed, [name]: value })}
+          />
+        ))}
+      </div>
       <div className="row">
         <button type="submit" className="primary" disabled={limits.length === 0 || !isGood || save.isPending}>
           Save

@@ -13,6 +13,7 @@ import { MembersPage } from "./members.tsx";
 import { ProvidersPage } from "./providers.tsx";
 import { QuotasPage } from "./quotas.tsx";
 import { WebhooksPage } from "./webhooks.tsx";
+import "../style/settings.css";
 
 const pages: Record<string, ComponentType> = {
   alerts: AlertsPage,
@@ -32,13 +33,15 @@ export function SettingsPage() {
   const { page = "" } = useParams({ strict: false }) as { page?: string };
   const Found = pages[page];
   usePageTitle(settingsPages.find((one) => one.page === page)?.text, "Settings");
+  const shown = settingsPages.filter(({ admin }) => !admin || mayAdminister);
   if (Found === undefined) return <Notice kind="warn">Page not found.</Notice>;
   return (
     <div className="settings">
       <nav aria-label="Settings">
-        {settingsPages.map(
-          ({ page: own, text, admin }) =>
-            (!admin || mayAdminister) && (
+        {[...Map.groupBy(shown, ({ group }) => group)].map(([group, ofGroup]) => (
+          <section key={group} className="settings-group" aria-label={group}>
+            <h2 className="settings-group-name">{group}</h2>
+            {ofGroup.map(({ page: own, text }) => (
               <Link
                 key={own}
                 to="/host/$page"
@@ -48,8 +51,9 @@ export function SettingsPage() {
               >
                 {text}
               </Link>
-            ),
-        )}
+            ))}
+          </section>
+        ))}
       </nav>
       <div className="stack">
         <Found />

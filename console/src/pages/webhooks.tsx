@@ -22,6 +22,7 @@ export function WebhooksPage() {
     <>
       <ResourcePage
         title="Webhooks"
+        about="Signed events about deployments and revisions, sent to your URLs in order."
         teach={<p>A webhook sends signed events about deployments and revisions to your URL, in order.</p>}
         queryKey={queryKey}
         read={(signal) => client.all("listWebhooks", {}, { signal })}

@@ -4,6 +4,7 @@ import { queries, textOf } from "../server.ts";
 import { CopyAs, type Repeatable } from "./copy-as.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Empty, Failure, Loading } from "./notices.tsx";
+import { PageTitle } from "./page-head.tsx";
 import { useToasts } from "./toasts.tsx";
 
 interface Column<T> {
@@ -13,6 +14,8 @@ interface Column<T> {
 
 interface Props<T> {
   title: string;
+  /** One sentence under the title. */
+  about: ReactNode;
   /** What the items are for, shown while the list is empty. */
   teach: ReactNode;
   queryKey: QueryKey;
@@ -39,13 +42,13 @@ const lowerFirst = (title: string) => title.replace(/^[A-Z](?=[a-z])/, (letter) 
 
 /** A page with a list of one kind of resource. */
 export function ResourcePage<T>(props: Props<T>) {
-  const { title, teach, queryKey, read, call, columns, idOf, actions, children, refetchMs } = props;
+  const { title, about, teach, queryKey, read, call, columns, idOf, actions, children, refetchMs } = props;
   const readAll = async ({ signal }: { signal: AbortSignal }) => gathered(await read(signal));
   const found = useQuery({ queryKey, queryFn: readAll, refetchInterval: refetchMs ?? false });
   return (
     <>
       <div className="page-head">
-        <h1>{title}</h1>
+        <PageTitle title={title} about={about} />
         <div className="row">
           {children}
           <CopyAs call={call} />

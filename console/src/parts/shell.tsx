@@ -77,6 +77,8 @@ const focusMain = () => document.getElementById("main")?.focus();
 
 function Side({ onPalette }: { onPalette: () => void }) {
   const { pathname } = useLocation();
+  const { mayAdminister } = useSession();
+  const firstPage = settingsPages.find(({ admin }) => !admin || mayAdminister) ?? settingsPages[0];
   const isSettings = settingsPages.some(({ page }) => pathname.endsWith(`/host/${page}`));
   const isApprovals = pathname.endsWith("/host/approvals");
   return (
@@ -105,7 +107,7 @@ function Side({ onPalette }: { onPalette: () => void }) {
         </Link>
         <Link
           to="/host/$page"
-          params={{ page: settingsPages[0].page }}
+          params={{ page: firstPage.page }}
           className="side-link"
           aria-current={isSettings ? "page" : undefined}
         >

@@ -1,0 +1,88 @@
+import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
+
+/** What the actions of the audit log mean. Those without a sentence here read as their verb and subject. */
+const sentences: Record<string, string> = {
+  "agent.call": "called the agent",
+  "deployment.deploy_latest": "deployed the latest commit of",
+  "deployment.git_settings": "changed how git deploys",
+  "deployment.mute_alerts": "changed the muted alerts of",
+  "deployment.resize": "changed the size of",
+  "deployment.restart": "restarted",
+  "deployment.retry": "tried the last deploy again of",
+  "deployment.tag": "changed the tags of",
+  "deployment.variables": "changed the variables of",
+  "installation.backup": "made a backup of the installation",
+  "installation.restore": "restored the installation from a backup",
+  "listener.create_enrollment": "made an enrollment key for the listener",
+  "listener.replace_key": "replaced the key of the listener",
+  "quotas.patch": "changed the quotas of",
+  "revision.create": "deployed a revision of",
+  "revision.interrupt": "interrupted a deploy of",
+  "revision.redeploy": "deployed again a revision of",
+  "revision.rollback": "rolled back",
+  "session.create": "signed in",
+  "session.delete": "signed out",
+  "session.link": "made a sign-in link",
+  "webhook.redeliver": "sent an event again to the webhook",
+  "webhook.replace_secret": "replaced the secret of the webhook",
+  "webhook.test": "sent a test to the webhook",
+};
+
+const verbs: Record<string, string> = {
+  create: "created",
+  delete: "deleted",
+  disable: "disabled",
+  enroll: "enrolled",
+  patch: "changed",
+  revoke: "revoked",
+};
+
+const nouns: Record<string, string> = {
+  agent_connection: "agent connection",
+  alert_rule: "alert rule",
+  api_key: "API key",
+  github_app: "GitHub App",
+  oauth_provider: "OAuth provider",
+  tag_value: "tag value",
+};
+
+/** Kinds of changes that a reader of the log looks for, with the first word of their actions. */
+export const auditSubjects = [
+  { value: "deployment", text: "Deployments" },
+  { value: "revision", text: "Revisions" },
+  { value: "agent", text: "Agent calls" },
+  { value: "api_key", text: "API keys" },
+  { value: "member", text: "Members" },
+  { value: "session", text: "Sign-ins" },
+  { value: "listener", text: "Listeners" },
+  { value: "webhook", text: "Webhooks" },
+  { value: "alert_rule", text: "Alert rules" },
+  { value: "integration", text: "Integrations" },
+  { value: "oauth_provider", text: "OAuth providers" },
+  { value: "quotas", text: "Quotas" },
+  { value: "workspace", text: "Workspaces" },
+] as const;
+
+/** Returns what was done, without who did it and to what: "changed the variables of". */
+export function actWords(action: string): string {
+  const [subject = "", verb = ""] = action.split(".");
+  const said = sentences[action];
+  if (said !== undefined) return said;
+  const noun = nouns[subject] ?? subject.replaceAll("_", " ");
+  return `${verbs[verb] ?? verb.replaceAll("_", " ")} the ${noun}`;
+}
+
+/** Returns the changed fields and secrets of an entry, each as a few words. */
+export function changeWords({ changes, secrets }: AuditEntry): string[] {
+  const fields = Object.entries(changes).map(
+    ([name, { before, after }]) => `${name.replaceAll("_", " ")} ${valueWords(before)} → ${valueWords(after)}`,
+  );
+  const named = (names: readonly string[] = [], what: string) => names.map((name) => `${name} ${what}`);
+  const { added, removed, changed } = secrets ?? {};
+  return [...fields, ...named(added, "added"), ...named(changed, "changed"), ...named(removed, "removed")];
+}
+
+function valueWords(value: unknown): string {
+  if (value === null || value === undefined || value === "") return "none";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
