@@ -16,19 +16,34 @@ export type BuildSource =
   | { kind: "tarball"; path: string; sha256: string }
   | { kind: "template"; directory: string; digest: string };
 
-/** The output of a build: a directory on this host, or an image in a container engine. */
-export type BuildTarget = { kind: "directory" } | ImageTarget;
+/** The output of a build: a directory on this host, an image in a container engine, or an image that a cluster builds. */
+export type BuildTarget = { kind: "directory" } | ImageTarget | ClusterTarget;
 
-export interface ImageTarget {
-  kind: "image";
-  /** The engine, as `DOCKER_HOST` names it. */
-  host: string;
-  /** Label on everything the build creates in the engine. */
+/** The images on which generated Dockerfiles are based. */
+export interface BaseImages {
+  /** Label on everything the build creates in an engine. */
   installationId: string;
   /** Base image with Node and npm for JavaScript agents. */
   nodeImage: string;
   /** Base image with Python and pip for Python agents; `{version}` stands for the Python version, such as 3.12. */
   pythonImage: string;
+}
+
+/**
+ * An image that a listener builds in its cluster. The worker on this host only prepares the build context, because programs
+ * of the project run in the cluster.
+ */
+export interface ClusterTarget extends BaseImages {
+  kind: "cluster";
+  listenerId: string;
+  /** Repository in a registry to which the listener pushes, as it reports it. */
+  registry: string;
+}
+
+export interface ImageTarget extends BaseImages {
+  kind: "image";
+  /** The engine, as `DOCKER_HOST` names it. */
+  host: string;
   /** A docker `config.json` with the credentials for pulling those images; null: none are needed. */
   registryAuthFile: string | null;
   /** Limit of each program that runs in the build. */
@@ -69,8 +84,23 @@ export interface BuildLine {
   message: string;
 }
 
+/** A build context in a file of this host. */
+export interface PreparedContext {
+  /** A tar, in the directory of builds and named after the build. */
+  path: string;
+  /** Path of the Dockerfile in the context. */
+  dockerfile: string;
+}
+
 export type BuildResult = { /** Of a git source, once it was fetched. */ commit?: CommitText } & (
-  | { ok: true; artifact: Artifact; cached: boolean; steps: { name: string; durationMs: number }[] }
+  | {
+      ok: true;
+      artifact: Artifact;
+      cached: boolean;
+      steps: { name: string; durationMs: number }[];
+      /** Prepared for a cluster, which has still to build it. `artifact` then has no digest and no address yet. */
+      context?: PreparedContext;
+    }
   | {
       ok: false;
       /**

@@ -11,6 +11,12 @@ import {
   type SessionRequest,
   type StatusBatch,
 } from "../contract/listeners/assignment.ts";
+import {
+  type BuildOrder,
+  BuildOrders,
+  type BuildProgress,
+  BuildProgressAnswer,
+} from "../contract/listeners/build-order.ts";
 import { Enrolled, Heartbeat } from "../contract/listeners/listener-protocol.ts";
 import type { MetricBatch } from "../contract/logs/metrics.ts";
 import { type OperationName, routeOf, routes, type Verb } from "../contract/routes.ts";
@@ -63,6 +69,10 @@ export interface ListenerSession extends Session {
   report(batch: StatusBatch, signal: AbortSignal): Promise<void>;
   sendLogs(batch: LogBatch, signal: AbortSignal): Promise<void>;
   sendMetrics(batch: MetricBatch, signal: AbortSignal): Promise<void>;
+  /** Returns the builds that this listener shall run, waiting up to `waitMs` for a list that differs from `known`. */
+  buildOrders(known: string[], waitMs: number, signal: AbortSignal): Promise<BuildOrder[]>;
+  /** Sends log lines of a build, and its end. Returns whether the build is still wanted. */
+  reportBuild(buildId: string, progress: Omit<BuildProgress, "build_id">, signal: AbortSignal): Promise<boolean>;
   heartbeat(signal: AbortSignal): Promise<Heartbeat>;
   compare(inventory: Inventory, signal: AbortSignal): Promise<InventoryAnswer>;
   /** Ends the session, so that the next instance can start at once instead of after the lease. */
@@ -131,6 +141,16 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
     },
     async sendMetrics(batch, signal) {
       await ask({ ...at("sendMetrics"), body: batch, signal }, nothing);
+    },
+    async buildOrders(known, waitMs, signal) {
+      const { method, path } = at("listBuildOrders");
+      const query = new URLSearchParams({ wait: String(Math.min(waitMs, waitMsMax) / 1_000), known: known.join(",") });
+      const timeoutMs = callTimeoutMs + waitMs;
+      return (await ask({ method, path: `${path}?${query}`, signal, timeoutMs }, BuildOrders)).items;
+    },
+    async reportBuild(buildId, progress, signal) {
+      const body = { build_id: buildId, ...progress };
+      return (await ask({ ...at("reportBuild"), body, signal }, BuildProgressAnswer)).is_wanted;
     },
     heartbeat: (signal) => ask({ ...at("sendHeartbeat"), signal }, Heartbeat),
     compare: (inventory, signal) => ask({ ...at("compareInventory"), body: inventory, signal }, InventoryAnswer),

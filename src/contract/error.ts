@@ -207,6 +207,14 @@ export const errors = {
   uploadNotApplicable: (source: string) =>
     new ApiError("uploadNotApplicable", 400, `Uploads are not available for source '${source}'.`),
   uploadUrlInvalid: () => new ApiError("uploadUrlInvalid", 403, "This upload URL is not valid or has expired."),
+  contextUrlInvalid: () =>
+    new ApiError("contextUrlInvalid", 403, "This URL of a build context is not valid or has expired."),
+  listenerBuildsNothing: (id: string) =>
+    new ApiError(
+      "listenerBuildsNothing",
+      400,
+      `Listener ${id} builds no images. Set builds.registry in its chart and update the listener, or deploy an image (external_docker).`,
+    ),
   uploadTooLarge: (bytesMax: number) =>
     new ApiError("uploadTooLarge", 413, `The upload is larger than ${bytesMax} bytes.`),
   uploadSpaceTaken: (limit: string, maxMib: number) =>

@@ -211,6 +211,9 @@ const otherRoutes = {
   compareInventory: "POST /dp/v1/inventory",
   sendReplicaLogs: "POST /dp/v1/logs",
   sendMetrics: "POST /dp/v1/metrics",
+  listBuildOrders: "GET /dp/v1/builds",
+  reportBuild: "POST /dp/v1/builds",
+  getBuildContext: "GET /build-contexts/{build_id}",
 } as const satisfies Record<string, RouteText>;
 
 /**

@@ -38,7 +38,7 @@ export function normaliseCreate(body: CreateDeployment, context: RuleContext): N
   checkTemplate(sourceConfig, context);
   const trackedRef = sourceRevisionConfig.repo_ref;
   checkTracking(sourceConfig, trackedRef);
-  if (source === "external_docker") sourceConfig.listener_config = placeDeployment(sourceConfig, context);
+  sourceConfig.listener_config = placeDeployment(source, sourceConfig, context);
   const secrets = checkSecrets(body.secrets ?? [], source);
   const secretReferences = body.secret_references ?? null;
   checkSecretReferences(secretReferences ?? [], source);
@@ -80,9 +80,10 @@ function checkTemplate({ template_id: id }: SourceConfig, { templateIds }: RuleC
 
 function withDefaults(source: SourceKind, config: SourceConfig): SourceConfig {
   const ignored = (field: "install_command" | "build_command") => sourceConfigRules[field][source] === "ignored";
+  const hasSpec = source === "external_docker" || config.listener_id !== null;
   return {
     ...config,
-    deployment_type: source === "external_docker" ? config.deployment_type : (config.deployment_type ?? "prod"),
+    deployment_type: hasSpec ? config.deployment_type : (config.deployment_type ?? "prod"),
     build_on_push: source === "github" ? config.build_on_push : (config.build_on_push ?? false),
     install_command: ignored("install_command") ? null : config.install_command,
     build_command: ignored("build_command") ? null : config.build_command,

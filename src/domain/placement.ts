@@ -1,22 +1,24 @@
-import type { ListenerConfig, SourceConfig } from "../contract/deployments/deployment.ts";
+import type { ListenerConfig, SourceConfig, SourceKind } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
 import type { RuleContext } from "./settings.ts";
 
 /**
- * Chooses where an `external_docker` deployment runs: a listener of the workspace and one of its namespaces, or the
- * built-in data plane if there is one and no listener is named (contract 4.1).
+ * Chooses where a deployment runs: a listener of the workspace and one of its namespaces, or the built-in data plane if
+ * there is one and no listener is named (contract 4.1). Only a listener that builds images takes sources to build.
  *
  * @returns the listener settings with the namespace filled in.
- * @throws ApiError 400 `listenerRequired`, `fieldRequired` or `invalidField`.
+ * @throws ApiError 400 `listenerRequired`, `listenerBuildsNothing`, `fieldRequired` or `invalidField`.
  */
 export function placeDeployment(
+  source: SourceKind,
   config: Pick<SourceConfig, "listener_id" | "listener_config">,
   context: RuleContext,
 ): ListenerConfig | null {
   const namespace = config.listener_config?.k8s_namespace ?? null;
   if (config.listener_id === null) {
     const ids = context.listeners.map(({ id }) => id);
-    if (!context.hasBuiltinDataPlane && ids.length > 0) throw errors.listenerRequired(ids);
+    if (source === "external_docker" && !context.hasBuiltinDataPlane && ids.length > 0)
+      throw errors.listenerRequired(ids);
     if (namespace !== null) throw errors.invalidField(namespaceField, "needs a listener_id.");
     return config.listener_config;
   }
@@ -27,6 +29,7 @@ export function placeDeployment(
       `${config.listener_id} is not a listener of this workspace.`,
     );
   }
+  if (source !== "external_docker" && !listener.buildsImages) throw errors.listenerBuildsNothing(listener.id);
   return { k8s_namespace: chooseNamespace(namespace, listener.k8sNamespaces) };
 }
 

@@ -17,7 +17,7 @@ export interface RuleContext {
   /** Whether the built-in listener runs agents here. */
   hasBuiltinDataPlane: boolean;
   /** Listeners of the workspace, without the built-in one. Null namespaces: any. */
-  listeners: readonly { id: string; k8sNamespaces: readonly string[] | null }[];
+  listeners: readonly { id: string; k8sNamespaces: readonly string[] | null; buildsImages: boolean }[];
   /** What the operator of the deployment's listener allows in pods beyond the defaults (`podRights` of the contract). */
   podRights: readonly string[];
   /** `object_path` of the finished uploads of this deployment; at least the one the request names. */

@@ -27,9 +27,9 @@ export const sourceConfigRules: Readonly<Record<Exclude<keyof SourceConfig, "rep
   repo_url: onlyGithub("required"),
   build_on_push: row("required", "off", "off", "off", "off"),
   custom_url: onlyExternal("optional"),
-  resource_spec: onlyExternal("optional"),
-  listener_id: onlyExternal("optional"),
-  listener_config: onlyExternal("optional"),
+  resource_spec: row("optional", "none", "optional", "optional", "optional"),
+  listener_id: row("optional", "none", "optional", "optional", "optional"),
+  listener_config: row("optional", "none", "optional", "optional", "optional"),
   install_command: row("optional", "optional", "optional", "optional", "ignored"),
   build_command: row("optional", "optional", "optional", "optional", "ignored"),
   template_id: row("none", "none", "none", "required", "none"),
@@ -76,6 +76,7 @@ export function checkSourceConfig(source: SourceKind, config: SourceConfig, cont
   for (const field of sourceConfigFields) {
     checkPresence(`source_config.${field}`, source, sourceConfigRules[field][source], config[field] ?? null);
   }
+  checkSizesOrigin(source, config);
   if (config.repo_url !== null) checkRepoUrl(config.repo_url, context);
   if (config.custom_url !== null) checkCustomUrl(config.custom_url);
   for (const field of ["install_command", "build_command"] as const) {
@@ -116,6 +117,15 @@ export function checkRevisionConfig(
 export function lacksArtifactSource(source: SourceKind, config: SourceRevisionConfig): boolean {
   if (source === "internal_docker") return config.image_uri === null;
   return source === "internal_source" && config.source_tarball_path === null;
+}
+
+/** A type defines the sizes of what runs here. In a cluster, a resource spec does. */
+function checkSizesOrigin(source: SourceKind, config: SourceConfig): void {
+  if (source === "external_docker") return;
+  const forClusters = ["resource_spec", "listener_config"] as const;
+  for (const field of config.listener_id === null ? forClusters : (["deployment_type"] as const)) {
+    checkPresence(`source_config.${field}`, source, "none", config[field]);
+  }
 }
 
 function checkPresence(field: string, source: SourceKind, rule: FieldRule, value: unknown): void {

@@ -3,6 +3,7 @@ import type { ListenerClient } from "../client/listener-client.ts";
 import type { ListenerFacts, SessionRequest } from "../contract/listeners/assignment.ts";
 import type { Logger } from "../telemetry/log.ts";
 import type { Traces } from "../telemetry/traces.ts";
+import { ClusterBuilds, type ClusterBuildsOptions } from "./clusters/cluster-builds.ts";
 import type { Fleet, FleetFactory } from "./fleet.ts";
 import { Leadership } from "./session/leadership.ts";
 import { Reporter } from "./session/reporter.ts";
@@ -33,6 +34,8 @@ export interface ListenerOptions {
   logCursorsPath?: string | null;
   /** Time between two metric samples. Default: one minute. */
   metricsIntervalMs?: number;
+  /** Builds of images in the cluster. Absent: none. */
+  builds?: Pick<ClusterBuildsOptions, "builds" | "controlPlaneUrl">;
   clock?: Clock;
 }
 
@@ -61,7 +64,7 @@ export interface Listener {
  * apply them, and ships reports, logs and metrics back. It keeps no state that it could not rebuild after a restart.
  */
 export function createListener(options: ListenerOptions, factory: FleetFactory): Listener {
-  const { leadership, fleet, cursors, reporter, logShipper, metrics } = assemble(options, factory);
+  const { leadership, fleet, cursors, reporter, logShipper, metrics, builds } = assemble(options, factory);
   return {
     start() {
       // The cursors come first: without them, lines that were shipped before would be read again.
@@ -75,6 +78,7 @@ export function createListener(options: ListenerOptions, factory: FleetFactory):
       fleet.close();
       logShipper?.close();
       metrics.close();
+      builds?.close();
       reporter.close();
       await cursors.close();
     },
@@ -117,7 +121,8 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
   const { readUsage, traffic } = factory;
   const running = () => fleet.running();
   const metrics = new MetricsShipper({ ...common, clock: wallClock, readUsage, traffic, running, intervalMs });
-  const senders = [reporter, logShipper, metrics];
+  const builds = options.builds && new ClusterBuilds({ ...common, ...options.builds });
+  const senders = [reporter, logShipper, metrics, builds];
   const leadership: Leadership = new Leadership({
     clock: wallClock,
     logger,
@@ -139,7 +144,7 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
     onLeaseRegained: () => fleet.recheck(),
     requiresLease: requiresLease,
   });
-  return { leadership, fleet, cursors, reporter, logShipper, metrics };
+  return { leadership, fleet, cursors, reporter, logShipper, metrics, builds };
 }
 
 function sessionRequest({ instanceId, version, facts }: ListenerOptions, factory: FleetFactory): SessionRequest {

@@ -1,4 +1,4 @@
-import type { BuildTarget } from "../builds/build.ts";
+import type { BaseImages, BuildTarget } from "../builds/build.ts";
 import type { Mode } from "../domain/mode.ts";
 import type { GithubApps } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/langsmith-projects.ts";
@@ -56,6 +56,8 @@ export interface ReconcilerSettings {
   computeType: string;
   /** What builds produce for that compute. */
   buildTarget: BuildTarget;
+  /** What images for clusters are based on. */
+  baseImages: BaseImages;
   allowLocalSources: boolean;
   allowPrivateNetwork: boolean;
   templatesDir: string;

@@ -1,4 +1,5 @@
 import { dropArtifactsOf, findArtifact, findArtifactByKey, saveArtifact } from "../store/builds/artifacts.ts";
+import { dropBuildOrder, placeBuildOrder, readBuildEnd, readImageRegistry } from "../store/builds/build-orders.ts";
 import {
   claimBuild,
   finishBuild,
@@ -43,7 +44,7 @@ import type { Sealer } from "../store/secrets/seal.ts";
 import { findSecretSet } from "../store/secrets/secrets.ts";
 import { buildQuotaProblem } from "../store/tenants/quotas.ts";
 import { hasOtherWorkspaces } from "../store/tenants/tenants.ts";
-import type { BuildStore, ReconcilerStore } from "./store.ts";
+import type { BuildOrders, BuildStore, ReconcilerStore } from "./store.ts";
 
 /** Binds the functions of `src/store` to one database. It adds nothing but the names of the port. */
 export function createReconcilerStore(db: Db, sealer: Sealer): ReconcilerStore {
@@ -70,6 +71,7 @@ export function createReconcilerStore(db: Db, sealer: Sealer): ReconcilerStore {
     readAssignedRevisions: (desired) => readAssignedRevisions(db, desired),
     writeAssignment: (assignment) => writeAssignment(db, assignment),
 
+    readImageRegistry: (listenerId) => readImageRegistry(db, listenerId),
     findUpload: (deploymentId, objectPath) => findFinishedUpload(db, deploymentId, objectPath),
     findArtifact: (artifactId) => findArtifact(db, artifactId),
     findArtifactByKey: (tenantId, key) => findArtifactByKey(db, tenantId, key),
@@ -111,3 +113,11 @@ export function createBuildStore(db: Db): BuildStore {
     appendLog: (entries) => appendLogEntries(db, entries),
   };
 }
+
+/** Binds the orders for listeners to one database. */
+export const createBuildOrders = (db: Db): BuildOrders => ({
+  now: () => db.now(),
+  place: (order) => placeBuildOrder(db, order),
+  readEnd: (id) => readBuildEnd(db, id),
+  drop: (id) => dropBuildOrder(db, id),
+});

@@ -1,8 +1,10 @@
 import type { DeploymentStatus } from "../contract/deployments/deployment.ts";
 import type { HealthWord } from "../contract/deployments/health.ts";
 import type { Artifact } from "../contract/listeners/assignment.ts";
+import type { BuildEnd } from "../contract/listeners/build-order.ts";
 import type { Health } from "../domain/deployment-health.ts";
 import type { ArtifactRow } from "../store/builds/artifacts.ts";
+import type { NewBuildOrder } from "../store/builds/build-orders.ts";
 import type { OrphanedProcess, StoredBuildResult } from "../store/builds/builds.ts";
 import type { BuiltArtifact } from "../store/builds/built-artifacts.ts";
 import type { UploadRow } from "../store/builds/uploads.ts";
@@ -60,6 +62,8 @@ export interface ReconcilerStore {
   /** Replaces the assignment of generation `seen`; returns false when the generation is a different one by now. */
   writeAssignment(assignment: ReplacedAssignment): Promise<boolean>;
 
+  /** Returns where a listener pushes the images that it builds; null: it builds none. */
+  readImageRegistry(listenerId: string): Promise<string | null>;
   findUpload(deploymentId: string, objectPath: string): Promise<UploadRow | undefined>;
   findArtifact(artifactId: string): Promise<ArtifactRow | undefined>;
   findArtifactByKey(tenantId: string, key: string): Promise<ArtifactRow | undefined>;
@@ -113,6 +117,18 @@ export interface DeploymentMove {
 }
 
 /** Port: what the build runner needs from the store. Leases end builds of servers that died. */
+/** Port: the builds that listeners run in their clusters. */
+export interface BuildOrders {
+  /** Returns the database's time. */
+  now(): Date;
+  /** Orders a build from a listener. An earlier attempt at the same build is no longer wanted. */
+  place(order: NewBuildOrder): Promise<void>;
+  /** Returns how a build ended; null: it has not. undefined: its revision is gone. */
+  readEnd(id: string): Promise<BuildEnd | null | undefined>;
+  /** Withdraws a build. Its listener stops it. */
+  drop(id: string): Promise<void>;
+}
+
 export interface BuildStore {
   /** Returns the database's time. */
   now(): Date;

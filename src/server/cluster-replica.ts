@@ -2,6 +2,8 @@ import { hostname } from "node:os";
 import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
 import { Elector } from "../compute/kubernetes/api/lease.ts";
 import { refuseSharedNamespace } from "../compute/kubernetes/api/service-account.ts";
+import { KubernetesBuilds, pushProgram } from "../compute/kubernetes/builds/kubernetes-builds.ts";
+import type { BuildPolicy } from "../compute/kubernetes/builds/render-build.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
 import { clusterFleet } from "../listener/clusters/cluster-fleet.ts";
@@ -41,8 +43,16 @@ export async function startClusterReplica(
       const instanceId = elector.uid;
       // Without an external URL, agents are reachable only inside the cluster.
       const namespace = namespaces.length > 1 ? `{namespace:${lease.namespace}}` : lease.namespace;
-      const facts = { agents_url: config.agentsUrl ?? `http://{slug}.${namespace}.svc:8000` };
-      const listener = createListener({ ...common, instanceId, facts }, clusterFleet({ cluster }));
+      const policy = buildPolicyOf(config);
+      const facts = {
+        agents_url: config.agentsUrl ?? `http://{slug}.${namespace}.svc:8000`,
+        ...(policy && { image_registry: policy.registry }),
+      };
+      const builds = policy && { builds: new KubernetesBuilds(api, policy), controlPlaneUrl: config.url };
+      const listener = createListener(
+        { ...common, instanceId, facts, ...(builds && { builds }) },
+        clusterFleet({ cluster }),
+      );
       leading = listener;
       listener.start();
       if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
@@ -67,6 +77,23 @@ export async function startClusterReplica(
       await ended;
       electing.close();
     },
+  };
+}
+
+/** Returns how this listener builds images; null: it builds none. */
+function buildPolicyOf(config: ListenerConfig): BuildPolicy | null {
+  const { buildRegistry: registry, buildPushImage: pushImage } = config;
+  if (registry === undefined || pushImage === undefined) return null;
+  return {
+    namespace: config.buildNamespace,
+    registry,
+    isInsecure: config.buildRegistryInsecure,
+    registrySecret: config.buildRegistrySecret ?? null,
+    builderImage: config.buildImage,
+    pushImage,
+    pushProgram,
+    memoryMib: config.buildPodMemoryMib,
+    cpuCores: config.buildPodCpuCores,
   };
 }
 

@@ -1,6 +1,6 @@
 import { readdir, rm } from "node:fs/promises";
 import path from "node:path";
-import type { BuildTarget } from "../builds/build.ts";
+import type { BaseImages, BuildTarget } from "../builds/build.ts";
 import type { Compute, ReplicaLogs } from "../compute/compute.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
 import type { Config } from "./config.ts";
@@ -121,6 +121,13 @@ function operatorsRegistries({ registryAuthFile: file }: ComputeConfig) {
     },
   };
 }
+
+/** Returns the images on which generated Dockerfiles are based. */
+export const baseImagesOf = ({ nodeImage, pythonImage }: Config, installationId: string): BaseImages => ({
+  installationId,
+  nodeImage,
+  pythonImage,
+});
 
 /** Returns the kind of build output that the configured compute can run. */
 export function buildTargetOf(config: Config, installationId: string): BuildTarget {

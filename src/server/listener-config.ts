@@ -152,6 +152,44 @@ export const listenerSettings = {
     "the cluster's default",
     "VolumeSnapshotClass of retained snapshots.",
   ),
+  buildRegistry: optional(
+    "PIERHEAD_KUBERNETES_BUILD_REGISTRY",
+    "none, no builds",
+    "Repository to which this listener pushes images that it builds from sources, `registry.example.com/agents`.",
+  ),
+  buildRegistrySecret: optional(
+    "PIERHEAD_KUBERNETES_BUILD_REGISTRY_SECRET",
+    "none",
+    "Secret of type `kubernetes.io/dockerconfigjson` in the namespace of builds, with which images are pushed.",
+  ),
+  buildRegistryInsecure: flag(
+    "PIERHEAD_KUBERNETES_BUILD_REGISTRY_INSECURE",
+    false,
+    "The registry speaks HTTP. Only for a registry inside the cluster.",
+  ),
+  buildNamespace: text(
+    "PIERHEAD_KUBERNETES_BUILD_NAMESPACE",
+    "pierhead-builds",
+    "Namespace of builds. It allows the Pod Security level `privileged`, so it must not be a namespace of agents.",
+  ),
+  buildImage: text(
+    "PIERHEAD_KUBERNETES_BUILD_IMAGE",
+    "moby/buildkit:v0.34.2-rootless",
+    "Image with rootless BuildKit: `sh`, `rootlesskit`, `buildkitd` and `buildctl` for user 1000.",
+  ),
+  buildPushImage: optional(
+    "PIERHEAD_KUBERNETES_BUILD_PUSH_IMAGE",
+    "required with a registry",
+    "Image of this version of Pierhead, from which builds push. The chart sets it.",
+  ),
+  buildPodMemoryMib: whole(
+    "PIERHEAD_KUBERNETES_BUILD_MEMORY_MIB",
+    2_048,
+    256,
+    1_048_576,
+    "Memory limit of a build's pod in MiB.",
+  ),
+  buildPodCpuCores: whole("PIERHEAD_KUBERNETES_BUILD_CPU_CORES", 2, 1, 256, "CPU limit of a build's pod in cores."),
   ...tracesSettings,
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",
@@ -178,6 +216,20 @@ export function readListenerConfig(environment: Environment): ListenerConfig {
   }
   if (agentsUrl !== undefined && !/^https?:\/\/[^\s]+$/.test(agentsUrl)) {
     throw new Error(`PIERHEAD_AGENTS_URL must be an http or https address with {slug} in it, got "${agentsUrl}"`);
+  }
+  const { buildRegistry, buildPushImage, buildNamespace, kubernetesNamespaces } = read;
+  if (buildRegistry !== undefined && !/^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._-]+)+$/.test(buildRegistry)) {
+    throw new Error(
+      `PIERHEAD_KUBERNETES_BUILD_REGISTRY must be a repository like registry.example.com/agents, got "${buildRegistry}"`,
+    );
+  }
+  if (buildRegistry !== undefined && buildPushImage === undefined) {
+    throw new Error("PIERHEAD_KUBERNETES_BUILD_PUSH_IMAGE must be set to the image of this listener to build images");
+  }
+  if (buildRegistry !== undefined && kubernetesNamespaces.split(",").some((one) => one.trim() === buildNamespace)) {
+    throw new Error(
+      `PIERHEAD_KUBERNETES_BUILD_NAMESPACE must not be a namespace of agents, got "${buildNamespace}": builds need rights that agents must not have`,
+    );
   }
   return { ...read, url };
 }

@@ -16,12 +16,13 @@ import { gitPrefix } from "../integrations/git-program.ts";
 import { type GithubApps, githubAddress } from "../integrations/github-app.ts";
 import { BuildRunner } from "../reconciler/builds/build-runner.ts";
 import { processWorkers } from "../reconciler/builds/build-workers.ts";
+import { withClusterBuilds } from "../reconciler/builds/cluster-build.ts";
 import { createCodeHostSteps } from "../reconciler/code-hosts/code-host-steps.ts";
 import type { ReconcilerDeps, ReconcilerSettings } from "../reconciler/deps.ts";
 import { Housekeeping } from "../reconciler/loop/housekeeping.ts";
 import { ReconcilerLoop } from "../reconciler/loop/loop.ts";
 import { explainDeployment } from "../reconciler/plan/explain.ts";
-import { createBuildStore, createReconcilerStore } from "../reconciler/postgres-store.ts";
+import { createBuildOrders, createBuildStore, createReconcilerStore } from "../reconciler/postgres-store.ts";
 import { Slots } from "../reconciler/slots.ts";
 import { type DatabaseServers, databaseEnvironment } from "../reconciler/steps/database-servers.ts";
 import type { Registry } from "../registry/registry.ts";
@@ -39,7 +40,7 @@ import { AlertWorker } from "../webhooks/alert-worker.ts";
 import { WebhookWorker } from "../webhooks/worker.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
-import { buildTargetOf, openCompute } from "./compute.ts";
+import { baseImagesOf, buildTargetOf, openCompute } from "./compute.ts";
 import type { Config } from "./config.ts";
 import { consoleDirectory } from "./console.ts";
 import { openDataDirectory } from "./data-directory.ts";
@@ -278,7 +279,8 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
   const { address, installationId, owner } = context;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), () => findLiveBuilds(db));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
-  const buildDeps = { store: createBuildStore(db), workers: processWorkers, logger, ended: metrics.builds };
+  const workers = withClusterBuilds(processWorkers, { orders: createBuildOrders(db), dataDir: config.dataDir });
+  const buildDeps = { store: createBuildStore(db), workers, logger, ended: metrics.builds };
   const builds = new BuildRunner(buildDeps, settings);
   const uploads = path.join(config.dataDir, "uploads");
   const buildTarget = buildTargetOf(config, installationId);
@@ -293,7 +295,12 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
     traces,
     github,
     outward: new Slots(outboundCallsMax),
-    settings: { ...reconcilerSettings(config, address), buildTarget, hasTracing: tracing.backend !== null },
+    settings: {
+      ...reconcilerSettings(config, address),
+      buildTarget,
+      baseImages: baseImagesOf(config, installationId),
+      hasTracing: tracing.backend !== null,
+    },
     tracing: tracing.projects,
   };
   const deps: ReconcilerDeps = {
@@ -363,7 +370,7 @@ async function startBuiltinListener(
 function reconcilerSettings(
   config: Config,
   address: ServerContext["address"],
-): Omit<ReconcilerSettings, "hasTracing" | "buildTarget"> {
+): Omit<ReconcilerSettings, "hasTracing" | "buildTarget" | "baseImages"> {
   return {
     mode: config.mode,
     computeType: config.compute,

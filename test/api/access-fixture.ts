@@ -223,6 +223,7 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   detectArchive: { refusal: "uploadBroken" },
   // The URL carries its own signature; without it, every caller is rejected.
   putUpload: { refusal: "uploadUrlInvalid" },
+  getBuildContext: { refusal: "contextUrlInvalid" },
 };
 
 /** One instance opens session after session without waiting. */

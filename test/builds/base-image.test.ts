@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { baseImage, programFilesOf } from "../../src/builds/image/base-image.ts";
+import { engineBases } from "../../src/builds/image/make-base.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { startFakeEngine } from "../compute/docker/fake-engine.ts";
 
@@ -85,5 +86,9 @@ async function place(
   const log = new BuildLog(() => {}, { secrets: [] });
   const { signal } = new AbortController();
   const build = { sourceDir: path.join(directory, "source"), cacheDir: directory, env: {}, log, signal };
-  return { asked, tagged, make: () => baseImage(engine, target, { kind: "command", context: build }) };
+  const make = async () => {
+    const base = await baseImage(engineBases(engine, target, build), target, { kind: "command", context: build });
+    return base.name;
+  };
+  return { asked, tagged, make };
 }

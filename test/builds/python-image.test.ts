@@ -3,6 +3,7 @@ import { symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import { readProject } from "../../src/builds/detect/project.ts";
+import { engineBases } from "../../src/builds/image/make-base.ts";
 import { pythonInstructions } from "../../src/builds/image/python-image.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { startFakeEngine } from "../compute/docker/fake-engine.ts";
@@ -35,5 +36,9 @@ async function instructionsOf(context: TestContext, sourceDir: string) {
   const env = { PATH: process.env["PATH"] ?? "" };
   const { signal } = new AbortController();
   const build = { sourceDir, cacheDir: sourceDir, env, log: new BuildLog(() => {}), signal };
-  return pythonInstructions(engine, target, { project, context: build, label: "LABEL a=b" });
+  return pythonInstructions(engineBases(engine, target, build), target, {
+    project,
+    context: build,
+    label: "LABEL a=b",
+  });
 }

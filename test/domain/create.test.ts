@@ -41,7 +41,7 @@ const values = {
   langgraph_config_path: "langgraph.json",
 } as const;
 
-const listeners = [{ id: values.listener_id, k8sNamespaces: ["agents"] }];
+const listeners = [{ id: values.listener_id, k8sNamespaces: ["agents"], buildsImages: true }];
 
 const rows = [
   ...Object.entries(sourceConfigRules).map(([field, row]) => ({ part: "source_config" as const, field, row })),
@@ -52,10 +52,11 @@ const rows = [
   })),
 ].flatMap(({ part, field, row }) => sources.map((source) => ({ part, field, source, rule: row[source] as FieldRule })));
 
-/** The minimal request of a source with one field set; a namespace also needs a listener. */
+/** The minimal request of a source with one field set; namespaces and resource specs also need a listener. */
 function withField({ part, field, source }: (typeof rows)[number], value: unknown): CreateDeployment {
   const base = minimal[source];
-  const beside = field === "listener_config" && source === "external_docker" ? { listener_id: values.listener_id } : {};
+  const isOfCluster = ["listener_config", "resource_spec"].includes(field) && source !== "internal_docker";
+  const beside = isOfCluster ? { listener_id: values.listener_id } : {};
   return { ...base, [part]: { ...base[part], ...beside, [field]: value } };
 }
 
@@ -78,6 +79,31 @@ test("reports a missing required field by name, and accepts null for any other",
     const text = `400 fieldRequired: ${start}: '${row.part}.${row.field}' is required for source '${row.source}'.`;
     assert.equal(outcome, isRequired ? text : "accepted", JSON.stringify(row));
   }
+});
+
+test("sources for a cluster need a listener that builds images, and sizes by resource spec", () => {
+  const listener_id = values.listener_id;
+  const made = (changed: Partial<SourceConfigInput>, buildsImages = true) => {
+    const body = { ...minimal.github, source_config: { ...minimal.github.source_config, ...changed } };
+    return create(body, { listeners: [{ id: listener_id, k8sNamespaces: ["agents"], buildsImages }] }).sourceConfig;
+  };
+  const { deployment_type, listener_config } = made({ listener_id });
+  assert.deepEqual(
+    { deployment_type, listener_config },
+    { deployment_type: null, listener_config: { k8s_namespace: "agents" } },
+  );
+  assert.match(
+    refusal(() => made({ listener_id }, false)),
+    /^400 listenerBuildsNothing: Listener .* builds no images/,
+  );
+  assert.match(
+    refusal(() => made({ listener_id, deployment_type: "dev" })),
+    /^400 fieldNotApplicable: .*deployment_type/,
+  );
+  assert.match(
+    refusal(() => made({ resource_spec: { cpu: 1 } })),
+    /^400 fieldNotApplicable: .*resource_spec/,
+  );
 });
 
 test("creates a revision unless the image or archive is missing", () => {

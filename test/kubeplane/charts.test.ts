@@ -85,7 +85,7 @@ for (const chart of charts) {
       await run(helm, ["lint", "--strict", `deploy/helm/${chart}`, "-f", values]);
       const documents = documentsOf(
         (await template(chart, namespace, ["-f", values])).replaceAll(
-          /^( {2}namespace: )(agents|staging)$/gm,
+          /^( {2}namespace: )(agents|staging|builds)$/gm,
           `$1${agents}`,
         ),
       );

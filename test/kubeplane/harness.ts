@@ -150,8 +150,8 @@ export async function openSite(
 }
 
 /** Grants the rules of the chart's Role, so that the tests use what is shipped. */
-export async function grant(plane: Plane, namespace: string): Promise<void> {
-  const rules = JSON.parse(await readFile("deploy/helm/pierhead-listener/files/rules.json", "utf8"));
+export async function grant(plane: Plane, namespace: string, file = "rules.json"): Promise<void> {
+  const rules = JSON.parse(await readFile(`deploy/helm/pierhead-listener/files/${file}`, "utf8"));
   const root = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
   const signal = AbortSignal.timeout(30_000);
   const metadata = { name: "pierhead-listener" };

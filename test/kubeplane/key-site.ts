@@ -6,8 +6,11 @@ import { startTestServer } from "../support/server.ts";
 import type { Plane } from "./plane.ts";
 
 /** A control plane, and listener processes that share one key. */
-export async function openKeySite(namespaces: string[]) {
-  const server = await startTestServer({ PIERHEAD_COMPUTE: "none" });
+export async function openKeySite(
+  namespaces: string[],
+  settings: { server?: Record<string, string>; listener?: Record<string, string> } = {},
+) {
+  const server = await startTestServer({ PIERHEAD_COMPUTE: "none", ...settings.server });
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-key-"));
   const replicas: ListenerProgram[] = [];
   const body = { compute_type: "k8s", compute_id: "cluster", compute_config: {} } as const;
@@ -25,6 +28,7 @@ export async function openKeySite(namespaces: string[]) {
         PIERHEAD_KUBERNETES_TOKEN_FILE: plane.tokenFile("listener"),
         PIERHEAD_KUBERNETES_NAMESPACES: namespaces.join(","),
         PIERHEAD_DATA_DIR: path.join(directory, String(replicas.length)),
+        ...settings.listener,
       });
       replicas.push(replica);
       return replica;

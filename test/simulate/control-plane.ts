@@ -62,6 +62,7 @@ const settings: ReconcilerSettings = {
   idleAfterMs: 120_000,
   branchPollMs: 300_000,
   hasTracing: false,
+  baseImages: { installationId: "", nodeImage: "", pythonImage: "" },
 };
 
 /**

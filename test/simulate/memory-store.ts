@@ -363,9 +363,8 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     return (await this.findArtifactByKey(tenantId, key)) !== undefined;
   }
 
-  async findBuildQuotaProblem(): Promise<null> {
-    return null;
-  }
+  readonly findBuildQuotaProblem = async (): Promise<null> => null;
+  readonly readImageRegistry = async (): Promise<null> => null;
 
   /** All deployments of a history are in one workspace. */
   async hasOtherWorkspaces(): Promise<boolean> {

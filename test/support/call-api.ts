@@ -34,6 +34,8 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
     const { upload_url } = await call("POST", `/v2/deployments/${id}/upload-url`);
     return new URL(upload_url).pathname.split("/").at(-1) ?? "";
   },
+  // Builds are ordered by the reconciler only.
+  build_id: async () => randomUUID(),
   listener_id: async ({ call, mark }) => (await makeListener(call, mark)).id,
   api_key_id: async ({ call, mark }) => (await call("POST", "/v2/admin/api-keys", { name: mark, role: "reader" })).id,
   member_id: async ({ call, mark }) =>

@@ -99,7 +99,7 @@ export async function changeSettings(
     const latest = await findLatestRevision(trx, row);
     const url = servingUrl(row, request.deploymentsUrl);
     const facts = { latestRevisionSource: latest?.source ?? null, sealer, url };
-    const isExternal = row.source === "external_docker";
+    const isExternal = row.source === "external_docker" || row.source_config.listener_id !== null;
     const podRights = isExternal ? await readListenerCapabilities(trx, tenantId, row.listener_id) : [];
     const decided = await request.decide(currentOf(row, facts), { ...context, podRights }, { trx, row });
     await checkGrowth(trx, row, decided.changed.sourceConfig);

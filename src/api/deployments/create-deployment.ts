@@ -82,7 +82,7 @@ async function contextOf(
   const { resource_spec, listener_id } = body.source_config;
   return ruleContext(settings, {
     templateIds: isTemplate ? (await listTemplates(settings.templatesDir)).map(({ id }) => id) : [],
-    listeners: isExternal ? await listListenerNamespaces(db, principal.tenantId) : [],
+    listeners: isExternal || listener_id ? await listListenerNamespaces(db, principal.tenantId) : [],
     podRights: resource_spec && listener_id ? await readListenerCapabilities(db, principal.tenantId, listener_id) : [],
   });
 }

@@ -67,7 +67,10 @@ function sourceConfigOf(row: DeploymentRow, url: string): SourceConfig {
     engine: config.engine ?? null, // deployments of earlier versions have none
     deployment_type: shownDeploymentType(config.deployment_type),
     custom_url: url,
-    resource_spec: row.source === "external_docker" ? effectiveSpec(config.resource_spec ?? {}) : null,
+    resource_spec:
+      row.source === "external_docker" || config.listener_id !== null
+        ? effectiveSpec(config.resource_spec ?? {})
+        : null,
     repo_branch: ref !== null && !isTag(ref) ? ref : null,
   };
 }

@@ -1,14 +1,8 @@
-import type { FastifyRequest } from "fastify";
 import { mintApiKey } from "../../auth/api-key.ts";
 import { findListenerPrincipal } from "../../auth/principal.ts";
 import { isDiskLow } from "../../base/disk-reserve.ts";
 import { errors } from "../../contract/error.ts";
-import {
-  type DesiredPage,
-  epochHeader,
-  type ListenerFacts,
-  type ReplicaLogLine,
-} from "../../contract/listeners/assignment.ts";
+import type { DesiredPage, ListenerFacts, ReplicaLogLine } from "../../contract/listeners/assignment.ts";
 import { operations } from "../../contract/operations.ts";
 import { listenerHeartbeatMs, listenerKeyGraceMs, listenerLeaseMs } from "../../domain/limits.ts";
 import { compareInventory, readDesired } from "../../store/data-plane/assignments.ts";
@@ -33,6 +27,8 @@ import { type Api, enrollmentRoute, listenerRoute } from "../http/route.ts";
 import { streamHeaders, wantsStream } from "../http/server-sent-events.ts";
 import { AssignmentNotifier } from "./assignment-notifier.ts";
 import { type AssignmentSource, streamAssignments } from "./assignment-stream.ts";
+import { addBuildRoutes } from "./build-routes.ts";
+import { sessionOf } from "./listener-session.ts";
 import { LogRates } from "./log-rates.ts";
 
 const protocolsSpoken = [1];
@@ -48,6 +44,7 @@ export function addListenerProtocol(api: Api): void {
   addSessionRoutes(api);
   addDesiredRoutes(api);
   addReportRoutes(api);
+  addBuildRoutes(api);
 }
 
 function addSessionRoutes(api: Api): void {
@@ -201,13 +198,6 @@ async function waitForDesired(
   }
 }
 
-function factsOf({ agents_url, capabilities, engine_version }: ListenerFacts): ListenerFacts {
-  return JSON.parse(JSON.stringify({ agents_url, capabilities, engine_version }));
-}
-
-/** A call without a readable epoch is as stale as one with an old epoch. */
-function sessionOf(principal: { listenerId: string }, request: FastifyRequest): { listenerId: string; epoch: number } {
-  const epoch = Number(request.headers[epochHeader]);
-  if (!Number.isSafeInteger(epoch)) throw errors.staleEpoch();
-  return { listenerId: principal.listenerId, epoch };
+function factsOf({ agents_url, capabilities, engine_version, image_registry }: ListenerFacts): ListenerFacts {
+  return JSON.parse(JSON.stringify({ agents_url, capabilities, engine_version, image_registry }));
 }

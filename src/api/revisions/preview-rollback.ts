@@ -30,7 +30,7 @@ export async function previewRollback(
   const latest = row.latest_revision_id === null ? undefined : await find(row.latest_revision_id);
   const from = row.active_revision_id === null ? latest : await find(row.active_revision_id);
   const current = currentOf(row, { latestRevisionSource: latest?.source ?? null, sealer, url: null });
-  const isExternal = row.source === "external_docker";
+  const isExternal = row.source === "external_docker" || row.source_config.listener_id !== null;
   const podRights = isExternal ? await readListenerCapabilities(db, principal.tenantId, row.listener_id) : [];
   const context = ruleContext(settings, { podRights });
   const { changed, again, stored } = await decideRollback(deps, db, {

@@ -1,13 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import type { Engine } from "../../compute/docker/engine/engine.ts";
 import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
-import type { ImageTarget } from "../build.ts";
+import type { BaseImages } from "../build.ts";
 import { agentServers, postgresServer } from "../node/agent-servers.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import type { OpenTarget } from "./build-network.ts";
 import { agentUser, type Instruction, ownDir, plain, programExtension, tidyProgram } from "./dockerfile.ts";
-import { makeBase, readCertificates } from "./make-base.ts";
+import { type Bases, readCertificates, type UsedBase } from "./make-base.ts";
 
 /** Directory of the agent server in an image. */
 export const toolchainDir = `${ownDir}/toolchain`;
@@ -49,29 +47,26 @@ export type BaseKind = keyof typeof programsOf;
 export const publicBaseName = "pierhead/langgraph-js";
 
 /**
- * Creates the image on which JavaScript agents are built: Node with the operator's certificates, a directory for state that
+ * Returns the base on which JavaScript agents are built: Node with the operator's certificates, a directory for state that
  * the agent's user may write to and, for LangGraph.js, the agent server.
- * @returns the name of the image.
  */
 export async function baseImage(
-  engine: Engine,
-  target: OpenTarget,
+  bases: Bases,
+  target: BaseImages,
   { kind, context }: { kind: BaseKind; context: BuildContext },
-): Promise<string> {
+): Promise<UsedBase> {
   const certificates = await readCertificates(context.env);
-  const { name, isNew } = await makeBase(engine, target, context, {
+  return bases.use({
     kind,
     people: kind === "command" ? "servers" : "LangGraph.js agents",
     from: target.nodeImage,
     instructions: baseInstructions(target, kind, certificates !== null),
     files: await filesOf(kind, certificates),
+    ...(kind === "langgraph-js" && { publicName: publicBaseName }),
   });
-  const tag = { repo: publicBaseName, tag: "latest" };
-  if (isNew && kind === "langgraph-js") await engine.call("POST", `/images/${name}/tag`, { query: tag });
-  return name;
 }
 
-function baseInstructions(target: ImageTarget, kind: BaseKind, hasCertificates: boolean): Instruction[] {
+function baseInstructions(target: BaseImages, kind: BaseKind, hasCertificates: boolean): Instruction[] {
   const [user] = agentUser.split(":");
   const makeState = `const d=${JSON.stringify(stateMount)},f=require("fs");f.mkdirSync(d,{recursive:true});f.chownSync(d,${user},${user});f.chmodSync(d,0o1777)`;
   const variables = [

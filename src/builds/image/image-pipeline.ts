@@ -1,12 +1,14 @@
+import { createWriteStream } from "node:fs";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { pipeline } from "node:stream/promises";
 import { Engine } from "../../compute/docker/engine/engine.ts";
 import { builtRepository } from "../../compute/docker/images/images.ts";
 import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { LanggraphConfig } from "../../compute/process/langgraph/langgraph-config.ts";
 import { openHealthPath } from "../../compute/process/langgraph/langgraph-js-options.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
-import type { BuildRequest, ImageTarget } from "../build.ts";
+import type { BaseImages, BuildRequest, ClusterTarget, ImageTarget, PreparedContext } from "../build.ts";
 import { artifactManifestName, builderVersion } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import { parseJsonText } from "../detect/json-text.ts";
@@ -19,7 +21,7 @@ import type { BuildContext } from "../worker/run-command.ts";
 import { baseImage, fitProgram, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
-import { type OpenTarget, withBuildNetwork } from "./build-network.ts";
+import { withBuildNetwork } from "./build-network.ts";
 import { planBuild, planInstall, planStart } from "./commands.ts";
 import { checkNames, packContext, packOwnContext } from "./context.ts";
 import {
@@ -34,6 +36,7 @@ import {
   tidyProgram,
 } from "./dockerfile.ts";
 import { buildInEngine, type EngineBuild } from "./engine-build.ts";
+import { type Bases, contextBase, engineBases, stageBases } from "./make-base.ts";
 import { contextExtra, pythonInstructions } from "./python-image.ts";
 import { pythonServerInstructions } from "./python-server-image.ts";
 
@@ -58,26 +61,59 @@ export async function makeImage(
       const prepared =
         project.kind === "dockerfile"
           ? await prepareOwn(engine, label, { dockerfile: project.dockerfile, context })
-          : await prepareGenerated(engine, request, open, { project, context, label });
+          : await prepareGenerated(engineBases(engine, open, context), request, target, { project, context, label });
       const build = { tag: uri, labels: imageLabels(request), diskBytesMax: request.diskBytesMax, stageLabel: label };
       return buildInEngine(engine, { ...build, ...prepared, target: open }, context);
     });
     await checkSize(engine, digest, request.diskBytesMax);
     context.log.say(`Image ${digest}, built from ${describeSource(request)} by builder ${builderVersion}.`);
-    const isServer = project.kind === "langgraph-js" || project.kind === "langgraph-python";
-    const isExclusive = isServer || project.isExclusive;
-    return {
-      kind: "image",
-      digest,
-      uri,
-      health_path: isServer ? await healthPath(context.sourceDir, project) : project.healthPath,
-      rollout: isExclusive ? "handover" : "rolling",
-      engine: project.kind === "langgraph-js" ? "file" : project.kind === "langgraph-python" ? "memory" : "own",
-      builder: builderVersion,
-    };
+    return { ...(await describeImage(project, context)), digest, uri };
   } finally {
     engine.close();
   }
+}
+
+/**
+ * Prepares the build of a project in a cluster: writes the context to a file. Nothing of the project runs here but uv, which
+ * reads its lock file. The base is a stage of the Dockerfile, because clusters share no images between builds.
+ * @returns the artifact, still without digest and address
+ * @throws BuildFailure
+ */
+export async function prepareForCluster(
+  request: BuildRequest,
+  target: ClusterTarget,
+  { project, context }: { project: Project; context: BuildContext },
+): Promise<{ artifact: ImageArtifact; prepared: PreparedContext }> {
+  if (project.kind === "langgraph-js" && project.engine === "postgres") throw needsProcesses(project.configPath);
+  const label = stageLabel(target.installationId, request.tenantId);
+  // The build has no credentials and no images of others, so a project's own Dockerfile may name any image.
+  const { context: packed, dockerfile } =
+    project.kind === "dockerfile"
+      ? await packOwn(project.dockerfile, context)
+      : await prepareGenerated(stageBases(context), request, target, { project, context, label });
+  const file = `${request.workDir}.tar`;
+  await pipeline(packed, createWriteStream(file, { mode: 0o600 }), { signal: context.signal });
+  if (project.kind === "langgraph-js" || project.kind === "langgraph-python")
+    context.log.say("Note: this agent server keeps its threads in its pod. They are lost when the pod is replaced.");
+  const artifact = { ...(await describeImage(project, context)), digest: "", uri: "" };
+  return { artifact, prepared: { path: file, dockerfile } };
+}
+
+async function packOwn(dockerfile: string, { sourceDir }: BuildContext) {
+  await readOwn(dockerfile, sourceDir);
+  return { context: await packOwnContext(sourceDir, dockerfile), dockerfile };
+}
+
+async function describeImage(project: Project, { sourceDir }: BuildContext) {
+  const isServer = project.kind === "langgraph-js" || project.kind === "langgraph-python";
+  const isExclusive = isServer || project.isExclusive;
+  return {
+    kind: "image",
+    health_path: isServer ? await healthPath(sourceDir, project) : project.healthPath,
+    rollout: isExclusive ? "handover" : "rolling",
+    engine: project.kind === "langgraph-js" ? "file" : project.kind === "langgraph-python" ? "memory" : "own",
+    builder: builderVersion,
+  } as const;
 }
 
 const needsProcesses = (configPath: string) =>
@@ -93,14 +129,8 @@ async function prepareOwn(
   label: string,
   { dockerfile, context: { sourceDir, signal } }: { dockerfile: string; context: BuildContext },
 ): Promise<Prepared> {
-  if (!(await isFileInside(sourceDir, dockerfile))) {
-    throw new BuildFailure(
-      "ConfigInvalid",
-      `${dockerfile} not found in the source. Correct dockerfile in pierhead.json.`,
-    );
-  }
   const file = path.join(sourceDir, dockerfile);
-  const text = await readFile(file, "utf8");
+  const text = await readOwn(dockerfile, sourceDir);
   // Triggers run before the label of their stage, so the cache would share them with other workspaces.
   const hasTriggers = await checkTriggers(engine, checkBaseNames(text), signal);
   await writeFile(file, labelStages(text, label));
@@ -108,25 +138,34 @@ async function prepareOwn(
   return { context: packed, dockerfile, instructions: null, mayUseCache: !hasTriggers };
 }
 
+async function readOwn(dockerfile: string, sourceDir: string): Promise<string> {
+  if (await isFileInside(sourceDir, dockerfile)) return readFile(path.join(sourceDir, dockerfile), "utf8");
+  throw new BuildFailure(
+    "ConfigInvalid",
+    `${dockerfile} not found in the source. Correct dockerfile in pierhead.json.`,
+  );
+}
+
 async function prepareGenerated(
-  engine: Engine,
+  bases: Bases,
   request: BuildRequest,
-  target: OpenTarget,
+  target: BaseImages,
   generated: { project: Exclude<Project, { kind: "dockerfile" }>; context: BuildContext; label: string },
 ): Promise<Prepared> {
   const { project, context, label } = generated;
   const { sourceDir, log } = context;
   await checkNames(sourceDir);
   if (project.kind !== "command") await checkEntryFiles(request, sourceDir, project);
-  if (project.kind === "langgraph-python") return preparePython(engine, request, target, { project, context, label });
+  if (project.kind === "langgraph-python") return preparePython(bases, request, target, { project, context, label });
   if (project.kind === "command" && project.python !== null) {
     const server = { ...project, python: project.python };
     return preparePythonServer(request, target, { project: server, context, label });
   }
   const install = await planInstall(request, sourceDir, project);
   if (install.because !== "") log.say(install.because);
-  const instructions = generateDockerfile({
-    base: await baseImage(engine, target, { kind: project.kind, context }),
+  const base = await baseImage(bases, target, { kind: project.kind, context });
+  const own = generateDockerfile({
+    base: base.name,
     label,
     install,
     afterInstall: project.kind === "langgraph-js" ? [fitServer(project)] : [],
@@ -134,20 +173,26 @@ async function prepareGenerated(
     directory: project.directory,
     start: project.kind === "command" ? planStart(project) : startLanggraph(project),
   });
+  return writeGenerated([...base.stage, ...own], context, [contextSource]);
+}
+
+/** Writes the Dockerfile and packs it with these entries of the work directory, and with the files of a base stage. */
+async function writeGenerated(
+  instructions: Instruction[],
+  { sourceDir }: BuildContext,
+  entries: string[],
+): Promise<Prepared> {
   const workDir = path.dirname(sourceDir);
   await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
-  return {
-    context: packContext(workDir, ["Dockerfile", contextSource]),
-    dockerfile: "Dockerfile",
-    instructions,
-    mayUseCache: true,
-  };
+  const hasStage = instructions.some(({ text }) => text.startsWith(`COPY ${contextBase}/`));
+  const packed = packContext(workDir, ["Dockerfile", ...(hasStage ? [contextBase] : []), ...entries]);
+  return { context: packed, dockerfile: "Dockerfile", instructions, mayUseCache: true };
 }
 
 async function preparePython(
-  engine: Engine,
+  bases: Bases,
   request: BuildRequest,
-  target: OpenTarget,
+  target: BaseImages,
   { project, context, label }: { project: PythonProject; context: BuildContext; label: string },
 ): Promise<Prepared> {
   const given = request.installCommand !== null || request.buildCommand !== null;
@@ -155,15 +200,13 @@ async function preparePython(
     context.log.say("Note: install_command and build_command are for JavaScript projects and have no effect here.");
   const workDir = path.dirname(context.sourceDir);
   await mkdir(path.join(workDir, contextExtra), { recursive: true });
-  const instructions = await pythonInstructions(engine, target, { project, context, label });
-  await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
-  const entries = ["Dockerfile", contextExtra, contextSource];
-  return { context: packContext(workDir, entries), dockerfile: "Dockerfile", instructions, mayUseCache: true };
+  const instructions = await pythonInstructions(bases, target, { project, context, label });
+  return writeGenerated(instructions, context, [contextExtra, contextSource]);
 }
 
 async function preparePythonServer(
   request: BuildRequest,
-  target: ImageTarget,
+  target: BaseImages,
   { project, context, label }: { project: PythonServer; context: BuildContext; label: string },
 ): Promise<Prepared> {
   if (request.installCommand !== null)
@@ -172,13 +215,7 @@ async function preparePythonServer(
   await mkdir(path.join(workDir, contextExtra), { recursive: true });
   const build = await planBuild(request, context.sourceDir, project);
   const instructions = await pythonServerInstructions(target, { project, build, context, label });
-  await writeFile(path.join(workDir, "Dockerfile"), textOf(instructions));
-  return {
-    context: packContext(workDir, ["Dockerfile", contextExtra, contextSource]),
-    dockerfile: "Dockerfile",
-    instructions,
-    mayUseCache: true,
-  };
+  return writeGenerated(instructions, context, [contextExtra, contextSource]);
 }
 
 const textOf = (instructions: Instruction[]) => instructions.map(({ text }) => text).join("\n");

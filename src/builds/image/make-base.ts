@@ -14,6 +14,19 @@ import { packContext } from "./context.ts";
 import { type Instruction, plain } from "./dockerfile.ts";
 import { buildInEngine } from "./engine-build.ts";
 
+/** A base as a generated Dockerfile uses it. */
+export interface UsedBase {
+  /** What `FROM` names. */
+  name: string;
+  /** Instructions of a stage that must come first; none when the base is an image of its own. */
+  stage: Instruction[];
+}
+
+/** Where builds get the base for agents of one kind. */
+export interface Bases {
+  use(recipe: BaseRecipe): Promise<UsedBase>;
+}
+
 /** The base image for agents of one kind. */
 export interface BaseRecipe {
   /** Part of its name. */
@@ -25,7 +38,35 @@ export interface BaseRecipe {
   instructions: Instruction[];
   /** Files to copy into it, by their names in the build context. */
   files: Record<string, string>;
+  /** Name under which users can build on it. */
+  publicName?: string;
 }
+
+/** Bases that are images of the engine, shared by all builds. */
+export const engineBases = (engine: Engine, target: OpenTarget, context: BuildContext): Bases => ({
+  async use(recipe) {
+    const { name, isNew } = await makeBase(engine, target, context, recipe);
+    const tag = { repo: recipe.publicName, tag: "latest" };
+    if (isNew && recipe.publicName !== undefined) await engine.call("POST", `/images/${name}/tag`, { query: tag });
+    return { name, stage: [] };
+  },
+});
+
+/** Directory of the base's files in a build context. */
+export const contextBase = "base";
+
+/** Bases that are a stage of the same Dockerfile, for builders that share no images. */
+export const stageBases = ({ sourceDir }: BuildContext): Bases => ({
+  async use({ instructions, files }) {
+    await writeFiles(path.join(path.dirname(sourceDir), contextBase), files);
+    const name = "pierhead-base";
+    const stage = instructions.map((one) => {
+      const text = one.text.replace(/^FROM .*$/, `$& AS ${name}`).replace(/^COPY /, `COPY ${contextBase}/`);
+      return { ...one, text };
+    });
+    return { name, stage };
+  },
+});
 
 /** Limit in bytes. An agent server and its dependencies are 135 MB in JavaScript, 300 MB in Python. */
 const baseBytesMax = 2 * 1024 * 1024 * 1024;
@@ -35,7 +76,7 @@ const baseBytesMax = 2 * 1024 * 1024 * 1024;
  * operator's own image.
  * @returns its name, and whether it is new.
  */
-export async function makeBase(
+async function makeBase(
   engine: Engine,
   target: OpenTarget,
   context: BuildContext,
@@ -66,14 +107,8 @@ async function build(
   context: BuildContext,
   { name, instructions, files }: Pick<BaseRecipe, "instructions" | "files"> & { name: string },
 ): Promise<void> {
-  const directory = path.join(path.dirname(context.sourceDir), "base");
-  await rm(directory, { recursive: true, force: true });
-  await mkdir(directory);
-  const all = { ...files, Dockerfile: instructions.map(({ text }) => text).join("\n") };
-  for (const [file, text] of Object.entries(all)) {
-    await mkdir(path.dirname(path.join(directory, file)), { recursive: true });
-    await writeFile(path.join(directory, file), text);
-  }
+  const directory = path.join(path.dirname(context.sourceDir), contextBase);
+  await writeFiles(directory, { ...files, Dockerfile: instructions.map(({ text }) => text).join("\n") });
   const wanted = { context: packContext(directory, ["."]), dockerfile: "Dockerfile", tag: name, labels: {} };
   await buildInEngine(
     engine,
@@ -81,6 +116,16 @@ async function build(
     context,
   );
   await rm(directory, { recursive: true, force: true });
+}
+
+/** Writes files to a directory that is new or replaced. */
+async function writeFiles(directory: string, files: Record<string, string>): Promise<void> {
+  await rm(directory, { recursive: true, force: true });
+  await mkdir(directory);
+  for (const [file, text] of Object.entries(files)) {
+    await mkdir(path.dirname(path.join(directory, file)), { recursive: true });
+    await writeFile(path.join(directory, file), text);
+  }
 }
 
 /**

@@ -2,9 +2,9 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
-import type { Engine } from "../../compute/docker/engine/engine.ts";
 import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import { pythonLaunch } from "../../compute/process/langgraph/langgraph-python-launch.ts";
+import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
@@ -13,9 +13,8 @@ import { pythonServers, serverPackages } from "../python/server.ts";
 import { isAllowed, type PythonServer, wantedPython } from "../python/wanted-version.ts";
 import { isOutside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import type { OpenTarget } from "./build-network.ts";
 import { agentUser, appDir, contextSource, type Instruction, ownDir, plain, workdir } from "./dockerfile.ts";
-import { makeBase, readCertificates } from "./make-base.ts";
+import { type Bases, readCertificates, type UsedBase } from "./make-base.ts";
 
 /** Pierhead's programs, relative to `src`; the image has them in `ownDir` under their base names. */
 const programs = [
@@ -48,8 +47,8 @@ export const contextExtra = "pierhead";
  * @throws BuildFailure `ConfigInvalid`, `ToolchainFailed`
  */
 export async function pythonInstructions(
-  engine: Engine,
-  target: OpenTarget,
+  bases: Bases,
+  target: BaseImages,
   { project, context, label }: { project: PythonProject; context: BuildContext; label: string },
 ): Promise<Instruction[]> {
   const { directory, python } = project;
@@ -72,8 +71,10 @@ export async function pythonInstructions(
   };
   const manifests = [...requirements.early.manifests, ...(pipConfigFile === null ? [] : [pipConfigFile])];
   const start = ["python", inOwn("langgraph-python-start.py"), inOwn("launch.json"), inOwn("langgraph-python-shim.py")];
+  const base = await pythonBase(bases, target, { version: await imageVersion(context, project), context });
   return [
-    plain(`FROM ${await pythonBase(engine, target, { version: await imageVersion(context, project), context })}`),
+    ...base.stage,
+    plain(`FROM ${base.name}`),
     plain(label),
     plain(`COPY ${JSON.stringify([`${contextExtra}/`, `${ownDir}/`])}`),
     // Published packages come before files that change with every commit, so that the engine's cache can reuse them.
@@ -142,14 +143,14 @@ export const writeExtra = (sourceDir: string, name: string, text: string) =>
   writeFile(path.join(path.dirname(sourceDir), contextExtra, name), text);
 
 /**
- * Creates the base: Python with the agent server, the operator's certificates, and a state directory that the agent's user
+ * Returns the base: Python with the agent server, the operator's certificates, and a state directory that the agent's user
  * may write to.
  */
 async function pythonBase(
-  engine: Engine,
-  target: OpenTarget,
+  bases: Bases,
+  target: BaseImages,
   { version, context }: { version: string; context: BuildContext },
-): Promise<string> {
+): Promise<UsedBase> {
   const from = target.pythonImage.replaceAll("{version}", version);
   const certificates = await readCertificates(context.env);
   const instructions = [
@@ -168,7 +169,7 @@ async function pythonBase(
     const file = fileURLToPath(new URL(`../../${program}`, import.meta.url));
     return [`programs/${path.basename(program)}`, await readFile(file, "utf8")];
   });
-  const { name } = await makeBase(engine, target, context, {
+  return bases.use({
     kind: "langgraph-python",
     people: "LangGraph agents in Python",
     from,
@@ -179,7 +180,6 @@ async function pythonBase(
       ...(certificates === null ? {} : { "programs/certificates.pem": certificates }),
     },
   });
-  return name;
 }
 
 /** Versions of Python in the order of preference. The first is the newest for which all wheels are reliably available. */
@@ -192,8 +192,8 @@ export async function imageVersion(context: BuildContext, project: PythonProject
   return wanted.version ?? versionsTried.find(newest) ?? "3.12";
 }
 
-/** Creates a state directory that the agent's user may write to. */
-export const makeState = `import os; os.makedirs("${stateMount}", exist_ok=True); os.chown("${stateMount}", ${agentUser.replace(":", ", ")})`;
+/** Creates a state directory that the agent's user may write to, and any other: a cluster chooses the user. */
+export const makeState = `import os; os.makedirs("${stateMount}", exist_ok=True); os.chown("${stateMount}", ${agentUser.replace(":", ", ")}); os.chmod("${stateMount}", 0o1777)`;
 
 /** One file with the operator's certificates and those that pip and this Python trust, because neither reads two files. */
 const bundle = inOwn("authorities.pem");

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { stateMount } from "../../compute/docker/replicas/container.ts";
-import type { ImageTarget } from "../build.ts";
+import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import { findServerRequirements } from "../python/server-requirements.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
@@ -22,7 +22,7 @@ import {
  * @throws BuildFailure `ConfigInvalid`
  */
 export async function pythonServerInstructions(
-  target: ImageTarget,
+  target: BaseImages,
   {
     project,
     build,

@@ -36,7 +36,10 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
     return { ok: true, artifact: kept, cached: true, steps: [] };
   }
   const { target: wanted } = request;
-  const steps = new Steps(context, wanted.kind === "image" ? imageStepCount : stepCount);
+  const steps = new Steps(
+    context,
+    { directory: stepCount, image: imageStepCount, cluster: clusterStepCount }[wanted.kind],
+  );
   await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context));
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
   if (wanted.kind === "image") {
@@ -44,6 +47,12 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
     const artifact = await steps.run("Build the image", () => makeImage(request, wanted, { project, context }));
     await steps.run("Store the artifact", () => storeManifest(request, artifact, context));
     return { ok: true, artifact, cached: false, steps: steps.done };
+  }
+  if (wanted.kind === "cluster") {
+    const { prepareForCluster } = await import("../image/image-pipeline.ts");
+    const prepare = () => prepareForCluster(request, wanted, { project, context });
+    const { artifact, prepared } = await steps.run("Prepare the build context", prepare);
+    return { ok: true, artifact, cached: false, steps: steps.done, context: prepared };
   }
   if (project.kind === "dockerfile") throw needsEngine(project);
   const installed = await steps.run("Install dependencies", () => install(request, context, project));
@@ -55,6 +64,8 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
 
 const stepCount = 6;
 const imageStepCount = 4;
+/** The last step runs in the cluster. */
+const clusterStepCount = 4;
 
 const needsEngine = ({ dockerfile }: { dockerfile: string }) =>
   new BuildFailure(
@@ -91,7 +102,7 @@ class Steps {
 }
 
 async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
-  const host = { nodeMajor, target: request.target.kind };
+  const host = { nodeMajor, target: request.target.kind === "directory" ? "directory" : "image" } as const;
   const project = withEngine(await readProject(sourceDir, request.configPath, host), request.engine);
   const recognized = project.kind === "command" ? project.recognized : undefined;
   if (recognized === undefined) log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);

@@ -157,6 +157,12 @@ export const ListenerFacts = Type.Object({
     }),
   ),
   capabilities: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
+  image_registry: Type.Optional(
+    Type.String({
+      maxLength: 256,
+      description: "Repository to which this listener pushes the images that it builds. Absent: it builds none.",
+    }),
+  ),
   engine_version: Type.Optional(
     Type.String({ maxLength: 64, description: "Version of the cluster or container engine." }),
   ),

@@ -12,6 +12,14 @@ import {
   SessionRequest,
   StatusBatch,
 } from "./assignment.ts";
+import {
+  BuildOrders,
+  BuildOrdersQuery,
+  BuildPath,
+  BuildProgress,
+  BuildProgressAnswer,
+  ContextQuery,
+} from "./build-order.ts";
 import { DesiredQuery, Enrolled, Heartbeat, SecretsQuery } from "./listener-protocol.ts";
 
 const protocol = { tag: "Listener protocol", role: "listener", audience: "listener" } as const;
@@ -99,5 +107,33 @@ export const listenerProtocolOperations = {
     bodyLimits: bodyLimits.report,
     response: { status: 204, schema: null },
     errors: ["staleEpoch"],
+  }),
+  listBuildOrders: operation("listBuildOrders", {
+    ...protocol,
+    operationId: "list_build_orders",
+    summary: "List the images that the listener shall build",
+    query: BuildOrdersQuery,
+    response: { status: 200, schema: BuildOrders },
+    errors: ["staleEpoch"],
+  }),
+  reportBuild: operation("reportBuild", {
+    ...protocol,
+    operationId: "report_build",
+    summary: "Store log lines of a build, and its end",
+    body: BuildProgress,
+    bodyLimits: bodyLimits.report,
+    response: { status: 200, schema: BuildProgressAnswer },
+    errors: ["staleEpoch"],
+  }),
+  getBuildContext: operation("getBuildContext", {
+    tag: "Listener protocol",
+    role: "none",
+    audience: "listener",
+    operationId: "get_build_context",
+    summary: "Download the context of a build from its signed URL",
+    params: BuildPath,
+    query: ContextQuery,
+    response: { status: 200, schema: null, file: "application/x-tar" },
+    errors: ["contextUrlInvalid"],
   }),
 };

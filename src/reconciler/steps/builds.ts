@@ -4,6 +4,7 @@ import { workDirOf } from "../../builds/worker/start-build.ts";
 import { buildDiskBytesMax, deadlineMarginMs } from "../../domain/limits.ts";
 import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
+import { buildTargetOf } from "./build-target.ts";
 import { extendDeadlines } from "./extend-deadlines.ts";
 import { deadlineOf, moveRevision } from "./move-revision.ts";
 import { done, type Performed } from "./performed.ts";
@@ -41,11 +42,13 @@ export async function beginBuild(
   if (refusal !== null) return fail("no build minutes are left", refusal);
   const source = await resolveSource(deps, revision, { isFetched: true }, signal);
   if (!source.ok) return fail("the source is gone", source.message);
+  const wanted = await buildTargetOf(deps, revision);
+  if (!wanted.ok) return fail("the listener builds no images", wanted.message);
   const request: BuildRequest = {
     buildId: revisionId,
     tenantId: state.tenantId,
     source: source.source,
-    target: settings.buildTarget,
+    target: wanted.target,
     configPath: revision.source_revision_config.langgraph_config_path,
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,

@@ -5,6 +5,7 @@ import { parseImageReference } from "../../domain/image-reference.ts";
 import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
+import { buildTargetOf } from "./build-target.ts";
 import { checkDatabase } from "./databases.ts";
 import { moveRevision } from "./move-revision.ts";
 import { done, type Performed } from "./performed.ts";
@@ -57,17 +58,20 @@ async function resolveContent(deps: StepDeps, revision: RevisionRow, signal: Abo
   if (imageUri !== null) return resolveImage(deps, revision, imageUri);
   const source = await resolveSource(deps, revision, { isFetched: false }, signal);
   if (!source.ok) return source;
+  const wanted = await buildTargetOf(deps, revision);
+  if (!wanted.ok) return wanted;
+  const { target } = wanted;
   const key = artifactKey({
     tenantId: revision.tenant_id,
     source: source.source,
-    target: deps.settings.buildTarget,
+    target,
     configPath: revision.source_revision_config.langgraph_config_path,
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,
     engine: chosenEngine(revision.source_config),
   });
   const artifact = await deps.store.findArtifactByKey(revision.tenant_id, key);
-  const isBuilt = artifact !== undefined && (await isUsable(artifact.manifest, deps.settings.buildTarget));
+  const isBuilt = artifact !== undefined && (await isUsable(artifact.manifest, target));
   if (isBuilt) await logNothingToBuild(deps, revision);
   const commitSha = source.source.kind === "git" ? source.source.commitSha : null;
   return { ok: true, commitSha, artifactKey: key, artifactId: isBuilt ? artifact.id : null };

@@ -23,6 +23,17 @@ export const buildsTable = table("builds", {
   finished_at: nullable(timestamp),
 });
 
+export const buildOrdersTable = table("build_orders", {
+  id: uuid,
+  revision_id: uuid,
+  listener_id: uuid,
+  spec: jsonb,
+  context_path: text,
+  expires_at: timestamp,
+  result: nullable(jsonb),
+  created_at: timestamp,
+});
+
 export const uploadsTable = table("uploads", {
   id: uuid,
   tenant_id: uuid,

@@ -55,18 +55,24 @@ export async function listListeners(
   return rows;
 }
 
+interface ListenerPlace {
+  id: string;
+  k8sNamespaces: string[] | null;
+  /** It builds images in its cluster. */
+  buildsImages: boolean;
+}
+
 /** Returns all listeners of a workspace in the form in which a deployment chooses among them. */
-export const listListenerNamespaces = batched(
-  async (db, tenantIds: string[]): Promise<{ id: string; k8sNamespaces: string[] | null }[][]> => {
-    const { rows } = await db.query<{ id: string; tenant_id: string; k8sNamespaces: string[] | null }>(sql`
-      select l.id, l.tenant_id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces" from listeners l
+export const listListenerNamespaces = batched(async (db, tenantIds: string[]): Promise<ListenerPlace[][]> => {
+  const { rows } = await db.query<ListenerPlace & { tenant_id: string }>(sql`
+      select l.id, l.tenant_id, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces",
+             l.facts ->> 'image_registry' is not null as "buildsImages" from listeners l
        where l.tenant_id = any(${[...new Set(tenantIds)]}::uuid[]) and not l.builtin order by l.created_at, l.id`);
-    const places = Map.groupBy(rows, (row) => row.tenant_id);
-    return tenantIds.map((tenantId) =>
-      (places.get(tenantId) ?? []).map(({ id, k8sNamespaces }) => ({ id, k8sNamespaces })),
-    );
-  },
-);
+  const places = Map.groupBy(rows, (row) => row.tenant_id);
+  return tenantIds.map((tenantId) =>
+    (places.get(tenantId) ?? []).map(({ id, k8sNamespaces, buildsImages }) => ({ id, k8sNamespaces, buildsImages })),
+  );
+});
 
 /** Returns a listener; undefined for an unknown one and equally for another workspace's. */
 export async function findListener(db: Db | Trx, tenantId: string, id: string): Promise<ListenerRow | undefined> {

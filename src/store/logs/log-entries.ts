@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ReplicaLogLine } from "../../contract/listeners/assignment.ts";
+import type { BuildLogLine } from "../../contract/listeners/build-order.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
 import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
@@ -66,6 +67,25 @@ export async function appendReplicaLog(
     const pauseMs = Math.min(pauseMaxMs, performance.now() - beganAt);
     await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
   }
+}
+
+/** Appends lines of a build that a listener runs; they are durable when it resolves. */
+export async function appendBuildLog(
+  db: Db,
+  {
+    listenerId,
+    lines,
+    ids,
+  }: { listenerId: string; lines: BuildLogLine[]; ids: { deployment_id: string; revision_id: string } },
+): Promise<void> {
+  const entries = lines.map(({ key, timestamp, stream, level, message }) => ({
+    ...ids,
+    kind: "build" as const,
+    replica_id: null,
+    ...{ stream, message, level: levelOf(level), logged_at: timeOf(timestamp), line_key: key },
+  }));
+  for (let from = 0; from < entries.length; from += linesMax)
+    await append(db, entries.slice(from, from + linesMax), listenerId);
 }
 
 const entryOf = (line: ReplicaLogLine): NewLogEntry => ({

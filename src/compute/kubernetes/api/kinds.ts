@@ -26,6 +26,7 @@ export const kinds = {
   PodDisruptionBudget: { apiVersion: "policy/v1", plural: "poddisruptionbudgets", isChild: true },
   NetworkPolicy: { apiVersion: "networking.k8s.io/v1", plural: "networkpolicies", isChild: true },
   Ingress: { apiVersion: "networking.k8s.io/v1", plural: "ingresses", isChild: true },
+  Job: { apiVersion: "batch/v1", plural: "jobs", isChild: false },
   Lease: { apiVersion: "coordination.k8s.io/v1", plural: "leases", isChild: false },
   ScaledObject: { apiVersion: "keda.sh/v1alpha1", plural: "scaledobjects", isChild: true, needs: "hasKeda" },
   TriggerAuthentication: {

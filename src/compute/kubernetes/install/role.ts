@@ -25,3 +25,11 @@ export const listenerRules = [
   { apiGroups: ["postgresql.cnpg.io"], resources: ["clusters"], verbs: [...change, "update"] },
   { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"] },
 ];
+
+/** What a listener may do in the namespace of its builds. It cannot read the Secret with the credentials of the registry. */
+export const buildRules = [
+  { apiGroups: ["batch"], resources: ["jobs"], verbs: ["get", "list", "create", "delete"] },
+  { apiGroups: [""], resources: ["secrets"], verbs: ["create", "delete"] },
+  { apiGroups: [""], resources: ["pods"], verbs: ["list"] },
+  { apiGroups: [""], resources: ["pods/log"], verbs: ["get"] },
+];

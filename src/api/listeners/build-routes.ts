@@ -1,0 +1,95 @@
+import { createReadStream } from "node:fs";
+import { stat } from "node:fs/promises";
+import path from "node:path";
+import { pipeline } from "node:stream/promises";
+import { pause } from "../../base/pause.ts";
+import { errors } from "../../contract/error.ts";
+import type { BuildOrder, BuildOrdersQuery } from "../../contract/listeners/build-order.ts";
+import { operations } from "../../contract/operations.ts";
+import { type BuildOrderRow, endBuildOrder, findBuildOrder, listBuildOrders } from "../../store/builds/build-orders.ts";
+import { checkEpoch } from "../../store/data-plane/listener-sessions.ts";
+import type { Db } from "../../store/engine/database.ts";
+import { appendBuildLog } from "../../store/logs/log-entries.ts";
+import type { Sealer } from "../../store/secrets/seal.ts";
+import { isSignedText, signText } from "../../store/secrets/signature.ts";
+import { type Api, listenerRoute, openRoute } from "../http/route.ts";
+import { sessionOf } from "./listener-session.ts";
+
+/** Interval at which a waiting listener's builds are compared. */
+const pollMs = 500;
+
+/** Adds the routes by which listeners build images in their clusters. */
+export function addBuildRoutes(api: Api): void {
+  const { db, sealer, settings } = api.deps;
+
+  listenerRoute(api, operations.listBuildOrders, async ({ principal, request, query, signal }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    const orders = await waitForOrders(db, session.listenerId, query, signal);
+    return { items: orders.map((order) => orderOf(order, sealer)) };
+  });
+
+  listenerRoute(api, operations.reportBuild, async ({ principal, request, body }) => {
+    const session = sessionOf(principal, request);
+    await checkEpoch(db, session);
+    const order = await findBuildOrder(db, body.build_id);
+    if (order === undefined || order.listener_id !== session.listenerId) return { is_wanted: false };
+    const ids = { deployment_id: order.deployment_id, revision_id: order.revision_id };
+    await appendBuildLog(db, { listenerId: session.listenerId, lines: body.lines, ids });
+    if (body.end !== null) await endBuildOrder(db, order.id, body.end);
+    return { is_wanted: body.end === null };
+  });
+
+  // The builder in the cluster has no key, so the URL itself is what permits the download, until the build ends.
+  openRoute(api, operations.getBuildContext, async ({ params, query, takeOver, signal }) => {
+    const signed = { id: params.build_id, expiresAt: new Date(query.expires_at) };
+    const isValid = isSignedText(sealer, boundTo(signed), query.signature) && signed.expiresAt > db.now();
+    const order = isValid ? await findBuildOrder(db, params.build_id) : undefined;
+    const file = order && path.join(settings.dataDir, order.context_path);
+    const size = file && (await stat(file).catch(() => undefined))?.size;
+    if (file === undefined || size === undefined) throw errors.contextUrlInvalid();
+    const headers = {
+      "content-type": "application/x-tar",
+      "content-length": String(size),
+      "cache-control": "no-store",
+    };
+    // A client that disconnects ends the stream. It may ask again.
+    await pipeline(createReadStream(file), takeOver(headers), { signal }).catch(() => {});
+    return undefined;
+  });
+}
+
+/** Returns the builds as soon as they differ from those that the listener knows, or when the wait is over. */
+async function waitForOrders(
+  db: Db,
+  listenerId: string,
+  { wait, known }: BuildOrdersQuery,
+  signal: AbortSignal,
+): Promise<BuildOrderRow[]> {
+  const end = performance.now() + wait * 1_000;
+  const knownIds = new Set(known?.split(",").filter((id) => id !== ""));
+  for (;;) {
+    const orders = await listBuildOrders(db, listenerId);
+    const isSame = orders.length === knownIds.size && orders.every(({ id }) => knownIds.has(id));
+    if (!isSame || performance.now() >= end || signal.aborted) return orders;
+    await pause(pollMs, signal);
+  }
+}
+
+function orderOf({ id, deployment_id, spec, expires_at: expiresAt }: BuildOrderRow, sealer: Sealer): BuildOrder {
+  const query = new URLSearchParams({
+    expires_at: expiresAt.toISOString(),
+    signature: signText(sealer, boundTo({ id, expiresAt })),
+  });
+  return {
+    build_id: id,
+    deployment_id,
+    tag: spec.tag,
+    dockerfile: spec.dockerfile,
+    context_path: `/build-contexts/${id}?${query}`,
+    timeout_s: spec.timeoutS,
+    disk_bytes_max: spec.diskBytesMax,
+  };
+}
+
+const boundTo = ({ id, expiresAt }: { id: string; expiresAt: Date }) => `build-context/${id}/${expiresAt.getTime()}`;

@@ -1,0 +1,169 @@
+import type { ImageBuild } from "../../image-builds.ts";
+import type { Manifest } from "../api/manifest.ts";
+import { listenerLabel, managedBy, managedByLabel } from "../render/names.ts";
+
+/** What the operator of the listener decides about builds. */
+export interface BuildPolicy {
+  namespace: string;
+  /** Repository to which images are pushed, with the registry's host. */
+  registry: string;
+  /** The registry speaks HTTP. Only for registries inside the cluster. */
+  isInsecure: boolean;
+  /** Secret of type `kubernetes.io/dockerconfigjson` in that namespace; null: the registry needs no credentials. */
+  registrySecret: string | null;
+  /** Image with rootless BuildKit: sh, rootlesskit, buildkitd and buildctl for user 1000. */
+  builderImage: string;
+  /** Pierhead's own image, whose program pushes. */
+  pushImage: string;
+  /** The program in that image. */
+  pushProgram: string;
+  memoryMib: number;
+  cpuCores: number;
+}
+
+export const buildLabel = "pierhead.dev/build";
+
+export const buildContainer = "build";
+export const pushContainer = "push";
+
+/** Key in the Secret of a build. */
+const contextKey = "context-url";
+
+export const buildName = (id: string) => `build-${id}`;
+
+/** Exit code of a builder that does not start. */
+export const builderFailedCode = 90;
+
+/**
+ * Builds the image. Programs of the project run in this container and can read everything in it, so it has no credentials.
+ */
+const buildScript = `set -u
+export HOME=/home/user XDG_RUNTIME_DIR=/run/user/1000 USER=user
+socket=unix:///run/user/1000/buildkitd.sock
+if [ "$INSECURE_REGISTRY" != "" ]; then printf '[registry."%s"]\\n  http = true\\n' "$INSECURE_REGISTRY" > /tmp/buildkitd.toml; else : > /tmp/buildkitd.toml; fi
+rootlesskit --state-dir=/tmp/rootlesskit buildkitd --config /tmp/buildkitd.toml --addr "$socket" --oci-worker-no-process-sandbox --oci-worker-net host > /tmp/buildkitd.log 2>&1 &
+tries=0
+until buildctl --addr "$socket" debug workers > /dev/null 2>&1; do
+  tries=$((tries + 1))
+  if [ "$tries" -gt 150 ]; then echo "pierhead: BuildKit does not start:" >&2; cat /tmp/buildkitd.log >&2; exit ${builderFailedCode}; fi
+  sleep 0.2
+done
+exec buildctl --addr "$socket" build --progress=plain --frontend dockerfile.v0 --opt "context=$CONTEXT_URL" --opt "filename=$DOCKERFILE" --output type=oci,dest=/image,tar=false
+`;
+
+/** Time for the pod to be scheduled and to pull its images, beyond the time of the build. */
+const startMarginS = 120;
+
+/** The Job goes away even if the listener never comes back. */
+const keptAfterEndS = 600;
+
+const mib = 1024 * 1024;
+
+/** Returns the Job of a build. Its Secret is created after it, so that it belongs to the Job. */
+export function renderBuildJob(build: ImageBuild, policy: BuildPolicy, listenerId: string): Manifest {
+  const name = buildName(build.id);
+  const labels = { [managedByLabel]: managedBy, [listenerLabel]: listenerId, [buildLabel]: build.id };
+  const size = `${Math.ceil((2 * build.diskBytesMax) / mib)}Mi`;
+  return {
+    apiVersion: "batch/v1",
+    kind: "Job",
+    metadata: { name, namespace: policy.namespace, labels },
+    spec: {
+      backoffLimit: 0,
+      activeDeadlineSeconds: build.timeoutS + startMarginS,
+      ttlSecondsAfterFinished: keptAfterEndS,
+      template: {
+        metadata: { labels },
+        spec: {
+          restartPolicy: "Never",
+          automountServiceAccountToken: false,
+          enableServiceLinks: false,
+          initContainers: [builderOf(build, policy)],
+          containers: [pusherOf(build, policy)],
+          securityContext: { fsGroup: 1000 },
+          volumes: [
+            ...["image", "state"].map((volume) => ({ name: volume, emptyDir: { sizeLimit: size } })),
+            ...["run", "tmp"].map((volume) => ({ name: volume, emptyDir: { sizeLimit: "1Gi" } })),
+            ...(policy.registrySecret === null
+              ? []
+              : [{ name: "registry", secret: { secretName: policy.registrySecret } }]),
+          ],
+        },
+      },
+    },
+  };
+}
+
+function builderOf(build: ImageBuild, policy: BuildPolicy): object {
+  const contextUrl = { secretKeyRef: { name: buildName(build.id), key: contextKey } };
+  const host = policy.registry.split("/")[0] ?? "";
+  const limits = { cpu: String(policy.cpuCores), memory: `${policy.memoryMib}Mi` };
+  return {
+    name: buildContainer,
+    image: policy.builderImage,
+    command: ["sh", "-c", buildScript],
+    env: [
+      { name: "CONTEXT_URL", valueFrom: contextUrl },
+      { name: "DOCKERFILE", value: build.dockerfile },
+      { name: "INSECURE_REGISTRY", value: policy.isInsecure ? host : "" },
+    ],
+    resources: { limits, requests: { cpu: "100m", memory: "256Mi" } },
+    // newuidmap and newgidmap set up the user namespace in which BuildKit is root. RUN steps need system calls
+    // that the runtime's filter refuses.
+    securityContext: {
+      runAsUser: 1000,
+      runAsGroup: 1000,
+      runAsNonRoot: true,
+      capabilities: { drop: ["ALL"], add: ["SETUID", "SETGID"] },
+      seccompProfile: { type: "Unconfined" },
+      appArmorProfile: { type: "Unconfined" },
+    },
+    volumeMounts: [
+      { name: "image", mountPath: "/image" },
+      { name: "state", mountPath: "/home/user/.local/share/buildkit" },
+      { name: "run", mountPath: "/run/user/1000" },
+      { name: "tmp", mountPath: "/tmp" },
+    ],
+  };
+}
+
+function pusherOf(build: ImageBuild, policy: BuildPolicy): object {
+  return {
+    name: pushContainer,
+    image: policy.pushImage,
+    command: ["node", policy.pushProgram, "/image", policy.registry, build.tag],
+    env: [
+      { name: "PIERHEAD_REGISTRY_INSECURE", value: String(policy.isInsecure) },
+      ...(policy.registrySecret === null
+        ? []
+        : [{ name: "PIERHEAD_REGISTRY_AUTH_FILE", value: "/registry/.dockerconfigjson" }]),
+    ],
+    resources: { limits: { memory: "512Mi" }, requests: { cpu: "50m", memory: "64Mi" } },
+    securityContext: {
+      runAsUser: 1000,
+      runAsGroup: 1000,
+      runAsNonRoot: true,
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+      seccompProfile: { type: "RuntimeDefault" },
+    },
+    volumeMounts: [
+      { name: "image", mountPath: "/image", readOnly: true },
+      ...(policy.registrySecret === null ? [] : [{ name: "registry", mountPath: "/registry", readOnly: true }]),
+    ],
+  };
+}
+
+/** Returns the Secret with the URL of the context, which ends with its Job. */
+export function renderBuildSecret(build: ImageBuild, job: Manifest, uid: string): Manifest {
+  const { name, namespace, labels } = job.metadata;
+  const owner = { apiVersion: "batch/v1", kind: "Job", name, uid, blockOwnerDeletion: false };
+  return {
+    apiVersion: "v1",
+    kind: "Secret",
+    metadata: { name, namespace, ...(labels && { labels }), ownerReferences: [owner] },
+    type: "Opaque",
+    stringData: { [contextKey]: build.contextUrl },
+  } as Manifest;
+}

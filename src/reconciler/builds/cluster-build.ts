@@ -1,0 +1,152 @@
+import { randomUUID } from "node:crypto";
+import { rm } from "node:fs/promises";
+import path from "node:path";
+import { pause } from "../../base/pause.ts";
+import type { BuildLine, BuildRequest, BuildResult, PreparedContext, RunningBuild } from "../../builds/build.ts";
+import { type FailedResult, failureLine } from "../../builds/failure.ts";
+import type { Artifact } from "../../contract/listeners/assignment.ts";
+import type { BuildEnd } from "../../contract/listeners/build-order.ts";
+import { describeError } from "../../telemetry/log.ts";
+import { retryDatabase } from "../retry-database.ts";
+import type { BuildOrders } from "../store.ts";
+import type { BuildWorkers } from "./build-workers.ts";
+
+const pollMs = 500;
+const databaseAwayMs = 30_000;
+
+/** A listener downloads the context at the beginning, so the order may end soon after the build must have ended. */
+const expiryMarginMs = 60_000;
+
+/** Adds builds in clusters: a process of this machine prepares the context, and the listener builds the image. */
+export function withClusterBuilds(
+  workers: BuildWorkers,
+  { orders, dataDir }: { orders: BuildOrders; dataDir: string },
+): BuildWorkers {
+  return {
+    ...workers,
+    start(request, onLine) {
+      const worker = workers.start(request, onLine);
+      return request.target.kind === "cluster"
+        ? new ClusterBuild(worker, { request, onLine, orders, dataDir })
+        : worker;
+    },
+  };
+}
+
+interface ClusterBuildOptions {
+  request: BuildRequest;
+  onLine: (line: BuildLine) => void;
+  orders: BuildOrders;
+  dataDir: string;
+}
+
+class ClusterBuild implements RunningBuild {
+  readonly pid: number;
+  readonly startedAtTicks: string;
+  readonly result: Promise<BuildResult>;
+  readonly #worker: RunningBuild;
+  readonly #options: ClusterBuildOptions;
+  readonly #beganAtMs = performance.now();
+  readonly #stopping = new AbortController();
+  /** Last line of the log of a build that another server continues. */
+  #notice: string | undefined;
+
+  constructor(worker: RunningBuild, options: ClusterBuildOptions) {
+    this.#worker = worker;
+    this.#options = options;
+    this.pid = worker.pid;
+    this.startedAtTicks = worker.startedAtTicks;
+    this.result = this.#run();
+  }
+
+  async cancel(notice?: string): Promise<void> {
+    this.#notice = notice;
+    this.#stopping.abort();
+    await this.#worker.cancel(notice);
+    await this.result;
+  }
+
+  async #run(): Promise<BuildResult> {
+    const made = await this.#worker.result;
+    if (!made.ok || made.context === undefined) return made;
+    const { context, ...prepared } = made;
+    try {
+      const startedAtMs = performance.now();
+      const title = `Step ${made.steps.length + 1}/${made.steps.length + 1}`;
+      this.#say(`${title}: Build the image in the cluster`);
+      const end = await this.#build(context);
+      if (end.image === null) {
+        const failed = { ok: false as const, reason: end.reason ?? "BuildFailed", message: end.message };
+        return this.#fail({ ...failed, ...(made.commit && { commit: made.commit }) });
+      }
+      const durationMs = Math.round(performance.now() - startedAtMs);
+      this.#say(`${title} done in ${(durationMs / 1000).toFixed(1)} s: ${end.image}`);
+      const artifact = { ...made.artifact, uri: end.image, digest: end.image.split("@")[1] ?? end.image } as Artifact;
+      return { ...prepared, artifact, steps: [...made.steps, { name: "Build the image in the cluster", durationMs }] };
+    } catch (error) {
+      if (this.#stopping.signal.aborted) return this.#cancelled();
+      const message = `The build could not be given to the listener: ${describeError(error)}`;
+      return this.#fail({ ok: false, reason: "BuilderFailed", message });
+    } finally {
+      await rm(context.path, { force: true });
+    }
+  }
+
+  /** Orders the build from the listener, waits for its end and withdraws it. */
+  async #build(context: PreparedContext): Promise<BuildEnd> {
+    const { request, orders, dataDir } = this.#options;
+    const leftMs = Math.max(0, request.timeoutMs - (performance.now() - this.#beganAtMs));
+    const { target } = request;
+    if (target.kind !== "cluster") throw new Error("this is no build for a cluster");
+    const id = randomUUID();
+    const order = {
+      id,
+      revisionId: request.buildId,
+      listenerId: target.listenerId,
+      spec: {
+        tag: request.key,
+        dockerfile: context.dockerfile,
+        timeoutS: Math.ceil(leftMs / 1_000),
+        diskBytesMax: request.diskBytesMax,
+      },
+      contextPath: path.relative(dataDir, context.path),
+      expiresAt: new Date(orders.now().getTime() + leftMs + expiryMarginMs),
+    };
+    await retryDatabase(() => orders.place(order), { forMs: databaseAwayMs });
+    try {
+      return await this.#waitForEnd(id, leftMs);
+    } finally {
+      await retryDatabase(() => orders.drop(id), { forMs: databaseAwayMs });
+    }
+  }
+
+  async #waitForEnd(id: string, leftMs: number): Promise<BuildEnd> {
+    const { orders } = this.#options;
+    const deadlineMs = performance.now() + leftMs;
+    while (performance.now() < deadlineMs) {
+      await pause(pollMs, this.#stopping.signal);
+      const end = await retryDatabase(() => orders.readEnd(id), { forMs: databaseAwayMs });
+      if (end === undefined) this.#stopping.abort();
+      else if (end !== null) return end;
+    }
+    const seconds = Math.round(this.#options.request.timeoutMs / 1_000);
+    const message = `The build did not end within ${seconds} s. If its log shows nothing of the cluster, check that the listener is connected.`;
+    return { image: null, reason: "Timeout", message };
+  }
+
+  #cancelled(): BuildResult {
+    const cancelled = { ok: false as const, reason: "Cancelled", message: "The build was cancelled." };
+    if (this.#notice === undefined) return this.#fail(cancelled);
+    this.#say(this.#notice);
+    return cancelled;
+  }
+
+  #fail(result: FailedResult): FailedResult {
+    this.#options.onLine({ timestamp: new Date(), stream: "pierhead", level: "ERROR", message: failureLine(result) });
+    return result;
+  }
+
+  #say(message: string): void {
+    this.#options.onLine({ timestamp: new Date(), stream: "pierhead", level: "INFO", message });
+  }
+}

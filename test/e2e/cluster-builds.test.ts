@@ -1,0 +1,123 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { list } from "tar";
+import { createListenerClient, httpSend, type ListenerSession } from "../../src/client/listener-client.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer } from "../support/server.ts";
+
+const server = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_ALLOW_LOCAL_SOURCES: "1" });
+const repository = await createAgentRepository(nodeAgent("1"));
+after(async () => {
+  await server[Symbol.asyncDispose]();
+  await repository[Symbol.asyncDispose]();
+});
+const { client } = server;
+const signal = AbortSignal.timeout(120_000);
+
+/** Opens a session of a new listener that says it pushes to a registry. */
+async function openListener(name: string) {
+  const body = { compute_type: "k8s", compute_id: name, compute_config: {} } as const;
+  const { id, listener_key: key } = await client.createListener({ body });
+  const session = await createListenerClient(httpSend(server.url, key)).openSession(
+    {
+      ...{ instance_id: "one", version: "1.0.0", protocols: [1], compute_type: "kubernetes" },
+      image_registry: "registry.example.com/agents",
+    },
+    signal,
+  );
+  return { id, session };
+}
+
+const deploy = (name: string, listener_id: string) =>
+  client.createDeployment({
+    body: {
+      ...{ name, source: "github", secrets: [] },
+      source_config: { listener_id, repo_url: repository.url, build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+
+async function nextOrder(session: ListenerSession) {
+  const [order] = await session.buildOrders([], 30_000, signal);
+  assert.ok(order);
+  return order;
+}
+
+const image = `registry.example.com/agents@sha256:${createHash("sha256").update("image").digest("hex")}`;
+
+test("a listener gets the context of a build, its log is the build log, and the image is deployed once for equal sources", async () => {
+  const { id, session } = await openListener("builds");
+  const made = await deploy("first", id);
+  const order = await nextOrder(session);
+  const answer = await fetch(server.url + order.context_path);
+  assert.equal(answer.status, 200);
+  const names = await namesIn(Buffer.from(await answer.arrayBuffer()));
+  assert.ok(["Dockerfile", "source/server.js", "base/programs/package.json"].every((name) => names.includes(name)));
+  const forged = await fetch(server.url + order.context_path.replace(/signature=.{4}/, "signature=AAAA"));
+  assert.equal(forged.status, 403);
+
+  const line = { key: "1", timestamp: new Date().toISOString(), stream: "stdout", level: "INFO" } as const;
+  const lines = [{ ...line, message: "added 12 packages" }];
+  assert.equal(await session.reportBuild(order.build_id, { lines, end: null }, signal), true);
+  await session.reportBuild(order.build_id, { lines, end: { image, reason: null, message: "" } }, signal);
+  const assigned = await eventually(
+    async () => (await session.desired(0, 0, signal)).items[0]?.target,
+    (target) => target != null,
+    { timeoutMs: 20_000, what: "the assignment" },
+  );
+  assert.partialDeepStrictEqual(assigned?.artifact, { kind: "image", uri: image, health_path: "/ok" });
+  const { logs } = await client.readBuildLogs({
+    ...{ deployment_id: made.id, revision_id: made.latest_revision_id as string },
+    body: { limit: 100, order: "asc" },
+  });
+  const shown = logs.map(({ message }) => message);
+  assert.equal(shown.filter((message) => message === "added 12 packages").length, 1);
+  assert.match(shown.at(-1) ?? "", /^Step 4\/4 done in .*: registry.example.com/);
+  assert.equal((await fetch(server.url + order.context_path)).status, 403);
+  assert.deepEqual(await readdir(path.join(server.dataDir, "builds")), []);
+
+  const again = await deploy("second", id);
+  await eventually(
+    async () => (await session.desired(0, 0, signal)).items.some(({ deployment_id }) => deployment_id === again.id),
+    (isAssigned) => isAssigned,
+    { timeoutMs: 20_000, what: "the second assignment" },
+  );
+  assert.deepEqual(await session.buildOrders([], 0, signal), []);
+});
+
+test("a cancelled build is withdrawn from its listener, and a failed one shows what the listener says", async () => {
+  const { id, session } = await openListener("cancels");
+  const made = await deploy("cancelled", id);
+  const order = await nextOrder(session);
+  await client.interruptRevision({ deployment_id: made.id, revision_id: made.latest_revision_id as string });
+  assert.deepEqual(await session.buildOrders([order.build_id], 30_000, signal), []);
+  assert.equal(await session.reportBuild(order.build_id, { lines: [], end: null }, signal), false);
+
+  await repository.commit({ "server.js": "// another commit" });
+  const other = await deploy("failing", id);
+  const { build_id } = await nextOrder(session);
+  const end = { image: null, reason: "BuildFailed", message: "npm ci ended with exit code 7." } as const;
+  await session.reportBuild(build_id, { lines: [], end }, signal);
+  const ids = { deployment_id: other.id, revision_id: other.latest_revision_id as string };
+  const failed = await client.waitForRevision(ids);
+  assert.equal(failed.status, "BUILD_FAILED");
+  assert.match(failed.status_message ?? "", /npm ci ended with exit code 7/);
+});
+
+async function namesIn(tar: Buffer): Promise<string[]> {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-context-"));
+  try {
+    const file = path.join(directory, "context.tar");
+    await writeFile(file, tar);
+    const names: string[] = [];
+    await list({ file, onReadEntry: ({ path: name }) => names.push(name) });
+    return names;
+  } finally {
+    await rm(directory, { recursive: true });
+  }
+}
