@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { chown, mkdir, readdir } from "node:fs/promises";
+import { readdir } from "node:fs/promises";
 import { get, type IncomingMessage } from "node:http";
 import path from "node:path";
 import { text } from "node:stream/consumers";
@@ -12,9 +12,10 @@ import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners
 import { healthOf } from "../../src/domain/deployment-health.ts";
 import { elsewhere, grant, newRun, openSite, type Site, sizes } from "../kubeplane/harness.ts";
 import { openKeySite } from "../kubeplane/key-site.ts";
-import { make, type Plane, startPlane } from "../kubeplane/plane.ts";
+import { type Plane, startPlane } from "../kubeplane/plane.ts";
 import { eventually } from "../support/eventually.ts";
 import { agentProgram, crashingProgram } from "./agent.ts";
+import { addDisk } from "./disk.ts";
 import { pushAgent, pushPostgres, pushRedis } from "./images.ts";
 import { type RealNode, startRealNode } from "./real-node.ts";
 
@@ -54,23 +55,6 @@ async function openRestrictedSite(changed: Partial<ClusterPolicy> = {}): Promise
     );
   };
   return site;
-}
-
-/** Creates the disk that the next claim gets. */
-async function addDisk(name: string): Promise<void> {
-  const directory = path.join(node.directory, "disks", name);
-  await mkdir(directory, { recursive: true });
-  await chown(directory, 999, 999);
-  await make(plane.admin, "/api/v1/persistentvolumes", {
-    metadata: { name },
-    spec: {
-      capacity: { storage: "5Gi" },
-      accessModes: ["ReadWriteOnce"],
-      storageClassName: "",
-      persistentVolumeReclaimPolicy: "Retain",
-      hostPath: { path: directory },
-    },
-  });
 }
 
 async function serviceUrl({ namespace }: Pick<Site, "namespace">, slug: string): Promise<string> {
@@ -236,7 +220,7 @@ test("the leading listener is killed in the middle of an update: the other one c
 test("databases really start, keep their data when their node is drained, and a deletion leaves nothing", async () => {
   await using site = await openRestrictedSite();
   const disk = `disk-${site.namespace}`;
-  await addDisk(disk);
+  await addDisk(plane, node, disk);
   const { deployment_id, slug } = await site.deployed(runOf(site, images.first, {}));
   const url = await serviceUrl(site, slug);
   assert.equal(await read(`${url}/postgres`), "200 agent 50");
@@ -269,7 +253,7 @@ test("databases really start, keep their data when their node is drained, and a 
 test("with the data policy retain, a deletion keeps the disk and its content", async () => {
   await using site = await openRestrictedSite({ dataPolicy: "retain" });
   const disk = `disk-${site.namespace}`;
-  await addDisk(disk);
+  await addDisk(plane, node, disk);
   const { deployment_id, slug } = await site.deployed(runOf(site, images.first, {}));
   assert.equal(await read(`${await serviceUrl(site, slug)}/visits`), "200 1");
   site.controlPlane.assign({ deployment_id, op: "delete", target: null, serving: null });

@@ -37,7 +37,18 @@ export class ImageMaker {
       chmodSync(root, 0o755);
       chmodSync(path.join(root, "tmp"), 0o1777);
       const layer = `${root}.tar`;
-      execFileSync("tar", ["-C", root, "--numeric-owner", "--owner=0", "--group=0", "-cf", layer, "."]);
+      execFileSync("tar", [
+        "-C",
+        root,
+        "--xattrs",
+        "--xattrs-include=security.capability",
+        "--numeric-owner",
+        "--owner=0",
+        "--group=0",
+        "-cf",
+        layer,
+        ".",
+      ]);
       const content = await readFile(layer);
       await rm(layer);
       return await this.#pushLayer(name, config, content);

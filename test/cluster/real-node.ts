@@ -11,7 +11,7 @@ import { startClusterDns } from "./cluster-dns.ts";
 import { ImageMaker, imagesMissing, pushPause } from "./images.ts";
 
 /** Address of the node and of its DNS, on the loopback interface only. */
-const address = "10.99.0.1";
+export const address = "10.99.0.1";
 const nodeName = "node-1";
 const bridge = "pierhead-kube0";
 const pluginDirectory = "/usr/lib/cni";
@@ -50,7 +50,7 @@ export async function startRealNode(plane: Plane, program: string): Promise<Real
   };
   const socket = at("run/containerd.sock");
   const node: RealNode = {
-    images: new ImageMaker(`127.0.0.1:${await freePort()}`, at("images")),
+    images: new ImageMaker(`${address}:${await freePort()}`, at("images")),
     directory,
     async [Symbol.asyncDispose]() {
       for (const child of children.toReversed().slice(0, -2)) await end(child);
@@ -73,6 +73,9 @@ export async function startRealNode(plane: Plane, program: string): Promise<Real
       (isUp) => isUp,
       { timeoutMs: 30_000, what: "the registry" },
     );
+    // containerd speaks HTTP only to registries on loopback names, unless told otherwise.
+    await mkdir(at(`hosts/${registry}`), { recursive: true });
+    await writeFile(at(`hosts/${registry}/hosts.toml`), `[host."http://${registry}"]\n`);
     const pause = await pushPause(node.images);
     await writeFile(at("cni/10-bridge.conflist"), JSON.stringify(cniConfig(at("ipam"))));
     await writeFile(at("containerd.toml"), containerdConfig(at, pause));
@@ -218,6 +221,8 @@ state = "${at("run/state")}"
     runtime_type = "io.containerd.runc.v2"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "${at("hosts")}"
 `;
 
 const kubeletConfig = (at: (name: string) => string, socket: string) => ({
