@@ -127,7 +127,7 @@ function lastAddress(lines: readonly string[]): string | undefined {
 const wrappers =
   /^(?:\w+\.)*(?:GraphLoadError|BaseExceptionGroup|ExceptionGroup|SystemExit|CancelledError|LifespanFailure|Exit)\b/;
 
-const repeats = /: Failed to import (?:app|auth) module /;
+const repeats = /: Failed to import (?:app|auth) module |^RuntimeError: see the lines above/;
 
 /** Returns the exception that a server reported last: with groups, the innermost one. */
 function rootException(lines: readonly string[]): string | null {

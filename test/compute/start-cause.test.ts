@@ -111,6 +111,9 @@ The above exception was the direct cause of the following exception:
 ImportError: Failed to import app module '/data/artifacts/0a1b2c3d4e5f60718293/app.py'
 error: pierhead: the agent server could not start: ImportError: Failed to import app module '/x/app.py'`;
   assert.equal(cause(text), "ImportError: cannot import name 'link' from 'web' (web/__init__.py)");
+  const own =
+    "FileNotFoundError: config.yaml not found\nApplication startup failed.\nRuntimeError: see the lines above";
+  assert.equal(cause(own), "FileNotFoundError: config.yaml not found");
 });
 
 test("shows no credential of an exception and nothing of an ordinary log", () => {
