@@ -169,6 +169,22 @@ describe("process compute: failures", () => {
     await world.remove(spec);
   });
 
+  test("an exclusive server that ignores PORT becomes ready long before a tenth of its start timeout", async () => {
+    const artifact = await writeAgent(
+      path.join(world.root, "own-port-only"),
+      `
+      import { createServer } from "node:http";
+      createServer((_, response) => response.end("own")).listen(0, "127.0.0.1");
+      `,
+    );
+    const startTimeoutMs = 3_600_000;
+    const spec = world.spec({ ...artifact, health_path: "", rollout: "handover" }, { startTimeoutMs });
+    await world.compute.ensure(spec, soon());
+    const { address } = await world.reaches(spec, "ready");
+    assert.equal(await (await fetch(`http://127.0.0.1:${address?.port}/`)).text(), "own");
+    await world.remove(spec);
+  });
+
   test("a replica whose port was taken starts once more, on another port", async () => {
     const { spec, portOf, letListen } = await latecomer(world, "ending");
     await world.compute.ensure(spec, soon());

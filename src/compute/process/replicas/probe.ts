@@ -29,12 +29,13 @@ async function probePort(
   record: ReplicaRecord,
   processes: ReplicaProcesses,
 ): Promise<ReadyRecord | "foreign" | "silent"> {
-  const { port, healthPath, startedAt, startTimeoutMs } = record;
+  const { port, healthPath, startedAt } = record;
   if (port === null) return "silent";
   const { healthy, status } = await checkHealth(port, healthPath);
   if (healthy === null && status === null) {
-    const share = (Date.now() - Date.parse(startedAt)) / startTimeoutMs;
-    return share > ownPortShare ? probeOtherPorts(record, processes, share > anyAnswerShare) : "silent";
+    const forMs = Date.now() - Date.parse(startedAt);
+    const { ownPortMs, anyAnswerMs } = patience(record);
+    return forMs > ownPortMs ? probeOtherPorts(record, processes, forMs > anyAnswerMs) : "silent";
   }
   const [owner, serverVersion] = await Promise.all([
     findPortOwner(port, processes),
@@ -47,13 +48,15 @@ async function probePort(
 }
 
 /**
- * Share of the start timeout after which a server that does not answer on the chosen port may use another one. Before that, it may
- * still load, and its port for metrics must not be taken for it.
+ * How long a server that does not answer on the chosen port keeps others from being tried. Before that it may still load, and its
+ * port for metrics must not be taken for it. Then it counts with any answer: a server for agents often has no page at all. A build
+ * that found no PORT in the source makes the server exclusive, so an own port is likely and there is less to wait for.
  */
-const ownPortShare = 0.1;
-
-/** Share of the start timeout after which such a server counts with any answer: a server for agents often has no page at all. */
-const anyAnswerShare = 0.15;
+function patience({ isExclusive, startTimeoutMs }: ReplicaRecord): { ownPortMs: number; anyAnswerMs: number } {
+  const [ownPortMs, anyAnswerMs] = [startTimeoutMs / 10, (startTimeoutMs * 15) / 100];
+  if (isExclusive !== true) return { ownPortMs, anyAnswerMs };
+  return { ownPortMs: Math.min(ownPortMs, 3_000), anyAnswerMs: Math.min(anyAnswerMs, 10_000) };
+}
 
 /** Looks for a server that ignores PORT and listens on a port of its own. */
 async function probeOtherPorts(

@@ -51,6 +51,8 @@ export interface ReplicaRecord {
   nonce: string;
   cgroups: string[];
   limits: { memory: string; cpu: string };
+  /** Whether only one replica can run at a time, as with a server that listens on a port of its own. */
+  isExclusive?: boolean;
   /** Names of variables that the project expects and the deployment does not set. */
   unsetVariables?: string[];
 }
@@ -68,6 +70,7 @@ export function newRecord(spec: ReplicaSpec, { runner, healthPath, cgroups, limi
     healthPath,
     startedAt: new Date().toISOString(),
     startTimeoutMs: spec.startTimeoutMs,
+    isExclusive: spec.artifact.rollout === "handover",
     memoryLimitMib: spec.memoryLimitMib,
     process: { pid: 0, startedAt: "" },
     port: null,
