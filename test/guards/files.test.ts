@@ -94,3 +94,14 @@ test("rows of the audit log are written by src/store/tenants/audit.ts alone: aud
     [],
   );
 });
+
+test("migrations are numbered without gaps, each number once", () => {
+  const numbers = tracked.flatMap(
+    (file) => /^src\/store\/engine\/migrations\/(\d{4})_\w+\.sql$/.exec(file)?.slice(1) ?? [],
+  );
+  assert.ok(numbers.length > 0);
+  assert.deepEqual(
+    numbers.toSorted(),
+    numbers.map((_, at) => String(at + 1).padStart(4, "0")),
+  );
+});
