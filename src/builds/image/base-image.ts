@@ -22,7 +22,7 @@ const programsOf = {
   "langgraph-js": [
     tidyProgram,
     startProgram,
-    ...["shim", "graphs", "options", "packages", "persistence", "postgres", "probe", "state"].map(
+    ...["shim", "failure", "graphs", "options", "packages", "persistence", "postgres", "probe", "state"].map(
       (name) => `compute/process/langgraph/langgraph-js-${name}`,
     ),
     fitProgram,

@@ -71,7 +71,7 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
   }
 
   /** Expects that the agent server exits before it is ready, with its cause in the last line. */
-  async failsToStart(spec: ReplicaSpec, cause: RegExp): Promise<void> {
+  async failsToStart(spec: ReplicaSpec, cause: RegExp): Promise<ReplicaExit> {
     await this.compute.ensure(spec, soon());
     const exit = await this.exits(spec);
     assert.equal(exit.reason, "Exited");
@@ -79,6 +79,7 @@ export class ProcessWorld extends ComputeWorld implements AsyncDisposable {
     assert.match(exit.message, /before it was ready/);
     assert.match(exit.lastLines.at(-1) ?? "", cause);
     await this.remove(spec);
+    return exit;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import type { ShimOptions, ShimReport } from "../replicas/replica-files.ts";
 import { environmentOf, type LanggraphConfig } from "./langgraph-config.ts";
+import { nameFailedGraph } from "./langgraph-js-failure.ts";
 import { copyGraphs } from "./langgraph-js-graphs.ts";
 import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
 import { sharedPackages, sharePackages } from "./langgraph-js-packages.ts";
@@ -114,10 +115,12 @@ async function startServer(
   const stateDir = realpathSync(options.stateDir);
   const workers = process.env["N_JOBS_PER_WORKER"];
   const server = { ...serverOptions(config, { directory, stateDir, workers }), ...options.listen };
-  if (options.engineDir === null) return start(server);
+  const rename = async (error: unknown) => Promise.reject(await nameFailedGraph(error, config, directory));
+  if (options.engineDir === null) return start(server).catch(rename);
   const connectionString = process.env["DATABASE_URI"] ?? "";
   const { engineSchema: schema, drainTimeoutMs } = options;
-  return startOnPostgres(options.engineDir, api, { server, connectionString, schema, stateDir, drainTimeoutMs });
+  const given = { server, connectionString, schema, stateDir, drainTimeoutMs };
+  return startOnPostgres(options.engineDir, api, given).catch(rename);
 }
 
 /** A server inside the project uses the project's packages anyway. */
