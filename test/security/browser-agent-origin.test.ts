@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { startBrowser } from "../console/browser.ts";
+import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 import { deployEchoAgent } from "./echo-agent.ts";
 
@@ -102,12 +103,16 @@ test("an agent's page under the root domain cannot replace the session of a cons
 
 test("over http, an agent's page cannot make a signed-in user act as another, and cannot lock the user out", async () => {
   const token = await sessionOfAttacker(http);
-  const key = await newKey(http, "victim");
-  const page = await signIn(http, key);
+  const page = await signIn(http, await newKey(http, "victim"));
   await visit(page.context(), http.byName + attackPage(plant(token)));
-  assert.equal(await userOf(page), 401);
-  const again = await signIn(http, key, page.context());
-  assert.equal(await userOf(again), "victim");
+  // The console reads other paths too. Their answers must not leave a planted cookie alone with the next request.
+  await page.evaluate(() => fetch("/v2/deployments", { headers: { "x-pierhead-console": "1" } }));
+  const readUser = async () => {
+    const user = await userOf(page);
+    assert.notEqual(user, "attacker");
+    return user;
+  };
+  await eventually(readUser, (user) => user === "victim");
   await page.context().close();
 });
 

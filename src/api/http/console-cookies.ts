@@ -7,7 +7,8 @@ import { isSecure } from "./path-prefixes.ts";
 /**
  * Adds the hook that reads the console's cookies before anything else does. Over https only names with `__Host-` count. Of
  * several cookies with one name, none counts: a page of another name under the same domain may have set one of them, and its
- * session would be another user's. The response then expires all of them, so that the next sign-in works.
+ * session would be another user's. The response then expires all that another page can have set. The console's own cookie stays:
+ * without it, a planted cookie that this request did not carry would be the only one of the next.
  */
 export function guardConsoleCookies(server: FastifyInstance, settings: ApiSettings): void {
   server.addHook("onRequest", async ({ raw, originalUrl }, reply) => {
@@ -30,8 +31,9 @@ export function guardConsoleCookies(server: FastifyInstance, settings: ApiSettin
 const levelsMax = 4;
 
 /**
- * Returns the `Set-Cookie` texts that expire every cookie of a name that a browser can have sent with this request: those of the
- * host and of the domains above it, for the path and those above it, and those that have no name but begin with it.
+ * Returns the `Set-Cookie` texts that expire every cookie of a name that a browser can have sent with this request, but the
+ * console's own: those of the host and of the domains above it, for the path and those above it, and those that have no name but
+ * begin with it.
  */
 function expiries(name: string, { headers }: IncomingMessage, url: string): string[] {
   const host = (headers.host ?? "").replace(/:\d+$/, "");
@@ -46,5 +48,7 @@ function expiries(name: string, { headers }: IncomingMessage, url: string): stri
     ["/", ...paths].map((path) => `; Path=${path}${domain}; Max-Age=0`),
   );
   const secure = name.startsWith("__Host-") ? "; Secure" : "";
-  return places.flatMap((place) => [`${name}=${place}${secure}`, `=x${place}${secure}`]);
+  const [, ...others] = places.map((place) => `${name}=${place}${secure}`);
+  // Only the console's host can set a cookie for itself alone, and the console sets it for all paths.
+  return [...others, ...places.map((place) => `=x${place}${secure}`)];
 }
