@@ -27,7 +27,12 @@ export function describeEvent({ type, deployment, data }: ShownEvent): EventText
     case "alert.firing":
       return { title: `${who}: ${words(text("rule"))}`, mood: "bad", detail };
     case "alert.resolved":
-      return { title: `${who}: ${words(text("rule"))} is over`, mood: "good", detail };
+      // The message is of the time when the alert began.
+      return {
+        title: `${who}: ${words(text("rule"))} (resolved)`,
+        mood: "good",
+        detail: detail === "" ? "" : `It was: ${detail}`,
+      };
     case "replica.exited":
       return { title: `${who}: a replica ended (${words(text("reason"))})`, mood: "bad", detail };
     case "deployment.health":
@@ -54,7 +59,7 @@ function moodOf(status: string): EventText["mood"] {
 }
 
 /** `crash_looping`, `OutOfMemory` and `revision.created` as words. */
-const words = (name: string) =>
+export const words = (name: string) =>
   name
     .replaceAll(/([a-z])([A-Z])/g, "$1 $2")
     .replaceAll(/[_.]/g, " ")

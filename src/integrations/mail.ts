@@ -27,14 +27,22 @@ export interface MailAnswer {
   text: string;
 }
 
-const timeoutMs = 15_000;
+const stepTimeoutMs = 15_000;
+
+/** Limit for the whole conversation. Together with the send window of a batch it stays below the lease of a delivery. */
+const mailTimeoutMs = 30_000;
 
 /**
  * Sends a mail and ends the connection. Every answer and every failure to get one is a result. `smtp:` requires STARTTLS before
  * the password and the mail are sent, unless the server is on this machine.
  * @throws the signal's reason when it is aborted: it is then unknown whether the server got the mail.
  */
-export async function sendMail({ url, from, ca }: MailSettings, mail: Mail, signal: AbortSignal): Promise<MailAnswer> {
+export async function sendMail(
+  { url, from, ca }: MailSettings,
+  mail: Mail,
+  signal: AbortSignal,
+  timeoutMs = mailTimeoutMs,
+): Promise<MailAnswer> {
   // Loaded when the first mail is sent: most servers send none.
   const { createTransport } = await import("nodemailer");
   const { hostname, port, protocol, username, password } = new URL(url);
@@ -44,16 +52,17 @@ export async function sendMail({ url, from, ca }: MailSettings, mail: Mail, sign
     ...{ host, port: Number(port) || (secure ? 465 : 587), secure },
     requireTLS: !secure && (ca !== undefined || !isOnThisMachine(host)),
     ...(username !== "" && { auth: { user: decodeURIComponent(username), pass: decodeURIComponent(password) } }),
-    ...{ connectionTimeout: timeoutMs, greetingTimeout: timeoutMs, socketTimeout: timeoutMs, dnsTimeout: timeoutMs },
+    ...{ connectionTimeout: stepTimeoutMs, greetingTimeout: stepTimeoutMs },
+    ...{ socketTimeout: stepTimeoutMs, dnsTimeout: stepTimeoutMs },
     // A relay on this machine often has a certificate for another name.
     tls: { ...(ca !== undefined && { ca }), rejectUnauthorized: ca !== undefined || !isOnThisMachine(host) },
     disableFileAccess: true,
     disableUrlAccess: true,
   });
-  const close = () => transport.close();
-  signal.addEventListener("abort", close);
+  const deadline = AbortSignal.timeout(timeoutMs);
   try {
     const { response } = await transport.sendMail({
+      signal: AbortSignal.any([signal, deadline]),
       ...{ from, to: mail.to, subject: mail.subject, text: mail.text, messageId: mail.messageId },
       ...(mail.inReplyTo !== null && { inReplyTo: mail.inReplyTo, references: mail.inReplyTo }),
       // Keeps absence messages away.
@@ -62,11 +71,11 @@ export async function sendMail({ url, from, ca }: MailSettings, mail: Mail, sign
     return { code: codeOf(response) ?? 250, text: response };
   } catch (error) {
     signal.throwIfAborted();
+    if (deadline.aborted) return { code: null, text: `${host} did not take the mail within ${timeoutMs / 1_000} s.` };
     const { responseCode, response, code } = error as { responseCode?: number; response?: string; code?: string };
     const text = response ?? `${host} cannot be reached or refuses the connection (${code ?? "failed"}).`;
     return { code: responseCode ?? null, text };
   } finally {
-    signal.removeEventListener("abort", close);
     transport.close();
   }
 }

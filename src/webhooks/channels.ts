@@ -20,13 +20,25 @@ export function slackBody(payload: string, consoleUrl: string | null): string {
   const { event, text, page } = read(payload, consoleUrl);
   const { title, mood, detail } = text;
   const link = page === null ? "" : `\n<${page}|Open in Pierhead>`;
-  const body = detail === "" ? "" : `\n${escapeSlack(detail)}`;
+  const body = detail === "" ? "" : `\n${escapeSlack(shortened(detail))}`;
   const fallback = `${slackMarks[mood]} *${escapeSlack(title)}*${body}${link}`;
-  return JSON.stringify({ text: fallback, ...(event.type === "webhook.test" ? {} : { unfurl_links: false }) });
+  return JSON.stringify({
+    text: fallback,
+    ...(event.type === "webhook.test" ? {} : { unfurl_links: false, unfurl_media: false }),
+  });
 }
 
-/** Slack's own rule: only these three characters are special in text. */
-const escapeSlack = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+/**
+ * Escapes the three characters that are special to Slack. Mattermost and Discord also notify everybody for a plain `@channel`
+ * or `@everyone`, which an agent could print, so an invisible space follows each @.
+ */
+const escapeSlack = (text: string) =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll("@", "@\u200b");
+
+/** Discord refuses messages of more than 2,000 characters. */
+const detailMax = 1_000;
+
+const shortened = (text: string) => (text.length > detailMax ? `${[...text].slice(0, detailMax - 1).join("")}…` : text);
 
 /** Returns a mail about an event. The end of an alert answers the mail about its beginning, so that programs show them together. */
 export function mailOf(

@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { SMTPServer, type SMTPServerOptions } from "smtp-server";
 import { isAllowedRecipient, recipientOf, sendMail } from "../../src/integrations/mail.ts";
 import { readMail } from "../../src/server/mail-settings.ts";
 import { mailOf, slackBody } from "../../src/webhooks/channels.ts";
+import { eventually } from "../support/eventually.ts";
 import { newCertificate } from "../support/tls-proxy.ts";
 
 const payload = (type: string, data: object) =>
@@ -59,6 +60,23 @@ async function startSmtp(options: SMTPServerOptions) {
   return { received, port, [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())) };
 }
 
+/** Starts a mail server whose greeting never ends. */
+async function startTarpit(sockets: Set<Socket>) {
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    const drip = setInterval(() => socket.write("220-wait\r\n"), 20);
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      clearInterval(drip);
+      sockets.delete(socket);
+    });
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return { port, [Symbol.asyncDispose]: () => new Promise<void>((resolve) => server.close(() => resolve())) };
+}
+
 const signal = new AbortController().signal;
 const mailTo = (to: string, body = firing) => mailOf(body, { to, deliveryId: "delivery-1", consoleUrl: console });
 
@@ -109,9 +127,40 @@ test("writes an event for Slack, without giving its text a meaning there", () =>
     ":red_circle: *support&lt;bot&gt;: crash looping*\nIt exits with code 1 &amp; &lt;3&gt;.\n" +
       "<https://pierhead.example.org/o/t-1/host/deployments/d-1|Open in Pierhead>",
   );
-  assert.match(JSON.parse(slackBody(resolved, null)).text, /^:large_green_circle: \*.* is over\*\n/);
+  assert.match(
+    JSON.parse(slackBody(resolved, null)).text,
+    /^:large_green_circle: \*.* \(resolved\)\*\nIt was: It exits/,
+  );
   const trial = JSON.stringify({ type: "webhook.test", timestamp: "", data: { webhook_id: "w" } });
   assert.match(JSON.parse(slackBody(trial, console)).text, /test message/);
+});
+
+test("lets no text of an agent notify a channel or show a picture, and fits the limits of chats", () => {
+  const loud = payload("alert.firing", { rule: "failed", message: `@everyone @channel <!here> ${"x".repeat(5_000)}` });
+  const body = JSON.parse(slackBody(loud, console));
+  assert.doesNotMatch(body.text, /@(everyone|channel)|<!/);
+  assert.ok(body.text.length < 2_000, `${body.text.length} characters`);
+  assert.deepEqual([body.unfurl_links, body.unfurl_media], [false, false]);
+});
+
+test("ends a mail when the server stops, and when the mail server keeps the connection busy for too long", async () => {
+  const sockets = new Set<Socket>();
+  await using tarpit = await startTarpit(sockets);
+  const settings = { url: `smtp://127.0.0.1:${tarpit.port}`, from: "a@example.org", domains: ["*"] };
+  const stopping = new AbortController();
+  const sending = sendMail(settings, mailTo("ops@example.org"), stopping.signal);
+  await eventually(
+    () => sockets.size,
+    (size) => size === 1,
+  );
+  stopping.abort(new Error("the server is stopping"));
+  await assert.rejects(sending, /the server is stopping/);
+  const late = await sendMail(settings, mailTo("ops@example.org"), signal, 200);
+  assert.deepEqual([late.code, /did not take the mail within 0\.2 s/.test(late.text)], [null, true]);
+  await eventually(
+    () => sockets.size,
+    (size) => size === 0,
+  );
 });
 
 test("takes one recipient of an allowed domain, and no headers", () => {
@@ -138,4 +187,11 @@ test("asks for the sender of mails, and takes its domain for the recipients", ()
   assert.deepEqual(read("smtps://mail.example.org", "alerts@example.org", "a.org, B.org")?.domains, ["a.org", "b.org"]);
   assert.throws(() => read("smtp://mail.example.org"), /PIERHEAD_SMTP_FROM/);
   assert.throws(() => read("http://mail.example.org", "a@b.org"), /PIERHEAD_SMTP_URL/);
+  const unusable = ["smtp://ops:100%x@mail.example.org", "smtp:mail.example.org"];
+  for (const url of unusable) {
+    assert.throws(
+      () => read(url, "a@b.org"),
+      ({ message }) => /PIERHEAD_SMTP_URL needs a host/.test(message) && !/100%x/.test(message),
+    );
+  }
 });

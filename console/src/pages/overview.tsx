@@ -6,6 +6,7 @@ import type { Event } from "../../../src/contract/logs/event.ts";
 import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
 import type { Revision, RevisionStatus } from "../../../src/contract/revisions/revision.ts";
 import { engines } from "../../../src/domain/engines.ts";
+import { words } from "../../../src/domain/event-text.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { makerText, numberText, RevisionStatusMark, reasonText, titleOf } from "../parts/revision-words.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
@@ -333,7 +334,7 @@ function eventText({ type, data, revision_id: revisionId }: Event, revisions: Re
   if (type === "revision.status" && data["to"] === "DEPLOYED") return `${named} is live`;
   const to = typeof data["to"] === "string" ? statusText(data["to"]) : null;
   if (type === "revision.created") return `${named} was created`;
-  if (type === "replica.exited") return `A replica ended: ${statusText(String(data["reason"]))}`;
+  if (type === "replica.exited") return `A replica ended: ${words(String(data["reason"]))}`;
   if (to === null) return statusText(type.replace(".", "_"));
   if (type === "deployment.health") return `Health: ${to}`;
   return type === "revision.status" ? `${named}: ${to}` : `Status: ${to}`;
