@@ -70,7 +70,7 @@ export function rulesOf(changed: readonly Pick<ChangedRule, "kind" | "enabled" |
   });
 }
 
-/** Returns every rule that holds for a deployment. */
+/** Returns the rules that hold, for each deployment. */
 export function firingAlerts(facts: readonly AlertFacts[], changed: readonly ChangedRule[]): FiringAlert[] {
   const byTenant = Map.groupBy(changed, ({ tenantId }) => tenantId);
   const rules = new Map<string, AlertRule[]>();
@@ -78,10 +78,13 @@ export function firingAlerts(facts: readonly AlertFacts[], changed: readonly Cha
     const { tenantId, deploymentId } = one;
     const own = rules.get(tenantId) ?? rulesOf(byTenant.get(tenantId) ?? []);
     rules.set(tenantId, own);
-    return own.flatMap(({ kind, enabled, threshold }) => {
+    const firing = own.flatMap(({ kind, enabled, threshold }) => {
       const message = enabled ? conditions[kind](one, threshold) : null;
       return message === null ? [] : [{ tenantId, deploymentId, kind, message }];
     });
+    // The alert of a crash loop covers its restarts. Where that rule is off, the restarts are the only alert.
+    const isLooping = firing.some(({ kind }) => kind === "crash_looping");
+    return firing.filter(({ kind }) => !(isLooping && kind === "restarts"));
   });
 }
 
@@ -109,9 +112,6 @@ const conditions: Record<AlertKind, Condition> = {
     const orMore = p95 === latencyBoundsMs.at(-1) ? " or more" : "";
     return `The 95th percentile of the latency is ${Math.round(p95)} ms${orMore}.`;
   },
-  // A crash loop has an alert of its own.
-  restarts: ({ restarts, health }, threshold) =>
-    health !== "crash_looping" && restarts > 0 && restarts >= threshold
-      ? `${restarts} restarts in ${alertWindowMinutes} minutes.`
-      : null,
+  restarts: ({ restarts }, threshold) =>
+    restarts > 0 && restarts >= threshold ? `${restarts} restarts in ${alertWindowMinutes} minutes.` : null,
 };

@@ -25,6 +25,14 @@ test("rules about health hold for the word, the degraded one after five minutes"
   assert.deepEqual(kinds({ health: "degraded", healthMinutes: 5 }), ["degraded"]);
 });
 
+test("the alert of a crash loop covers its restarts, and where that rule is off they raise the only alert", () => {
+  const looping = { health: "crash_looping", healthMinutes: 1, restarts: 5 } as const;
+  const rule = { tenantId: "workspace", kind: "crash_looping", enabled: false, threshold: null } as const;
+  assert.deepEqual(kinds(looping), ["crash_looping"]);
+  assert.deepEqual(kinds(looping, [rule]), ["restarts"]);
+  assert.deepEqual(kinds(looping, [{ ...rule, enabled: true, threshold: 10 }]), ["restarts"], "it is not firing yet");
+});
+
 test("rules about traffic need twenty requests", () => {
   assert.deepEqual(kinds({ requests: 19, errors: 19 }), []);
   assert.deepEqual(kinds({ requests: 20, errors: 1 }), []);
