@@ -9,7 +9,7 @@ import { sanitizeText } from "./sanitize-text.ts";
 export const crashLoopStreak = 3;
 
 /** Characters of a message to keep. The log has the rest. */
-const messageMax = 500;
+export const messageMax = 500;
 
 /** What the health of a deployment depends on. */
 export interface HealthFacts {
@@ -116,7 +116,10 @@ const deployAgain = { kind: "deploy", text: "Change the source or the settings, 
 /** What to do about each reason. An exit for which the code is the cause has none here: its log says more. */
 const actions: Readonly<Record<string, NextAction | null>> = {
   OutOfMemory: { kind: "deploy", text: "Give it more memory or reduce what the agent loads, then deploy again." },
-  OutOfDisk: { kind: "deploy", text: "Give it more disk or reduce what the agent writes, then deploy again." },
+  OutOfDisk: {
+    kind: "deploy",
+    text: "Reduce what the agent writes or ask an operator for more disk, then deploy again.",
+  },
   NotHealthy: {
     kind: "read_log",
     text: "Read the log of its replicas and check the health path and the port, then deploy a fix or roll back.",
@@ -124,7 +127,8 @@ const actions: Readonly<Record<string, NextAction | null>> = {
   StartError: { kind: "deploy", text: "Correct the start command or the image, then deploy again." },
   InitFailed: { kind: "read_log", text: "Read the log of the init container, then deploy a fix or roll back." },
   EngineRefused: { kind: "check_listener", text: "Check the container engine on the machine of its listener." },
-  PortTaken: { kind: "deploy", text: "Stop the other program or choose another port, then deploy again." },
+  PortTaken: { kind: "deploy", text: "Deploy again. Pierhead then chooses another port." },
+  Lost: { kind: "deploy", text: "Deploy again. If it happens again, check the machine of its listener." },
   Evicted: { kind: "deploy", text: "Give the nodes more memory and disk, or deploy again with lower requests." },
   Forbidden: { kind: "deploy", text: "Raise the quota or change the policy of the cluster, then deploy again." },
   Storage: { kind: "deploy", text: "Give the cluster a StorageClass with room for the database, then deploy again." },

@@ -126,6 +126,11 @@ eachDatabase("an exit of a replica is one event, and the exits of a crash loop a
   assert.deepEqual(await put({ ...loop, crash_streak: 3 }), ["r-1"]);
   assert.deepEqual(await put({ ...first, crash_streak: 3 }), ["r-1"], "an older exit is no news");
   assert.deepEqual(await put(exit("r-4", "2026-11-20T11:00:00Z", 4)), ["r-1", "r-4"]);
+  const { last_exit: chatty } = exit("r-5", "2026-11-20T12:00:00Z", 5);
+  await put({ last_exit: { ...chatty, cause: { ...chatty.cause, message: "é".repeat(100_000) } } });
+  const { rows: sizes } = await db.query<{ length: number }>(sql`
+    select length(data ->> 'message') as length from events where kind = 'replica.exited' order by id desc limit 1`);
+  assert.deepEqual(sizes, [{ length: 500 }], "an agent cannot make an event large");
   const { rows } = await db.query<{ data: object }>(sql`select data from events where kind = 'replica.exited' limit 1`);
   assert.deepEqual(rows[0]?.data, {
     ...{ replica_id: "r-1", reason: "OutOfMemory", message: "Killed.", exit_code: null, signal: "SIGKILL" },

@@ -1,5 +1,5 @@
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
-import { crashLoopStreak } from "../../domain/deployment-health.ts";
+import { crashLoopStreak, messageMax } from "../../domain/deployment-health.ts";
 import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { enqueued } from "../queue/enqueue.ts";
@@ -57,7 +57,7 @@ export async function storeReports(
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select d.tenant_id, d.id, (s.exit ->> 'revision_id')::uuid, 'replica.exited',
              jsonb_build_object('replica_id', s.exit -> 'replica_id', 'reason', s.exit #> '{cause,reason}',
-               'message', s.exit #> '{cause,message}', 'exit_code', s.exit #> '{cause,exit_code}',
+               'message', left(s.exit #>> '{cause,message}', ${messageMax}), 'exit_code', s.exit #> '{cause,exit_code}',
                'signal', s.exit #> '{cause,signal}', 'exited_at', s.exit -> 'at', 'restarts', s.exit -> 'restarts',
                'exits_in_a_row', s.streak)
         from (select deployment_id, report -> 'last_exit' as exit,
