@@ -188,6 +188,32 @@ test("reports what a slow replica waits for during a rollout only, not for one t
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
+test("reports an exit of a revision that serves, but not the exits before its rollout succeeded", async () => {
+  const target = runInCluster();
+  const exitAt = (at: string) => ({
+    ...{ id: at, replica_id: "agent-1", revision_id: target.revision_id, at, restarts: 1 },
+    cause: causeOf("Exited", "ended"),
+  });
+  let lastExit = exitAt("2026-01-01T00:00:00Z");
+  const fleet = startFleet({
+    inspect: async () => ({ ...nothingThere, revisionId: target.revision_id, isReady: true, lastExit }),
+  });
+  const assignment = assignmentOf({ target });
+  const reported = async (generation: number) => {
+    fleet.fleet.assign([{ ...assignment, generation, ...(generation > 1 && { serving: target }) }]);
+    const report = await eventually(
+      () => fleet.reports.at(-1),
+      (one) => one?.generation === generation,
+    );
+    return report?.last_exit?.at;
+  };
+  assert.equal(await reported(1), undefined);
+  assert.equal(await reported(2), undefined, "the exit was part of the rollout");
+  lastExit = exitAt("2026-01-01T00:05:00Z");
+  assert.equal(await reported(3), lastExit.at);
+  fleet.fleet.stepDown(new Error("the test is over"));
+});
+
 const endingPod = (revisionId: string) => ({
   ...{ deployment_id: randomUUID(), replica_id: "agent-1", revision_id: revisionId, phase: "draining" as const },
   ...{ address: null, restarts: 3, started_at: null, limits: { memory: "none", cpu: "none" } },

@@ -378,7 +378,7 @@ export class ClusterFleet implements Fleet {
     this.#tracked.update(member.deploymentId, state.replicas);
     member.isReady = waitingFor === null && state.isReady && state.revisionId === goal.revision_id;
     const isServing = goal.revision_id === assignment.serving?.revision_id;
-    if (isServing) member.replicas.updateLastExit(state.lastExit);
+    member.replicas.updateLastExit(state.lastExit, assignment.serving?.revision_id ?? null);
     member.isBroken = isServing && !member.isReady && state.problems.some(({ weight }) => weight === "now");
     if (!member.isReady) this.#decideFailure(member, assignment, goal, state.problems);
     else member.problems.clear();

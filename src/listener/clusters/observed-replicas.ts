@@ -8,6 +8,7 @@ export class ObservedReplicas {
   #restarts = 0;
   #crashStreak = 0;
   #lastExit: ReplicaExitReport | null = null;
+  #rolloutExitAt = "";
 
   /** Replicas that have not exited. */
   get ids(): string[] {
@@ -28,8 +29,11 @@ export class ObservedReplicas {
     return this.#lastExit;
   }
 
-  updateLastExit(exit: ReplicaExitReport | undefined): void {
-    if (exit !== undefined && (this.#lastExit === null || exit.at > this.#lastExit.at)) this.#lastExit = exit;
+  /** Exits during a rollout belong to the rollout. They do not count when the revision serves later. */
+  updateLastExit(exit: ReplicaExitReport | undefined, servingId: string | null): void {
+    if (exit === undefined || exit.at <= this.#rolloutExitAt) return;
+    if (exit.revision_id !== servingId) this.#rolloutExitAt = exit.at;
+    else if (this.#lastExit === null || exit.at > this.#lastExit.at) this.#lastExit = exit;
   }
 
   /** Sets the observed streak; null keeps the last one, because a replica has just started again. */
