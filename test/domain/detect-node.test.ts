@@ -103,3 +103,20 @@ test("refuses a Worker that needs the runtime of Cloudflare, with the command th
   assert.equal(found.server, null);
   assert.match("because" in found ? found.because : "", /Cloudflare Worker: src\/server\.ts imports .*wrangler dev/);
 });
+
+test("runs a file that exports its application after an imported file has opened the port", async () => {
+  const files = { "package.json": packageJson(["express"]), "index.js": 'import "./lib/web.js"\nexport default app' };
+  assert.equal((await detect({ ...files, "lib/web.js": "app.listen(port)" })).server?.start, "node index.js");
+  assert.equal((await detect({ ...files, "lib/web.js": "" })).server?.start, `${host} index.js`);
+});
+
+test("runs the start script of a Node server beside a Worker", async () => {
+  const files = (script: string) => ({
+    "package.json": packageJson([], { scripts: { start: script } }),
+    "wrangler.toml": "",
+    "worker/index.ts": 'import { DurableObject } from "cloudflare:workers"',
+  });
+  assert.equal((await detect(files("node server.js"))).server?.start, "script:start");
+  assert.equal((await detect(files("wrangler dev --port $PORT"))).server?.start, "script:start");
+  assert.equal((await detect(files("wrangler dev"))).server, null);
+});

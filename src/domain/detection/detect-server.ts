@@ -70,7 +70,11 @@ const fromAegra = (python: PythonFacts | null): DetectedServer => ({
   pythonVersion: python?.version ?? null,
 });
 
-const canServe = ({ isStdioOnly, workerFile }: NodeFacts) => !isStdioOnly && workerFile === null;
+const canServe = ({ isStdioOnly, workerFile, scripts }: NodeFacts) =>
+  !isStdioOnly && (workerFile === null || startsAnyway.test(scripts["start"] ?? ""));
+
+/** A start script that runs a server of Node, or anything on the given port, beside a Worker. */
+const startsAnyway = /\$\{?PORT\b|^(?:node|tsx|ts-node|bun)\b/;
 
 function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
   for (const preset of presets) {
@@ -128,12 +132,18 @@ function startOf(
   return { start: host, adds: [...adds, added.srvx.package] };
 }
 
-function detectPython(python: PythonFacts): DetectedServer | null {
+const detectPython = (python: PythonFacts): DetectedServer | null =>
+  serverAmong(
+    python.entries.filter(({ isIndirect }) => !isIndirect),
+    python,
+  ) ?? serverAmong(python.entries, python);
+
+function serverAmong(entries: readonly PythonEntry[], python: PythonFacts): DetectedServer | null {
   for (const preset of presets) {
     if (preset.language !== "python") continue;
     const package_ = preset.packages.find((name) => python.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
-    const entry = python.entries.find(({ kind }) => kind === preset.entry);
+    const entry = entries.find(({ kind }) => kind === preset.entry);
     if (entry === undefined) continue;
     const what = entry.name === "" ? entry.file : `${entry.name} in ${entry.file}`;
     return {

@@ -1,3 +1,4 @@
+import path from "node:path";
 import { type ProjectReader, readSources, type SourceText } from "./project-sources.ts";
 
 /** What the files of a JavaScript project say about its server. */
@@ -7,7 +8,10 @@ export interface NodeFacts {
   packages: ReadonlySet<string>;
   /** A server file: `main` or `bin` of package.json, the file of a development script, or a file with a usual name. */
   entry: string | null;
-  /** Whether `entry` opens no port but exports an application, as hosts of functions and Bun expect it. */
+  /**
+   * Whether `entry` exports an application, as hosts of functions and Bun expect it, and neither it nor a file that it imports
+   * opens a port.
+   */
   exportsApp: boolean;
   isWorkspaceRoot: boolean;
   /** Whether its only transport is the standard input: there is no HTTP server. */
@@ -34,7 +38,8 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   const worker = await readWorkerConfig(reader, files);
   const entry = serverFile({ manifest, scripts, files, sources: sources.texts, workerMain: worker?.main ?? null });
   const entryText = sources.texts.find(({ file }) => file === entry)?.text ?? "";
-  const exportsApp = !opensPort(entryText) && exportsDefault.test(entryText);
+  const isStarted = sources.texts.some(({ file, text }) => opensPort(text) && isImported(file, entry ?? "", entryText));
+  const exportsApp = !opensPort(entryText) && !isStarted && exportsDefault.test(entryText);
   return {
     scripts,
     packages: new Set(packages),
@@ -81,6 +86,15 @@ function serverFile({ manifest, scripts, files, sources, workerMain }: Search): 
   return [...servers, ...developed, ...apps, ...named][0] ?? null;
 }
 
+/** Whether a file names another one of the project in an import. */
+function isImported(file: string, by: string, text: string): boolean {
+  const named = [...text.matchAll(/["'](\.{1,2}\/[^"'\n]{1,200})["']/g)].map((match) => match[1] ?? "");
+  const targets = named.map((name) => withoutExtension(path.posix.join(path.posix.dirname(by), name)));
+  return targets.includes(withoutExtension(file)) || targets.includes(path.posix.dirname(file));
+}
+
+const withoutExtension = (file: string) => file.replace(/\.[cm]?[jt]sx?$/, "");
+
 const plain = (file: string) => file.replace(/^\.\//, "");
 const nameOf = (file: string) => file.split("/").at(-1)?.split(".")[0];
 
@@ -102,7 +116,7 @@ function fileOf(script: string, files: ReadonlySet<string>): string[] {
 async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string>) {
   const file = ["wrangler.jsonc", "wrangler.json", "wrangler.toml"].find((name) => files.has(name));
   if (file === undefined) return null;
-  const main = /^\s*"?main"?\s*[=:]\s*"([^"]{1,200})"/m.exec((await reader.read(file)) ?? "")?.[1];
+  const main = /^[ \t]*"?main"?[ \t]*[=:]\s*"([^"]{1,200})"/m.exec((await reader.read(file)) ?? "")?.[1];
   return { main: main === undefined ? null : plain(main) };
 }
 
@@ -110,7 +124,7 @@ async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string
 const workerRuntime = /\b(?:from|import)\s*\(?["'](?:cloudflare:[\w-]+|agents|@cloudflare\/ai-chat)["']/;
 
 const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text);
-const exportsDefault = /^export default\b|^export \{[^}]*\bas default\b|^module\.exports = app\b/m;
+const exportsDefault = /^export default\b|^export \{[^{}]*\bas default\b|^module\.exports = app\b/m;
 
 function isStdioOnly(texts: readonly string[]): boolean {
   if (!texts.some((text) => text.includes("StdioServerTransport"))) return false;

@@ -140,13 +140,14 @@ export const presets: readonly Preset[] = [
     start: "streamlit run {file} --server.headless true --server.address $HOST --server.port $PORT",
     adds: [],
   }),
+  python("asgi", "an ASGI application", [], asgi),
+  python("wsgi", "a WSGI application", [], wsgi),
+  python("python", "a Python program", [], program),
+  // Gradio is often a demonstration beside the server itself.
   python("gradio", "Gradio", ["gradio"], {
     entry: "gradio",
     start: "GRADIO_SERVER_NAME=$HOST GRADIO_SERVER_PORT=$PORT python {program}",
     adds: [],
   }),
-  python("asgi", "an ASGI application", [], asgi),
-  python("wsgi", "a WSGI application", [], wsgi),
-  python("python", "a Python program", [], program),
   python("python", "a Python program", [], { entry: "script", start: "{module} {options}", adds: [] }),
 ];

@@ -10,6 +10,8 @@ export interface PythonEntry {
   options: string;
   /** Whether the file itself says on which port it listens. A program may still read PORT. */
   hasOwnPort: boolean;
+  /** Whether another file has the server. Such an entry counts only in a project without any other. */
+  isIndirect: boolean;
 }
 
 export type PythonEntryKind =
@@ -42,8 +44,15 @@ const asgiFramework = /FastAPI\b|Starlette\b|LlamaIndexServer\b|\buvicorn\b/;
 /** An application of the A2A SDK, which a method turns into one of ASGI in the same statement or in a later one. */
 const a2a = "A2A(?:Starlette|FastAPI)\\w*Application\\(";
 
+interface Form {
+  kind: PythonEntryKind;
+  form: RegExp;
+  beside?: RegExp;
+  isIndirect?: boolean;
+}
+
 /** How each kind of entry shows in a file. The first group is its name. A file must also match `beside`, if there is one. */
-const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
+const forms: Form[] = [
   { kind: "asgi", form: called("FastAPI|Starlette|Quart|Litestar|Sanic|AGUIApp|FastA2A|LlamaIndexServer|ASGIApp") },
   { kind: "asgi", form: called("get_app|get_fast_api_app|to_a2a|to_ag_ui|to_web|get_fastapi_app") },
   { kind: "asgi", form: called("http_app|streamable_http_app|sse_app") },
@@ -53,6 +62,7 @@ const forms: { kind: PythonEntryKind; form: RegExp; beside?: RegExp }[] = [
     kind: "asgi",
     form: called("(?:create|make|build|get)_(?:app|application|server|api)"),
     beside: asgiFramework,
+    isIndirect: true,
   },
   { kind: "wsgi", form: called("Flask") },
   { kind: "mcp", form: called("FastMCP|MCPServer") },
@@ -93,13 +103,14 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   const importsSrc = sources.some(({ text }) => /^[ \t]*(from|import) src[. ]/m.test(text));
   const found = sources.flatMap(({ file, text }) => {
     const module = moduleOf(file, importsSrc || files.has("src/__init__.py"));
-    return forms.flatMap(({ kind, form, beside }) => {
+    return forms.flatMap(({ kind, form, beside, isIndirect = false }) => {
       if (beside !== undefined && !beside.test(text)) return [];
       const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
       if (names.length === 0) return [];
       const name = usualNames.find((usual) => names.includes(usual)) ?? names[0] ?? "";
       const options = kind === "program" ? optionsOf(text) : "";
-      return [{ kind, file, module, name, options, hasOwnPort: hasOwnPort(kind, text, options) }];
+      const isFound = isIndirect && !isServed(name, text);
+      return [{ kind, file, module, name, options, hasOwnPort: hasOwnPort(kind, text, options), isIndirect: isFound }];
     });
   });
   found.push(...callingPrograms(project, files.has("src/__init__.py") || importsSrc));
@@ -109,30 +120,43 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   return usable.sort((a, b) => rankOf(a.file) - rankOf(b.file));
 }
 
+/** Whether the file also passes a variable to uvicorn, as it is and not what one of its methods returns. */
+const isServed = (name: string, text: string) =>
+  new RegExp(`\\buvicorn\\.run\\(\\s*(?:["'][\\w.]+:)?${name}["']?\\s*[,)]`).test(text);
+
 /** Programs that only call what another of their files has: those that are run by name, and the scripts of pyproject.toml. */
 function callingPrograms({ sources, scripts }: PythonSources, isSrcPackage: boolean): PythonEntry[] {
   const moduleIn = (file: string) => moduleOf(file, isSrcPackage);
   const byModule = new Map(sources.map((source) => [moduleIn(source.file), source]));
   // The module of a package is its __init__.py, not the program beside it.
   for (const source of sources) if (source.file.endsWith("/__init__.py")) byModule.set(moduleIn(source.file), source);
-  const serverOf = (source: PythonSource, depth: number): PythonSource | undefined => {
-    if (serving.test(source.text)) return source;
-    if (depth === 0) return undefined;
-    const imported = importsOf(source.text, moduleIn(source.file.replace(/[^/]+$/, "__init__.py")));
-    const found = imported.flatMap((module) => byModule.get(module) ?? []).filter((one) => one !== source);
-    return found.map((one) => serverOf(one, depth - 1)).find((one) => one !== undefined);
-  };
+  const imports = sources.map((source): [PythonSource, PythonSource[]] => {
+    const modules = importsOf(source.text, moduleIn(source.file.replace(/[^/]+$/, "__init__.py")));
+    return [source, [...new Set(modules.flatMap((module) => byModule.get(module) ?? []))]];
+  });
+  const direct = sources.filter(({ text }) => serving.test(text));
+  let servers = new Map(direct.map((source) => [source, source]));
+  // Each round follows one import, so that many files that import each other take no longer.
+  for (let round = 0; round < callDepthMax; round += 1) {
+    const found = imports.flatMap(([source, imported]): [PythonSource, PythonSource][] => {
+      const server = servers.get(source) ?? imported.map((one) => servers.get(one)).find((one) => one !== undefined);
+      return server === undefined ? [] : [[source, server]];
+    });
+    servers = new Map(found);
+  }
   const programs = sources.flatMap((source) => {
     const { file, text } = source;
-    const isProgram = /(^|\/)__main__\.py$/.test(file) || /^if __name__ *==/m.test(text);
-    const server = isProgram && !serving.test(text) ? serverOf(source, callDepthMax) : undefined;
-    return server === undefined ? [] : [programOf("program", { file, module: moduleIn(file), name: "" }, server.text)];
+    const isNamed = /(^|\/)__main__\.py$/.test(file);
+    const isProgram = isNamed || /^if __name__ *==/m.test(text);
+    const server = isProgram && !direct.includes(source) ? servers.get(source) : undefined;
+    if (server === undefined) return [];
+    return [{ ...programOf("program", { file, module: moduleIn(file), name: "" }, server.text), isIndirect: !isNamed }];
   });
   const named = Object.entries(scripts).flatMap(([name, target]) => {
     const source = byModule.get(target.split(":")[0] ?? "");
-    const server = source === undefined ? undefined : serverOf(source, callDepthMax);
+    const server = source === undefined ? undefined : servers.get(source);
     if (source === undefined || server === undefined) return [];
-    return [programOf("script", { file: source.file, module: name, name }, server.text)];
+    return [{ ...programOf("script", { file: source.file, module: name, name }, server.text), isIndirect: true }];
   });
   return [...programs, ...named];
 }
@@ -142,11 +166,11 @@ const callDepthMax = 2;
 
 /** Returns the modules that a file may import, with those that it imports from packages. */
 function importsOf(text: string, ownPackage: string): string[] {
-  const found = text.matchAll(/^[ \t]*from[ \t]+(\.{0,3})([\w.]*)[ \t]+import[ \t]+\(?([\w, \t]+)/gm);
+  const found = text.matchAll(/^[ \t]*from[ \t]+(?=[.\w])(\.{0,3})([\w.]*)[ \t]+import[ \t]+\(?([\w, \t]+)/gm);
   return [...found].slice(0, importsMax).flatMap(([, dots = "", module = "", names = ""]) => {
     const parts = dots === "" ? [] : ownPackage.split(".").slice(0, -(dots.length - 1) || undefined);
     const base = [...parts, ...(module === "" ? [] : [module])].filter(Boolean).join(".");
-    return [base, ...names.split(",").map((name) => `${base === "" ? "" : `${base}.`}${name.trim()}`)];
+    return [base, ...names.split(",", importsMax).map((name) => `${base === "" ? "" : `${base}.`}${name.trim()}`)];
   });
 }
 
@@ -201,7 +225,8 @@ function optionsOf(text: string): string {
 function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {
   const file = [...files].find((one) => /^[\w/]+\/wsgi\.py$/.test(one));
   if (file === undefined) return [];
-  return [{ kind: "django", file, module: moduleOf(file, true), name: "application", options: "", hasOwnPort: false }];
+  const own = { options: "", hasOwnPort: false, isIndirect: false };
+  return [{ kind: "django", file, module: moduleOf(file, true), name: "application", ...own }];
 }
 
 function rankOf(file: string): number {
