@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, symlinkSync } from "node:fs";
 import path from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
@@ -99,4 +99,48 @@ test("the state of the file engine is the same on PostgreSQL, and its threads go
   assert.equal((await one.client.runs.get(cut, cutRun)).status, "success");
   assert.deepEqual((await one.client.threads.getState(cut)).values.done, [1, 2, 3, 4, 5, 6, 7, 8]);
   assert.equal((await one.client.runs.wait(null, "memory", { input: {} })).answer, 2);
+});
+
+test("what the files got after a move that did not last is copied by the next one, without losing what the database got", async () => {
+  const cwd = newDirectory();
+  const schema = "moved_again";
+  const use = async (kind: "file" | "postgres", act: (client: Loose) => Promise<void>) => {
+    const replica = await startReplica(kind, { connectionString, engine: { importFrom: cwd, schema }, cwd });
+    after(() => void replica.process.kill("SIGKILL"));
+    await act(replica.client);
+    replica.process.kill("SIGTERM");
+    await replica.ended;
+    return replica.log();
+  };
+  const [alone, both] = [crypto.randomUUID(), crypto.randomUUID()];
+  const run = (client: Loose, id: string, total: number) => client.runs.wait(id, "steps", { input: { total } });
+  await use("file", async (client) => {
+    for (const threadId of [alone, both]) await client.threads.create({ threadId });
+    await run(client, alone, 2);
+    await run(client, both, 2);
+    await client.store.putItem(["notes"], "a", { text: "first" });
+  });
+  await use("postgres", async (client) => void (await run(client, both, 3)));
+  await use("file", async (client) => {
+    await run(client, alone, 4);
+    await run(client, both, 5);
+    await client.store.putItem(["notes"], "a", { text: "second" });
+  });
+  const log = await use("postgres", async (client) => {
+    assert.deepEqual((await client.store.getItem(["notes"], "a")).value, { text: "second" });
+    assert.deepEqual((await client.threads.getState(both)).values.done, [1, 2, 3]);
+    assert.deepEqual((await client.threads.getState(alone)).values.done, [1, 2, 3, 4]);
+    assert.equal((await client.runs.list(alone)).length, 2);
+    assert.deepEqual((await run(client, alone, 5)).done, [1, 2, 3, 4, 5]);
+  });
+  assert.match(log, /threads not copied because they went on in the database/);
+
+  // A data directory may be behind a link.
+  const link = path.join(newDirectory(), "engine");
+  symlinkSync(path.join(packageDir, "src"), link);
+  const argv = [path.join(link, "export.ts"), newDirectory(), schema];
+  const exported = await promisify(execFile)(process.execPath, argv, {
+    env: { ...process.env, DATABASE_URI: connectionString },
+  });
+  assert.equal(JSON.parse(exported.stdout).threads, 2);
 });

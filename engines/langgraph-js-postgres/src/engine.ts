@@ -46,6 +46,8 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
     if (settings.importFrom !== undefined) {
       const counts = await importFiles(database, stock, settings.importFrom);
       if (counts !== undefined) stock.logger.info("state of the file engine copied", { ...counts });
+      if (counts !== undefined && counts.kept > 0)
+        stock.logger.warn("threads not copied because they went on in the database, too", { threads: counts.kept });
     }
     await signals.open();
   } catch (error) {

@@ -1,4 +1,5 @@
-import { pathToFileURL } from "node:url";
+import { realpathSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { type EngineOptions, readSettings } from "./settings.ts";
 import { loadStock } from "./stock.ts";
 import { openDatabase } from "./store/database.ts";
@@ -23,7 +24,7 @@ export async function exportState(directory: string, options: EngineOptions): Pr
 
 // node export.js DIRECTORY [SCHEMA], with the address of the database in DATABASE_URI
 const [, program = "", directory, schema = "langgraph"] = process.argv;
-if (import.meta.url === pathToFileURL(program).href) {
+if (isProgram()) {
   // The stock server handles uncaught errors, and would end with 0.
   try {
     if (directory === undefined) throw new Error("give the directory for the files: node export.js DIRECTORY [SCHEMA]");
@@ -32,5 +33,14 @@ if (import.meta.url === pathToFileURL(program).href) {
   } catch (error) {
     console.error(error instanceof Error ? error.message : error);
     process.exitCode = 1;
+  }
+}
+
+/** Whether Node runs this file. A link to it, or to a directory above it, is not its real path. */
+function isProgram(): boolean {
+  try {
+    return realpathSync(program) === realpathSync(fileURLToPath(import.meta.url));
+  } catch {
+    return false; // another program imports this file
   }
 }

@@ -7,7 +7,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { environmentOf } from "../../../src/compute/process/langgraph/langgraph-config.ts";
 import { openHealthPath, serverOptions } from "../../../src/compute/process/langgraph/langgraph-js-options.ts";
-import { lockState, repairState } from "../../../src/compute/process/langgraph/langgraph-js-state.ts";
+import { checkUnused, lockState, repairState } from "../../../src/compute/process/langgraph/langgraph-js-state.ts";
 import { identify } from "../../../src/compute/process/system/processes.ts";
 
 async function stateDirectory() {
@@ -50,7 +50,9 @@ test("langgraph-js state: a running owner locks others out; a dead one, or one w
   const identity = identify(owner.pid ?? 0);
   await writeFile(file, JSON.stringify(identity));
   await assert.rejects(lockState(state.dir), new RegExp(`process ${owner.pid} is using the state`));
+  assert.throws(() => checkUnused(state.dir), new RegExp(`process ${owner.pid} is using the state`));
   await writeFile(file, JSON.stringify({ ...identity, startedAt: "another boot" }));
+  checkUnused(state.dir);
   (await lockState(state.dir)).release();
   await writeFile(file, JSON.stringify(identity));
   owner.kill("SIGKILL");

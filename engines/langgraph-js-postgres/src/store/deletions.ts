@@ -19,19 +19,24 @@ export async function deleteRuns(query: Query, schema: string, where: Conditions
   return ids;
 }
 
+/** Deletes the runs and checkpoints of threads. The threads stay, with their crons. */
+export async function deleteStateOfThreads(query: Query, schema: string, ids: string[]): Promise<void> {
+  await deleteRuns(query, schema, new Conditions().add("thread_id = any(?)", ids));
+  for (const table of ["checkpoints", "checkpoint_writes", "checkpoint_blobs"])
+    await query(`delete from @${table} where thread_id = any($1)`, [ids]);
+}
+
 /** Deletes threads with their runs, events and checkpoints. */
 export async function deleteThreads(query: Query, schema: string, ids: string[]): Promise<void> {
   if (ids.length === 0) return;
   // Every statement on a thread locks its row first, so a run that is being added waits and then finds no thread.
   await query("select 1 from @threads where thread_id = any($1) order by thread_id for update", [ids]);
-  await deleteRuns(query, schema, new Conditions().add("thread_id = any(?)", ids));
+  await deleteStateOfThreads(query, schema, ids);
   const ended = await query<{ run_id: string }>(
     "delete from @ended_streams where thread_id = any($1) returning run_id",
     [ids],
   );
   await query("delete from @events where run_id = any($1)", [ended.map((row) => row.run_id)]);
-  for (const table of ["checkpoints", "checkpoint_writes", "checkpoint_blobs"])
-    await query(`delete from @${table} where thread_id = any($1)`, [ids]);
   await query("delete from @threads where thread_id = any($1)", [ids]);
 }
 

@@ -1,9 +1,12 @@
 import { createHash, randomBytes } from "node:crypto";
+import { createReadStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Checkpoint } from "@langchain/langgraph-checkpoint";
 import type { Stock } from "../stock.ts";
 import type { Database, Query } from "./database.ts";
+import { deleteStateOfThreads } from "./deletions.ts";
 import {
   type FileState,
   fileNames,
@@ -19,31 +22,63 @@ import { exact, plainText, searchable } from "./json.ts";
 /** How many rows of each kind the files have, or the database got from them. */
 export type Counts = Record<"assistants" | "threads" | "runs" | "checkpoints" | "writes" | "items", number>;
 
+/** `kept`: threads in which both the database and the files went on, so that the database keeps its own. */
+export type Copied = Counts & { kept: number };
+
+/** How often a replica asks whether the one that copies has finished. */
+const turnIntervalMs = 250;
+
 /**
- * Copies the state of the file engine into the database, once for each content of the files. What the database has already, it
- * keeps: a thread is copied whole or not at all. The files stay as they are. No other server may use them meanwhile.
+ * Copies the state of the file engine into the database, once for each content of the files. A thread is copied whole or not at
+ * all: if the database has it and the files went on, it is copied again, unless the database went on, too. The files stay as they
+ * are. No other server may use them meanwhile.
  * @param directory working directory of the file engine, which contains `.langgraph_api`.
  * @returns what was copied; undefined when there are no files or they were copied before.
  * @throws when the database does not have as many rows as the files afterwards. Nothing is copied then.
  */
-export async function importFiles(database: Database, stock: Stock, directory: string): Promise<Counts | undefined> {
-  const texts = await Promise.all(fileNames.map((name) => readText(path.join(directory, stateDirectory, name))));
-  if (texts.every((text) => text === "")) return undefined;
-  const digest = createHash("sha256").update(JSON.stringify(texts)).digest("hex");
-  const [known] = await database.query("select 1 from @imports where digest = $1", [digest]);
-  if (known !== undefined) return undefined;
-  const state = await readState(stock, texts);
-  return database.transaction(async (query) => {
-    // Replicas that start together wait for the first one.
-    await query("select pg_advisory_xact_lock(hashtextextended($1, 1))", [`langgraph-js-postgres ${database.schema}`]);
-    const [done] = await query("select 1 from @imports where digest = $1", [digest]);
-    if (done !== undefined) return undefined;
-    // The import of a large state takes longer than any other statement.
-    await query("set local statement_timeout = 0");
-    const counts = await copy(query, stock, state);
-    await query("insert into @imports (digest, counts) values ($1, $2)", [digest, exact(counts)]);
-    return counts;
-  });
+export async function importFiles(database: Database, stock: Stock, directory: string): Promise<Copied | undefined> {
+  const files = fileNames.map((name) => path.join(directory, stateDirectory, name));
+  const digest = await digestOf(files);
+  if (digest === undefined) return undefined;
+  for (;;) {
+    const [known] = await database.query("select 1 from @imports where digest = $1", [digest]);
+    if (known !== undefined) return undefined;
+    const result = await database.transaction(async (query) => {
+      // Waiting for the lock in the database would end at the time limit of statements, and copying may take longer.
+      const [lock] = await query<{ mine: boolean }>(
+        "select pg_try_advisory_xact_lock(hashtextextended($1, 1)) as mine",
+        [`langgraph-js-postgres ${database.schema}`],
+      );
+      if (lock?.mine !== true) return { isMine: false };
+      const [done] = await query("select 1 from @imports where digest = $1", [digest]);
+      if (done !== undefined) return { isMine: true };
+      const copied = await copy(query, stock, { state: await readState(stock, files), schema: database.schema });
+      await query("insert into @imports (digest, counts) values ($1, $2)", [digest, exact(copied)]);
+      return { isMine: true, copied };
+    });
+    if (result.isMine) return result.copied;
+    // The start deadline of the replica ends this, too.
+    await sleep(turnIntervalMs);
+  }
+}
+
+/** Returns a digest of the files without holding them in memory; undefined when none exists. */
+async function digestOf(files: string[]): Promise<string | undefined> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  for (const file of files) {
+    const before = bytes;
+    try {
+      for await (const part of createReadStream(file)) {
+        hash.update(part);
+        bytes += part.length;
+      }
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+    }
+    hash.update(`\n${bytes - before}\n`);
+  }
+  return bytes === 0 ? undefined : hash.digest("hex");
 }
 
 async function readText(file: string): Promise<string> {
@@ -55,10 +90,11 @@ async function readText(file: string): Promise<string> {
   }
 }
 
-async function readState(stock: Stock, texts: string[]): Promise<FileState> {
+async function readState(stock: Stock, files: string[]): Promise<FileState> {
   const [ops, checkpoints, store] = await Promise.all(
-    texts.map(async (text, index) => {
+    files.map(async (file, index) => {
       try {
+        const text = await readText(file);
         return text === "" ? {} : await stock.deserialize(text);
       } catch (cause) {
         throw new Error(`${fileNames[index]} cannot be read, so its state is not copied`, { cause });
@@ -68,27 +104,40 @@ async function readState(stock: Stock, texts: string[]): Promise<FileState> {
   return { ...(ops as object), ...(checkpoints as object), ...(store as object) } as FileState;
 }
 
-async function copy(query: Query, stock: Stock, state: FileState): Promise<Counts> {
-  const counts: Counts = { assistants: 0, threads: 0, runs: 0, checkpoints: 0, writes: 0, items: 0 };
+async function copy(
+  query: Query,
+  stock: Stock,
+  { state, schema }: { state: FileState; schema: string },
+): Promise<Copied> {
+  const counts: Copied = { assistants: 0, threads: 0, runs: 0, checkpoints: 0, writes: 0, items: 0, kept: 0 };
   for (const assistant of Object.values(state.assistants ?? {})) {
     if (await copyAssistant(query, assistant, state.assistant_versions ?? [])) counts.assistants += 1;
   }
   const runsOf = Map.groupBy(Object.values(state.runs ?? {}), ({ thread_id }) => thread_id as string);
   const writesOf = Map.groupBy(writesIn(state), ([[thread]]) => thread);
   for (const [id, thread] of Object.entries(state.threads ?? {})) {
-    if (!(await insertThread(query, thread))) continue;
-    counts.threads += 1;
-    const copied = await copyThread(query, stock, {
-      id,
-      runs: runsOf.get(id) ?? [],
-      writes: writesOf.get(id) ?? [],
-      state,
-    });
-    for (const name of ["runs", "checkpoints", "writes"] as const) counts[name] += copied[name];
+    const rows = { id, runs: runsOf.get(id) ?? [], writes: writesOf.get(id) ?? [], state };
+    const relation = await compareThread(query, thread, rows);
+    if (relation === "older") await deleteStateOfThreads(query, schema, [id]);
+    if (relation === "older" || relation === "absent") {
+      await insertThread(query, thread);
+      addTo(counts, { threads: 1, ...(await copyThread(query, stock, rows)) });
+    } else addTo(counts, { kept: relation === "diverged" ? 1 : 0 });
   }
-  const items = [...(state.data?.values() ?? [])].flatMap((all) => [...all.values()]);
-  for (const item of items) if (await copyItem(query, item)) counts.items += 1;
+  addTo(counts, { items: await copyItems(query, state) });
   return counts;
+}
+
+async function copyItems(query: Query, { data }: FileState): Promise<number> {
+  let copied = 0;
+  for (const items of data?.values() ?? []) {
+    for (const item of items.values()) if (await copyItem(query, item)) copied += 1;
+  }
+  return copied;
+}
+
+function addTo(counts: Copied, more: Partial<Copied>): void {
+  for (const [name, count] of Object.entries(more)) counts[name as keyof Copied] += count;
 }
 
 interface ThreadRows {
@@ -114,8 +163,10 @@ async function copyThread(query: Query, stock: Stock, { id, runs, writes, state 
 
 async function copyItem(query: Query, item: StoredItem): Promise<boolean> {
   const made = await query(
-    `insert into @items (path, key, value, search, created_at, updated_at) values ($1, $2, $3, $4, $5, $6)
-     on conflict do nothing returning 1`,
+    `insert into @items as i (path, key, value, search, created_at, updated_at) values ($1, $2, $3, $4, $5, $6)
+     on conflict (path, key) do update set value = excluded.value, search = excluded.search, updated_at = excluded.updated_at
+       where excluded.updated_at > i.updated_at
+     returning 1`,
     [
       pathOf(item.namespace),
       JSON.stringify(item.key),
@@ -157,8 +208,13 @@ async function copyAssistant(query: Query, one: StoredRow, versions: StoredRow[]
     row.created_at,
   ];
   const made = await query(
-    `insert into @assistants (assistant_id, graph_id, name, description, version, config, context, metadata, search, created_at, updated_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) on conflict do nothing returning 1`,
+    `insert into @assistants as a (assistant_id, graph_id, name, description, version, config, context, metadata, search, created_at, updated_at)
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+     on conflict (assistant_id) do update set graph_id = excluded.graph_id, name = excluded.name,
+       description = excluded.description, version = excluded.version, config = excluded.config, context = excluded.context,
+       metadata = excluded.metadata, search = excluded.search, updated_at = excluded.updated_at
+       where excluded.updated_at > a.updated_at and excluded.version > a.version
+     returning 1`,
     [...valuesOf(one), one.updated_at ?? one.created_at],
   );
   if (made.length === 0) return false;
@@ -172,10 +228,44 @@ async function copyAssistant(query: Query, one: StoredRow, versions: StoredRow[]
   return true;
 }
 
-async function insertThread(query: Query, one: StoredRow): Promise<boolean> {
-  const made = await query(
+type Relation = "absent" | "older" | "current" | "diverged";
+
+/**
+ * Returns what the database has of a thread. After a move that failed, or a rollback, the files went on and the database has an
+ * earlier state of them. A thread that also went on in the database is not given up.
+ */
+async function compareThread(
+  query: Query,
+  { updated_at, created_at }: StoredRow,
+  { id, runs, state }: ThreadRows,
+): Promise<Relation> {
+  // The lock keeps requests of other replicas away until the copy is complete.
+  const [found] = await query<{ is_older: boolean }>(
+    "select date_trunc('milliseconds', updated_at) < $2::timestamptz as is_older from @threads where thread_id = $1 for update",
+    [id, updated_at ?? created_at],
+  );
+  if (found === undefined) return "absent";
+  const names = Object.entries(state.storage?.[id] ?? {}).flatMap(([namespace, all]) =>
+    Object.keys(all).map((checkpoint) => JSON.stringify([namespace, checkpoint])),
+  );
+  const inFiles = new Set([...names, ...runs.map(({ run_id }) => run_id as string)]);
+  const rows = await query<{ name: string }>(
+    `select run_id as name from @runs where thread_id = $1
+     union all select json_build_array(checkpoint_ns, checkpoint_id)::text from @checkpoints where thread_id = $1`,
+    [id],
+  );
+  const inDatabase = new Set(rows.map(({ name }) => (name.startsWith("[") ? JSON.stringify(JSON.parse(name)) : name)));
+  if (found.is_older && [...inDatabase].every((name) => inFiles.has(name))) return "older";
+  return [...inFiles].every((name) => inDatabase.has(name)) ? "current" : "diverged";
+}
+
+async function insertThread(query: Query, one: StoredRow): Promise<void> {
+  await query(
     `insert into @threads (thread_id, status, metadata, search, config, "values", values_search, interrupts, created_at, updated_at)
-     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict do nothing returning 1`,
+     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+     on conflict (thread_id) do update set status = excluded.status, metadata = excluded.metadata, search = excluded.search,
+       config = excluded.config, "values" = excluded."values", values_search = excluded.values_search,
+       interrupts = excluded.interrupts, updated_at = excluded.updated_at`,
     [
       one.thread_id,
       one.status ?? "idle",
@@ -189,7 +279,6 @@ async function insertThread(query: Query, one: StoredRow): Promise<boolean> {
       one.updated_at ?? one.created_at,
     ],
   );
-  return made.length > 0;
 }
 
 /** A run that was in progress is claimed again, and goes on at its last checkpoint. */

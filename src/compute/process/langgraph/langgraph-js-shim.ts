@@ -14,7 +14,7 @@ import { openHealthPath, serverOptions } from "./langgraph-js-options.ts";
 import { sharedPackages, sharePackages } from "./langgraph-js-packages.ts";
 import { hardenPersistence } from "./langgraph-js-persistence.ts";
 import { startOnPostgres } from "./langgraph-js-postgres.ts";
-import { lockState, repairState } from "./langgraph-js-state.ts";
+import { checkUnused, lockState, repairState } from "./langgraph-js-state.ts";
 
 /** Options in the file that the first argument names. Contains no secrets. */
 export interface LaunchOptions extends ShimOptions {
@@ -57,7 +57,7 @@ async function main(optionsFile: string): Promise<void> {
     const lock = await lockState(options.stateDir);
     process.on("exit", () => lock.release());
     for (const done of repairState(options.stateDir)) console.warn(`warning: pierhead: ${done}`);
-  }
+  } else checkUnused(options.stateDir);
 
   const config = JSON.parse(readFileSync(options.configFile, "utf8")) as LanggraphConfig;
   const directory = realpathSync(path.dirname(options.configFile));

@@ -51,6 +51,13 @@ export async function lockState(stateDir: string): Promise<StateLock> {
   };
 }
 
+/** @throws Error with the pid of the running server that uses a state directory, whose state must not be copied. */
+export function checkUnused(stateDir: string): void {
+  const owner = readOwner(path.join(stateDir, ".pierhead-lock"));
+  if (owner === undefined || !isRunning(owner)) return;
+  throw new Error(`process ${owner.pid} is using the state in ${stateDir}: what it still writes would not be copied`);
+}
+
 function refuseLivingOwner(file: string, stateDir: string, own: ProcessIdentity): void {
   const owner = readOwner(file);
   if (owner === undefined || owner.pid === own.pid || !isRunning(owner)) return;
