@@ -24,7 +24,7 @@ install.sh [install | upgrade | uninstall] [OPTION...]
   --port PORT         default 8124; the server listens on 127.0.0.1
   --public-url URL    address of the reverse proxy in front of it
   --agents-domain D   domain that serves the agents alone
-  --keep-backups N    number of daily backups to keep, default 14
+  --keep-backups N    number of daily backups to keep; first 14, later as before
   --no-backup         upgrade without a backup
   --purge             uninstall: delete settings, data and backups, too
 
@@ -39,7 +39,7 @@ fail() {
 }
 
 main() {
-  action=install package='' node_given='' compute='' port=8124 public_url='' agents_domain='' keep=14 backup=yes purge=no
+  action=install package='' node_given='' compute='' port=8124 public_url='' agents_domain='' keep='' backup=yes purge=no
   case "${1:-}" in install | upgrade | uninstall) action=$1 && shift ;; esac
   while [ $# -gt 0 ]; do
     case "$1" in
@@ -65,7 +65,7 @@ main() {
   done
   case "$compute" in '' | docker | process) ;; *) fail "--compute is docker or process, not $compute" ;; esac
   case "$port" in '' | *[!0-9]*) fail "--port is a number, not $port" ;; esac
-  case "$keep" in '' | 0 | *[!0-9]*) fail "--keep-backups is a number above 0, not $keep" ;; esac
+  case "$keep" in 0 | *[!0-9]*) fail "--keep-backups is a number above 0, not $keep" ;; esac
   # A line break in a value would be another setting.
   case "$public_url$agents_domain" in *[!A-Za-z0-9.:/_-]*) fail "--public-url and --agents-domain are an address and a name" ;; esac
 
@@ -121,7 +121,9 @@ install_release() {
     answers || fail "version $version does not answer, and neither does the one before. Its log: journalctl -u pierhead"
     fail "version $version does not answer. The one before is running again"
   fi
-  cp "$prefix/$release/node_modules/pierhead/dist/install.sh" "$prefix/install.sh"
+  # The shell reads its script while it runs, so an upgrade must not write into the file that runs it.
+  install -m 0755 "$prefix/$release/node_modules/pierhead/dist/install.sh" "$prefix/install.sh.new"
+  mv "$prefix/install.sh.new" "$prefix/install.sh"
   for one in "$prefix"/releases/*; do
     # Agents of the version before still run on its files until their next revision.
     case "releases/${one##*/}" in "$release" | "$previous") ;; *) rm -rf "$one" ;; esac
@@ -179,10 +181,11 @@ download_node() {
   [ -n "$archive" ] || fail "$from has no Node for linux-$arch"
   curl -fsSL --retry 3 "$from/$archive" -o "$draft/$archive" || fail "$from/$archive cannot be downloaded"
   (cd "$draft" && grep " $archive\$" sums | sha256sum -c --quiet -) || fail "$archive has another checksum than $from reports"
-  rm -rf "$prefix/node"
-  mkdir "$prefix/node"
-  tar -xzf "$draft/$archive" -C "$prefix/node" --strip-components=1 --no-same-owner
-  rm -rf "$draft"
+  rm -rf "$prefix/node.new"
+  mkdir "$prefix/node.new"
+  tar -xzf "$draft/$archive" -C "$prefix/node.new" --strip-components=1 --no-same-owner
+  rm -rf "$prefix/node" "$draft"
+  mv "$prefix/node.new" "$prefix/node"
 }
 
 find_npm() {
@@ -194,11 +197,25 @@ find_npm() {
 }
 
 write_settings() {
+  write_key
+  [ -f "$settings/pierhead.env" ] || write_environment
+  # Access to Docker is equivalent to root. Without containers, agents run as this user and would have it, too.
+  if grep -q '^PIERHEAD_COMPUTE=docker' "$settings/pierhead.env" && getent group docker >/dev/null; then
+    usermod -aG docker pierhead
+  fi
+}
+
+write_key() {
+  # Data that was there before is under the key that a server without PIERHEAD_MASTER_KEY_FILE made.
+  if [ ! -f "$settings/master.key" ] && [ -f "$data/master.key" ]; then
+    (umask 077 && cp "$data/master.key" "$settings/master.key")
+  fi
   [ -f "$settings/master.key" ] || (umask 077 && head -c 32 /dev/urandom | base64 >"$settings/master.key")
   chown root:pierhead "$settings/master.key"
   chmod 0640 "$settings/master.key"
-  if getent group docker >/dev/null; then usermod -aG docker pierhead; fi
-  [ -f "$settings/pierhead.env" ] && return
+}
+
+write_environment() {
   if [ -z "$compute" ]; then if [ -S /var/run/docker.sock ]; then compute=docker; else compute=process; fi; fi
   {
     say "# Settings of Pierhead, one NAME=VALUE a line: docs/reference/configuration.md. Then: systemctl restart pierhead"
@@ -217,6 +234,10 @@ write_settings() {
 }
 
 write_units() {
+  if [ -z "$keep" ]; then
+    first=$(sed -n 's/.*tail -n +\([0-9]*\) .*/\1/p' "$units/pierhead-backup.service" 2>/dev/null || true)
+    keep=$((${first:-15} - 1))
+  fi
   # A command of root or of the service's user finds the server's key in the data directory. Others sign in.
   {
     say '#!/bin/sh'
@@ -321,7 +342,8 @@ uninstall() {
   rm -f "$units/pierhead.service" "$units/pierhead-backup.service" "$units/pierhead-backup.timer" "$command"
   systemctl daemon-reload
   systemctl reset-failed 'pierhead*' 2>/dev/null || true
-  rm -rf "$prefix"
+  rm -rf "$prefix/releases" "$prefix/node" "$prefix/current" "$prefix/install.sh" "$prefix"/*.new
+  [ ! -d "$prefix" ] || rmdir "$prefix" 2>/dev/null || say "$prefix has files that the installer did not write: they stay"
   if [ "$purge" = yes ]; then
     rm -rf "$settings" "$data" "$backups"
     userdel pierhead 2>/dev/null || true
@@ -332,4 +354,4 @@ uninstall() {
 }
 
 # At the end, so that a script that was cut off while it was downloaded does nothing.
-main "$@"
+main "$@"; exit

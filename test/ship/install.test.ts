@@ -39,7 +39,12 @@ async function packVersions(): Promise<void> {
     ]);
   };
   await repack("1.0.0");
+  // A longer installer, which replaces the one that runs the upgrade.
+  const installer = path.join(folder, "package/dist/install.sh");
+  const shipped = await readFile(installer, "utf8");
+  await writeFile(installer, `${shipped}${"# more\n".repeat(5_000)}touch /run/read-beyond-its-end\n`);
   await repack("1.2.0");
+  await writeFile(installer, shipped);
   const works = await readFile(program, "utf8");
   const breaks = 'if (process.argv.includes("up")) throw new Error("this version is broken");';
   await writeFile(program, works.replace("\n", `\n${breaks}\n`));
@@ -70,7 +75,8 @@ test("the installer sets up a service, takes a broken upgrade back, keeps agents
   try {
     const beganAt = performance.now();
     const options =
-      "--node /srv/node --compute process --public-url https://pierhead.example.com --agents-domain agents.example.net";
+      "--node /srv/node --compute process --keep-backups 3 --public-url https://pierhead.example.com --agents-domain agents.example.net";
+    await sh("getent group docker || groupadd docker");
     const installed = await sh(`sh /srv/install.sh --package /srv/pierhead-1.0.0.tgz ${options}`);
     t.diagnostic(`installed in ${((performance.now() - beganAt) / 1_000).toFixed(1)} s`);
     assert.match(installed, /Pierhead 1\.0\.0 answers at http:\/\/127\.0\.0\.1:8124/);
@@ -80,6 +86,7 @@ test("the installer sets up a service, takes a broken upgrade back, keeps agents
       "pierhead 700\nroot 640\nroot 750",
     );
     assert.equal(await sh("systemctl is-active pierhead-backup.timer"), "active");
+    assert.equal(await sh("id -nG pierhead"), "pierhead", "agents that run as processes would be root");
 
     await sh("pierhead deploy --template node-server --name hello");
     const agents = () => sh("pgrep -u pierhead -f server.js");
@@ -93,6 +100,8 @@ test("the installer sets up a service, takes a broken upgrade back, keeps agents
     await sh("/opt/pierhead/install.sh upgrade --package /srv/pierhead-1.2.0.tgz");
     assert.equal(await version(), "1.2.0");
     assert.equal(await agents(), started);
+    assert.match(await sh("cat /etc/systemd/system/pierhead-backup.service"), /tail -n \+4 /);
+    assert.equal(await sh("ls /run/read-beyond-its-end 2>/dev/null || true"), "");
     // One before each upgrade.
     assert.match(await sh("stat -c '%U %a %n' /var/backups/pierhead/*"), /^(pierhead 600 \S+\.tar\.gz\n?){2}$/);
     assert.equal(await sh("ls /opt/pierhead/releases | wc -l"), "2");
