@@ -8,7 +8,7 @@ import { projectReader } from "../../src/builds/detect/project-reader.ts";
 import { readVariables } from "../../src/builds/detect/read-variables.ts";
 import { parseStartLine } from "../../src/builds/detect/start-line.ts";
 import { installCommand, withManager } from "../../src/builds/node/install-command.ts";
-import { findGonePackage } from "../../src/builds/node/install-packages.ts";
+import { findGonePackage, isLockStale } from "../../src/builds/node/install-packages.ts";
 import { scriptCommand, startCommand } from "../../src/builds/node/run-script.ts";
 import { poetryRequirements } from "../../src/builds/python/poetry.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
@@ -334,6 +334,15 @@ test("recognizes that a registry does not have a version of a lock file", () => 
   const ofYarn = "➤ YN0035: │ @ai-sdk/rsc@npm:3.0.68: The remote server failed to provide the requested resource";
   assert.equal(findGonePackage([ofYarn, "➤ YN0035: │   Response Code: 404 (Not Found)"]), "@ai-sdk/rsc@3.0.68");
   assert.equal(findGonePackage([ofYarn, "➤ YN0035: │   Response Code: 502 (Bad Gateway)"]), null);
+});
+
+test("recognizes a lock file that lags far behind, and reads hostile output of an installation quickly", () => {
+  const missing = Array.from({ length: 100 }, (_, index) => `npm error Missing: p${index}@1.0.0 from lock file`);
+  assert.equal(isLockStale(missing), true);
+  assert.equal(isLockStale(["npm error code ERESOLVE"]), false);
+  const beganAt = performance.now();
+  assert.equal(findGonePackage(Array.from({ length: 100 }, () => ".tgz ".repeat(13_000))), null);
+  assert.ok(performance.now() - beganAt < 20_000);
 });
 
 test("stops the old revision first where a server has a port of its own, but not in a container", async () => {

@@ -45,7 +45,7 @@ async function installUnlocked(context: BuildContext, command: Install): Promise
   const { lockFile, argv } = unlocked;
   let gone = findGonePackage(context.log.lastLines(100));
   if (gone === null) {
-    if (!context.log.lastLines(50).some((line) => staleForms.test(line))) return false;
+    if (!isLockStale(context.log.lastLines(100))) return false;
     context.log.say(
       `${lockFile} does not fit package.json. Installing again: versions in it that still fit stay, the others are chosen again. To keep all versions fixed, install locally and commit ${lockFile}.`,
     );
@@ -65,9 +65,12 @@ async function installUnlocked(context: BuildContext, command: Install): Promise
   return true;
 }
 
-/** How npm, pnpm, Yarn 1, Yarn from version 2 on, and Bun report a lock file that was not written for this package.json. */
+/** Returns whether a package manager reports that the lock file was not written for this package.json. */
+export const isLockStale = (lines: readonly string[]) => lines.some((line) => staleForms.test(line));
+
+/** As npm, pnpm, Yarn 1, Yarn from version 2 on, and Bun say it. npm lists so many packages that its first line may be gone. */
 const staleForms =
-  /`npm ci` can only install packages when|\bERR_PNPM_(?:OUTDATED_LOCKFILE|LOCKFILE_CONFIG_MISMATCH)\b|Your lockfile needs to be updated, but yarn was run with|\bYN0028\b|lockfile had changes, but lockfile is frozen/;
+  /`npm ci` can only install packages when|\bMissing: \S+ from lock file|\bInvalid: lock file's \S+ does not satisfy|\bERR_PNPM_(?:OUTDATED_LOCKFILE|LOCKFILE_CONFIG_MISMATCH)\b|Your lockfile needs to be updated, but yarn was run with|\bYN0028\b|lockfile had changes, but lockfile is frozen/;
 
 async function installWithPeers(context: BuildContext, command: Install): Promise<void> {
   try {
@@ -90,7 +93,9 @@ async function retryWithPeers(context: BuildContext, command: Install, error: un
  * Returns the name of a package that a registry does not have (any more), as the package managers report it; null: the
  * installation failed for another reason.
  */
-export function findGonePackage(lines: readonly string[]): string | null {
+export function findGonePackage(output: readonly string[]): string | null {
+  // A script of a package may print any line, and the forms take quadratic time.
+  const lines = output.map((line) => line.slice(0, reportLengthMax));
   const ofYarn = lines.map((one) => /\bYN0035\b.*?\s(\S+)@npm:(\d[^\s:]*):/.exec(one)).find((match) => match !== null);
   if (ofYarn && lines.some((one) => /\bResponse Code: 404\b/.test(one))) return `${ofYarn[1]}@${ofYarn[2]}`;
   const line = lines.find((one) => goneForms.test(one));
@@ -101,6 +106,9 @@ export function findGonePackage(lines: readonly string[]): string | null {
     "a version"
   );
 }
+
+/** Longer than what a package manager reports of one package. */
+const reportLengthMax = 2_000;
 
 const goneForms =
   /\.tgz\b.*\b404\b|\b404\b.*\.tgz\b|\bERR_PNPM_(?:FETCH_404|NO_MATCHING_VERSION)\b|No matching version found for/;
