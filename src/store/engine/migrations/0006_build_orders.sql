@@ -1,3 +1,4 @@
+-- additive
 -- Images that a listener shall build in its cluster, one per build. A new attempt replaces the one before.
 create table build_orders (
   id uuid primary key,
