@@ -5,7 +5,12 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { list } from "tar";
+import { systemClock } from "../../src/base/clock.ts";
 import { createListenerClient, httpSend, type ListenerSession } from "../../src/client/listener-client.ts";
+import type { ImageBuilds } from "../../src/compute/image-builds.ts";
+import { KubeError } from "../../src/compute/kubernetes/api/api-server.ts";
+import { ClusterBuilds } from "../../src/listener/clusters/cluster-builds.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
@@ -107,6 +112,47 @@ test("a cancelled build is withdrawn from its listener, and a failed one shows w
   const failed = await client.waitForRevision(ids);
   assert.equal(failed.status, "BUILD_FAILED");
   assert.match(failed.status_message ?? "", /npm ci ended with exit code 7/);
+});
+
+test("a log that is larger than the protocol's limits arrives, and a busy API server fails no build", async () => {
+  const { id, session } = await openListener("shouts");
+  await repository.commit({ "server.js": "// a commit with a long log" });
+  const made = await deploy("shouting", id);
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
+  const long = (at: number) => `${at} \u0000\u0007${"é".repeat(100_000)}`;
+  const line = { timestamp: new Date().toISOString(), stream: "stdout", level: "INFO" } as const;
+  const lines = Array.from({ length: 24 }, (_, at) => ({ ...line, key: `build/${at}`, message: long(at) }));
+  let starts = 0;
+  const cluster: ImageBuilds = {
+    async start() {
+      starts += 1;
+      if (starts === 1) throw new KubeError(503, { message: "etcd has no leader" });
+    },
+    inspect: async () => ({ image, reason: null, message: "" }),
+    readLog: async (_, cursor) => ({ lines: cursor === null ? lines : [], cursor: "end" }),
+    remove: async () => {},
+    list: async () => [],
+  };
+  const options = { builds: cluster, controlPlaneUrl: server.url, clock: systemClock, logger: createLogger("error") };
+  const builds = new ClusterBuilds({ ...options, onStale: assert.fail });
+  builds.follow(session);
+  try {
+    const assigned = await eventually(
+      async () => (await session.desired(0, 0, signal)).items.find((one) => one.deployment_id === made.id)?.target,
+      (target) => target != null,
+      { timeoutMs: 30_000, what: "the assignment" },
+    );
+    assert.partialDeepStrictEqual(assigned?.artifact, { uri: image });
+  } finally {
+    builds.close();
+  }
+  assert.equal(starts, 2);
+  const { logs } = await client.readBuildLogs({ ...ids, body: { limit: 100, order: "asc" } });
+  const shown = logs.map(({ message }) => message).filter((message) => message.includes("é"));
+  assert.deepEqual(
+    shown,
+    lines.map((_, at) => long(at).slice(0, 65_536).replace("\u0000", "")),
+  );
 });
 
 async function namesIn(tar: Buffer): Promise<string[]> {

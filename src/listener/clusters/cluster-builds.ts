@@ -4,6 +4,7 @@ import { withDeadline } from "../../base/deadline.ts";
 import { CallRefused, type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
 import type { ImageBuilds } from "../../compute/image-builds.ts";
 import type { BuildEnd, BuildLogLine, BuildOrder } from "../../contract/listeners/build-order.ts";
+import { sanitizeText } from "../../domain/sanitize-text.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 
 const waitMs = 25_000;
@@ -14,8 +15,13 @@ const pollMs = 1_000;
 /** A control plane that knows no builds may be updated. */
 const unknownMs = 600_000;
 
-/** The protocol's limit per call. */
+/** The protocol's limits per call, and per line. */
 const linesMax = 1_000;
+const batchBytesMax = 1024 * 1024;
+const messageLengthMax = 65_536;
+
+/** Ids, timestamp and names of a line in a report. */
+const lineOverheadBytes = 400;
 
 export interface ClusterBuildsOptions {
   builds: ImageBuilds;
@@ -96,8 +102,11 @@ export class ClusterBuilds {
       if (signal.aborted || stop.signal.aborted) return;
       if (error instanceof StaleEpoch) return this.#options.onStale(error);
       this.#options.logger.warn({ build_id: id, error: describeError(error) }, "build interrupted");
-      // The next list contains it again.
-      this.#options.clock.setTimeout(() => signal.aborted || this.#running.delete(id), retryMs);
+      this.#options.clock.setTimeout(() => {
+        if (signal.aborted || stop.signal.aborted) return;
+        this.#running.delete(id);
+        this.#begin(order, session, signal);
+      }, retryMs);
     });
   }
 
@@ -150,7 +159,9 @@ export class ClusterBuilds {
       return null;
     } catch (error) {
       signal.throwIfAborted();
-      if ((error as { status?: number }).status === undefined) throw error;
+      const { status } = error as { status?: number };
+      // Not an answer, or that of an API server that restarts or is busy: tried again.
+      if (status === undefined || status >= 500 || status === 429) throw error;
       return {
         image: null,
         reason: "BuilderFailed",
@@ -168,13 +179,15 @@ export class ClusterBuilds {
     signal: AbortSignal,
   ): Promise<boolean> {
     if (lines.length === 0 && end === null) return true;
-    for (let from = 0; ; from += linesMax) {
-      const isLast = from + linesMax >= lines.length;
-      const progress = { lines: lines.slice(from, from + linesMax), end: isLast ? end : null };
+    const batches = batchesOf(lines);
+    // The message may quote the log.
+    const sentEnd = end && { ...end, message: sanitizeText(end.message) };
+    for (const [index, batch] of batches.entries()) {
+      const progress = { lines: batch, end: index === batches.length - 1 ? sentEnd : null };
       const isWanted = await this.#call(signal, 0, (ending) => session.reportBuild(id, progress, ending));
       if (!isWanted) return false;
-      if (isLast) return true;
     }
+    return true;
   }
 
   async #remove(id: string, signal: AbortSignal): Promise<void> {
@@ -184,4 +197,24 @@ export class ClusterBuilds {
     );
     this.#running.delete(id);
   }
+}
+
+/** Returns lines in the form and number that one report may have. At least one batch, which may be empty. */
+function batchesOf(lines: BuildLogLine[]): BuildLogLine[][] {
+  let batch: BuildLogLine[] = [];
+  const batches = [batch];
+  let bytes = 0;
+  for (const line of lines) {
+    const sent = { ...line, message: sanitizeText(line.message.slice(0, messageLengthMax)) };
+    // As JSON, because escapes can make a line six times as long.
+    const size = Buffer.byteLength(JSON.stringify(sent.message)) + lineOverheadBytes;
+    if (batch.length === linesMax || (batch.length > 0 && bytes + size > batchBytesMax)) {
+      batch = [];
+      batches.push(batch);
+      bytes = 0;
+    }
+    batch.push(sent);
+    bytes += size;
+  }
+  return batches;
 }
