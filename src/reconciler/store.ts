@@ -116,7 +116,6 @@ export interface DeploymentMove {
   byPass?: boolean;
 }
 
-/** Port: what the build runner needs from the store. Leases end builds of servers that died. */
 /** Port: the builds that listeners run in their clusters. */
 export interface BuildOrders {
   /** Returns the database's time. */
@@ -129,6 +128,7 @@ export interface BuildOrders {
   drop(id: string): Promise<void>;
 }
 
+/** Port: what the build runner needs from the store. Leases end builds of servers that died. */
 export interface BuildStore {
   /** Returns the database's time. */
   now(): Date;

@@ -18,6 +18,9 @@ import { sessionOf } from "./listener-session.ts";
 /** Interval at which a waiting listener's builds are compared. */
 const pollMs = 500;
 
+/** A builder that needs longer for one context does not finish it either. */
+const longestDownloadMs = 3_600_000;
+
 /** Adds the routes by which listeners build images in their clusters. */
 export function addBuildRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
@@ -53,8 +56,11 @@ export function addBuildRoutes(api: Api): void {
       "content-length": String(size),
       "cache-control": "no-store",
     };
+    // A client that stops reading must not hold the file after the URL has expired.
+    const leftMs = Math.min(signed.expiresAt.getTime() - db.now().getTime(), longestDownloadMs);
+    const ending = AbortSignal.any([signal, AbortSignal.timeout(Math.max(0, leftMs))]);
     // A client that disconnects ends the stream. It may ask again.
-    await pipeline(createReadStream(file), takeOver(headers), { signal }).catch(() => {});
+    await pipeline(createReadStream(file), takeOver(headers), { signal: ending }).catch(() => {});
     return undefined;
   });
 }

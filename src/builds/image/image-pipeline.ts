@@ -17,6 +17,7 @@ import type { Project } from "../detect/project.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
 import { isFileInside } from "../sources/inside.ts";
+import { contextFileOf } from "../worker/context-file.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { baseImage, fitProgram, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
@@ -91,7 +92,7 @@ export async function prepareForCluster(
     project.kind === "dockerfile"
       ? await packOwn(project.dockerfile, context)
       : await prepareGenerated(stageBases(context), request, target, { project, context, label });
-  const file = `${request.workDir}.tar`;
+  const file = contextFileOf(request.workDir);
   await pipeline(packed, createWriteStream(file, { mode: 0o600 }), { signal: context.signal });
   if (project.kind === "langgraph-js" || project.kind === "langgraph-python")
     context.log.say("Note: this agent server keeps its threads in its pod. They are lost when the pod is replaced.");

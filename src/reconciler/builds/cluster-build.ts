@@ -4,6 +4,7 @@ import path from "node:path";
 import { pause } from "../../base/pause.ts";
 import type { BuildLine, BuildRequest, BuildResult, PreparedContext, RunningBuild } from "../../builds/build.ts";
 import { type FailedResult, failureLine } from "../../builds/failure.ts";
+import { contextFileOf } from "../../builds/worker/context-file.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { BuildEnd } from "../../contract/listeners/build-order.ts";
 import { describeError } from "../../telemetry/log.ts";
@@ -62,15 +63,15 @@ class ClusterBuild implements RunningBuild {
   async cancel(notice?: string): Promise<void> {
     this.#notice = notice;
     this.#stopping.abort();
+    // The result also waits for a database that is away, which must not delay the stop of this server.
     await this.#worker.cancel(notice);
-    await this.result;
   }
 
   async #run(): Promise<BuildResult> {
     const made = await this.#worker.result;
-    if (!made.ok || made.context === undefined) return made;
-    const { context, ...prepared } = made;
     try {
+      if (!made.ok || made.context === undefined) return made;
+      const { context, ...prepared } = made;
       const startedAtMs = performance.now();
       const title = `Step ${made.steps.length + 1}/${made.steps.length + 1}`;
       this.#say(`${title}: Build the image in the cluster`);
@@ -88,7 +89,8 @@ class ClusterBuild implements RunningBuild {
       const message = `The build could not be given to the listener: ${describeError(error)}`;
       return this.#fail({ ok: false, reason: "BuilderFailed", message });
     } finally {
-      await rm(context.path, { force: true });
+      // A worker that was killed may have left a part of it.
+      await rm(contextFileOf(this.#options.request.workDir), { force: true });
     }
   }
 
@@ -116,21 +118,23 @@ class ClusterBuild implements RunningBuild {
     try {
       return await this.#waitForEnd(id, leftMs);
     } finally {
-      await retryDatabase(() => orders.drop(id), { forMs: databaseAwayMs });
+      // An order that stays expires.
+      await retryDatabase(() => orders.drop(id), { forMs: databaseAwayMs }).catch(() => {});
     }
   }
 
   async #waitForEnd(id: string, leftMs: number): Promise<BuildEnd> {
     const { orders } = this.#options;
+    const { signal } = this.#stopping;
     const deadlineMs = performance.now() + leftMs;
     while (performance.now() < deadlineMs) {
-      await pause(pollMs, this.#stopping.signal);
-      const end = await retryDatabase(() => orders.readEnd(id), { forMs: databaseAwayMs });
+      await pause(pollMs, signal);
+      const end = await retryDatabase(() => orders.readEnd(id), { forMs: databaseAwayMs, signal });
       if (end === undefined) this.#stopping.abort();
       else if (end !== null) return end;
     }
     const seconds = Math.round(this.#options.request.timeoutMs / 1_000);
-    const message = `The build did not end within ${seconds} s. If its log shows nothing of the cluster, check that the listener is connected.`;
+    const message = `The build did not end within ${seconds} s. If its log shows nothing of the cluster, check that the listener is connected and that it reaches this server.`;
     return { image: null, reason: "Timeout", message };
   }
 
