@@ -34,6 +34,21 @@ test("does not follow a link in the layout, which the project may have made", as
   assert.equal(registry.stored.size, 0);
 });
 
+test("pushes again to a registry that was unavailable for a moment", async (context) => {
+  const registry = await startRegistry(context, { unavailable: 1 });
+  const { layout, manifest } = await layOut(context);
+  const { code } = await push(context, registry.host, layout);
+  assert.equal(code, 0);
+  assert.equal(registry.stored.get("manifest:tag"), manifest);
+});
+
+test("a missing Secret of the registry is named", async (context) => {
+  const { layout } = await layOut(context);
+  const { code, report } = await push(context, "registry.invalid", layout, { hasSecret: false });
+  assert.equal(code, 1);
+  assert.match((report as { message: string }).message, /the Secret that builds\.registrySecret names must exist/);
+});
+
 async function layOut(context: TestContext) {
   const layout = await mkdtemp(path.join(tmpdir(), "pierhead-layout-"));
   context.after(() => rm(layout, { recursive: true }));
@@ -51,11 +66,12 @@ async function layOut(context: TestContext) {
   return { layout, manifest };
 }
 
-async function push(context: TestContext, host: string, layout: string) {
+async function push(context: TestContext, host: string, layout: string, { hasSecret = true } = {}) {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-push-"));
   context.after(() => rm(directory, { recursive: true }));
   const [report, auth] = [path.join(directory, "report"), path.join(directory, "config.json")];
-  await writeFile(auth, JSON.stringify({ auths: { [host]: { auth: Buffer.from("robot:key").toString("base64") } } }));
+  if (hasSecret)
+    await writeFile(auth, JSON.stringify({ auths: { [host]: { auth: Buffer.from("robot:key").toString("base64") } } }));
   const env = {
     PATH: process.env["PATH"] ?? "",
     PIERHEAD_TERMINATION_LOG: report,
@@ -68,12 +84,17 @@ async function push(context: TestContext, host: string, layout: string) {
 }
 
 /** A registry that wants a token, which its `/token` gives for the robot's key. */
-async function startRegistry(context: TestContext) {
+async function startRegistry(context: TestContext, { unavailable = 0 } = {}) {
   const stored = new Map<string, string>();
+  let left = unavailable;
   const server = createServer(async (request, response) => {
     const url = new URL(request.url ?? "", `http://${request.headers.host}`);
     const body = (await buffer(request)).toString();
     const { authorization } = request.headers;
+    if (left > 0 && request.method === "POST") {
+      left -= 1;
+      return void response.writeHead(503).end();
+    }
     if (url.pathname === "/token") {
       const isKnown = authorization === `Basic ${Buffer.from("robot:key").toString("base64")}`;
       return void response.writeHead(isKnown ? 200 : 401).end(JSON.stringify({ token: "pass" }));

@@ -6,11 +6,11 @@ import { type ApiServer, KubeError } from "../api/api-server.ts";
 import type { LiveObject } from "../api/manifest.ts";
 import { listenerLabel } from "../render/names.ts";
 import { readPodLog } from "../watch/pod-logs.ts";
+import { type BuildPod, type Condition, endOfPod, failed, stopped } from "./build-end.ts";
 import { BuildProgressReader } from "./progress.ts";
 import {
   type BuildPolicy,
   buildContainer,
-  builderFailedCode,
   buildLabel,
   buildName,
   pushContainer,
@@ -19,30 +19,13 @@ import {
 } from "./render-build.ts";
 
 interface JobView extends LiveObject {
-  status?: { conditions?: { type: string; status: string; reason?: string; message?: string }[] };
-}
-
-interface ContainerStatus {
-  name: string;
-  state?: {
-    waiting?: { reason?: string; message?: string };
-    running?: object;
-    terminated?: { exitCode: number; reason?: string; message?: string };
-  };
-}
-
-interface BuildPod {
-  metadata: { name: string };
-  status?: {
-    phase?: string;
-    reason?: string;
-    message?: string;
-    initContainerStatuses?: ContainerStatus[];
-    containerStatuses?: ContainerStatus[];
-  };
+  status?: { conditions?: Condition[] };
 }
 
 const logBytesMax = 1024 * 1024;
+
+/** A cluster creates the pod of a Job within seconds, unless a quota or a policy forbids it. */
+const podDueMs = 30_000;
 
 /** The program that pushes. It is at the same path in every container of Pierhead's image. */
 export const pushProgram = fileURLToPath(new URL(`./push-image${path.extname(import.meta.url)}`, import.meta.url));
@@ -72,23 +55,31 @@ export class KubernetesBuilds implements ImageBuilds {
     const job = await this.#api.get<JobView>("Job", namespace, buildName(id), signal);
     if (job === null) return failed("BuilderFailed", "The Job of the build was deleted in the cluster.");
     const pod = await this.#pod(id, signal);
-    const condition = job.status?.conditions?.find(({ type, status }) => type === "Failed" && status === "True");
+    // The cluster stops the pod at FailureTarget, before the Job has Failed.
+    const condition = job.status?.conditions?.find(
+      ({ type, status }) => (type === "Failed" || type === "FailureTarget") && status === "True",
+    );
     if (condition?.reason === "DeadlineExceeded")
       return failed("Timeout", "The build did not end in time and was stopped.");
-    if (pod !== undefined) return this.#endOf(id, pod);
-    return condition === undefined ? null : failed("BuilderFailed", `The Job failed: ${condition.message ?? ""}`);
+    const limits = { memoryMib: this.#policy.memoryMib, failure: () => this.#reader(id).failure() };
+    const end = pod === undefined ? null : endOfPod(pod, limits);
+    if (end !== null || condition === undefined) return end;
+    return stopped(`its pod was taken away (${condition.message ?? condition.reason})`);
   }
 
   async readLog(id: string, cursor: string | null, signal: AbortSignal) {
     const pod = await this.#pod(id, signal);
     const [inBuild = "", inPush = ""] = (cursor ?? "").split("|");
-    if (pod === undefined) return { lines: [], cursor };
+    const waiting = await this.#waitingLines(id, pod, signal);
+    if (pod === undefined) return { lines: waiting, cursor };
+    // Everything is read again, so the steps are new too.
+    if (cursor === null) this.#progress.delete(id);
     const reader = this.#reader(id);
     const [build, push] = [
       await this.#linesOf(pod, buildContainer, inBuild),
       await this.#linesOf(pod, pushContainer, inPush),
     ];
-    const lines = [...build.lines.flatMap((line) => reader.read(line) ?? []), ...push.lines];
+    const lines = [...waiting, ...build.lines.flatMap((line) => reader.read(line) ?? []), ...push.lines];
     return { lines, cursor: `${build.cursor}|${push.cursor}` };
   }
 
@@ -103,6 +94,22 @@ export class KubernetesBuilds implements ImageBuilds {
     const labelSelector = `${buildLabel},${listenerLabel}=${listenerId}`;
     const { items } = await this.#api.list<JobView>("Job", this.#policy.namespace, { labelSelector }, signal);
     return items.flatMap(({ metadata }) => metadata.labels?.[buildLabel] ?? []);
+  }
+
+  /** Returns why the pod does not start yet, with the same key in each read. */
+  async #waitingLines(id: string, pod: BuildPod | undefined, signal: AbortSignal): Promise<BuildLogLine[]> {
+    const { namespace } = this.#policy;
+    const line = { timestamp: new Date().toISOString(), stream: "pierhead", level: "WARNING" } as const;
+    if (pod !== undefined) {
+      const scheduled = pod.status?.conditions?.find(({ type }) => type === "PodScheduled");
+      if (scheduled?.status !== "False") return [];
+      const message = `The build waits for a node with room: ${scheduled.message ?? scheduled.reason}`;
+      return [{ ...line, key: `${id}/no-room`, message }];
+    }
+    const job = await this.#api.get<JobView>("Job", namespace, buildName(id), signal);
+    if (job === null || Date.now() - Date.parse(job.metadata.creationTimestamp) < podDueMs) return [];
+    const message = `The cluster creates no pod for the build. A quota or the Pod Security level of the namespace may forbid it: kubectl -n ${namespace} describe job ${buildName(id)}`;
+    return [{ ...line, key: `${id}/no-pod`, message }];
   }
 
   #reader(id: string): BuildProgressReader {
@@ -132,51 +139,5 @@ export class KubernetesBuilds implements ImageBuilds {
       if (error instanceof KubeError && error.status < 500) return { lines: [], cursor };
       throw error;
     }
-  }
-
-  #endOf(id: string, { status = {} }: BuildPod): BuildEnd | null {
-    const [build, push] = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
-    for (const one of [build, push]) {
-      const { waiting } = one?.state ?? {};
-      if (waiting?.reason !== undefined && hopeless.has(waiting.reason)) {
-        const what = `The ${one?.name} container cannot start (${waiting.reason})`;
-        return failed(
-          "BuilderFailed",
-          `${what}: ${waiting.message ?? ""} Check the images and Secrets of builds in the chart.`,
-        );
-      }
-    }
-    if (status.phase === "Failed" && status.reason === "Evicted")
-      return failed("DiskFull", `The cluster stopped the build: ${status.message ?? "it used too much disk"}`);
-    const built = build?.state?.terminated;
-    if (built !== undefined && built.exitCode !== 0) {
-      if (built.reason === "OOMKilled")
-        return failed("BuildFailed", `The build needed more than the ${this.#policy.memoryMib} MiB a build may use.`);
-      if (built.exitCode === builderFailedCode)
-        return failed("BuilderFailed", "BuildKit does not start in this cluster. The build log shows why.");
-      return failed("BuildFailed", this.#reader(id).failure());
-    }
-    const pushed = push?.state?.terminated;
-    if (pushed === undefined) return null;
-    const { image, message } = readTermination(pushed.message);
-    if (image !== undefined) return { image, reason: null, message: "" };
-    return failed("BuilderFailed", message ?? `The push ended with exit code ${pushed.exitCode}.`);
-  }
-}
-
-/** Reasons of the kubelet that waiting does not change. A missing Secret is not one: it is created after the Job. */
-const hopeless = new Set(["ErrImageNeverPull", "InvalidImageName", "ImagePullBackOff", "CreateContainerError"]);
-
-const failed = (reason: NonNullable<BuildEnd["reason"]>, message: string): BuildEnd => ({
-  image: null,
-  reason,
-  message: message.slice(0, 16_000),
-});
-
-function readTermination(text = ""): { image?: string; message?: string } {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
   }
 }

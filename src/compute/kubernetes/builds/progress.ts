@@ -35,9 +35,9 @@ export class BuildProgressReader {
 
   /** Returns why the build failed, with the last lines of the step that did. */
   failure(): string {
-    const why = this.#failure ?? "The image could not be built.";
+    const why = this.#failure ?? "The image could not be built";
     const said = this.#lastLines.length === 0 ? "" : ` Last lines:\n${this.#lastLines.join("\n")}`;
-    return `${why}.${said}`.replace("..", ".");
+    return `${why.replace(/\.$/, "")}.${said}`;
   }
 
   /** After its steps, BuildKit repeats the failed one between lines of dashes, and then names the cause. */

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { type FileHandle, open, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 
 /**
  * Main program of the second container of a build: pushes the image that the first one left as an OCI layout, and writes its
@@ -18,6 +19,10 @@ interface Descriptor {
 }
 
 const callTimeoutMs = 600_000;
+
+/** A registry that restarts or limits its callers must not cost a whole build. */
+const attemptsMax = 5;
+const retryAfterMs = 1_000;
 const documentBytesMax = 4 * 1024 * 1024;
 const terminationLog = process.env["PIERHEAD_TERMINATION_LOG"] ?? "/dev/termination-log";
 const credentialsFile = process.env["PIERHEAD_REGISTRY_AUTH_FILE"] ?? "";
@@ -30,12 +35,31 @@ async function main([layout = "", repository = "", tag = ""]: string[]): Promise
   const [top] = index.manifests as Descriptor[];
   if (top === undefined) throw new Error("the builder left no image");
   const { manifest, content } = await readManifest(layout, top);
-  for (const blob of [...manifest.layers, manifest.config]) await pushBlob(registry, layout, blob);
-  await registry.putManifest(tag, content, manifest.mediaType ?? top.mediaType);
+  for (const blob of [...manifest.layers, manifest.config]) await retry(() => pushBlob(registry, layout, blob));
+  await retry(() => registry.putManifest(tag, content, manifest.mediaType ?? top.mediaType));
   const digest = `sha256:${createHash("sha256").update(content).digest("hex")}`;
   console.log(`pushed ${repository}:${tag}`);
   await writeFile(terminationLog, JSON.stringify({ image: `${repository}@${digest}` }));
 }
+
+/** Repeats a call while the registry does not answer or has a temporary problem, with longer and longer pauses. */
+async function retry(act: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await act();
+    } catch (error) {
+      if (attempt === attemptsMax || !isTemporary(error)) throw error;
+      console.log(`${(error as Error).message}: trying again`);
+      await sleep(retryAfterMs * 2 ** (attempt - 1));
+    }
+  }
+}
+
+/** `fetch` throws a TypeError with a cause when there is no answer. */
+const isTemporary = (error: unknown): boolean =>
+  error instanceof Refusal
+    ? error.status >= 500 || error.status === 429
+    : error instanceof TypeError && error.cause !== undefined;
 
 /** Returns the manifest of an image, also when an index of platforms and attestations leads to it. */
 async function readManifest(layout: string, top: Descriptor) {
@@ -90,7 +114,11 @@ interface Credential {
 /** Reads the credential for a registry from a docker `config.json`; null: none. */
 async function readCredential(host: string): Promise<Credential | null> {
   if (credentialsFile === "") return null;
-  const { auths = {} } = JSON.parse(await readFile(credentialsFile, "utf8"));
+  const text = await readFile(credentialsFile, "utf8").catch((cause: Error) => {
+    const rule = "must exist in the namespace of builds, with the type kubernetes.io/dockerconfigjson";
+    throw new Error(`the Secret that builds.registrySecret names ${rule}`, { cause });
+  });
+  const { auths = {} } = JSON.parse(text);
   const hosts = host === "docker.io" ? [host, "https://index.docker.io/v1/"] : [host, `https://${host}`];
   const found = hosts.map((one) => auths[one]).find((one) => one !== undefined);
   if (found === undefined) return null;
@@ -183,8 +211,17 @@ interface Init {
   duplex?: "half";
 }
 
+class Refusal extends Error {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}
+
 const refusal = ({ status }: Response, text: string) =>
-  new Error(
+  new Refusal(
+    status,
     status === 401 || status === 403
       ? `the registry refuses the push (${status}). Check the credentials in the Secret that builds.registrySecret names`
       : `the registry answered ${status}${text === "" ? "" : `: ${text}`}`,

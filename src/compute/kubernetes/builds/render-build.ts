@@ -9,7 +9,10 @@ export interface BuildPolicy {
   registry: string;
   /** The registry speaks HTTP. Only for registries inside the cluster. */
   isInsecure: boolean;
-  /** Secret of type `kubernetes.io/dockerconfigjson` in that namespace; null: the registry needs no credentials. */
+  /**
+   * Secret of type `kubernetes.io/dockerconfigjson` in that namespace; null: the registry needs no credentials. Nodes use it
+   * too, to pull the two images of the pod.
+   */
   registrySecret: string | null;
   /** Image with rootless BuildKit: sh, rootlesskit, buildkitd and buildctl for user 1000. */
   builderImage: string;
@@ -78,6 +81,7 @@ export function renderBuildJob(build: ImageBuild, policy: BuildPolicy, listenerI
           restartPolicy: "Never",
           automountServiceAccountToken: false,
           enableServiceLinks: false,
+          ...(policy.registrySecret !== null && { imagePullSecrets: [{ name: policy.registrySecret }] }),
           initContainers: [builderOf(build, policy)],
           containers: [pusherOf(build, policy)],
           securityContext: { fsGroup: 1000 },
@@ -86,7 +90,8 @@ export function renderBuildJob(build: ImageBuild, policy: BuildPolicy, listenerI
             ...["run", "tmp"].map((volume) => ({ name: volume, emptyDir: { sizeLimit: "1Gi" } })),
             ...(policy.registrySecret === null
               ? []
-              : [{ name: "registry", secret: { secretName: policy.registrySecret } }]),
+              : // Optional, because the pod would wait for a missing Secret without a reason. The push reports it.
+                [{ name: "registry", secret: { secretName: policy.registrySecret, optional: true } }]),
           ],
         },
       },
