@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
@@ -65,6 +65,20 @@ test("a listener gets the context of a build, its log is the build log, and the 
   assert.ok(["Dockerfile", "source/server.js", "base/programs/package.json"].every((name) => names.includes(name)));
   const forged = await fetch(server.url + order.context_path.replace(/signature=.{4}/, "signature=AAAA"));
   assert.equal(forged.status, 403);
+
+  // Another server of the installation has the file.
+  const [file] = await readdir(path.join(server.dataDir, "builds"));
+  const [here, elsewhere] = [
+    path.join(server.dataDir, "builds", file as string),
+    path.join(server.dataDir, "elsewhere"),
+  ];
+  await rename(here, elsewhere);
+  const redirected = await fetch(server.url + order.context_path, { redirect: "manual" });
+  assert.equal(redirected.status, 307);
+  assert.equal((await fetch(server.url + order.context_path)).status, 403);
+  await rename(elsewhere, here);
+  const location = new URL(redirected.headers.get("location") as string, server.url + order.context_path);
+  assert.equal((await fetch(location)).status, 200);
 
   const line = { key: "1", timestamp: new Date().toISOString(), stream: "stdout", level: "INFO" } as const;
   const lines = [{ ...line, message: "added 12 packages" }];

@@ -18,6 +18,12 @@ import { sessionOf } from "./listener-session.ts";
 /** Interval at which a waiting listener's builds are compared. */
 const pollMs = 500;
 
+/**
+ * Another server of this installation may have prepared the context. The builder then asks again on a new connection, which a
+ * load balancer gives to another server. BuildKit follows ten redirects.
+ */
+const serversTriedMax = 9;
+
 /** A builder that needs longer for one context does not finish it either. */
 const longestDownloadMs = 3_600_000;
 
@@ -50,6 +56,12 @@ export function addBuildRoutes(api: Api): void {
     const order = isValid ? await findBuildOrder(db, params.build_id) : undefined;
     const file = order && path.join(settings.dataDir, order.context_path);
     const size = file && (await stat(file).catch(() => undefined))?.size;
+    const tried = (query.tried ?? 0) + 1;
+    if (file !== undefined && size === undefined && tried <= serversTriedMax) {
+      const again = new URLSearchParams({ ...query, tried: String(tried) });
+      takeOver({ location: `?${again}`, connection: "close" }, 307).end();
+      return undefined;
+    }
     if (file === undefined || size === undefined) throw errors.contextUrlInvalid();
     const headers = {
       "content-type": "application/x-tar",

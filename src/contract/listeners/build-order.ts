@@ -65,5 +65,12 @@ export type BuildProgressAnswer = Static<typeof BuildProgressAnswer>;
 export const ContextQuery = Type.Object({
   expires_at: timestamp("The URL is refused after this time."),
   signature: Type.String({ minLength: 1, description: "The server's signature of the URL." }),
+  tried: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 100,
+      description: "Servers that were asked before and do not have the context.",
+    }),
+  ),
 });
 export type ContextQuery = Static<typeof ContextQuery>;
