@@ -8,7 +8,7 @@ export interface ConsoleCall {
   path: string;
   /** The control plane's signed statement about the user. */
   assertion: string;
-  /** The console polls. Such a call neither wakes the deployment nor keeps it awake. */
+  /** The console polls. Such a call neither wakes the deployment nor keeps it awake, and is no part of its metrics. */
   isBackground?: boolean;
 }
 

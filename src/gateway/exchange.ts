@@ -29,8 +29,6 @@ export class Exchange {
   caller: AdmittedCaller | null = null;
   /** Whether a user of the console sent it. Headers and answers are then confined to `console-call.ts`. */
   isFromConsole = false;
-  /** Whether the deployment may fall asleep as if it had not come. */
-  isBackground = false;
   /** Revision of the route that the request was last sent along. */
   revisionId: string | null = null;
   attempts = 0;
@@ -128,7 +126,6 @@ export class Exchange {
   }
 
   #recordTime(): void {
-    if (this.isBackground) return;
     this.#counter.lastRequestAtMs = Math.round(performance.timeOrigin + performance.now());
   }
 

@@ -8,7 +8,7 @@ import type { Logger } from "../telemetry/log.ts";
 import { findAddress, type Site } from "./address.ts";
 import { CallerAuthorizer, type Identify } from "./caller-authorizer.ts";
 import type { ConsoleCall } from "./console-call.ts";
-import type { TrafficCounts } from "./counts.ts";
+import { TrafficCounter, type TrafficCounts } from "./counts.ts";
 import { Deployment } from "./deployment.ts";
 import { Exchange } from "./exchange.ts";
 import { type Failure, type ForwardOptions, forward, hasBody } from "./forward.ts";
@@ -133,6 +133,11 @@ class HttpGateway implements Gateway {
   readonly #forgetReplica = ({ id }: Replica) => void this.#replicas.delete(id);
   readonly #authorizer: CallerAuthorizer;
   readonly #calls: Shares;
+  /**
+   * Counts the background calls of all deployments, and is never read. In a deployment's own counter, an open console would keep it
+   * awake, and its polls would count as traffic: they would dilute the share of errors that alerts watch.
+   */
+  readonly #backgroundCounter = new TrafficCounter();
   #wake: (deploymentId: string) => void = () => {};
   #unknown = 0;
   #isClosing = false;
@@ -210,8 +215,10 @@ class HttpGateway implements Gateway {
       answerRefusal(response, refusal, ownHeaders({ requestId, revisionId: null }));
       return;
     }
-    if (isBackground && deployment.route.state === "asleep") {
-      answerRefusal(response, refusals.asleep(), ownHeaders({ requestId, revisionId: null }));
+    // A poll that waited would take the place of a request, and would wake the deployment if it fell asleep in the meantime.
+    if (isBackground && deployment.route.state !== "open") {
+      const refusal = deployment.route.state === "asleep" ? refusals.asleep() : refusals.closed(deployment.route.because);
+      answerRefusal(response, refusal, ownHeaders({ requestId, revisionId: null }));
       return;
     }
     const address = { slug, path, prefix: "", authority: request.headers.host ?? "" };
@@ -221,10 +228,9 @@ class HttpGateway implements Gateway {
       address,
       requestId,
       upgrade: null,
-      counter: deployment.counter,
+      counter: isBackground ? this.#backgroundCounter : deployment.counter,
     });
     exchange.isFromConsole = true;
-    exchange.isBackground = isBackground;
     // The browser sent a cookie, not a key, so there is no secret to look for in other headers.
     exchange.caller = { checked: { header: "x-api-key", secret: assertion }, assertion };
     this.#begin(deployment, exchange);

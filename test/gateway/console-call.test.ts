@@ -99,7 +99,7 @@ test("does not call paths of the agent server itself, nor a deployment that anot
   assert.equal((await at("/taken/threads")).status, 409, "the slug belongs to another deployment by now");
 });
 
-test("a background call neither wakes a sleeping deployment nor keeps one awake", async () => {
+test("a background call neither wakes a sleeping deployment, keeps one awake, nor counts as its traffic", async () => {
   const woken: string[] = [];
   site.gateway.onWake((id) => woken.push(id));
   const slug = "drowsy";
@@ -107,11 +107,18 @@ test("a background call neither wakes a sleeping deployment nor keeps one awake"
   site.gateway.setRoute(route([agent.target("r2")], own));
   assert.equal((await at("/drowsy/poll")).status, 200);
   assert.equal(site.gateway.lastRequestAt(slug), null);
+  const counted = () => site.gateway.counts().find((one) => one.slug === slug);
+  const { requests, answers, latency, bytesOut } = counted() ?? assert.fail("the deployment has no counters");
+  assert.deepEqual([requests, answers["2xx"], latency.count, bytesOut], [0, 0, 0, 0], "polls are no traffic");
   await at("/drowsy/x");
+  assert.equal(counted()?.requests, 1);
   assert.notEqual(site.gateway.lastRequestAt(slug), null);
   site.gateway.setRoute(route([], { ...own, state: "asleep" }));
   const refused = await at("/drowsy/poll");
   assert.equal(refused.status, 409);
   assert.match(((await refused.json()) as { detail: string }).detail, /sleeps/);
+  site.gateway.setRoute(route([], { ...own, state: "held" }));
+  assert.equal((await at("/drowsy/poll")).status, 503, "a poll does not wait for a deployment that is not ready");
+  assert.equal(site.gateway.health().waiting, 0);
   assert.deepEqual(woken, []);
 });

@@ -35,14 +35,16 @@ export function addAgentCalls(api: Api): void {
       const [path = ""] = (request.raw.url ?? "").replace(/^\/v2\/deployments\/[^/]+\/agent/, "").split("#", 1);
       const { organizationId, tenantId, role, actor } = principal;
       const [noted = ""] = path.split("?", 1);
-      if (changesSomething(request.method, noted) && !reply.raw.destroyed) {
+      const isChange = changesSomething(request.method, noted);
+      if (isChange && !reply.raw.destroyed) {
         const call = { organizationId, actor, verb: request.method, path: noted.slice(0, notedPathMax) };
         await recordAgentCall(db, deployment, call);
       }
       const { id: deploymentId, slug } = deployment;
       const assertion = api.assertions.sign({ deploymentId, caller: actor, role, tenantId, organizationId });
       reply.hijack();
-      const isBackground = request.headers[backgroundHeader] !== undefined;
+      // A run that no metric counts and that sleep may cut off is never what the caller wants.
+      const isBackground = !isChange && request.headers[backgroundHeader] !== undefined;
       api.deps.callAgent(request.raw, reply.raw, { slug, deploymentId, path, assertion, isBackground });
       return reply;
     },

@@ -18,7 +18,10 @@ export const cookieName = (name: string, isSecure: boolean): string => (isSecure
  */
 export const consoleHeader = "x-pierhead-console";
 
-/** Marks calls to agents that the console repeats on its own. They neither wake a sleeping deployment nor keep it awake. */
+/**
+ * Marks calls to agents that the console repeats on its own. They neither wake a sleeping deployment nor keep it awake, and
+ * are no part of its metrics. The server ignores the header on calls that change something.
+ */
 export const backgroundHeader = "x-pierhead-background";
 
 /** Holds the state of one sign-in at an identity provider, until the sign-in ends. */
