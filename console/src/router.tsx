@@ -8,7 +8,7 @@ import { Failure, Notice } from "./parts/notices.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
-import type { DeploymentSearch, ListSearch } from "./search.ts";
+import { type DeploymentSearch, type ListSearch, logSpans } from "./search.ts";
 import { basePath } from "./server.ts";
 
 const root = createRootRoute({
@@ -77,7 +77,7 @@ const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...((raw["view"] === "runs" || raw["view"] === "state") && { view: raw["view"] }),
   ...(raw["q"] !== undefined && String(raw["q"]) !== "" && { q: String(raw["q"]) }),
   ...(levels.includes(raw["level"] as LogLevel) && { level: raw["level"] as LogLevel }),
-  ...(Number(raw["span"]) > 0 && { span: Number(raw["span"]) }),
+  ...(logSpans.some(({ seconds }) => seconds === Number(raw["span"])) && { span: Number(raw["span"]) }),
   ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
 });
 const deployment = createRoute({

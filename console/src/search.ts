@@ -27,3 +27,10 @@ export interface DeploymentSearch {
   level?: LogLevel;
   span?: number;
 }
+
+/** Times that a log can look back. */
+export const logSpans = [
+  { seconds: 900, text: "Last 15 min" },
+  { seconds: 3_600, text: "Last hour" },
+  { seconds: 86_400, text: "Last day" },
+] as const;

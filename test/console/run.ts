@@ -21,6 +21,7 @@ else {
           "environment",
           "list",
           "alerts",
+          "approvals",
           "flows",
           "parts",
           "concurrent-use",

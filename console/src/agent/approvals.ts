@@ -1,13 +1,14 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Client } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { AgentError, createAgent, isForeign, segment } from "./client.ts";
 import { assistantIdOf, resumeCommand } from "./resume.ts";
 import type { Interrupt, Run, Thread } from "./types.ts";
 
 /** Deployments of one inbox. Each is one call of its agent. */
-const deploymentsMax = 100;
+export const deploymentsMax = 100;
 const threadsMax = 50;
 const callsMax = 4;
 const callTimeoutMs = 10_000;
@@ -18,6 +19,7 @@ export const inboxMs = 8_000;
 
 /** A run that waits for a person. */
 export interface Request {
+  /** The place of the question. A later question of the same node has the same key. */
   key: string;
   deployment: Deployment;
   thread: Thread;
@@ -42,9 +44,10 @@ export interface Inbox {
 /** Requests of all agents of the workspace. */
 export function useInbox(everyMs: number) {
   const { client, workspaceId } = useSession();
+  const queryKey = ["approvals", workspaceId];
   return useQuery({
-    queryKey: ["approvals", workspaceId],
-    queryFn: ({ signal }) => readInbox(client, signal),
+    queryKey,
+    queryFn: ({ signal }) => readInbox(client, queries.getQueryData<Inbox>(queryKey), signal),
     refetchInterval: everyMs,
     staleTime: inboxMs,
   });
@@ -56,7 +59,8 @@ const mayServe = ["live", "degraded", "deploying", "unknown", "sleeping"] as con
 /** Revisions whose server does not speak the agent API. They are asked once in the life of the page. */
 const foreign = new Set<string>();
 
-async function readInbox(client: Client, signal: AbortSignal): Promise<Inbox> {
+/** @param before the previous result. Its requests stay while their agent sleeps or cannot be asked: a person may be answering one. */
+async function readInbox(client: Client, before: Inbox | undefined, signal: AbortSignal): Promise<Inbox> {
   const list = await client.listDeployments({ health: [...mayServe], limit: deploymentsMax }, { signal });
   const isCut = list.resources.length === deploymentsMax;
   const { counts } = isCut ? await client.countHealth({}, { signal }) : { counts: null };
@@ -74,6 +78,8 @@ async function readInbox(client: Client, signal: AbortSignal): Promise<Inbox> {
   };
   await Promise.all(Array.from({ length: callsMax }, askEach));
   signal.throwIfAborted();
+  const unasked = new Set([...inbox.sleeping, ...inbox.unreached.map(({ deployment }) => deployment)].map(({ id }) => id));
+  inbox.requests.push(...(before?.requests ?? []).filter(({ deployment }) => unasked.has(deployment.id)));
   inbox.requests.sort((a, b) => (a.since ?? "").localeCompare(b.since ?? ""));
   return inbox;
 }
@@ -137,14 +143,18 @@ function requestsOf(deployment: Deployment, thread: Thread): Request[] {
 /** Asks a sleeping deployment, which wakes it. */
 export const wake = (deployment: Deployment) => waitingThreads(deployment, false);
 
+const isSame = (one: Interrupt, other: Interrupt) =>
+  one.id === other.id && JSON.stringify(one.value) === JSON.stringify(other.value);
+
 /** Answers a request, unless another person has answered it since it was read. */
 export async function answerRequest({ deployment, thread, interrupt }: Request, answer: unknown): Promise<void> {
   const agent = createAgent(deployment.id, deployment.tenant_id);
   const path = `/threads/${segment(thread.thread_id)}`;
   const now = await agent.call<Thread>("GET", path);
   const open = Object.values(now.interrupts ?? {}).flat();
-  const isOpen = interrupt !== null && open.some(({ id }) => id === interrupt.id);
-  if (now.status !== "interrupted" || !isOpen) throw new Error("This has been answered in the meantime.");
+  // The next question of a node has the id of the previous one, so its words must be the same too.
+  if (now.status !== "interrupted" || interrupt === null || !open.some((one) => isSame(one, interrupt)))
+    throw new Error("This has been answered in the meantime.");
   const runs = await agent.call<Run[]>("GET", `${path}/runs?limit=1`);
   const assistantId = assistantIdOf(now, runs);
   if (assistantId === undefined) throw new Error("The server does not say which graph ran this thread.");

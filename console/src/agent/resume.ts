@@ -15,5 +15,7 @@ export function resumeCommand(
   answer: unknown,
 ): Record<string, unknown> {
   const isOneOfMany = all.length > 1 && interrupt.id !== undefined;
-  return { command: { resume: isOneOfMany ? { [interrupt.id as string]: answer } : answer } };
+  // By default some servers queue the second of two answers, and give it to the next question.
+  const strategy = { multitask_strategy: "reject" };
+  return { ...strategy, command: { resume: isOneOfMany ? { [interrupt.id as string]: answer } : answer } };
 }

@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import { Check, ExternalLink, Inbox as InboxIcon, MessagesSquare, Moon, Unplug } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { answerRequest, type Inbox, inboxMs, type Request, useInbox, wake } from "../agent/approvals.ts";
+import { answerRequest, deploymentsMax, type Inbox, inboxMs, type Request, useInbox, wake } from "../agent/approvals.ts";
 import { questionOf, titleOf } from "../agent/types.ts";
 import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
@@ -24,8 +24,9 @@ export function ApprovalsPage() {
   usePageTitle("Approvals");
   const inbox = useInbox(inboxMs);
   const [answered, setAnswered] = useState<Answered[]>([]);
-  const done = new Set(answered.map(({ request }) => request.key));
-  const waiting = inbox.data?.requests.filter(({ key }) => !done.has(key)) ?? [];
+  // The thread changes when its run goes on, so a later question is not taken for the answered one.
+  const done = new Set(answered.map(({ request }) => momentOf(request)));
+  const waiting = inbox.data?.requests.filter((request) => !done.has(momentOf(request))) ?? [];
   const onAnswer = async (request: Request, answer: unknown) => {
     await answerRequest(request, answer);
     setAnswered((before) => [{ request, answer: JSON.stringify(answer) }, ...before]);
@@ -41,12 +42,12 @@ export function ApprovalsPage() {
         </div>
       </div>
       {inbox.isPending && <Loading what="the approvals" />}
-      {inbox.isError && inbox.data === undefined && <Failure error={inbox.error} retry={() => void inbox.refetch()} />}
+      {inbox.isError && <Failure error={inbox.error} retry={() => void inbox.refetch()} />}
       {inbox.data !== undefined && waiting.length === 0 && <Nothing inbox={inbox.data} hasAnswered={done.size > 0} />}
       {waiting.length > 0 && (
         <ul className="asks plain" aria-label="Waiting">
           {waiting.map((request) => (
-            <Ask key={request.key} request={request} onAnswer={(answer) => onAnswer(request, answer)} />
+            <Ask key={questionKeyOf(request)} request={request} onAnswer={(answer) => onAnswer(request, answer)} />
           ))}
         </ul>
       )}
@@ -55,7 +56,7 @@ export function ApprovalsPage() {
           <h2>Answered here</h2>
           <ul className="plain">
             {answered.map(({ request, answer }) => (
-              <li key={request.key}>
+              <li key={momentOf(request)}>
                 <Check size={14} />
                 <span className="clip">{questionOf(request.interrupt?.value)}</span>
                 <code className="clip">{answer}</code>
@@ -69,6 +70,11 @@ export function ApprovalsPage() {
     </>
   );
 }
+
+const momentOf = ({ key, since }: Request) => `${key} ${since}`;
+
+/** Text that a person typed for one question is not for the next one. */
+const questionKeyOf = ({ key, interrupt }: Request) => `${key} ${JSON.stringify(interrupt?.value)}`;
 
 function Ask({ request, onAnswer }: { request: Request; onAnswer: (answer: unknown) => Promise<void> }) {
   const { deployment, thread, interrupt, since } = request;
@@ -122,15 +128,23 @@ function ThreadLink({ request: { deployment, thread, interrupt } }: { request: R
 
 /** An empty inbox is good, unless no agent could be asked. */
 function Nothing({ inbox, hasAnswered }: { inbox: Inbox; hasAnswered: boolean }) {
-  const { askedCount } = inbox;
+  const { askedCount, sleeping, unreached } = inbox;
+  if (askedCount === 0 && sleeping.length + unreached.length > 0)
+    return (
+      <section className="card blank">
+        <InboxIcon size={22} />
+        <h2>No agent could be asked</h2>
+        <p>Their deployments sleep or did not answer, so requests may wait there.</p>
+      </section>
+    );
   if (askedCount > 0 || hasAnswered)
     return (
       <section className="card blank">
         <Check size={22} className="good-text" />
         <h2>Nothing waits for you</h2>
         <p>
-          {askedCount === 1 ? "One agent was asked" : `${askedCount} agents were asked`}, and none of their runs waits
-          for an answer. A new request appears here within seconds.
+          {askedCount === 1 ? "One agent was asked" : `${askedCount} agents were asked`}, and no run waits for an answer.
+          A new request appears here within seconds.
         </p>
       </section>
     );
@@ -154,7 +168,7 @@ function NotAsked({ inbox: { sleeping, unreached, foreignCount, leftCount } }: {
   if (sleeping.length + unreached.length + foreignCount + leftCount === 0) return null;
   const others = [
     ...(foreignCount > 0 ? [`${servers(foreignCount)} without the agent API`] : []),
-    ...(leftCount > 0 ? [`${leftCount} more deployments than one inbox asks`] : []),
+    ...(leftCount > 0 ? [`${leftCount} older ${leftCount === 1 ? "deployment" : "deployments"}, because the inbox asks the newest ${deploymentsMax}`] : []),
   ];
   return (
     <section className="not-asked" aria-label="Not asked">

@@ -4,10 +4,9 @@ import type { Deployment } from "../../../src/contract/deployments/deployment.ts
 import type { LogLevel } from "../../../src/contract/logs/log.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { RuntimeLog } from "../parts/log-view.tsx";
-import type { DeploymentSearch } from "../search.ts";
+import { type DeploymentSearch, logSpans } from "../search.ts";
 
 const levels: LogLevel[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
-const spans = { "": "Any time", "900": "Last 15 min", "3600": "Last hour", "86400": "Last day" } as const;
 
 /** The log lines of the replicas, as they are written. */
 export function LogsPart({ deployment }: { deployment: Deployment }) {
@@ -72,8 +71,9 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
             value={span === undefined ? "" : String(span)}
             onChange={(event) => change({ span: Number(event.target.value) || undefined })}
           >
-            {Object.entries(spans).map(([value, label]) => (
-              <option key={value} value={value}>
+            <option value="">Any time</option>
+            {logSpans.map(({ seconds, text: label }) => (
+              <option key={seconds} value={seconds}>
                 {label}
               </option>
             ))}

@@ -20,6 +20,7 @@ import { attentionWords } from "./words.ts";
 /** The frame of every page: workspace, navigation, account, and where the user is. */
 export function Shell() {
   const router = useRouter();
+  const { workspaceId } = useSession();
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [isDrawerOpen, setDrawerOpen] = useState(false);
   const openPalette = () => {
@@ -63,7 +64,8 @@ export function Shell() {
           <IconButton name="Search" icon={<Search size={16} />} className="narrow-frame" onClick={openPalette} />
         </header>
         <main id="main" tabIndex={-1}>
-          <div className="page">
+          {/* Rows, filters and typed text of a page belong to one workspace. */}
+          <div key={workspaceId} className="page">
             <Outlet />
           </div>
         </main>

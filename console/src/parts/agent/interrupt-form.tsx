@@ -1,5 +1,5 @@
 import { Check, X } from "lucide-react";
-import { useState } from "react";
+import { useId, useState } from "react";
 import { actionRequests, type Interrupt, isQuestionKey, questionOf } from "../../agent/types.ts";
 import { textOf } from "../../server.ts";
 import { jsonOf, parseJson } from "./json-text.tsx";
@@ -23,6 +23,7 @@ export function InterruptForm({ interrupt, onAnswer, isRow = false }: Props) {
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState(() => jsonOf(approval(value, {})));
   const [isBusy, setBusy] = useState(false);
+  const headingId = useId();
   const [problem, setProblem] = useState<string | null>(null);
   const fields = fieldsOf(value);
   const send = async (answer: unknown) => {
@@ -48,12 +49,13 @@ export function InterruptForm({ interrupt, onAnswer, isRow = false }: Props) {
     <form
       className={`interrupt ${isRow ? "as-row" : ""} ${way === "choose" ? "choosing" : ""}`}
       aria-label={isRow ? undefined : "Answer the agent"}
+      aria-labelledby={isRow ? headingId : undefined}
       onSubmit={(event) => {
         event.preventDefault();
         submit();
       }}
     >
-      <Heading>{questionOf(value)}</Heading>
+      <Heading id={headingId}>{questionOf(value)}</Heading>
       {fields.length > 0 && <Facts {...{ fields, edits, setEdits }} isEditing={way === "edit"} />}
       {way === "decline" && (
         <label className="field">

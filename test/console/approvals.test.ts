@@ -1,0 +1,74 @@
+import assert from "node:assert/strict";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { assertNoBrowserErrors, startWorld } from "./world.ts";
+
+/** An agent server with one thread, whose node asks several questions. Like LangGraph's, all of them have the same id. */
+const server = `import { createServer } from "node:http";
+const thread = { thread_id: "t1", status: "interrupted", metadata: { assistant_id: "a" }, updated_at: "2026-01-01T00:00:00Z" };
+const state = { value: "Which amount?", answers: [] };
+const shown = () => ({ ...thread, interrupts: { task: [{ id: "same", value: state.value }] } });
+createServer(async (request, response) => {
+  let text = "";
+  for await (const part of request) text += part;
+  const { pathname, searchParams } = new URL(request.url, "http://agent");
+  const send = (status, body) => response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  if (pathname === "/ok") return send(200, {});
+  if (pathname === "/next") return send(200, (state.value = searchParams.get("value")));
+  if (pathname === "/answers") return send(200, state.answers);
+  if (pathname === "/threads/search") return send(200, [shown()]);
+  if (pathname === "/threads/t1") return send(200, shown());
+  if (pathname !== "/threads/t1/runs") return send(404, {});
+  if (request.method === "GET") return send(200, [{ run_id: "r", assistant_id: "a" }]);
+  const { command, multitask_strategy } = JSON.parse(text);
+  if (multitask_strategy !== "reject") return send(422, { detail: "a second answer would be queued" });
+  state.answers.push(command.resume);
+  thread.updated_at = new Date().toISOString();
+  send(200, { run_id: "r" });
+}).listen(Number(process.env.PORT), process.env.HOST);
+process.on("SIGTERM", () => process.exit(0));
+`;
+
+const templates = await mkdtemp(path.join(tmpdir(), "pierhead-templates-"));
+after(() => rm(templates, { recursive: true, force: true }));
+await cp("templates/node-server", path.join(templates, "node-server"), { recursive: true });
+await writeFile(path.join(templates, "node-server/server.js"), server);
+const world = await startWorld({ PIERHEAD_TEMPLATES_DIR: templates });
+const { pierhead, open, findings } = world;
+after(() => assertNoBrowserErrors(world));
+
+test("a question stays while its agent does not answer, and an answer never reaches another question of the same id", async () => {
+  const made = await pierhead.client.createDeployment({
+    body: {
+      ...{ name: "asker", source: "internal_template", source_revision_config: {} },
+      source_config: { template_id: "node-server", deployment_type: "dev" },
+    },
+  });
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
+  assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
+  const atAgent = async (at: string): Promise<unknown> => (await fetch(made.url + at)).json();
+
+  const page = await open({ path: "/host/approvals" });
+  const asks = page.getByRole("list", { name: "Waiting" }).getByRole("listitem");
+  const form = page.getByRole("form", { name: "Which amount?" });
+  await form.getByRole("button", { name: "Answer in JSON" }).click();
+  await form.getByLabel("Answer as JSON").fill('"first"');
+  await page.route("**/threads/search", (route) => route.fulfill({ status: 503, json: { detail: "It restarts." } }));
+  await page.getByRole("region", { name: "Not asked" }).getByText("It restarts.").waitFor();
+  assert.equal(await form.getByLabel("Answer as JSON").inputValue(), '"first"');
+  await page.unroute("**/threads/search");
+  await form.getByRole("button", { name: "Send the answer" }).click();
+  await page.getByRole("region", { name: "Answered here" }).getByText('"first"').waitFor();
+  await form.getByRole("button", { name: "Approve" }).waitFor();
+  assert.equal(await asks.count(), 1, "the next question has the same id and the same words");
+  assert.deepEqual(await findings(page), []);
+
+  await page.route("**/threads/search", (route) => route.fulfill({ status: 503, json: { detail: "It restarts." } }));
+  await atAgent("/next?value=Which%20currency%3F");
+  await form.getByRole("button", { name: "Approve" }).click();
+  await form.getByText("This has been answered in the meantime.").waitFor();
+  assert.deepEqual(await atAgent("/answers"), ["first"]);
+  await page.context().close();
+});
