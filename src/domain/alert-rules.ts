@@ -4,7 +4,7 @@ import { latencyBoundsMs } from "../contract/logs/metrics.ts";
 import { quantileMs } from "./metric-points.ts";
 
 /** Rules of a workspace that changed none. The latency that is too slow depends on the agent, so that rule is off. */
-export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind">> = {
+export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind" | "default_threshold">> = {
   crash_looping: {
     enabled: true,
     threshold: 0,
@@ -66,7 +66,8 @@ export function rulesOf(changed: readonly Pick<ChangedRule, "kind" | "enabled" |
   return alertKinds.map((kind) => {
     const own = changed.find((rule) => rule.kind === kind);
     const base = defaultRules[kind];
-    return { kind, ...base, enabled: own?.enabled ?? base.enabled, threshold: own?.threshold ?? base.threshold };
+    const threshold = own?.threshold ?? base.threshold;
+    return { kind, ...base, enabled: own?.enabled ?? base.enabled, threshold, default_threshold: base.threshold };
   });
 }
 

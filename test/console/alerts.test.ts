@@ -22,13 +22,17 @@ test("the alerts page shows what fires, mutes a deployment, changes rules and sa
   await page.getByText("5 of 40 requests failed").waitFor();
   await page.getByRole("button", { name: "Mute broken for 2 hours" }).click();
   await page.getByRole("button", { name: "Unmute broken" }).waitFor();
+  await client.changeAlertRule({ body: { kind: "latency_p95", threshold: 3_000 } });
   await page.getByRole("button", { name: "Turn on Latency, p95" }).click();
   await page.getByRole("button", { name: "Turn off Latency, p95" }).waitFor();
   const rule = page.getByRole("row").filter({ hasText: "Latency, p95" });
-  await rule.getByRole("button", { name: "Change …" }).click();
+  await rule.getByText("3,000 ms").waitFor();
+  await rule.getByRole("button", { name: "Change Latency, p95" }).click();
+  assert.equal(await page.getByLabel("Fires from, ms").inputValue(), "3000");
   await page.getByLabel("Fires from, ms").fill("2000");
   await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
   await rule.getByText("2,000 ms").waitFor();
+  await rule.getByText("default 5,000 ms").waitFor();
   const { rules } = await client.listAlertRules({});
   const changed = rules.find(({ kind }) => kind === "latency_p95");
   assert.deepEqual([changed?.enabled, changed?.threshold], [true, 2_000]);

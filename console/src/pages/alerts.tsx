@@ -6,11 +6,13 @@ import { CopyAs } from "../parts/copy-as.tsx";
 import { Tabs, TextField } from "../parts/fields.tsx";
 import { Empty, Failure, Loading, Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog } from "../parts/resource-page.tsx";
+import { PageTitle } from "../parts/page-head.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
 
 const renewMs = 15_000;
+const alertsMax = 100;
 
 /** The kinds of the contract, repeated because its schemas would add 40 kB. The compiler finds a missing one. */
 const names: Record<AlertRule["kind"], string> = {
@@ -24,11 +26,13 @@ const names: Record<AlertRule["kind"], string> = {
 
 const units: Record<AlertRule["unit"], string> = { minutes: "min", percent: "%", milliseconds: "ms", count: "" };
 
+const amountText = (value: number, unit: AlertRule["unit"]) => `${value.toLocaleString("en")} ${units[unit]}`.trim();
+
 /** The rules that watch the workspace's deployments, and the alerts that they raised. */
 export function AlertsPage() {
   const { client, workspaceId } = useSession();
   const [state, setState] = useState<Alert["state"]>("firing");
-  const input = { state, limit: 100 };
+  const input = { state, limit: alertsMax };
   const alerts = useQuery({
     queryKey: ["alerts", workspaceId, state],
     queryFn: ({ signal }) => client.listAlerts(input, { signal }),
@@ -38,7 +42,7 @@ export function AlertsPage() {
   return (
     <>
       <div className="page-head">
-        <h1>Alerts</h1>
+        <PageTitle title="Alerts" about="Which rules hold for your deployments, and where their alerts are sent." />
         <CopyAs
           call={{ id: "listAlerts", input, cli: `npx pierhead alerts list${state === "firing" ? "" : " --all"}` }}
         />
@@ -57,11 +61,16 @@ export function AlertsPage() {
       {alerts.isSuccess && found.length === 0 && (
         <Empty title={state === "firing" ? "Nothing fires" : "No alert was resolved in the last 30 days"}>
           <p>
-            An alert says that one of the rules below holds for a deployment. It resolves when the rule ends to hold.
+            An alert says that one of the rules below holds for a deployment. It resolves when the rule no longer holds.
           </p>
         </Empty>
       )}
       {found.length > 0 && <AlertTable alerts={found} />}
+      {found.length === alertsMax && (
+        <p className="soft">
+          The newest {alertsMax} alerts. All of them: <code>npx pierhead alerts list</code>
+        </p>
+      )}
       <Rules />
       <Receivers />
     </>
@@ -94,6 +103,9 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
             </td>
             <td data-label="Since">
               <Ago at={alert.since} />
+              {alert.muted_until !== null && (
+                <div className="softer">muted until {new Date(alert.muted_until).toLocaleString()}</div>
+              )}
               {alert.resolved_at !== null && (
                 <div className="softer">
                   resolved <Ago at={alert.resolved_at} />
@@ -168,7 +180,10 @@ function Rules() {
                 </td>
                 <td data-label="Fires when">{rule.summary}</td>
                 <td data-label="From">
-                  {rule.threshold.toLocaleString("en")} {units[rule.unit]}
+                  {amountText(rule.threshold, rule.unit)}
+                  {rule.threshold !== rule.default_threshold && (
+                    <div className="softer">default {amountText(rule.default_threshold, rule.unit)}</div>
+                  )}
                 </td>
                 <td data-label="State">{rule.enabled ? "On" : <span className="softer">Off</span>}</td>
                 {mayChange && (
@@ -187,7 +202,9 @@ function Rules() {
 
 function RuleActions({ rule: { kind, enabled, threshold, unit, summary } }: { rule: AlertRule }) {
   const { client, workspaceId } = useSession();
-  const [text, setText] = useState(String(threshold));
+  // Untouched, the field shows the threshold of the server, which others may change.
+  const [typed, setTyped] = useState<string>();
+  const text = typed ?? String(threshold);
   const renews = ["alert-rules", workspaceId];
   const name = names[kind];
   const turn = (isOn: boolean) => client.changeAlertRule({ body: { kind, enabled: isOn } });
@@ -204,6 +221,8 @@ function RuleActions({ rule: { kind, enabled, threshold, unit, summary } }: { ru
       />
       <FormDialog
         open="Change …"
+        label={`Change ${name}`}
+        isQuiet
         title={`Change the rule ${name}`}
         submit="Save"
         isReady={text.trim() !== "" && Number(text) >= 0}
@@ -214,13 +233,14 @@ function RuleActions({ rule: { kind, enabled, threshold, unit, summary } }: { ru
         }}
         send={() => client.changeAlertRule({ body })}
         renews={renews}
+        onDone={() => setTyped(undefined)}
       >
         <TextField
           label={`Fires from${units[unit] === "" ? "" : `, ${units[unit]}`}`}
           hint={summary}
           inputMode="numeric"
           value={text}
-          onValue={setText}
+          onValue={setTyped}
         />
       </FormDialog>
     </>
@@ -235,6 +255,7 @@ function Receivers() {
     queryFn: ({ signal }) => client.listWebhooks({ limit: 100 }, { signal }),
     enabled: mayChange,
   });
+  if (webhooks.isError) return <Failure error={webhooks.error} retry={() => void webhooks.refetch()} />;
   if (webhooks.data === undefined) return null;
   const taking = webhooks.data.resources.filter(
     ({ enabled, types }) => enabled && (types === null || types.includes("alert.firing")),
@@ -244,7 +265,7 @@ function Receivers() {
       <h2>Where alerts are sent</h2>
       {taking.length === 0 ? (
         <Notice kind="warn">
-          Alerts are sent nowhere. A webhook sends them to your URL, signed and with retries.{" "}
+          Alerts are sent nowhere. A webhook sends them to your URL, to Slack or by mail.{" "}
           <Link to="/host/$page" params={{ page: "webhooks" }}>
             Create a webhook
           </Link>
@@ -252,9 +273,10 @@ function Receivers() {
       ) : (
         <table className="list" aria-label="Webhooks that take alerts">
           <tbody>
-            {taking.map(({ id, url }) => (
+            {taking.map(({ id, url, deployment_ids: only }) => (
               <tr key={id}>
                 <td className="mono">{url}</td>
+                <td className="softer">{only === null ? "all deployments" : `${only.length} of the deployments`}</td>
               </tr>
             ))}
           </tbody>

@@ -145,6 +145,9 @@ export function ActionButton(props: {
 /** A button that opens a form in a dialog. The dialog shows the server's error if it rejects the form. */
 export function FormDialog<A>(props: {
   open: string;
+  /** Name of the button, where several on the page have the same text. */
+  label?: string;
+  isQuiet?: boolean;
   title: string;
   submit: string;
   isReady: boolean;
@@ -175,7 +178,12 @@ export function FormDialog<A>(props: {
   };
   return (
     <>
-      <button type="button" className="primary" onClick={() => setOpen(true)}>
+      <button
+        type="button"
+        className={props.isQuiet ? "" : "primary"}
+        aria-label={props.label}
+        onClick={() => setOpen(true)}
+      >
         {props.open}
       </button>
       {isOpen && (

@@ -1,4 +1,4 @@
-import type { Alert } from "../../contract/alerts/alert.ts";
+import type { Alert, AlertRule } from "../../contract/alerts/alert.ts";
 import { operations } from "../../contract/operations.ts";
 import { defaultRules, rulesOf } from "../../domain/alert-rules.ts";
 import { type AlertRow, changeAlertRule, listAlertRules, listAlerts, muteAlerts } from "../../store/alerts/alerts.ts";
@@ -23,7 +23,7 @@ export function addAlertRoutes(api: Api): void {
     const { enabled: isOnByDefault } = defaultRules[kind];
     await changeAlertRule(db, principal, { kind, enabled, threshold, isOnByDefault });
     const rules = rulesOf(await listAlertRules(db, principal.tenantId));
-    return rules.find((rule) => rule.kind === kind) ?? { kind, ...defaultRules[kind] };
+    return rules.find((rule) => rule.kind === kind) as AlertRule;
   });
 
   route(api, operations.muteAlerts, ({ principal, params, body }) =>

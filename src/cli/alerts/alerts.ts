@@ -27,10 +27,10 @@ export async function alertsRules(session: Session): Promise<void> {
   const client = await session.client();
   const found = await client.listAlertRules({}, { signal: session.signal });
   session.answer(found, () => {
-    const rows = found.rules.map(({ kind, enabled, threshold, unit, summary }) => [
+    const rows = found.rules.map(({ kind, enabled, threshold, default_threshold: initial, unit, summary }) => [
       kind,
       enabled ? "on" : "off",
-      `${threshold} ${unit}`,
+      `${threshold} ${unit}${threshold === initial ? "" : ` (default ${initial})`}`,
       summary,
     ]);
     return tableOf(session, ["RULE", "STATE", "FROM", "WHEN"], rows);

@@ -43,6 +43,7 @@ export const AlertRule = Type.Object(
     kind: AlertKind,
     enabled: Type.Boolean(),
     threshold: Type.Number({ description: "In `unit`. The rule holds from this value on.", examples: [10] }),
+    default_threshold: Type.Number({ description: "Threshold of a workspace that did not change it.", examples: [10] }),
     unit: literals(["minutes", "percent", "milliseconds", "count"]),
     summary: Type.String({
       description: "When the rule holds.",
