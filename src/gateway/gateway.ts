@@ -217,7 +217,8 @@ class HttpGateway implements Gateway {
     }
     // A poll that waited would take the place of a request, and would wake the deployment if it fell asleep in the meantime.
     if (isBackground && deployment.route.state !== "open") {
-      const refusal = deployment.route.state === "asleep" ? refusals.asleep() : refusals.closed(deployment.route.because);
+      const refusal =
+        deployment.route.state === "asleep" ? refusals.asleep() : refusals.closed(deployment.route.because);
       answerRefusal(response, refusal, ownHeaders({ requestId, revisionId: null }));
       return;
     }

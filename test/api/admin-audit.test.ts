@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import type { InjectOptions } from "fastify";
+import { actWords } from "../../console/src/parts/audit-words.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import { operations } from "../../src/contract/operations.ts";
 import { sql } from "../../src/store/engine/sql.ts";
@@ -41,6 +42,7 @@ for (const { id, verb } of Object.values<Operation>(operations).filter((one) => 
       [action],
     );
     assert.match(rows[0]?.actor ?? "", /^key:[0-9a-f-]{36}$/);
+    assert.match(actWords(action), /^(\w+ed|made|sent)\b/, "the console has a sentence for the action");
     if (verb !== "PATCH" && verb !== "PUT") return;
     await t.ask({ ...call, key: operatorKey });
     assert.equal((await rowsSince(before)).length, 1, "a repeated call changes nothing and writes nothing");

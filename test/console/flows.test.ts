@@ -290,6 +290,9 @@ test("log lines can be filtered by level, time and replica", async () => {
   await seen(["second replica"], ["running low", "was out", "first replica"]);
   assert.equal(await page.getByLabel("Text in the message").inputValue(), "replica");
   assert.equal(await page.getByLabel("Minimum level").inputValue(), "ERROR");
+  await page.goto(page.url().replace("span=3600", "span=1e30"));
+  await seen(["second replica"], ["running low", "first replica"]);
+  assert.equal(await page.getByLabel("Since").inputValue(), "", "an age that the page does not offer is no filter");
   assert.deepEqual(await findings(page), []);
   await page.context().close();
 });
@@ -460,5 +463,11 @@ test("a draft stays in its workspace", async () => {
     const shown = async () => `${await workspace.inputValue()} ${await name.inputValue()}`;
     await eventually(shown, (text) => text === `${id} ${kept}`, { timeoutMs: 30_000, what: "the draft" });
   }
+  await page.goto(`${pierhead.url}/host/quotas`);
+  const limit = page.getByRole("textbox", { name: "Replicas" });
+  await limit.fill("7");
+  await workspace.selectOption(second);
+  const typed = async () => `${await workspace.inputValue()} ${await limit.inputValue()}`;
+  await eventually(typed, (text) => text === `${second} `, { timeoutMs: 30_000, what: "the limits" });
   await page.context().close();
 });

@@ -130,7 +130,7 @@ test("charts show the metrics, also as text, and mark when a revision began to s
   const drawn = await client.createDeployment({ body });
   await addMetrics(pierhead, drawn.id, () => ({ requests: 12, errors: 3, cpu_cores: 0.25, memory_mib: 128, slow: 0 }));
   const page = await open({ path: `${addressOf(drawn)}/charts` });
-  const chart = (name: string) => page.getByRole("slider", { name: `${name} at a time` });
+  const chart = (name: string) => page.getByRole("slider", { name: `${name} over time` });
   const said = async (name: string) => (await chart(name).getAttribute("aria-valuetext")) ?? "";
   await chart("Requests").waitFor();
   assert.match(await said("Requests"), /: requests 12, errors 3$/);
@@ -158,12 +158,11 @@ test("charts show the metrics, also as text, and mark when a revision began to s
     assert.equal((await asked).status(), 200);
     await chart("Replicas").waitFor();
   }
+  await addMetrics(pierhead, made.id, () => ({ requests: 0, errors: 0, cpu_cores: 0.25, memory_mib: 128, slow: 0 }));
   await page.goto(`${pierhead.url}${addressOf(made)}/charts`);
-  await page
-    .getByText("No measurements in this time range")
-    .or(page.locator(".chart .marker").first())
-    .first()
-    .waitFor({ state: "attached" });
+  const mark = page.locator(".chart .marker.revision").first();
+  await mark.waitFor({ state: "attached" });
+  assert.equal(await mark.locator("text").textContent(), "1", "the mark has the number of its revision");
   await page.context().close();
 });
 

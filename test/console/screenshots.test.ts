@@ -78,6 +78,7 @@ test("takes the pictures of the documentation from a running server and keeps th
   await page.setViewportSize({ width: 1_120, height: 680 });
   const go = (to: string) => page.goto(pierhead.url + to);
   await page.getByRole("main").getByRole("link", { name: "support" }).waitFor();
+  await page.getByText("% errors").first().waitFor();
   await take(page, "deployments");
   await go("/host/new");
   await page.getByLabel("Plain Node server").check();

@@ -78,7 +78,9 @@ async function readInbox(client: Client, before: Inbox | undefined, signal: Abor
   };
   await Promise.all(Array.from({ length: callsMax }, askEach));
   signal.throwIfAborted();
-  const unasked = new Set([...inbox.sleeping, ...inbox.unreached.map(({ deployment }) => deployment)].map(({ id }) => id));
+  const unasked = new Set(
+    [...inbox.sleeping, ...inbox.unreached.map(({ deployment }) => deployment)].map(({ id }) => id),
+  );
   inbox.requests.push(...(before?.requests ?? []).filter(({ deployment }) => unasked.has(deployment.id)));
   inbox.requests.sort((a, b) => (a.since ?? "").localeCompare(b.since ?? ""));
   return inbox;

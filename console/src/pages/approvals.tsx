@@ -2,7 +2,15 @@ import { Link } from "@tanstack/react-router";
 import { Check, ExternalLink, Inbox as InboxIcon, MessagesSquare, Moon, Unplug } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { answerRequest, deploymentsMax, type Inbox, inboxMs, type Request, useInbox, wake } from "../agent/approvals.ts";
+import {
+  answerRequest,
+  deploymentsMax,
+  type Inbox,
+  inboxMs,
+  type Request,
+  useInbox,
+  wake,
+} from "../agent/approvals.ts";
 import { questionOf, titleOf } from "../agent/types.ts";
 import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
@@ -143,8 +151,8 @@ function Nothing({ inbox, hasAnswered }: { inbox: Inbox; hasAnswered: boolean })
         <Check size={22} className="good-text" />
         <h2>Nothing waits for you</h2>
         <p>
-          {askedCount === 1 ? "One agent was asked" : `${askedCount} agents were asked`}, and no run waits for an answer.
-          A new request appears here within seconds.
+          {askedCount === 1 ? "One agent was asked" : `${askedCount} agents were asked`}, and no run waits for an
+          answer. A new request appears here within seconds.
         </p>
       </section>
     );
@@ -168,7 +176,11 @@ function NotAsked({ inbox: { sleeping, unreached, foreignCount, leftCount } }: {
   if (sleeping.length + unreached.length + foreignCount + leftCount === 0) return null;
   const others = [
     ...(foreignCount > 0 ? [`${servers(foreignCount)} without the agent API`] : []),
-    ...(leftCount > 0 ? [`${leftCount} older ${leftCount === 1 ? "deployment" : "deployments"}, because the inbox asks the newest ${deploymentsMax}`] : []),
+    ...(leftCount > 0
+      ? [
+          `${leftCount} older ${leftCount === 1 ? "deployment" : "deployments"}, because the inbox asks the newest ${deploymentsMax}`,
+        ]
+      : []),
   ];
   return (
     <section className="not-asked" aria-label="Not asked">

@@ -36,11 +36,14 @@ export function AuditPage() {
     getNextPageParam: ({ next_cursor }) => next_cursor,
   });
   const command = `npx pierhead admin audit --for ${workspaceId}`;
-  const ofAction = filter.action === undefined ? "" : ` --action ${shellWord(filter.action)}`;
+  const options = (["action", "actor", "since"] as const).map((name) => {
+    const value = filter[name];
+    return value === undefined ? "" : ` --${name} ${shellWord(value)}`;
+  });
   const entries = log.data?.pages.flatMap(({ items }) => items) ?? [];
   // Actors that were seen stay in the list when it shows the changes of one of them only.
   const seen = useRef(new Map<string, string>());
-  for (const { actor: id, actor_name: name } of entries) seen.current.set(id, name ?? id);
+  for (const { actor: id, actor_name: name } of entries) seen.current.set(id, name ?? whoIs(id));
   return (
     <>
       <div className="page-head">
@@ -49,7 +52,7 @@ export function AuditPage() {
           <button type="button" onClick={() => save(entries)} disabled={entries.length === 0}>
             Export entries
           </button>
-          <CopyAs call={{ id: "listAuditLog", input: filter, cli: command + ofAction }} />
+          <CopyAs call={{ id: "listAuditLog", input: filter, cli: command + options.join("") }} />
         </div>
       </div>
       <search className="filters">
@@ -116,16 +119,18 @@ function Entries({ entries }: { entries: AuditEntry[] }) {
   );
 }
 
+const whoIs = (actor: string) => (actor === "system" ? "Pierhead" : actor);
+
 function Entry({ entry }: { entry: AuditEntry }) {
   const { created_at, actor, actor_name, action, deployment_id, subject_name, subject_id, workspace_id } = entry;
-  const who = actor_name ?? (actor === "system" ? "Pierhead" : actor);
+  const who = actor_name ?? whoIs(actor);
   // A session is its actor's own.
   const subject = action.startsWith("session.") ? null : (subject_name ?? subject_id);
   const changes = changeWords(entry);
   return (
     <li className="audit-entry">
       <time className="audit-time" dateTime={created_at} title={new Date(created_at).toLocaleString()}>
-        {new Date(created_at).toLocaleTimeString(undefined, { hour12: false })}
+        {new Date(created_at).toLocaleTimeString(undefined, { hourCycle: "h23" })}
       </time>
       <span className="avatar" aria-hidden="true">
         {who.slice(0, 1).toUpperCase()}
@@ -159,7 +164,8 @@ function Entry({ entry }: { entry: AuditEntry }) {
 function dayText(day: string): string {
   const agoDays = Math.round((new Date(new Date().toDateString()).getTime() - new Date(day).getTime()) / dayMs);
   if (agoDays < 2) return agoDays < 1 ? "Today" : "Yesterday";
-  return new Date(day).toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long" });
+  const year = new Date(day).getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" as const };
+  return new Date(day).toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", ...year });
 }
 
 function save(entries: AuditEntry[]): void {

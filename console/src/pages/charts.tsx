@@ -107,8 +107,12 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
 }
 
 function Found({ points, markers, form }: { points: MetricPoint[]; markers: Marker[]; form: "charts" | "table" }) {
-  const [at, setAt] = useState<number | null>(null);
+  // The time, because each refetch begins later and moves the indexes.
+  const [timeMs, setTime] = useState<number | null>(null);
   const times = useMemo(() => points.map((point) => Date.parse(point.at)), [points]);
+  const index = timeMs === null ? -1 : times.indexOf(timeMs);
+  const at = index < 0 ? null : index;
+  const setAt = (to: number | null) => setTime(to === null ? null : (times[to] ?? null));
   const drawn = useMemo(
     () =>
       charts.map(({ series, ...chart }) => ({

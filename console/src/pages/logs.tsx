@@ -10,7 +10,10 @@ const levels: LogLevel[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 
 /** The log lines of the replicas, as they are written. */
 export function LogsPart({ deployment }: { deployment: Deployment }) {
-  const { q: query = "", level, span } = useSearch({ strict: false }) as DeploymentSearch;
+  const { q: query = "", ...search } = useSearch({ strict: false }) as DeploymentSearch;
+  // The router passes on values of the address that its check leaves out.
+  const level = levels.find((one) => one === search.level);
+  const span = logSpans.find(({ seconds }) => seconds === search.span)?.seconds;
   const navigate = useNavigate();
   const [text, setText] = useState(query);
   useEffect(() => setText(query), [query]);
@@ -18,11 +21,11 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
     () => (span === undefined ? undefined : new Date(Date.now() - span * 1_000).toISOString()),
     [span],
   );
-  const change = (search: Partial<Record<"q" | "level" | "span", unknown>>) =>
+  const change = (to: Partial<Record<"q" | "level" | "span", unknown>>) =>
     void navigate({
       to: "/o/$tenantId/host/deployments/$id/$part",
       params: { tenantId: deployment.tenant_id, id: deployment.id, part: "logs" },
-      search: (before) => ({ ...before, ...search }) as DeploymentSearch,
+      search: (before) => ({ ...before, ...to }) as DeploymentSearch,
     });
   const question = {
     deployment_id: deployment.id,

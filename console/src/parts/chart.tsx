@@ -27,6 +27,7 @@ interface Props {
 }
 
 const [height, left, right, top, bottom] = [168, 48, 12, 22, 22];
+const latestPoints = 3;
 
 /**
  * Lines over time as SVG. The charts of a page share one point in time, which the pointer or the arrow keys move. The
@@ -41,8 +42,9 @@ export function Chart({ title, format, times, lines, markers, at, onAt }: Props)
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - top);
   const last = times.length - 1;
   const shown = at === null ? last : Math.min(at, last);
+  // The measurements of the last minutes may be on their way. An older value is not the latest one.
   const shownIn = ({ values }: Line) =>
-    values[shown] ?? (at === null ? values.findLast((value) => value !== null) : null);
+    values[shown] ?? (at === null ? values.slice(-latestPoints).findLast((value) => value !== null) : null);
   const textOf = (line: Line) => {
     const value = shownIn(line) ?? null;
     return value === null ? "–" : format(value);
@@ -78,7 +80,7 @@ export function Chart({ title, format, times, lines, markers, at, onAt }: Props)
         className="plot"
         role="slider"
         tabIndex={0}
-        aria-label={`${title} at a time`}
+        aria-label={`${title} over time`}
         aria-valuemin={0}
         aria-valuemax={last}
         aria-valuenow={shown}
@@ -159,7 +161,7 @@ const Drawing = memo(function Drawing(
         .filter((marker) => marker.at >= begin && marker.at <= end + 3_600_000)
         .map((marker) => ({ ...marker, place: x(Math.min(marker.at, end)) }))
         .map(({ kind, at, text, label, place }) => (
-          <g key={`${kind}${at}`} className={`marker ${kind}`}>
+          <g key={`${kind}${at}${text}`} className={`marker ${kind}`}>
             <title>{text}</title>
             {kind === "revision" && <line x1={place} x2={place} y1={top - 4} y2={floor} />}
             {kind === "revision" && label !== undefined && (

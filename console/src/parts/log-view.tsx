@@ -194,7 +194,7 @@ interface LineProps {
 
 function Line({ line, isFirstBad, isTitle = false }: LineProps) {
   const tone = isError(line) ? "bad" : line.level === "WARNING" ? "warn" : line.level === "DEBUG" ? "soft" : "";
-  const time = new Date(line.timestamp).toLocaleTimeString([], { hour12: false });
+  const time = new Date(line.timestamp).toLocaleTimeString([], { hourCycle: "h23" });
   return (
     <div className={`line ${tone} ${isFirstBad ? "first-bad" : ""}`} id={`line-${line.id}`}>
       {isTitle ? (
