@@ -28,7 +28,7 @@ export function Chat(props: ChatProps) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: every new piece scrolls to the end.
   useEffect(() => {
     end.current?.scrollIntoView({ block: "nearest" });
-  }, [length, waiting.length, problem]);
+  }, [length, waiting.length, live.isRunning, problem]);
   return (
     <section className="chat" aria-label="Chat">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard. */}
