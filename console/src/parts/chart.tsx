@@ -28,6 +28,7 @@ interface Props {
 
 const [height, left, right, top, bottom] = [168, 48, 12, 22, 22];
 const latestPoints = 3;
+const tickTextWidth = 56;
 
 /**
  * Lines over time as SVG. The charts of a page share one point in time, which the pointer or the arrow keys move. The
@@ -147,7 +148,7 @@ const Drawing = memo(function Drawing(
         </g>
       ))}
       {ticksOf(begin, end, width).map((time) => (
-        <text key={time} x={x(time)} y={height - 4} textAnchor="middle">
+        <text key={time} {...tickPlace(x(time), width)} y={height - 4}>
           {tickText(time, end - begin)}
         </text>
       ))}
@@ -206,6 +207,10 @@ function ticksOf(begin: number, end: number, width: number): number[] {
   for (let at = first; at <= end; at += step) ticks.push(at);
   return ticks;
 }
+
+/** The text of a tick at the right edge ends there, because the drawing would cut it. */
+const tickPlace = (x: number, width: number) =>
+  x > width - tickTextWidth / 2 ? ({ x: width, textAnchor: "end" } as const) : ({ x, textAnchor: "middle" } as const);
 
 const tickText = (at: number, spanMs: number) =>
   spanMs > 2 * 86_400_000
