@@ -30,6 +30,7 @@ import { addListenerProtocol } from "./listeners/listener-protocol-routes.ts";
 import { addListenerRoutes } from "./listeners/listener-routes.ts";
 import { addLogRoutes } from "./logs/log-routes.ts";
 import { addMetricsRoutes } from "./logs/metric-routes.ts";
+import { addSearchRoutes } from "./logs/search-routes.ts";
 import { addMcpRoutes } from "./mcp/mcp-routes.ts";
 import { addAgentAuthRoutes } from "./oauth/agent-auth-routes.ts";
 import { addAuthConnectionRoutes } from "./oauth/connection-routes.ts";
@@ -59,6 +60,7 @@ export function addRoutes(api: Api): void {
   addDetectionRoutes(api);
   addPushTokenRoutes(api);
   addLogRoutes(api);
+  addSearchRoutes(api);
   addMetricsRoutes(api);
   addEventRoutes(api);
   addAlertRoutes(api);

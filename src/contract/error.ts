@@ -234,6 +234,9 @@ export const errors = {
   noRegistry: (because: string) => new ApiError("noRegistry", 503, `This server has no image registry: ${because}`),
   invalidLogCursor: () =>
     new ApiError("invalidLogCursor", 400, "This log offset does not come from an earlier response."),
+  /** @param position in the query, in characters from 1. */
+  invalidLogQuery: (because: string, position: number) =>
+    new ApiError("invalidLogQuery", 400, `Log query, position ${position}: ${because}`, { extra: { position } }),
 
   eventsForgotten: () =>
     new ApiError(

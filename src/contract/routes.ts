@@ -47,6 +47,7 @@ export const clientRoutes = {
   interruptRevision: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/interrupt",
   interruptRevisionAlias: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/interruption",
   // Logs
+  searchLogs: "GET /v2/logs",
   getRevisionLogs: "GET /v2/deployments/{deployment_id}/revisions/{revision_id}/logs",
   listDeploymentLogs: "GET /v2/deployment-logs",
   getDeploymentLogs: "GET /v2/deployments/{deployment_id}/logs",

@@ -161,6 +161,7 @@ const probes: Record<string, Probe> = {
     const { id } = (await create({})).read();
     return ask("GET", `/v2/deployments/${id}/logs?type=deploy&limit=${count}`);
   },
+  "query of a log search": (length) => ask("GET", `/v2/logs?query=${"x".repeat(length)}`),
   "deployments deleted by one call": async (count) => {
     const ids = Array.from({ length: count }, () => randomUUID());
     const told = await ask("DELETE", `/v2/deployments?deployment_ids=${ids.join()}`);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { parseLogQuery } from "../../src/domain/log-query.ts";
 import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { claimBuild } from "../../src/store/builds/builds.ts";
 import { receiveHostMessage, recordBranchPoll } from "../../src/store/code-hosts/branch-watches.ts";
@@ -13,6 +14,7 @@ import { lockDeployment, moveDeployment } from "../../src/store/deployments/depl
 import type { Db } from "../../src/store/engine/database.ts";
 import { findOpenTransactions, readNewEvents } from "../../src/store/events/events.ts";
 import { appendLogEntries } from "../../src/store/logs/log-entries.ts";
+import { searchLogStep } from "../../src/store/logs/search-logs.ts";
 import {
   dropLogEntries,
   dropSupersededArtifacts,
@@ -71,6 +73,11 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
     appendLogEntries: (db) => {
       const line = { deployment_id: id, revision_id: id, kind: "build", replica_id: null, stream: "stdout" } as const;
       return appendLogEntries(db, [{ ...line, level: "INFO", logged_at: at, message: "", line_key: null }]);
+    },
+    searchLogStep: (db) => {
+      const query = { ...parseLogQuery("level:error replica:a revision:1"), deploymentIds: null, notDeploymentIds: [] };
+      const before = { atMs: 0, id: 0 };
+      return searchLogStep(db, { tenantId: id, query, startAt: at, before, lines: 100, limit: 10, stepMs: 1_000 });
     },
   },
   oauth: {

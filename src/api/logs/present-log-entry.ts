@@ -6,7 +6,7 @@ export function logEntryOf(row: LogEntryRow, kind: LogType): LogEntry {
   return {
     id: String(row.id),
     timestamp: row.logged_at.toISOString(),
-    level: levelNames.get(row.level) ?? "INFO",
+    level: levelNameOf(row.level),
     message: row.message,
     source: kind,
     revision_id: row.revision_id,
@@ -17,3 +17,5 @@ export function logEntryOf(row: LogEntryRow, kind: LogType): LogEntry {
 }
 
 const levelNames = new Map<number, string>(Object.entries(logLevels).map(([name, level]) => [level, name]));
+
+export const levelNameOf = (level: number): string => levelNames.get(level) ?? "INFO";

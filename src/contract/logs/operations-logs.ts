@@ -2,11 +2,21 @@ import { DeploymentPath } from "../deployments/deployment.ts";
 import { operation } from "../operation.ts";
 import { RevisionPath } from "../revisions/revision.ts";
 import { DeploymentLogPage, DeploymentLogsQuery, LogPage, ReadLogsBody, ReadLogsQuery } from "./log.ts";
+import { LogSearch, SearchLogsQuery } from "./search.ts";
 
 const page = { status: 200, schema: LogPage };
 
 /** Build and replica logs, at every address that existing clients use (contract 3.4). A project is a deployment. */
 export const logOperations = {
+  searchLogs: operation("searchLogs", {
+    operationId: "search_logs_v2_logs_get",
+    tag: "Logs",
+    summary: "Search the build and replica logs of all deployments, newest first",
+    query: SearchLogsQuery,
+    response: { status: 200, schema: LogSearch },
+    errors: ["invalidLogQuery", "invalidLogCursor", "invalidField"],
+    role: "reader",
+  }),
   getRevisionLogs: operation("getRevisionLogs", {
     operationId: "get_revision_logs_v2_deployments__deployment_id__revisions__revision_id__logs_get",
     tag: "Logs",

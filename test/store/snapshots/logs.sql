@@ -5,3 +5,51 @@ insert into log_entries (tenant_id, deployment_id, revision_id, kind, replica_id
         as e ("deployment_id" uuid, "revision_id" uuid, "kind" text, "replica_id" text, "stream" text, "level" smallint, "logged_at" timestamp with time zone, "message" text, "line_key" text)
       join deployments d on d.id = e.deployment_id and ($2::uuid is null or d.listener_id = $3::uuid)
     on conflict (deployment_id, line_key) where line_key is not null do nothing;
+
+-- searchLogStep
+with scanned as materialized (
+      select id, deployment_id, revision_id, kind, replica_id, stream, level, logged_at, message
+        from log_entries
+       where tenant_id = $1 and logged_at >= $2
+         and (logged_at, id) < ($3::timestamptz, $4::bigint)
+       order by logged_at desc, id desc limit $5
+    ), matched as materialized (
+      select s.* from scanned s
+       where ($6::smallint[] is null or s.level = any($7::smallint[]))
+         and ($8::text[] is null or s.kind = any($9::text[]))
+         and ($10::text[] is null or s.stream = any($11::text[]))
+         and ($12::uuid[] is null or s.deployment_id = any($13::uuid[]))
+         and s.deployment_id <> all($14::uuid[])
+         and ($15 or lower(s.replica_id) like any($16::text[]))
+         and ($17 or s.replica_id is null
+              or not lower(s.replica_id) like any($18::text[]))
+         and ($19 or s.revision_id::text like any($20::text[])
+              or exists (select from revisions r where r.id = s.revision_id and r.number = any($21::int[])))
+         and ($22 or not (s.revision_id::text like any($23::text[])
+              or exists (select from revisions r where r.id = s.revision_id and r.number = any($24::int[]))))
+         and ($25 or lower(s.message) like all($26::text[]))
+         and ($27 or not lower(s.message) like any($28::text[]))
+         and ($29 or lower(s.message) like any($30::text[]))
+         and ($31 or not lower(s.message) like any($32::text[]))
+    ), found as (
+      select * from matched order by logged_at desc, id desc limit $33
+    ), counted as (
+      select level, kind, deployment_id, floor(extract(epoch from logged_at) * 1000 / $34::float8)::bigint as step,
+             count(*) as count
+        from matched where $35 group by 1, 2, 3, 4
+    ), last as (
+      select logged_at, id from scanned order by logged_at, id limit 1
+    )
+    select (select count(*) from scanned) as read,
+           (select count(*) from matched) as matches,
+           (select floor(extract(epoch from logged_at) * 1000)::bigint from last) as last_ms,
+           (select id from last) as last_id,
+           coalesce((select json_agg(json_build_object(
+               'id', f.id, 'deployment_id', f.deployment_id, 'deployment_name', d.name, 'revision_id', f.revision_id,
+               'revision_number', r.number, 'kind', f.kind, 'replica_id', f.replica_id, 'stream', f.stream, 'level', f.level,
+               'at_ms', floor(extract(epoch from f.logged_at) * 1000)::bigint, 'message', f.message)
+               order by f.logged_at desc, f.id desc)
+             from found f join deployments d on d.id = f.deployment_id left join revisions r on r.id = f.revision_id), '[]') as found,
+           coalesce((select json_agg(json_build_object('level', c.level, 'kind', c.kind, 'deployment_id', c.deployment_id,
+               'name', d.name, 'step', c.step, 'count', c.count))
+             from counted c join deployments d on d.id = c.deployment_id), '[]') as counts;
