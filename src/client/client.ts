@@ -1,6 +1,7 @@
 import type { Deployment } from "../contract/deployments/deployment.ts";
 import type { Detection } from "../contract/detections/detection.ts";
 import type { LogEntry } from "../contract/logs/log.ts";
+import type { FoundLogEntry } from "../contract/logs/search.ts";
 import type { Revision } from "../contract/revisions/revision.ts";
 import type { UploadReceipt } from "../contract/revisions/upload.ts";
 import { clientRoutes, type Route, routeOf } from "../contract/routes.ts";
@@ -8,6 +9,7 @@ import type { ClientOperations, Input, ItemOf, ListId, ListInput, Output } from 
 import { tagOf } from "./etags.ts";
 import { type CallTrace, exchange, openStream, type SendOnce, type StreamRequest, type Transport } from "./exchange.ts";
 import type { FollowLogs, FollowOptions } from "./follow.ts";
+import type { FollowSearch, FollowSearchOptions } from "./follow-search.ts";
 import type { Page } from "./pages.ts";
 import type { WaitOptions } from "./wait.ts";
 import type { OpenStream, Watched, WatchQuery } from "./watch.ts";
@@ -16,6 +18,7 @@ export type { Answer, CallTrace, SendOnce } from "./exchange.ts";
 // biome-ignore lint/performance/noBarrelFile: this file is what the package publishes, and its callers need the errors.
 export { ApiFailure, isRefusal, ServerUnreachable, WaitTimeout } from "./failure.ts";
 export type { FollowLogs, FollowOptions } from "./follow.ts";
+export type { FollowSearch, FollowSearchOptions } from "./follow-search.ts";
 export { isSettled } from "./settled.ts";
 export type { Watched, WatchQuery as WatchQuestion } from "./watch.ts";
 
@@ -81,6 +84,8 @@ export type Client = {
   followLogs(question: FollowLogs, options?: FollowOptions): AsyncGenerator<LogEntry, void, undefined>;
   /** Returns the newest `count` lines, oldest first. */
   tailLogs(question: FollowLogs, count: number, signal?: AbortSignal): Promise<LogEntry[]>;
+  /** Yields the lines of all deployments that match a query, in batches, as they are stored. Ends only with the signal. */
+  followSearch(question: FollowSearch, options?: FollowSearchOptions): AsyncGenerator<FoundLogEntry[], void, undefined>;
   /** Sends a call to a path that has no method. */
   request(verb: string, path: string, body?: unknown, options?: CallOptions): Promise<unknown>;
 };
@@ -176,7 +181,10 @@ export function createClient(options: ClientOptions): Client {
 function callsInTurn(
   methods: { [Id in keyof ClientOperations]: Client[Id] },
   watches: ReturnType<typeof createWatches>,
-): Pick<Client, "changeAsRead" | "waitForRevision" | "waitForDeletion" | "watchEvents" | "followLogs" | "tailLogs"> {
+): Pick<
+  Client,
+  "changeAsRead" | "waitForRevision" | "waitForDeletion" | "watchEvents" | "followLogs" | "tailLogs" | "followSearch"
+> {
   const readLogPage = ({ revision_id, ...question }: FollowLogs, signal?: AbortSignal) =>
     revision_id === undefined
       ? methods.getDeploymentLogs(question, { signal })
@@ -204,6 +212,10 @@ function callsInTurn(
     tailLogs: async (question, count, signal) => {
       const { readTail } = await import("./follow.ts");
       return await readTail(readLogPage, question, count, signal);
+    },
+    followSearch: async function* (question, follow) {
+      const { followSearch } = await import("./follow-search.ts");
+      yield* followSearch((input, signal) => methods.searchLogs(input, { signal }), question, follow);
     },
   };
 }

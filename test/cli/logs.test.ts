@@ -54,3 +54,28 @@ test("prints one JSON document per line of a followed log, also for the failure"
   const { stdout: none } = await runCli(["env", "--json"]);
   assert.equal((JSON.parse(none) as { error: { message: string } }).error.message, "No command given.");
 });
+
+test("searches the logs of all deployments page by page, and prints them oldest first", async () => {
+  const found = (id: string) => ({ ...line(id), deployment_id: deployment.id, deployment_name: "support" });
+  await using server = await startAnswering(({ url }) => {
+    const isFirst = !url.includes("cursor=");
+    const body = { logs: [found(isFirst ? "2" : "1")], next_cursor: isFirst ? "7.2" : null };
+    return { status: 200, body };
+  });
+  const at = ["--url", server.url];
+  const { code, stdout } = await runCli(["logs", "--all", 'level:error "timed out"', "--since", "2026-01-01", ...at]);
+  assert.deepEqual(
+    [code, stdout],
+    [0, "2026-01-01 10:00:00.123 support line 1\n2026-01-01 10:00:00.123 support line 2\n"],
+  );
+  const asked = new URL(server.asked[1]?.url ?? "", server.url).searchParams;
+  assert.deepEqual(
+    ["query", "start_time", "cursor", "limit"].map((name) => asked.get(name)),
+    ['level:error "timed out"', "2026-01-01T00:00:00.000Z", "7.2", "99"],
+  );
+  const wrong = await runCli(["logs", "--all", "level:error levle:x", ...at]);
+  assert.equal(wrong.code, 2);
+  assert.match(wrong.stderr, /There is no field 'levle'[\s\S]*level:error levle:x\n.* {12}\^/);
+  assert.match((await runCli(["logs", "--all", "--build", ...at])).stderr, /pierhead logs --all 'source:build'/);
+  assert.match((await runCli(["logs", ...at])).stderr, /pierhead logs NAME/);
+});

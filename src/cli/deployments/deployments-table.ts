@@ -71,9 +71,12 @@ export const deploymentCommands: readonly CommandSpec[] = [
   },
   {
     name: "logs",
-    summary: "Show the logs of the replicas or of a build",
-    args: [deploymentArgument],
+    summary: "Show the logs of the replicas or of a build, or search those of all deployments",
+    args: [
+      ["[deployment]", 'name, id, or unique prefix of an id; with --all, a query: level:error deployment:NAME "text"'],
+    ],
     options: [
+      ["--all", "search the logs of all deployments of the workspace, by default of the last 24 hours"],
       ["-f, --follow", "keep printing until Ctrl-C, and reconnect after lost connections"],
       ["--build", "the build log of the newest revision"],
       ["--level <level>", "lowest level to show: DEBUG, INFO, WARNING, ERROR or CRITICAL"],
@@ -86,6 +89,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       "pierhead logs support -f",
       "pierhead logs support --build",
       "pierhead logs support --level ERROR --since 2h",
+      "pierhead logs --all 'level:error,critical \"timed out\" -deployment:test' --since 3d",
     ],
     json: "one LogEntry a line",
     load: async () => (await import("./logs.ts")).logs,

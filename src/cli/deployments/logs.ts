@@ -3,28 +3,31 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { LogEntry, LogLevel } from "../../contract/logs/log.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { harmless, type Paint, type Style } from "../terminal/terminal.ts";
-import { parseMoment, parseWhole, shortId } from "../terminal/text.ts";
+import { parseMoment, parseWhole } from "../terminal/text.ts";
 import { findDeployment, findRevision } from "./find-deployment.ts";
+import { renderLogEntry } from "./render-log-entry.ts";
+import { type LineOptions, searchLogs } from "./search-logs.ts";
 
-export interface LogsOptions {
-  follow?: boolean;
-  build?: boolean;
-  level?: string;
-  since?: string;
-  lines: string;
-  revision?: string;
-  search?: string;
+export interface LogsOptions extends LineOptions {
+  all?: boolean;
 }
 
 /** Prints log lines of replicas or of a build, oldest first. With `--json`, prints one object per line. */
-export async function logs(session: Session, [name = ""]: string[], options: LogsOptions): Promise<void> {
+export async function logs(session: Session, [name]: string[], options: LogsOptions): Promise<void> {
+  if (options.all) return await searchLogs(session, name, options);
+  if (name === undefined) {
+    throw usageFailure(
+      "No deployment was named.",
+      "One deployment:  pierhead logs NAME",
+      "All of them:     pierhead logs --all",
+    );
+  }
   const { signal, terminal } = session;
   const client = await session.client();
   const deployment = await findDeployment(session, name);
   const query = await queryOf(session, deployment, options);
   const print = (entry: LogEntry) =>
-    terminal.print(session.options.json ? JSON.stringify(entry) : render(entry, terminal.paintOut));
+    terminal.print(session.options.json ? JSON.stringify(entry) : renderLogEntry(entry, terminal.paintOut));
   const tail = parseWhole(options.lines);
   if (options.follow) {
     try {
@@ -66,12 +69,3 @@ async function queryOf(session: Session, deployment: Deployment, options: LogsOp
 }
 
 const levels = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
-
-const colors: Record<string, Style> = { WARNING: "yellow", ERROR: "red", CRITICAL: "red", DEBUG: "dim" };
-
-function render(entry: LogEntry, paint: Paint): string {
-  const replica = entry.replica === null ? "" : ` ${paint("cyan", shortId(entry.replica))}`;
-  const color = colors[entry.level];
-  const level = entry.level === "INFO" ? "" : ` ${color === undefined ? entry.level : paint(color, entry.level)}`;
-  return `${paint("dim", entry.timestamp.slice(0, 23).replace("T", " "))}${replica}${level} ${harmless(entry.message)}`;
-}
