@@ -1,3 +1,5 @@
+import { inArtifact } from "./artifact-paths.ts";
+
 /** Frames of packages and of the language itself: no user can change them, and they push the frames of the project out of view. */
 const library =
   /[\\/](?:site-packages|dist-packages|node_modules)[\\/]|[\\/]lib[\\/]python3\.\d+[\\/]|<frozen |\bnode:internal\b|\bnode:[a-z_]+:\d/;
@@ -7,9 +9,6 @@ const nodeFrame = /^\s+at \S/;
 
 /** Longer lines are no frames. The limit keeps a hostile line from costing seconds. */
 const frameCharsMax = 1_000;
-
-/** Paths of artifacts begin with a directory of this server, whose name is a digest. They follow a quote, a bracket or a space. */
-const artifactDirectory = /(?<![^\s"'()])(?:file:\/\/)?\/[^\s"'()]*?\/artifacts\/[0-9a-f]{64}\//g;
 
 interface Frame {
   lines: string[];
@@ -45,7 +44,7 @@ export function ownFrames(lines: readonly string[]): string[] {
     }
   }
   endTraceback();
-  return kept.map((line) => (line.length > frameCharsMax ? line : line.replaceAll(artifactDirectory, "")));
+  return kept.map((line) => (line.length > frameCharsMax ? line : inArtifact(line)));
 }
 
 function frameOf(line: string): Frame | undefined {

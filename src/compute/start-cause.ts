@@ -1,3 +1,5 @@
+import { inArtifact } from "./artifact-paths.ts";
+
 /** Limits of what is searched, because an agent writes its log and the listener serves others meanwhile. */
 const searchedLinesMax = 1_000;
 const searchedCharactersMax = 1_000;
@@ -32,7 +34,7 @@ function failedGraph(lines: readonly string[]): string | null {
   for (const form of failedGraphForms) {
     const [, name, file] = lines.map((line) => form.exec(line)).find((match) => match !== null) ?? [];
     if (name !== undefined)
-      return `The graph '${name}'${file === undefined ? "" : ` in ${shortPath(file)}`} cannot be loaded.`;
+      return `The graph '${name}'${file === undefined ? "" : ` in ${inArtifact(file)}`} cannot be loaded.`;
   }
   return null;
 }
@@ -68,7 +70,7 @@ function missingModule(lines: readonly string[]): string | null {
     const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];
     if (node === undefined) continue;
     return /^[./]/.test(node)
-      ? `The file '${shortPath(node)}' does not exist. If a build generates it, set the build command.`
+      ? `The file '${inArtifact(node)}' does not exist. If a build generates it, set the build command.`
       : `The npm package '${node}' is not installed. Add it to the dependencies in package.json.`;
   }
   return null;
@@ -89,9 +91,6 @@ function portInUse(lines: readonly string[]): string | null {
   }
   return null;
 }
-
-/** Paths of artifacts begin with a directory of this server, whose name is a digest. */
-const shortPath = (file: string) => file.replace(/^.*\/artifacts\/[^/]+\//, "");
 
 const unreachableForms =
   /\b(Cannot connect to host|connection to server at|Connection refused|Connect call failed|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|ENOTFOUND|EAI_AGAIN|Name or service not known|Temporary failure in name resolution|nodename nor servname provided|Max retries exceeded with url|ConnectError|ECONNREFUSED)\b/;
@@ -140,8 +139,7 @@ function rootException(lines: readonly string[]): string | null {
 }
 
 /** Shortens the paths of files in an artifact and of installed packages. */
-const inProject = (text: string) =>
-  text.replaceAll(/\/\S*?\/artifacts\/[0-9a-f]{16,}\//g, "").replaceAll(/\/\S*\/site-packages\//g, "");
+const inProject = (text: string) => inArtifact(text).replaceAll(/\/\S*\/site-packages\//g, "");
 
 /** A commit status shows this sentence to everybody who can read the repository. */
 const withoutCredentials = (text: string) =>

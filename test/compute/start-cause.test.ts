@@ -3,6 +3,9 @@ import { test } from "node:test";
 import { explainExit } from "../../src/compute/exit-cause.ts";
 import { findStartCause } from "../../src/compute/start-cause.ts";
 
+/** Names the directory of an artifact. */
+const digest = "0a".repeat(32);
+
 const cause = (text: string) => findStartCause(text.trim().split("\n"));
 
 test("names the variable that a start misses", () => {
@@ -27,7 +30,7 @@ test("names the module or package that is not installed", () => {
     cause("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /x/y.js") ?? "",
     /npm package 'zod' is not installed/,
   );
-  const file = "Error: Cannot find module '/data/artifacts/0a1b/dist/main.js'";
+  const file = `Error: Cannot find module '/data/artifacts/${digest}/dist/main.js'`;
   assert.equal(cause(file), "The file 'dist/main.js' does not exist. If a build generates it, set the build command.");
 });
 
@@ -69,7 +72,7 @@ test("names the server that a start cannot reach", () => {
 
 test("names the host of a client that does not repeat it, and the address of a database", () => {
   const traceback = `
-  File "/data/artifacts/0a1b2c3d4e5f60718293/agent.py", line 3, in <module>
+  File "/data/artifacts/${digest}/agent.py", line 3, in <module>
     models = httpx.get("https://models.invalid/v1")
 httpx.ConnectError: [Errno -2] Name or service not known`;
   assert.match(cause(traceback) ?? "", /could not connect to models\.invalid while it started/);
@@ -83,7 +86,7 @@ httpx.ConnectError: [Errno -2] Name or service not known`;
 });
 
 test("names the graph that cannot be loaded, its file and why", () => {
-  const file = "/data/artifacts/0a1b2c3d4e5f60718293/src/agent.py";
+  const file = `/data/artifacts/${digest}/src/agent.py`;
   const text = `
 ModuleNotFoundError: No module named 'prompts'
 error: pierhead: the agent server could not start: GraphLoadError: Failed to load graph 'agent' from ${file}: No module named 'prompts'`;
@@ -108,7 +111,7 @@ test("shows the cause of an import instead of the error that repeats it", () => 
   const text = `
 ImportError: cannot import name 'link' from 'web' (/data/cache/python/4a2a/lib/python3.11/site-packages/web/__init__.py)
 The above exception was the direct cause of the following exception:
-ImportError: Failed to import app module '/data/artifacts/0a1b2c3d4e5f60718293/app.py'
+ImportError: Failed to import app module '/data/artifacts/${digest}/app.py'
 error: pierhead: the agent server could not start: ImportError: Failed to import app module '/x/app.py'`;
   assert.equal(cause(text), "ImportError: cannot import name 'link' from 'web' (web/__init__.py)");
   const own =
