@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { firingAlerts, tenantsWithLatencyRule } from "../domain/alert-rules.ts";
 import { readAlertFacts, readChangedRules, recordAlerts } from "../store/alerts/alerts.ts";
 import type { Db } from "../store/engine/database.ts";
 import { acquireLease, releaseLease } from "../store/queue/leases.ts";
-import { describeError, type Logger } from "../telemetry/log.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { type Pause, Rounds } from "./rounds.ts";
 
 /** Interval between two evaluations of all rules. */
 const evaluateMs = 15_000;
@@ -27,59 +27,40 @@ export interface AlertWorkerDeps {
 /** Evaluates the alert rules of all workspaces, on one server at a time. Webhooks deliver the events that it writes. */
 export class AlertWorker {
   readonly #deps: AlertWorkerDeps;
-  readonly #stopping = new AbortController();
-  #ended = Promise.resolve();
-  #wake = () => {};
+  readonly #rounds: Rounds;
+  #stopListening = () => {};
 
   constructor(deps: AlertWorkerDeps) {
     this.#deps = deps;
+    this.#rounds = new Rounds({
+      logger: deps.logger,
+      round: () => this.#round(),
+      failure: "alert rules could not be evaluated",
+      failurePause: { leastMs: pauseMinMs, mostMs: evaluateMs },
+    });
   }
 
   start(): void {
-    this.#ended = this.#run();
+    this.#stopListening = this.#deps.db.changes.onEvents(() => this.#rounds.wake());
+    this.#rounds.start();
   }
 
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error("the server is stopping"));
-    this.#wake();
-    await this.#ended;
+    await this.#rounds.stop();
+    this.#stopListening();
   }
 
-  get #lease() {
-    return { name: "alerts", owner: this.#deps.owner };
-  }
-
-  async #run(): Promise<void> {
-    const { db, logger } = this.#deps;
-    const { signal } = this.#stopping;
-    const stopListening = db.changes.onEvents(() => this.#wake());
-    while (!signal.aborted) {
-      const startedMs = performance.now();
-      const woken = new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-      try {
-        if (await acquireLease(db, { ...this.#lease, leaseMs })) {
-          // Kept between rounds, the lease of a killed server would delay alerts until it ends.
-          await evaluateAlerts(db);
-          await releaseLease(db, this.#lease);
-        }
-      } catch (error) {
-        if (!signal.aborted) logger.warn({ error: describeError(error) }, "alert rules could not be evaluated");
-      }
-      await this.#pause(woken, performance.now() - startedMs);
+  async #round(): Promise<Pause> {
+    const { db, owner } = this.#deps;
+    const lease = { name: "alerts", owner };
+    const startedMs = performance.now();
+    if (await acquireLease(db, { ...lease, leaseMs })) {
+      // Kept between rounds, the lease of a killed server would delay alerts until it ends.
+      await evaluateAlerts(db);
+      await releaseLease(db, lease);
     }
-    stopListening();
-  }
-
-  async #pause(woken: Promise<void>, evaluatedMs: number): Promise<void> {
-    const pauseMs = Math.min(evaluateMs, Math.max(pauseMinMs, pauseShare * evaluatedMs));
-    const ending = new AbortController();
-    const signal = AbortSignal.any([ending.signal, this.#stopping.signal]);
-    const wait = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined);
-    await wait(pauseMs);
-    await Promise.race([woken, wait(evaluateMs - pauseMs)]);
-    ending.abort();
+    const evaluatedMs = performance.now() - startedMs;
+    return { leastMs: Math.min(evaluateMs, Math.max(pauseMinMs, pauseShare * evaluatedMs)), mostMs: evaluateMs };
   }
 }
 

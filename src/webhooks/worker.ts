@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   batchSendWindowMs,
   deliveryLeaseMs,
@@ -24,6 +23,7 @@ import { hasWebhooks } from "../store/webhooks/webhooks.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import { type Attempt, attempt } from "./attempt.ts";
+import { type Pause, Rounds } from "./rounds.ts";
 
 export interface WebhookWorkerDeps {
   db: Db;
@@ -60,47 +60,34 @@ const retryMs = 1_000;
  */
 export class WebhookWorker {
   readonly #deps: WebhookWorkerDeps;
-  readonly #stopping = new AbortController();
+  readonly #rounds: Rounds;
   readonly #running = new Set<Promise<void>>();
   #inFlight = 0;
   #subscription: FeedSubscription | undefined;
-  #ended = Promise.resolve();
-  #wake = () => {};
+  #stopListening = () => {};
 
   constructor(deps: WebhookWorkerDeps) {
     this.#deps = deps;
+    this.#rounds = new Rounds({
+      logger: deps.logger,
+      round: () => this.#round(),
+      failure: "webhook delivery round failed",
+      failurePause: { leastMs: retryMs, mostMs: retryMs },
+    });
   }
 
   start(): void {
-    this.#ended = this.#run();
+    this.#stopListening = this.#deps.db.changes.onEvents(() => this.#rounds.wake());
+    this.#rounds.start();
   }
 
   /** Stops deliveries in progress; the next server sends them again at once. */
   async stop(): Promise<void> {
-    this.#stopping.abort(new Error("the server is stopping"));
-    this.#wake();
-    await this.#ended;
+    await this.#rounds.stop();
+    this.#stopListening();
+    this.#subscription?.end();
     await Promise.allSettled(this.#running);
     await releaseDeliveries(this.#deps.db, this.#deps.settings.owner, null);
-  }
-
-  async #run(): Promise<void> {
-    const { db, logger } = this.#deps;
-    const signal = this.#stopping.signal;
-    const stopListening = db.changes.onEvents(() => this.#wake());
-    while (!signal.aborted) {
-      const woken = new Promise<void>((resolve) => {
-        this.#wake = resolve;
-      });
-      try {
-        await this.#pause(await this.#round(), woken);
-      } catch (error) {
-        if (!signal.aborted) logger.warn({ error: describeError(error) }, "webhook delivery round failed");
-        await this.#pause({ leastMs: retryMs, mostMs: retryMs }, woken);
-      }
-    }
-    stopListening();
-    this.#subscription?.end();
   }
 
   /** Runs one round. @returns how long to pause, woken and not. */
@@ -111,13 +98,13 @@ export class WebhookWorker {
       this.#subscription = undefined;
       return { leastMs: retryMs, mostMs: pollMs };
     }
-    const onEvents = () => this.#wake();
+    const onEvents = () => this.#rounds.wake();
     const onClosed = () => {
       this.#subscription = undefined;
-      this.#wake();
+      this.#rounds.wake();
     };
     this.#subscription ??= await feed.subscribe(null, { onEvents, onClosed });
-    while (await createDeliveries(db, feed.position)) this.#stopping.signal.throwIfAborted();
+    while (await createDeliveries(db, feed.position)) this.#rounds.signal.throwIfAborted();
     const limit = inFlightMax - this.#inFlight;
     const worker = { owner: settings.owner, limit, leaseMs: deliveryLeaseMs };
     const claimed = limit > 0 ? await claimDeliveries(db, worker) : [];
@@ -129,21 +116,12 @@ export class WebhookWorker {
     };
   }
 
-  async #pause({ leastMs, mostMs }: Pause, woken: Promise<void>): Promise<void> {
-    const ending = new AbortController();
-    const signal = AbortSignal.any([ending.signal, this.#stopping.signal]);
-    const wait = (ms: number) => sleep(ms, undefined, { signal }).catch(() => undefined);
-    await wait(leastMs);
-    if (mostMs > leastMs) await Promise.race([woken, wait(mostMs - leastMs)]);
-    ending.abort();
-  }
-
   #begin(batch: ClaimedDelivery[]): void {
     this.#inFlight += batch.length;
     const running = this.#sendBatch(batch).finally(() => {
       this.#inFlight -= batch.length;
       this.#running.delete(running);
-      this.#wake();
+      this.#rounds.wake();
     });
     this.#running.add(running);
   }
@@ -151,7 +129,7 @@ export class WebhookWorker {
   /** Sends messages of one webhook one after the other, until one fails, and releases the rest. */
   async #sendBatch(batch: ClaimedDelivery[]): Promise<void> {
     const { db, sealer, logger, settings } = this.#deps;
-    const signal = this.#stopping.signal;
+    const signal = this.#rounds.signal;
     const endAt = performance.now() + batchSendWindowMs;
     let sent = 0;
     try {
@@ -197,10 +175,4 @@ export class WebhookWorker {
     }
     return false;
   }
-}
-
-interface Pause {
-  /** The minimum pause, even after a wake. */
-  leastMs: number;
-  mostMs: number;
 }
