@@ -1,45 +1,24 @@
 import { type Clock, nothingToCancel } from "../../base/clock.ts";
-import { type Compute, offersLogs, offersMetrics, offersRuns, type ReplicaState } from "../../compute/compute.ts";
+import { type Compute, offersLogs, offersMetrics, type ReplicaState } from "../../compute/compute.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import { scaleDownAfterMs as defaultScaleDownAfterMs } from "../../domain/limits.ts";
 import type { Scale } from "../../domain/scaling.ts";
-import type { Route, Traffic } from "../../gateway/route.ts";
+import type { Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
 import type { Snapshot } from "../session/snapshot.ts";
+import { Actions } from "./actions.ts";
+import { cancelTimers, type Member, newMember } from "./member.ts";
 import { Observations } from "./observations.ts";
 import { Observer } from "./observer.ts";
 import { type Operation, type OperationLimits, Operations } from "./operations.ts";
-import { type Action, replicaBounds } from "./pass.ts";
+import { replicaBounds } from "./pass.ts";
 import { planReplicas } from "./plan.ts";
-import {
-  emptyMemory,
-  type Facts,
-  type Memory,
-  type Preparation,
-  type ReplicaFacts,
-  type RunCount,
-  wake,
-} from "./plan-state.ts";
+import { emptyMemory, type Facts, type ReplicaFacts, wake } from "./plan-state.ts";
 import { replicaFacts } from "./replica-facts.ts";
 import { Routes } from "./routes.ts";
 import { type Scalable, Scaler } from "./scaler.ts";
 import { WorkQueue } from "./work-queue.ts";
-
-/** One deployment of this fleet. */
-interface Member {
-  readonly deploymentId: string;
-  /** Null: the control plane does not know it. */
-  assignment: Assignment | null;
-  memory: Memory;
-  route: Route | null;
-  preparation: Preparation | null;
-  state: Facts["state"];
-  drains: Map<string, AbortController> | null;
-  /** Answers about runs in progress, by replica. Null: no handover has asked. */
-  runs: Map<string, RunCount> | null;
-  cancelWake: () => void;
-}
 
 /** Delay before the next pass of a deployment after a pass that threw, which is a bug. Other deployments are not affected. */
 const failedPassRetryMs = 30_000;
@@ -88,6 +67,7 @@ class ReplicaFleet implements Fleet {
   readonly #logger: Logger;
   readonly #observations: Observations;
   readonly #operations: Operations;
+  readonly #actions: Actions;
   readonly #members = new Map<string, Member>();
   readonly #queue: WorkQueue;
   readonly #routes: Routes;
@@ -96,7 +76,6 @@ class ReplicaFleet implements Fleet {
   #isListComplete = false;
   #isLeading = false;
   #cancelResync = () => {};
-  readonly #runReads = new Set<string>();
 
   constructor(options: ReplicaFleetOptions, context: FleetContext) {
     const { compute, traffic } = options;
@@ -124,6 +103,15 @@ class ReplicaFleet implements Fleet {
       observationNumber: () => this.#observer.number,
       readLastLines: async (replicaId) => context.logShipper?.finish(replicaId),
       onEnd: (operation) => this.#ended(operation),
+    });
+    this.#actions = new Actions({
+      clock,
+      logger,
+      compute,
+      traffic,
+      operations: this.#operations,
+      observations: this.#observations,
+      enqueue: (deploymentId) => this.#enqueue(deploymentId),
     });
     const holdMs = options.scaleDownAfterMs ?? defaultScaleDownAfterMs;
     this.#scaler = new Scaler({ clock, logger, compute, fleet: this, holdMs });
@@ -193,7 +181,7 @@ class ReplicaFleet implements Fleet {
     this.#isListComplete = false;
     this.#queue.close();
     this.#cancelResync();
-    for (const member of this.#members.values()) this.#cancelTimers(member);
+    for (const member of this.#members.values()) cancelTimers(member);
     this.#members.clear();
     this.#operations.cancelAll(reason);
     this.#scaler.stop();
@@ -287,28 +275,13 @@ class ReplicaFleet implements Fleet {
   #member(deploymentId: string): Member {
     const known = this.#members.get(deploymentId);
     if (known !== undefined) return known;
-    const member: Member = {
-      deploymentId,
-      assignment: null,
-      memory: emptyMemory,
-      route: null,
-      preparation: null,
-      state: "present",
-      drains: null,
-      runs: null,
-      cancelWake: nothingToCancel,
-    };
+    const member = newMember(deploymentId);
     this.#members.set(deploymentId, member);
     return member;
   }
 
-  #cancelTimers(member: Member): void {
-    member.cancelWake();
-    for (const drain of member.drains?.values() ?? []) drain.abort();
-  }
-
   #drop(member: Member): void {
-    this.#cancelTimers(member);
+    cancelTimers(member);
     this.#members.delete(member.deploymentId);
     this.#context.forget(member.deploymentId);
   }
@@ -350,7 +323,7 @@ class ReplicaFleet implements Fleet {
     member.memory = plan.memory;
     this.#routes.set(member.route, plan.route);
     member.route = plan.route;
-    for (const action of plan.actions) this.#act(member, action);
+    for (const action of plan.actions) this.#actions.perform(member, action);
     if (plan.report !== null) this.#context.report(plan.report);
     this.#wakeAt(member, plan.wakeAtMs);
     if (member.assignment === null && this.#factsOf(member).replicas.length === 0) this.#drop(member);
@@ -376,97 +349,6 @@ class ReplicaFleet implements Fleet {
       traffic: this.#traffic,
       runs,
     });
-  }
-
-  #act(member: Member, action: Action): void {
-    const { assignment, deploymentId } = member;
-    switch (action.kind) {
-      case "log":
-        this.#logger.info({ deployment_id: deploymentId, ...action.fields }, action.message);
-        break;
-      case "start":
-        if (assignment !== null) this.#operations.start(assignment, action.run, action);
-        break;
-      case "prepare":
-        if (assignment !== null) void this.#prepare(member, assignment, action.run);
-        break;
-      case "awaitDrain":
-        void this.#awaitDrain(member, action);
-        break;
-      case "readRuns":
-        void this.#readRuns(member, action.replicaId);
-        break;
-      case "remove":
-        this.#remove(member, action);
-        break;
-      case "removeState":
-        void this.#removeState(member);
-        break;
-    }
-  }
-
-  #remove(member: Member, action: Action & { kind: "remove" }): void {
-    const { replicaId, because } = action;
-    const { deploymentId, assignment } = member;
-    const replica = this.#replicasOf(deploymentId).find((facts) => facts.replicaId === replicaId);
-    if (replica === undefined) return;
-    member.drains?.get(replicaId)?.abort();
-    const { revisionId } = replica;
-    this.#logger.debug({ deployment_id: deploymentId, replica_id: replicaId, because }, "replica is being removed");
-    this.#operations.remove({ replicaId, deploymentId, revisionId, tenantId: assignment?.tenant_id ?? "" }, action);
-  }
-
-  async #prepare(member: Member, assignment: Assignment, run: NonNullable<Assignment["target"]>): Promise<void> {
-    if (member.preparation?.revisionId === run.revision_id) return;
-    const preparation: Preparation = { revisionId: run.revision_id, phase: "running", message: "" };
-    member.preparation = preparation;
-    try {
-      await this.#operations.prepare(assignment, run);
-      preparation.phase = "done";
-    } catch (error) {
-      preparation.phase = "failed";
-      preparation.message = describeError(error);
-    }
-    if (member.preparation === preparation) this.#enqueue(member.deploymentId);
-  }
-
-  async #awaitDrain(member: Member, action: Action & { kind: "awaitDrain" }): Promise<void> {
-    const { replicaId, timeoutMs } = action;
-    member.drains ??= new Map();
-    const { drains } = member;
-    if (drains.has(replicaId)) return;
-    const drain = new AbortController();
-    drains.set(replicaId, drain);
-    // An aborted drain has no waiter any more.
-    await this.#traffic.drained(replicaId, { timeoutMs, signal: drain.signal }).catch(() => false);
-    if (drains.get(replicaId) === drain) drains.delete(replicaId);
-    if (!drain.signal.aborted) this.#enqueue(member.deploymentId);
-  }
-
-  /** Asks for the runs in progress, once at a time. A driver that cannot tell counts as a server that does not report them. */
-  async #readRuns(member: Member, replicaId: string): Promise<void> {
-    if (this.#runReads.has(replicaId)) return;
-    this.#runReads.add(replicaId);
-    const askedAtMs = this.#clock.now();
-    const compute = this.#compute;
-    const count = offersRuns(compute) ? await compute.readRuns(replicaId).catch(() => undefined) : null;
-    this.#runReads.delete(replicaId);
-    const present = new Set(this.#observations.of(member.deploymentId).map((replica) => replica.replicaId));
-    const others = [...(member.runs ?? [])].filter(([id]) => present.has(id));
-    member.runs = new Map([...others, [replicaId, { count, askedAtMs }]]);
-    this.#enqueue(member.deploymentId);
-  }
-
-  async #removeState(member: Member): Promise<void> {
-    member.state = "beingRemoved";
-    try {
-      await this.#operations.removeState(member.deploymentId);
-    } catch {
-      return;
-    }
-    if (member.assignment?.op !== "delete") return;
-    member.state = "removed";
-    this.#enqueue(member.deploymentId);
   }
 
   #wakeAt(member: Member, wakeAtMs: number | null): void {
