@@ -5,23 +5,15 @@ import type { OidcSettings } from "../auth/oidc.ts";
 import { readTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Region } from "../contract/administration/info.ts";
 import type { Posture } from "../contract/administration/posture.ts";
-import {
-  branchPollMs,
-  buildConcurrencyMax,
-  buildTimeoutMs,
-  deployTimeoutMs,
-  drainTimeoutMs,
-  eventRetentionDays,
-  idleAfterMs,
-  logRetentionDays,
-  resyncIntervalMs,
-  scaleDownAfterMs,
-} from "../domain/limits.ts";
+import { branchPollMs, buildConcurrencyMax } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { MailSettings } from "../integrations/mail.ts";
 import type { LogLevel } from "../telemetry/log.ts";
+import { agentDatabaseSettings } from "./agent-database-settings.ts";
+import { agentTracingSettings } from "./agent-tracing-settings.ts";
 import { type AgentsDomain, readAgentsDomain } from "./agents-domain.ts";
 import { dockerSettings } from "./docker-settings.ts";
+import { githubSettings } from "./github-settings.ts";
 import { mailSettings, readMail } from "./mail-settings.ts";
 import { oidcSettings, readOidc } from "./oidc-settings.ts";
 import { tracesSettings } from "./otel.ts";
@@ -41,6 +33,8 @@ import {
   text,
   whole,
 } from "./setting.ts";
+import { shareSettings } from "./share-settings.ts";
+import { timeSettings } from "./time-settings.ts";
 import { tuningOff } from "./tuning/switches.ts";
 
 const computeTypes = ["process", "docker", "simulated", "none"] as const;
@@ -121,45 +115,8 @@ export const settings = {
     "generated",
     "Initial admin key; written to credentials.json in the data directory.",
   ),
-  agentPostgresUrl: optional(
-    "PIERHEAD_AGENT_POSTGRES_URL",
-    "none",
-    "PostgreSQL server where each deployment gets its own database. The role must be allowed to create roles and databases.",
-  ),
-  agentPostgresAddress: optional(
-    "PIERHEAD_AGENT_POSTGRES_ADDRESS",
-    "from the URL",
-    "`host:port` at which agents reach that server.",
-  ),
-  agentRedisUrl: optional(
-    "PIERHEAD_AGENT_REDIS_URL",
-    "none",
-    "Redis >= 6 server where each deployment gets its own user and key prefix. The user must be allowed to manage users.",
-  ),
-  agentRedisAddress: optional(
-    "PIERHEAD_AGENT_REDIS_ADDRESS",
-    "from the URL",
-    "`host:port` at which agents reach that server.",
-  ),
-  githubUrl: text("PIERHEAD_GITHUB_URL", "https://github.com", "GitHub or GitHub Enterprise Server of the GitHub App."),
-  githubAppId: optional("PIERHEAD_GITHUB_APP_ID", "none", "Id of the GitHub App that reads private repositories."),
-  githubPrivateKey: optional(
-    "PIERHEAD_GITHUB_PRIVATE_KEY",
-    "none",
-    "Private key of that App: PEM (`\\n` may stand for a line break) or base64 of the PEM.",
-  ),
-  githubPrivateKeyFile: optional("PIERHEAD_GITHUB_PRIVATE_KEY_FILE", "none", "File with the private key of that App."),
-  githubWebhookSecret: optional(
-    "PIERHEAD_GITHUB_WEBHOOK_SECRET",
-    "none",
-    "Secret that signs the webhooks of that App.",
-  ),
-  githubClientId: optional(
-    "PIERHEAD_GITHUB_CLIENT_ID",
-    "none",
-    "Client id of that App. With it, only users with access to an installation can claim it.",
-  ),
-  githubClientSecret: optional("PIERHEAD_GITHUB_CLIENT_SECRET", "none", "Client secret of that App."),
+  ...agentDatabaseSettings,
+  ...githubSettings,
   branchPollMs: whole(
     "PIERHEAD_BRANCH_POLL_MS",
     branchPollMs,
@@ -167,31 +124,7 @@ export const settings = {
     3_600_000,
     "Poll interval for followed branches when no webhook reported a push.",
   ),
-  tracing: oneOf(
-    "PIERHEAD_TRACING",
-    ["none", "langsmith", "otlp"] as const,
-    "Destination of agent traces: a LangSmith-compatible server, which gets one project per deployment, or an OpenTelemetry collector.",
-  ),
-  tracingUrl: optional(
-    "PIERHEAD_TRACING_URL",
-    "none",
-    "API URL of that server (`https://host/api/v1`) or OTLP endpoint of that collector. Agents must reach it too.",
-  ),
-  tracingKey: optional(
-    "PIERHEAD_TRACING_KEY",
-    "none",
-    "API key for the LangSmith-compatible server. Agents get it too.",
-  ),
-  tracingWorkspace: optional(
-    "PIERHEAD_TRACING_WORKSPACE",
-    "none",
-    "Workspace on that server, if the key is valid for several.",
-  ),
-  tracingHeaders: optional(
-    "PIERHEAD_TRACING_HEADERS",
-    "none",
-    "Headers for the OpenTelemetry collector: comma-separated `name=value` pairs. Agents get them too.",
-  ),
+  ...agentTracingSettings,
   compute: oneOf("PIERHEAD_COMPUTE", computeTypes, "Compute of the built-in listener."),
   listenerKey: optionalKey(
     "PIERHEAD_LISTENER_KEY",
@@ -238,46 +171,7 @@ export const settings = {
     "Id of the organization whose OAuth providers are available to every workspace (`use_agent_builder_public_oauth`).",
   ),
   uncappedResources: flag("PIERHEAD_UNCAPPED_RESOURCES", false, "Removes the CPU limits of resource_spec."),
-  rateLimitPerS: whole(
-    "PIERHEAD_RATE_LIMIT",
-    1_000,
-    0,
-    1_000_000,
-    "Sustained requests per second per API key, and wrong keys per second per address; 0: no limit.",
-  ),
-  rateLimitBurst: whole(
-    "PIERHEAD_RATE_LIMIT_BURST",
-    5_000,
-    1,
-    1_000_000,
-    "Burst size of that limit: requests one API key may send at once.",
-  ),
-  workspaceSharePercent: whole(
-    "PIERHEAD_WORKSPACE_SHARE",
-    50,
-    1,
-    100,
-    "Percentage of this server's event streams, agent calls and upload space that one workspace may hold, of what the others leave. One key may hold half of it.",
-  ),
-  uploadSpaceMib: optionalWhole(
-    "PIERHEAD_UPLOAD_SPACE_MIB",
-    1,
-    1_000_000_000,
-    "Space for uploaded archives of all workspaces in MiB. Unset: half of the data directory's disk.",
-  ),
-  diskReserveMib: optionalWhole(
-    "PIERHEAD_DISK_RESERVE_MIB",
-    0,
-    1_000_000_000,
-    "Free space in MiB of the data directory's disk below which uploads are refused and builds and agent logs pause. Unset: 512 MiB, or a twentieth of a smaller disk.",
-  ),
-  logLinesPerS: whole(
-    "PIERHEAD_LOG_LINES_PER_S",
-    5_000,
-    0,
-    1_000_000,
-    "Log lines per second that the agents of one workspace may store; further ones are dropped and counted. 0: no limit.",
-  ),
+  ...shareSettings,
   buildConcurrencyMax: whole(
     "PIERHEAD_BUILD_CONCURRENCY",
     buildConcurrencyMax,
@@ -289,70 +183,7 @@ export const settings = {
   ...oidcSettings,
   ...mailSettings,
   ...tracesSettings,
-  buildTimeoutMs: whole("PIERHEAD_BUILD_TIMEOUT_MS", buildTimeoutMs, 1_000, 86_400_000, "Deadline for one build."),
-  deployTimeoutMs: whole(
-    "PIERHEAD_DEPLOY_TIMEOUT_MS",
-    deployTimeoutMs,
-    1_000,
-    86_400_000,
-    "Deadline for new replicas to become healthy.",
-  ),
-  drainTimeoutMs: whole(
-    "PIERHEAD_DRAIN_TIMEOUT_MS",
-    drainTimeoutMs,
-    0,
-    3_600_000,
-    "Time that in-flight requests get to finish when a replica is replaced.",
-  ),
-  idleAfterMs: whole(
-    "PIERHEAD_IDLE_AFTER_MS",
-    idleAfterMs,
-    1_000,
-    86_400_000,
-    "Time without requests after which a scale-to-zero deployment goes to sleep.",
-  ),
-  scaleDownAfterMs: whole(
-    "PIERHEAD_SCALE_DOWN_AFTER_MS",
-    scaleDownAfterMs,
-    1_000,
-    86_400_000,
-    "Time for which fewer replicas must have been enough before a deployment scales down. It scales up at once.",
-  ),
-  resyncIntervalMs: whole(
-    "PIERHEAD_RESYNC_INTERVAL_MS",
-    resyncIntervalMs,
-    100,
-    3_600_000,
-    "Interval of the full check for missed changes.",
-  ),
-  logRetentionDays: whole(
-    "PIERHEAD_LOG_RETENTION_DAYS",
-    logRetentionDays,
-    1,
-    3_650,
-    "Retention of agent logs in days. Build logs are kept as long as their revision.",
-  ),
-  eventRetentionDays: whole(
-    "PIERHEAD_EVENT_RETENTION_DAYS",
-    eventRetentionDays,
-    1,
-    3_650,
-    "Retention of deployment and OAuth token events in days.",
-  ),
-  dataKeyDays: whole(
-    "PIERHEAD_DATA_KEY_DAYS",
-    90,
-    0,
-    36_500,
-    "Age in days at which the data key that seals secrets is rotated and all secrets are sealed again; 0: never.",
-  ),
-  auditRetentionDays: whole(
-    "PIERHEAD_AUDIT_RETENTION_DAYS",
-    0,
-    0,
-    36_500,
-    "Retention of the audit log in days; 0: unlimited.",
-  ),
+  ...timeSettings,
   unusedAfterDays: optionalWhole(
     "PIERHEAD_UNUSED_AFTER_DAYS",
     1,
