@@ -17,6 +17,7 @@ import {
   type BuildProgress,
   BuildProgressAnswer,
 } from "../contract/listeners/build-order.ts";
+import { knownBuildsText } from "../contract/listeners/known-builds.ts";
 import { Enrolled, Heartbeat } from "../contract/listeners/listener-protocol.ts";
 import type { MetricBatch } from "../contract/logs/metrics.ts";
 import { type OperationName, routeOf, routes, type Verb } from "../contract/routes.ts";
@@ -144,7 +145,10 @@ function sessionCalls(send: Send, epoch: number): Omit<ListenerSession, keyof Se
     },
     async buildOrders(known, waitMs, signal) {
       const { method, path } = at("listBuildOrders");
-      const query = new URLSearchParams({ wait: String(Math.min(waitMs, waitMsMax) / 1_000), known: known.join(",") });
+      const query = new URLSearchParams({
+        wait: String(Math.min(waitMs, waitMsMax) / 1_000),
+        known: knownBuildsText(known),
+      });
       const timeoutMs = callTimeoutMs + waitMs;
       return (await ask({ method, path: `${path}?${query}`, signal, timeoutMs }, BuildOrders)).items;
     },

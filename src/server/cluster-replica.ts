@@ -94,6 +94,8 @@ function buildPolicyOf(config: ListenerConfig): BuildPolicy | null {
     pushProgram,
     memoryMib: config.buildPodMemoryMib,
     cpuCores: config.buildPodCpuCores,
+    nodeSelector: config.buildNodeSelector,
+    tolerations: config.buildTolerations,
   };
 }
 

@@ -190,6 +190,16 @@ export const listenerSettings = {
     "Memory limit of a build's pod in MiB.",
   ),
   buildPodCpuCores: whole("PIERHEAD_KUBERNETES_BUILD_CPU_CORES", 2, 1, 256, "CPU limit of a build's pod in cores."),
+  buildNodeSelector: text(
+    "PIERHEAD_KUBERNETES_BUILD_NODE_SELECTOR",
+    "{}",
+    "Labels of the nodes on which builds run, as a JSON object.",
+  ),
+  buildTolerations: text(
+    "PIERHEAD_KUBERNETES_BUILD_TOLERATIONS",
+    "[]",
+    "Tolerations of builds, as a JSON array in the format of a pod.",
+  ),
   ...tracesSettings,
   logLevel: oneOf(
     "PIERHEAD_LOG_LEVEL",
@@ -198,8 +208,11 @@ export const listenerSettings = {
   ),
 };
 
-export interface ListenerConfig extends Omit<Read<typeof listenerSettings>, "url"> {
+export interface ListenerConfig
+  extends Omit<Read<typeof listenerSettings>, "url" | "buildNodeSelector" | "buildTolerations"> {
   url: string;
+  buildNodeSelector: Record<string, string>;
+  buildTolerations: object[];
 }
 
 /** Reads the configuration of `pierhead listener`. @throws Error naming the variable, its expected format and its value. */
@@ -231,5 +244,32 @@ export function readListenerConfig(environment: Environment): ListenerConfig {
       `PIERHEAD_KUBERNETES_BUILD_NAMESPACE must not be a namespace of agents, got "${buildNamespace}": builds need rights that agents must not have`,
     );
   }
-  return { ...read, url };
+  const buildNodeSelector = jsonOf("PIERHEAD_KUBERNETES_BUILD_NODE_SELECTOR", read.buildNodeSelector, isLabels);
+  const buildTolerations = jsonOf("PIERHEAD_KUBERNETES_BUILD_TOLERATIONS", read.buildTolerations, isListOfObjects);
+  return { ...read, url, buildNodeSelector, buildTolerations };
+}
+
+const isObject = (value: unknown): value is object =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+const isLabels = (value: unknown): value is Record<string, string> =>
+  isObject(value) && Object.values(value).every((one) => typeof one === "string");
+
+const isListOfObjects = (value: unknown): value is object[] => Array.isArray(value) && value.every(isObject);
+
+function jsonOf<T>(name: string, text: string, isValid: (value: unknown) => value is T): T {
+  const value = parsed(text);
+  if (!isValid(value)) {
+    const what = name.endsWith("SELECTOR") ? "a JSON object of labels" : "a JSON array of tolerations";
+    throw new Error(`${name} must be ${what}, got "${text}"`);
+  }
+  return value;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -126,6 +126,12 @@ test("a cancelled build is withdrawn from its listener, and a failed one shows w
   const failed = await client.waitForRevision(ids);
   assert.equal(failed.status, "BUILD_FAILED");
   assert.match(failed.status_message ?? "", /npm ci ended with exit code 7/);
+});
+
+test("answers a listener that knows hundreds of builds when their list differs", async () => {
+  const { session } = await openListener("busy");
+  const known = Array.from({ length: 500 }, () => randomUUID());
+  assert.deepEqual(await session.buildOrders(known, 30_000, signal), []);
 });
 
 test("a log that is larger than the protocol's limits arrives, and a busy API server fails no build", async () => {

@@ -41,6 +41,7 @@ const plurals: Record<string, string> = {
   Role: "/apis/rbac.authorization.k8s.io/v1 roles",
   RoleBinding: "/apis/rbac.authorization.k8s.io/v1 rolebindings",
   Ingress: "/apis/networking.k8s.io/v1 ingresses",
+  NetworkPolicy: "/apis/networking.k8s.io/v1 networkpolicies",
   Job: "/apis/batch/v1 jobs",
 };
 
@@ -94,6 +95,36 @@ for (const chart of charts) {
     }
   });
 }
+
+test("builds reach DNS, the control plane, the registry and the internet, and nothing reaches them", async () => {
+  const namespace = await world.plane.newNamespace();
+  const policyWith = async (...flags: string[]) => {
+    const values = ["-f", "deploy/helm/pierhead-listener/ci/everything.yaml", "--set", `builds.namespace=${namespace}`];
+    const yaml = await template("pierhead-listener", "x", [...values, ...flags]);
+    return documentsOf(yaml).find(({ kind }) => kind === "NetworkPolicy");
+  };
+  const { spec } = (await dryRun((await policyWith()) as Doc)) as { spec: { egress: { to?: object[] }[] } };
+  assert.partialDeepStrictEqual(spec, {
+    podSelector: { matchExpressions: [{ key: "pierhead.dev/build", operator: "Exists" }] },
+    policyTypes: ["Ingress", "Egress"],
+  });
+  assert.equal("ingress" in spec, false);
+  const [dns, { to = [] } = {}] = spec.egress;
+  assert.deepEqual(dns, { ports: ["UDP", "TCP"].map((protocol) => ({ port: 53, protocol })) });
+  const [internet, , ...others] = to;
+  const { cidr, except } = (internet as { ipBlock: { cidr: string; except: string[] } }).ipBlock;
+  assert.equal(cidr, "0.0.0.0/0");
+  assert.ok(["10.0.0.0/8", "169.254.0.0/16"].every((range) => except.includes(range)));
+  assert.deepEqual(others, [
+    { ipBlock: { cidr: "10.9.0.0/24" } },
+    {
+      namespaceSelector: { matchLabels: { "kubernetes.io/metadata.name": "pierhead" } },
+      podSelector: { matchLabels: { "app.kubernetes.io/name": "pierhead" } },
+    },
+    { ipBlock: { cidr: "10.1.2.3/32" } },
+  ]);
+  assert.equal(await policyWith("--set", "builds.networkPolicy.enabled=false"), undefined);
+});
 
 test("values that cannot work are rejected by the chart with a readable message", async () => {
   const listener = (...flags: string[]) => template("pierhead-listener", "x", flags);

@@ -64,6 +64,17 @@ test("trims whitespace and the final newline of keys", () => {
   assert.equal(readListenerConfig({ PIERHEAD_URL: "http://a", PIERHEAD_LISTENER_KEY: "k\n" }).key, "k");
 });
 
+test("reads the nodes of builds as JSON and names a variable with anything else", () => {
+  const read = (more: Record<string, string>) =>
+    readListenerConfig({ PIERHEAD_URL: "http://a", PIERHEAD_LISTENER_KEY: "k", ...more });
+  assert.deepEqual([read({}).buildNodeSelector, read({}).buildTolerations], [{}, []]);
+  const selector = "PIERHEAD_KUBERNETES_BUILD_NODE_SELECTOR";
+  assert.deepEqual(read({ [selector]: '{"pool":"builds"}' }).buildNodeSelector, { pool: "builds" });
+  for (const given of ["pool=builds", "[]", '{"pool":1}', "null"])
+    assert.throws(() => read({ [selector]: given }), /_BUILD_NODE_SELECTOR must be a JSON object of labels, got/);
+  assert.throws(() => read({ PIERHEAD_KUBERNETES_BUILD_TOLERATIONS: '["a"]' }), /must be a JSON array of tolerations/);
+});
+
 test("rejects a blank number instead of reading it as 0", () => {
   assert.throws(() => readConfig({ PIERHEAD_RATE_LIMIT: " " }), /^Error: PIERHEAD_RATE_LIMIT must be a whole number/);
 });

@@ -5,6 +5,7 @@ import { pipeline } from "node:stream/promises";
 import { pause } from "../../base/pause.ts";
 import { errors } from "../../contract/error.ts";
 import type { BuildOrder, BuildOrdersQuery } from "../../contract/listeners/build-order.ts";
+import { knowsBuilds } from "../../contract/listeners/known-builds.ts";
 import { operations } from "../../contract/operations.ts";
 import { type BuildOrderRow, endBuildOrder, findBuildOrder, listBuildOrders } from "../../store/builds/build-orders.ts";
 import { checkEpoch } from "../../store/data-plane/listener-sessions.ts";
@@ -81,15 +82,14 @@ export function addBuildRoutes(api: Api): void {
 async function waitForOrders(
   db: Db,
   listenerId: string,
-  { wait, known }: BuildOrdersQuery,
+  { wait, known = "" }: BuildOrdersQuery,
   signal: AbortSignal,
 ): Promise<BuildOrderRow[]> {
   const end = performance.now() + wait * 1_000;
-  const knownIds = new Set(known?.split(",").filter((id) => id !== ""));
   for (;;) {
     const orders = await listBuildOrders(db, listenerId);
-    const isSame = orders.length === knownIds.size && orders.every(({ id }) => knownIds.has(id));
-    if (!isSame || performance.now() >= end || signal.aborted) return orders;
+    const ids = orders.map(({ id }) => id);
+    if (!knowsBuilds(known, ids) || performance.now() >= end || signal.aborted) return orders;
     await pause(pollMs, signal);
   }
 }

@@ -24,7 +24,11 @@ export type BuildOrders = Static<typeof BuildOrders>;
 export const BuildOrdersQuery = Type.Object({
   wait: Type.Number({ minimum: 0, maximum: 30, default: 0, description: "Seconds to wait until the list differs." }),
   known: Type.Optional(
-    Type.String({ maxLength: 4_000, description: "Comma-separated ids of the builds that the listener knows." }),
+    Type.String({
+      maxLength: 4_000,
+      description:
+        "Comma-separated ids of the builds that the listener knows. More than 100: `sha256:` and the hex digest of the sorted ids, joined by commas.",
+    }),
   ),
 });
 export type BuildOrdersQuery = Static<typeof BuildOrdersQuery>;

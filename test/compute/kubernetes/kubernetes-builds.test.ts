@@ -12,6 +12,7 @@ const signal = AbortSignal.timeout(20_000);
 const policy = {
   ...{ namespace: "builds", registry: "registry.example.com/agents", isInsecure: false, registrySecret: "push" },
   ...{ builderImage: "buildkit", pushImage: "pierhead", pushProgram: "/push.js", memoryMib: 512, cpuCores: 1 },
+  ...{ nodeSelector: { pool: "builds" }, tolerations: [{ key: "builds", operator: "Exists" }] },
 };
 
 test("a build that the cluster ends is not reported as a fault of the project", async () => {
@@ -77,7 +78,7 @@ test("a log that is read again from the beginning has the same lines", async () 
   assert.deepEqual(await read(), first);
 });
 
-test("nodes pull the images of a build with its Secret, and a missing one does not keep the pod from starting", () => {
+test("a pod runs on the nodes of builds, which pull its images with a Secret that may be missing", () => {
   const build = {
     ...{ id, deploymentId: id, tag: "a".repeat(64), dockerfile: "Dockerfile" },
     ...{ contextUrl: "https://pierhead.example.com/secret", timeoutS: 60, diskBytesMax: 1024 ** 3 },
@@ -87,6 +88,8 @@ test("nodes pull the images of a build with its Secret, and a missing one does n
     template: {
       spec: {
         imagePullSecrets: [{ name: "push" }],
+        nodeSelector: policy.nodeSelector,
+        tolerations: policy.tolerations,
         volumes: [{ name: "registry", secret: { secretName: "push", optional: true } }],
       },
     },

@@ -41,3 +41,19 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end -}}
+
+{{- /*
+A host as a peer of a NetworkPolicy: an address, or pods with this name (empty: all) in the namespace of a Service. The address of any
+other host is known to DNS only.
+*/ -}}
+{{- define "listener.peer" -}}
+{{- $name := regexReplaceAll ":[0-9]+$" (first .) "" -}}
+{{- if regexMatch "^[0-9.]+$" $name -}}
+- ipBlock: { cidr: {{ $name }}/32 }
+{{- else if regexMatch "^[^.]+\\.[^.]+\\.svc(\\.cluster\\.local)?$" $name -}}
+- namespaceSelector: { matchLabels: { kubernetes.io/metadata.name: {{ index (splitList "." $name) 1 }} } }
+{{- with last . }}
+  podSelector: { matchLabels: { app.kubernetes.io/name: {{ . }} } }
+{{- end }}
+{{- end -}}
+{{- end -}}

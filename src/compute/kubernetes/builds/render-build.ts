@@ -22,6 +22,9 @@ export interface BuildPolicy {
   pushProgram: string;
   memoryMib: number;
   cpuCores: number;
+  nodeSelector: Record<string, string>;
+  /** In the format of a pod. */
+  tolerations: object[];
 }
 
 export const buildLabel = "pierhead.dev/build";
@@ -81,6 +84,8 @@ export function renderBuildJob(build: ImageBuild, policy: BuildPolicy, listenerI
           restartPolicy: "Never",
           automountServiceAccountToken: false,
           enableServiceLinks: false,
+          nodeSelector: policy.nodeSelector,
+          tolerations: policy.tolerations,
           ...(policy.registrySecret !== null && { imagePullSecrets: [{ name: policy.registrySecret }] }),
           initContainers: [builderOf(build, policy)],
           containers: [pusherOf(build, policy)],
