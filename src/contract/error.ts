@@ -192,6 +192,7 @@ export const errors = {
     ),
   nothingServes: (id: string) =>
     new ApiError("nothingServes", 400, `Deployment ID ${id} has no revision that serves. Retry or deploy it first.`),
+  cannotScale: (because: string) => new ApiError("cannotScale", 400, because),
   nothingFailed: (id: string) =>
     new ApiError("nothingFailed", 400, `The newest revision of deployment ID ${id} did not fail. Redeploy it instead.`),
   latestNotApplicable: (source: string) =>

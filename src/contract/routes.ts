@@ -44,6 +44,7 @@ export const clientRoutes = {
   retryDeployment: "POST /v2/deployments/{deployment_id}/retry",
   deployLatest: "POST /v2/deployments/{deployment_id}/deploy-latest",
   changeVariables: "PATCH /v2/deployments/{deployment_id}/variables",
+  scaleDeployment: "PATCH /v2/deployments/{deployment_id}/scale",
   interruptRevision: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/interrupt",
   interruptRevisionAlias: "POST /v2/deployments/{deployment_id}/revisions/{revision_id}/interruption",
   // Logs

@@ -25,7 +25,7 @@ export interface DeploymentSizes extends WorkloadSizes {
  * Returns sizes with every default filled in. A deployment type and its tier fix them (contract 6.1). An `external_docker`
  * deployment has no type and chooses them in its resource spec (contract 2.4).
  *
- * @param spec already checked and rounded by `normaliseResourceSpec`; ignored when there is a type.
+ * @param spec already checked and rounded by `normaliseResourceSpec`. With a type, only its numbers of replicas count.
  * @param sizes of the revision; null: the smallest.
  */
 export function effectiveSizes(
@@ -34,7 +34,12 @@ export function effectiveSizes(
   sizes: Sizes | null = null,
 ): DeploymentSizes {
   if (type === null) return sizesOfSpec(spec ?? {});
-  return sizesOfSpec({ ...specOfType[type], ...specOfSizes(type, sizes ?? { compute: "S", database: "S" }) });
+  return sizesOfSpec({
+    ...specOfType[type],
+    ...specOfSizes(type, sizes ?? { compute: "S", database: "S" }),
+    ...(spec?.min_scale != null && { min_scale: spec.min_scale }),
+    ...(spec?.max_scale != null && { max_scale: spec.max_scale }),
+  });
 }
 
 /** Returns a resource spec with default sizes for missing values (contract 2.4). */

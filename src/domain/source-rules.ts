@@ -74,6 +74,7 @@ export function checkSourceOffered(source: SourceKind, context: RuleContext): vo
  */
 export function checkSourceConfig(source: SourceKind, config: SourceConfig, context: RuleContext): void {
   for (const field of sourceConfigFields) {
+    if (field === "resource_spec" && isScale(config)) continue;
     checkPresence(`source_config.${field}`, source, sourceConfigRules[field][source], config[field] ?? null);
   }
   checkSizesOrigin(source, config);
@@ -119,13 +120,22 @@ export function lacksArtifactSource(source: SourceKind, config: SourceRevisionCo
   return source === "internal_source" && config.source_tarball_path === null;
 }
 
-/** A type defines the sizes of what runs here. In a cluster, a resource spec does. */
+/** A type defines the sizes of what runs here, except the number of replicas. In a cluster, a resource spec defines them. */
 function checkSizesOrigin(source: SourceKind, config: SourceConfig): void {
   if (source === "external_docker") return;
-  const forClusters = ["resource_spec", "listener_config"] as const;
+  const forClusters = isScale(config)
+    ? (["listener_config"] as const)
+    : (["resource_spec", "listener_config"] as const);
   for (const field of config.listener_id === null ? forClusters : (["deployment_type"] as const)) {
     checkPresence(`source_config.${field}`, source, "none", config[field]);
   }
+}
+
+/** Returns whether a spec only has the numbers of replicas of a type that may run several. */
+function isScale({ deployment_type: type, resource_spec: spec }: SourceConfig): boolean {
+  if (type !== "prod" || spec === null) return false;
+  const fields = Object.keys(spec);
+  return fields.length > 0 && fields.every((field) => field === "min_scale" || field === "max_scale");
 }
 
 function checkPresence(field: string, source: SourceKind, rule: FieldRule, value: unknown): void {

@@ -214,6 +214,7 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   rollbackRevision: { refusal: "neverServed" },
   restartDeployment: { refusal: "revisionInProgress" },
   retryDeployment: { refusal: "nothingFailed" },
+  scaleDeployment: { body: () => ({ min_replicas: 2 }) },
   // The request does not come from a page of the console.
   createSession: { refusal: "forbidden" },
   // No sign-in is configured.

@@ -195,3 +195,28 @@ test("a retry runs the newest revision again with the current settings, if it fa
   await end(id, "DEPLOYED");
   assert.equal((await post(`${url}/retry`)).headers["x-pierhead-error"], "nothingFailed");
 });
+
+test("a scale runs the code that serves with other numbers of replicas, and names why it cannot", async () => {
+  const { id, url } = await twice();
+  const scale = (to: string, body: object) => patch(`${to}/scale`, body);
+  const { status, body } = await scale(url, { min_replicas: 3 });
+  assert.equal(status, 200);
+  assert.deepEqual(body.source_config.resource_spec, { min_scale: 3, max_scale: 3 });
+  const revision = await newest(url);
+  assert.deepEqual([revision.reason, revision.source_revision_config.repo_commit_sha], ["size", "b".repeat(40)]);
+  assert.equal((await actionsOf(id))?.action, "deployment.scale");
+  await scale(url, { min_replicas: 3, max_replicas: 3 });
+  assert.equal((await newest(url)).id, revision.id, "the same numbers change nothing");
+  await end(id, "DEPLOYED", "b".repeat(40));
+  const changed = await patch(url, { source_revision_config: { repo_ref: "main" } });
+  assert.deepEqual(changed.body.source_config.resource_spec, { min_scale: 3, max_scale: 3 }, "later deploys keep them");
+
+  const development = await create({
+    source_config: { repo_url: "https://github.com/acme/bot", build_on_push: false, deployment_type: "dev" },
+  });
+  const refused = await scale(development.url, { min_replicas: 2 });
+  assert.equal(refused.headers["x-pierhead-error"], "cannotScale");
+  assert.match(refused.body.detail, /type 'dev', which runs one replica/);
+  assert.match((await scale(url, { min_replicas: 3, max_replicas: 2 })).body.detail, /must not be below min_replicas/);
+  assert.equal((await scale(url, { min_replicas: 0 })).status, 422);
+});

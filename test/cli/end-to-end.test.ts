@@ -202,6 +202,24 @@ test("sets, imports and removes variables and follows the revision of each chang
   assert.deepEqual(await values(), []);
 });
 
+test("scales to a number or a range, shows it in ps, and says why a deployment cannot be scaled", async () => {
+  await cli(["deploy", "--template", "node-server", "--name", "scaled"]);
+  const scaled = await cli(["scale", "scaled", "3"]);
+  assert.equal(scaled.code, 0, scaled.stderr);
+  const shown = await cli(["ps", "scaled"]);
+  assert.equal(shown.stdout.match(/ ready /g)?.length, 3, shown.stdout);
+  assert.match(shown.stdout, /Scale: 3 replicas\n/);
+  assert.equal((await cli(["scale", "scaled", "1-2"])).code, 0);
+  assert.match((await cli(["ps", "scaled"])).stdout, /Scale: 1 to 2 replicas, by load/);
+  assert.match((await cli(["scale", "scaled", "1-2"])).stderr, /already has this scale: 1-2 replicas/);
+  assert.match((await cli(["scale", "scaled", "0"])).stderr, /"0" is not a number of replicas\.[\s\S]*from 1 to 100/);
+
+  await cli(["deploy", "--template", "node-server", "--name", "small", "--type", "dev"]);
+  const refused = await cli(["scale", "small", "2"]);
+  assert.equal(refused.code, 1);
+  assert.match(refused.stderr, /'small' is of type 'dev', which runs one replica/);
+});
+
 test("keeps all variables that are changed concurrently", async () => {
   await followed(["deploy", "node-server", "--name", "shared"]);
   await using files = await createDirectory({ "more.env": "IMPORTED=1\n" });

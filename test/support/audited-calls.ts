@@ -108,6 +108,7 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
     "deployment.variables",
     { set: [{ name: "A", value: "1" }] },
   ],
+  scaleDeployment: async (ask) => [`${await deploymentPath(ask)}/scale`, "deployment.scale", { min_replicas: 2 }],
   interruptRevision: async (ask) => [`${await revisionPath(ask)}/interrupt`, "revision.interrupt"],
   interruptRevisionAlias: async (ask) => [`${await revisionPath(ask)}/interruption`, "revision.interrupt"],
   createListener: async () => [

@@ -3,6 +3,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment, DeploymentTier, PatchDeployment } from "../../../src/contract/deployments/deployment.ts";
 import { checkCustomUrl } from "../../../src/domain/custom-url.ts";
+import { effectiveSizes } from "../../../src/domain/sizes.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { ConfirmByName } from "../parts/dialog.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
@@ -19,6 +20,7 @@ export function DeploymentSettingsPart({ deployment }: { deployment: Deployment 
       <Addresses deployment={deployment} />
       {mayChange && deployment.source === "external_docker" && <CustomAddress deployment={deployment} />}
       {mayChange && <General deployment={deployment} />}
+      {mayChange && <Scale deployment={deployment} />}
       {mayChange && <Danger deployment={deployment} />}
       {!mayChange && <Notice>Your role is read-only. Ask an admin for the deployer role to change settings.</Notice>}
     </>
@@ -175,6 +177,74 @@ function General({ deployment }: { deployment: Deployment }) {
       </div>
     </form>
   );
+}
+
+/** The numbers of replicas, for deployments that may run several. */
+function Scale({ deployment }: { deployment: Deployment }) {
+  const { client } = useSession();
+  const { notify, notifyError } = useToasts();
+  const [typed, setTyped] = useState<{ min?: string; max?: string }>({});
+  const { source, source_config: config } = deployment;
+  const hasSpec = source === "external_docker" || config.listener_id !== null;
+  const type = hasSpec ? null : config.deployment_type;
+  const { minReplicas, maxReplicas } = effectiveSizes(type, config.resource_spec);
+  const min = typed.min ?? String(minReplicas);
+  const max = typed.max ?? String(maxReplicas);
+  const problem = replicasProblem(min, max);
+  const input = { deployment_id: deployment.id, body: { min_replicas: Number(min), max_replicas: Number(max) } };
+  const isChanged = Number(min) !== minReplicas || Number(max) !== maxReplicas;
+  const save = useMutation({
+    mutationFn: () => client.scaleDeployment(input),
+    onError: notifyError,
+    onSuccess: (changed) => {
+      notify(min === max ? `Scaling to ${min} replicas.` : `Scaling to ${min} to ${max} replicas.`);
+      queries.setQueryData(["deployment", deployment.id], changed);
+      setTyped({});
+    },
+  });
+  if (type !== null && type !== "prod") return null;
+  return (
+    <form
+      className="card"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save.mutate();
+      }}
+    >
+      <h2>Replicas</h2>
+      <TextField
+        label="Always running"
+        inputMode="numeric"
+        value={min}
+        onValue={(text) => setTyped({ ...typed, min: text })}
+      />
+      <TextField
+        label="At most, by load"
+        inputMode="numeric"
+        value={max}
+        onValue={(text) => setTyped({ ...typed, max: text })}
+        problem={problem}
+        hint="Saving creates a revision with the code and the variables that serve."
+      />
+      <div className="row">
+        <button type="submit" className="primary" disabled={!isChanged || problem !== null || save.isPending}>
+          Save
+        </button>
+        <CopyAs
+          call={{
+            ...{ id: "scaleDeployment", input },
+            cli: `npx pierhead scale ${deployment.id} ${min === max ? min : `${min}-${max}`}`,
+          }}
+        />
+      </div>
+    </form>
+  );
+}
+
+function replicasProblem(min: string, max: string): string | null {
+  const isCount = (text: string) => /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= 100;
+  if (!isCount(min) || !isCount(max)) return "A number from 1 to 100.";
+  return Number(min) > Number(max) ? "Not below the number that always runs." : null;
 }
 
 function Danger({ deployment }: { deployment: Deployment }) {

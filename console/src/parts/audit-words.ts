@@ -11,6 +11,7 @@ const sentences: Record<string, string> = {
   "deployment.retry": "retried the last deploy of",
   "deployment.tag": "changed the tags of",
   "deployment.variables": "changed the variables of",
+  "deployment.scale": "scaled",
   "installation.backup": "made a backup of the installation",
   "installation.restore": "restored the installation from a backup",
   "integration.replace_secret": "replaced the secret of the integration",

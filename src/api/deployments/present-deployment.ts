@@ -70,7 +70,7 @@ function sourceConfigOf(row: DeploymentRow, url: string): SourceConfig {
     resource_spec:
       row.source === "external_docker" || config.listener_id !== null
         ? effectiveSpec(config.resource_spec ?? {})
-        : null,
+        : config.resource_spec,
     repo_branch: ref !== null && !isTag(ref) ? ref : null,
   };
 }

@@ -4,11 +4,12 @@ import type { DeploymentPath } from "../../contract/deployments/deployment.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import type { RevisionReason } from "../../contract/revisions/revision.ts";
-import type { ChangeVariables } from "../../contract/revisions/run-again.ts";
+import type { ChangeVariables, ScaleDeployment } from "../../contract/revisions/run-again.ts";
 import { applyPush } from "../../domain/patch.ts";
 import { redeploySettings } from "../../domain/redeploy.ts";
 import { isFinal } from "../../domain/revision-status.ts";
 import { restartSettings, sameCodeSettings, unchangedSettings } from "../../domain/run-again.ts";
+import { checkScalable, withReplicas } from "../../domain/scale-deployment.ts";
 import { checkOneOrigin, checkSecrets } from "../../domain/secret-names.ts";
 import type { CurrentDeployment } from "../../domain/settings.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
@@ -23,7 +24,7 @@ import { deploymentsUrlOf } from "../http/urls.ts";
 import { decideRollback, earlierOf, storedVariables } from "./decide-rollback.ts";
 import { previewRollback } from "./preview-rollback.ts";
 
-/** Adds the routes that run code again which a deployment already has: rollback, restart, retry, variables, latest commit. */
+/** Adds the routes that run code again which a deployment already has: rollback, restart, retry, variables, scale, latest commit. */
 export function addRunAgainRoutes(api: Api): void {
   const { deps } = api;
   const { sealer, settings } = deps;
@@ -63,12 +64,7 @@ export function addRunAgainRoutes(api: Api): void {
     change(call, {
       action: "deployment.retry",
       reason: "retry",
-      decide: async (current, _context, { trx, row }) => {
-        const again = await findOf(trx, row, row.latest_revision_id);
-        const isFailed = again !== undefined && isFinal(again.status) && again.status !== "DEPLOYED";
-        if (!isFailed) throw errors.nothingFailed(row.id);
-        return { changed: redeploySettings(earlierOf(again), current), again };
-      },
+      decide: (current, _context, locked) => decideRetry(current, locked),
     }),
   );
 
@@ -90,6 +86,32 @@ export function addRunAgainRoutes(api: Api): void {
       decide: (current, _context, locked) => decideVariables(deps, current, locked, call.body),
     }),
   );
+
+  route(api, operations.scaleDeployment, (call) =>
+    change(call, {
+      action: "deployment.scale",
+      reason: "size",
+      decide: (current, _context, locked) => decideScale(current, locked, call.body),
+    }),
+  );
+}
+
+async function decideRetry(current: CurrentDeployment, { trx, row }: Locked): Promise<Decided> {
+  const again = await findOf(trx, row, row.latest_revision_id);
+  const isFailed = again !== undefined && isFinal(again.status) && again.status !== "DEPLOYED";
+  if (!isFailed) throw errors.nothingFailed(row.id);
+  return { changed: redeploySettings(earlierOf(again), current), again };
+}
+
+async function decideScale(current: CurrentDeployment, { trx, row }: Locked, body: ScaleDeployment): Promise<Decided> {
+  const again = await findRunning(trx, row);
+  const bounds = { min: body.min_replicas, max: body.max_replicas ?? body.min_replicas };
+  checkScalable(current, again ?? null, bounds);
+  const scaled = { ...current, sourceConfig: withReplicas(current.sourceConfig, bounds) };
+  const unchanged = unchangedSettings(scaled);
+  const isUnchanged = isDeepStrictEqual(scaled.sourceConfig, current.sourceConfig);
+  if (isUnchanged || again === undefined) return { changed: { ...unchanged, revision: null } };
+  return { changed: sameCodeSettings(earlierOf(again), scaled, null), again };
 }
 
 async function decideRestart(deps: ApiDeps, current: CurrentDeployment, { trx, row }: Locked): Promise<Decided> {
@@ -118,7 +140,7 @@ async function decideVariables(
 }
 
 /**
- * Returns the revision whose code a change of variables runs: the newest one while it is under way, because it is about to
+ * Returns the revision whose code a change of variables or of the scale runs: the newest one while it is under way, because it is about to
  * serve; otherwise the one that serves; otherwise the newest one.
  */
 async function findRunning(trx: Trx, row: DeploymentRow): Promise<RevisionRow | undefined> {

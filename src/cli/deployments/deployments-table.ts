@@ -122,6 +122,15 @@ export const deploymentCommands: readonly CommandSpec[] = [
     load: async () => (await import("./restart.ts")).restart,
   },
   {
+    name: "scale",
+    summary: "Change how many replicas run, with the code and the variables that serve",
+    args: [deploymentArgument, ["<replicas>", "a number, or a range such as 2-6 to scale by load"]],
+    options: waitOptions,
+    examples: ["pierhead scale support 3", "pierhead scale support 2-6"],
+    json: followedJson,
+    load: async () => (await import("./scale.ts")).scale,
+  },
+  {
     name: "retry",
     summary: "Try the newest revision again, which failed",
     args: [deploymentArgument],

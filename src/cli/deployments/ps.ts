@@ -1,4 +1,6 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
+import { effectiveSizes } from "../../domain/sizes.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { age, columns, count, shortId } from "../terminal/text.ts";
@@ -10,18 +12,16 @@ export async function ps(session: Session, [name = ""]: string[]): Promise<void>
   const client = await session.client();
   const deployment = await findDeployment(session, name);
   const found = await client.listReplicas({ deployment_id: deployment.id }, { signal });
-  session.answer(found, () => render(found));
+  session.answer(found, () => render(deployment, found));
   if (found.replicas.length > 0) return;
   const because = found.asleep ? " It sleeps until the next request." : "";
   terminal.say(`${deployment.name} has no replica.${because}`);
 }
 
-function render({
-  replicas,
-  last_exit: exit,
-  last_exit_at: at,
-  exits_in_a_row: exits,
-}: DeploymentReplicas): string | undefined {
+function render(
+  deployment: Deployment,
+  { replicas, last_exit: exit, last_exit_at: at, exits_in_a_row: exits }: DeploymentReplicas,
+): string | undefined {
   const rows = replicas.map((replica) => [
     harmless(replica.id),
     replica.revision_number === null ? shortId(replica.revision_id) : String(replica.revision_number),
@@ -29,7 +29,10 @@ function render({
     String(replica.restarts),
     replica.started_at === null ? "-" : age(replica.started_at),
   ]);
-  const table = rows.length === 0 ? [] : [columns([["REPLICA", "REVISION", "STATE", "RESTARTS", "AGE"], ...rows])];
+  const table =
+    rows.length === 0
+      ? []
+      : [columns([["REPLICA", "REVISION", "STATE", "RESTARTS", "AGE"], ...rows]), scaleText(deployment)];
   const streak = exits > 1 ? ` (${count(exits, "exit")} in a row)` : "";
   const label = at == null ? "Cause" : `Last exit, ${age(at)} ago`;
   const cause =
@@ -38,4 +41,14 @@ function render({
       : ["", `${label}: ${harmless(exit.message)}${streak}`, ...exit.last_lines.map((line) => `  ${harmless(line)}`)];
   const lines = [...table, ...cause];
   return lines.length === 0 ? undefined : lines.join("\n");
+}
+
+/** Says how many replicas may run. */
+function scaleText({ source, source_config: config }: Deployment): string {
+  const hasSpec = source === "external_docker" || config.listener_id !== null;
+  const { minReplicas: min, maxReplicas: max } = effectiveSizes(
+    hasSpec ? null : config.deployment_type,
+    config.resource_spec,
+  );
+  return min === max ? `Scale: ${count(min, "replica")}` : `Scale: ${min} to ${max} replicas, by load`;
 }

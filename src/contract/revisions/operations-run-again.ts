@@ -2,7 +2,7 @@ import { bodyLimits } from "../body-limits.ts";
 import { Deployment, DeploymentPath } from "../deployments/deployment.ts";
 import { operation } from "../operation.ts";
 import { RevisionPath } from "./revision.ts";
-import { ChangeVariables, RollbackPreview, RollbackQuery, RollbackRequest } from "./run-again.ts";
+import { ChangeVariables, RollbackPreview, RollbackQuery, RollbackRequest, ScaleDeployment } from "./run-again.ts";
 
 const changesDeployment = {
   tag: "Revisions",
@@ -59,5 +59,12 @@ export const runAgainOperations = {
     body: ChangeVariables,
     bodyLimits: bodyLimits.deployment,
     errors: ["deploymentNotFound", "beingDeleted", "invalidSecret", "secretNameReserved", "quotaExceeded"],
+  }),
+  scaleDeployment: operation("scaleDeployment", {
+    ...changesDeployment,
+    operationId: "scale_deployment_v2_deployments__deployment_id__scale_patch",
+    summary: "Change how many replicas may run, and run the current code with that",
+    body: ScaleDeployment,
+    errors: ["deploymentNotFound", "beingDeleted", "cannotScale", "invalidField", "quotaExceeded"],
   }),
 };

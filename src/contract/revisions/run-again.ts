@@ -55,3 +55,18 @@ export const ChangeVariables = Type.Object(
   { $id: "ChangeVariables", examples: [{ set: [{ name: "LOG_LEVEL", value: "debug" }], remove: ["OLD_KEY"] }] },
 );
 export type ChangeVariables = Static<typeof ChangeVariables>;
+
+const replicas = { minimum: 1, maximum: 100 };
+
+/** Body of a change of the number of replicas. */
+export const ScaleDeployment = Type.Object(
+  {
+    min_replicas: Type.Integer({ ...replicas, description: "Replicas that always run." }),
+    max_replicas: optional(
+      Type.Integer(replicas),
+      "Replicas that run at most; more than `min_replicas` run by load. Absent: `min_replicas`.",
+    ),
+  },
+  { $id: "ScaleDeployment", examples: [{ min_replicas: 2, max_replicas: 4 }] },
+);
+export type ScaleDeployment = Static<typeof ScaleDeployment>;

@@ -1,0 +1,43 @@
+import { replicasMax } from "../../domain/limits.ts";
+import { usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { findDeployment } from "./find-deployment.ts";
+import { type FollowOptions, followRevision } from "./follow-revision.ts";
+
+/** Changes the number of replicas and follows the revision that runs the current code with it. */
+export async function scale(
+  session: Session,
+  [name = "", wanted = ""]: string[],
+  options: FollowOptions,
+): Promise<void> {
+  const { terminal, signal } = session;
+  const body = boundsOf(wanted, name);
+  const replicas = wanted === "1" ? "1 replica" : `${wanted} replicas`;
+  const client = await session.client();
+  const found = await findDeployment(session, name);
+  const changed = await client.scaleDeployment({ deployment_id: found.id, body }, { signal });
+  const { latest_revision_id: revisionId } = changed;
+  if (revisionId !== null && revisionId !== found.latest_revision_id) {
+    terminal.say(`Scaling ${found.name} to ${replicas}`);
+    return followRevision(session, changed, revisionId, options);
+  }
+  terminal.say(
+    revisionId === null
+      ? `Stored for the first deploy of ${found.name}.`
+      : `${found.name} already has this scale: ${replicas}.`,
+  );
+  session.answer({ deployment: { id: changed.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+}
+
+/** Reads a number, or a range such as 2-6. */
+function boundsOf(text: string, name: string): { min_replicas: number; max_replicas: number } {
+  const [, min = "", max = min] = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(text) ?? [];
+  const bounds = { min_replicas: Number(min), max_replicas: Number(max) };
+  const isValid = min !== "" && bounds.min_replicas >= 1 && bounds.max_replicas <= replicasMax;
+  if (isValid && bounds.min_replicas <= bounds.max_replicas) return bounds;
+  throw usageFailure(
+    `"${text}" is not a number of replicas.`,
+    `Give a number from 1 to ${replicasMax}: pierhead scale ${name} 3`,
+    `Or a range, to scale by load: pierhead scale ${name} 2-6`,
+  );
+}
