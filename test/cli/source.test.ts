@@ -345,6 +345,8 @@ test("explains what to do without a config or with an invalid one", async () => 
     /There is no langgraph.json or pierhead.json .*no server was recognized/,
   );
   await assert.rejects(findProject(empty.directory, "x.json"), { exitCode: 2 });
+  await using crew = await createDirectory({ "requirements.txt": "crewai", "main.py": "crew.kickoff()" });
+  await assert.rejects(findProject(crew.directory, undefined), { message: /Add an application/, hints: [] });
   await using broken = await createDirectory({ "langgraph.json": "{" });
   await assert.rejects(findProject(broken.directory, undefined), /langgraph.json cannot be used/);
 });

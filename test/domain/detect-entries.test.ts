@@ -25,6 +25,33 @@ test("prefers the file that has the server to files that only import it", async 
   assert.equal(await startOf({ ...demo, "web/api.py": "app = FastAPI()" }), uvicorn("web.api:app"));
 });
 
+test("offers a server of the MCP over standard input through a proxy", async () => {
+  const startOf = async (files: Files) => (await detect({ "requirements.txt": "mcp", ...files })).server?.start;
+  const proxied = (command: string) => `mcp-proxy --pass-environment --host $HOST --port $PORT -- ${command}`;
+  const serve = "async def serve():\n  async with stdio_server() as streams:\n    await server.run(*streams)\n";
+  assert.equal(
+    await startOf({ "server.py": `${serve}if __name__ == "__main__":\n  asyncio.run(serve())` }),
+    proxied("python server.py"),
+  );
+  const called = { "shop/server.py": serve, "shop/__init__.py": "from .server import serve\ndef main():\n  serve()" };
+  assert.equal(
+    await startOf({ ...called, "shop/__main__.py": "from shop import main\nmain()" }),
+    proxied("python -m shop"),
+  );
+  const script = '[project.scripts]\nshop-mcp = "shop:main"\n[build-system]\nrequires = ["hatchling"]';
+  assert.equal(await startOf({ ...called, "pyproject.toml": script }), proxied("shop-mcp"));
+  assert.equal(await startOf({ "server.py": serve, "main.py": "app = FastAPI()" }), uvicorn("main:app"));
+});
+
+test("says whether the reason for an unknown server is also the advice", async () => {
+  const advises = async (files: Files) => {
+    const found = await detect(files);
+    return found.server === null && found.saysWhatToDo;
+  };
+  assert.equal(await advises({ "requirements.txt": "crewai", "main.py": "crew.kickoff()" }), true);
+  assert.equal(await advises({ "requirements.txt": "", "main.py": "print()" }), false);
+});
+
 test("reads sources that are made to be slow in linear time", async () => {
   const size = 250_000;
   const modules = Array.from({ length: 180 }, (_, index) => `m${index}`);

@@ -7,15 +7,14 @@ import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
 type Files = Record<string, string>;
 
 async function detect(files: Files) {
-  const reader = {
-    list: async () => Object.keys(files),
-    read: async (file: string) => files[file] ?? null,
-  };
+  const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
   return detectServer(await readProjectFacts(reader));
 }
 
 const packageJson = (packages: string[], more: object = {}) =>
   JSON.stringify({ dependencies: Object.fromEntries(packages.map((name) => [name, "1"])), ...more });
+const proxy = "mcp-proxy --pass-environment --host $HOST --port $PORT";
+const stdioServer = 'if __name__ == "__main__":\n  asyncio.run(stdio_server())';
 const start = { scripts: { start: "node dist/index.js" } };
 const built = { scripts: { build: "tsc", start: "node dist/index.js" } };
 const pyproject = (...packages: string[]) =>
@@ -169,6 +168,7 @@ const projects: [string, Files, string, string, (string | null)?][] = [
     "mcp-python",
     `python -m uvicorn server:mcp.streamable_http_app --factory --host $HOST --port $PORT`,
   ],
+  ["MCP over stdio", { "requirements.txt": "mcp", "a.py": stdioServer }, "mcp-stdio", `${proxy} -- python a.py`],
   [
     "FastMCP",
     { "requirements.txt": "fastmcp>=2", "server.py": 'mcp = FastMCP("x")' },
@@ -489,7 +489,7 @@ test("says why a project has no server", async () => {
     "src/index.ts": "new StdioServerTransport()",
   };
   assert.match(await because(stdio), /standard input only.*Add StreamableHTTPServerTransport/);
-  const python = { "requirements.txt": "mcp", "main.py": 'if __name__ == "__main__":\n  mcp.run(transport="stdio")' };
+  const python = { "requirements.txt": "mcp", "main.py": 'def start():\n  mcp.run(transport="stdio")' };
   assert.match(await because(python), /standard input only.*streamable-http/);
   assert.match(
     await because({ "requirements.txt": "crewai", "main.py": "crew.kickoff()" }),

@@ -81,6 +81,8 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
   const facts = await readProjectFacts(projectReader(sourceDir, directory));
   const detection = detectServer(facts);
   const others = await listConfigs(sourceDir);
+  if (detection.server === null && detection.saysWhatToDo && others.length === 0)
+    throw new BuildFailure("ConfigMissing", detection.because);
   // The root of a monorepo often has a start script that starts no server.
   const isAmbiguous = facts.node?.isWorkspaceRoot === true && others.length > 0;
   if (detection.server === null || isAmbiguous) {

@@ -126,7 +126,8 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   // A message of several lines already contains the end of the log.
   const needsLog = status === "BUILD_FAILED" && !revision.status_message?.includes("\n");
   const log = needsLog ? await endOfBuildLog(session, revision) : [];
-  const because = [revision.status_message ?? "The server gave no reason.", ...log].join("\n");
+  const message = revision.status_message ?? "The server gave no reason.";
+  const because = [message.replaceAll("env set DEPLOYMENT ", `env set ${name} `), ...log].join("\n");
   const type = status === "DEPLOY_FAILED" ? "" : " --build";
   // A revision that failed before its build has no log.
   const hints =

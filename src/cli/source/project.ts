@@ -84,7 +84,11 @@ async function describeServer(file: string): Promise<string> {
     return (await stat(full)).size > detectionBytesMax ? null : readFile(full, "utf8");
   };
   const detection = detectServer(await readProjectFacts({ list: async () => files, read }));
-  if (detection.server === null) throw noServer(detection.because, await projectsBelow(directory));
+  if (detection.server === null) {
+    const below = await projectsBelow(directory);
+    if (detection.saysWhatToDo && below.length === 0) throw new CliFailure(detection.because);
+    throw noServer(detection.because, below);
+  }
   const { name, because, start, pythonVersion } = detection.server;
   const parts = [
     because,

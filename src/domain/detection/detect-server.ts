@@ -27,7 +27,15 @@ export interface DetectedServer {
   pythonVersion: string | null;
 }
 
-export type Detection = { server: DetectedServer } | { server: null; because: string };
+export type Detection = { server: DetectedServer } | Unrecognized;
+
+/** A project without a server that Pierhead can start. */
+export interface Unrecognized {
+  server: null;
+  because: string;
+  /** Whether the reason also says what to change, so that general advice would only mislead. */
+  saysWhatToDo: boolean;
+}
 
 /** Finds out from the facts of a project how its server is built and started. Pure. */
 export function detectServer(facts: ProjectFacts): Detection {
@@ -37,7 +45,7 @@ export function detectServer(facts: ProjectFacts): Detection {
     (node === null || !canServe(node) ? null : detectNode(node, facts));
   if (facts.procfile !== null) return { server: fromProcfile(facts.procfile, facts, found) };
   if (facts.files.has("aegra.json")) return { server: fromAegra(python) };
-  return found === null ? { server: null, because: whyNot(facts) } : { server: found };
+  return found === null ? { server: null, ...whyNot(facts) } : { server: found };
 }
 
 function fromProcfile(web: string, { node, python }: ProjectFacts, found: DetectedServer | null): DetectedServer {
@@ -177,20 +185,30 @@ function fill({ start }: PythonPreset, entry: PythonEntry): string {
   return start.replaceAll(/\{(\w+)\}/g, (whole, word: string) => words[word] ?? whole).trim();
 }
 
-function whyNot({ node, python, files }: ProjectFacts): string {
+function whyNot(facts: ProjectFacts): Omit<Unrecognized, "server"> {
+  const advice = adviceFor(facts);
+  return advice === null
+    ? { because: whatIsMissing(facts), saysWhatToDo: false }
+    : { because: advice, saysWhatToDo: true };
+}
+
+function adviceFor({ node, python }: ProjectFacts): string | null {
   if (node?.isStdioOnly === true)
     return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Add StreamableHTTPServerTransport and listen on PORT.";
   if (node !== null && node.workerFile !== null)
     return `This project is a Cloudflare Worker: ${node.workerFile} imports modules that exist only in Cloudflare's runtime. To run it in the local version of that runtime, write a pierhead.json with {"build": ["npm install"], "start": "npx wrangler dev --ip $HOST --port $PORT"}.`;
   if (python?.speaksStdio === true)
-    return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Run it with a transport over HTTP, such as streamable-http, and listen on PORT.";
+    return 'The MCP server of this project speaks over standard input only, and no program starts it. Add a file that starts it under `if __name__ == "__main__":`, or run it with a transport over HTTP, such as streamable-http, and listen on PORT.';
   if (python?.packages.has("crewai") === true)
     return `${python.declaredIn} has crewai, but no program that serves HTTP. \`crewai run\` runs a crew once and ends. Add an application that runs the crew for a request, for example with FastAPI.`;
+  return null;
+}
+
+function whatIsMissing({ node, python, files }: ProjectFacts): string {
   if (python !== null)
     return `${python.declaredIn} was found, but no program that serves HTTP: no FastAPI, Starlette, Flask or Django application, no MCP server, no A2A server.`;
   if (node !== null) return "package.json was found, but it has no start script and no server file such as server.js.";
-  const isEmpty = files.size === 0;
-  return isEmpty
+  return files.size === 0
     ? "The directory is empty."
     : "No package.json, pyproject.toml, requirements.txt or Procfile was found.";
 }

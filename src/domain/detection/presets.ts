@@ -54,6 +54,14 @@ const agents = (id: string, name: string, packages: string[]) => [
   python(id, name, packages, program),
 ];
 
+/** A server of the MCP that speaks over standard input. A proxy starts it and offers it over HTTP, at /mcp and /sse. */
+const stdio = (entry: PythonEntryKind, command: string) =>
+  python("mcp-stdio", "MCP server over standard input", ["mcp", "fastmcp"], {
+    entry,
+    start: `mcp-proxy --pass-environment --host $HOST --port $PORT -- ${command}`,
+    adds: ["mcp-proxy>=0.8"],
+  });
+
 /** Directory of a source for packages that the start command needs beside those of the project. */
 export const addedDirName = ".pierhead-node";
 
@@ -150,4 +158,6 @@ export const presets: readonly Preset[] = [
     adds: [],
   }),
   python("python", "a Python program", [], { entry: "script", start: "{module} {options}", adds: [] }),
+  stdio("stdio-program", "python {program}"),
+  stdio("stdio-script", "{module}"),
 ];

@@ -1,6 +1,6 @@
 import { type NodeFacts, readNode } from "./node-facts.ts";
 import { type ProjectReader, readSources } from "./project-sources.ts";
-import { findPythonEntries, type PythonEntry } from "./python-entries.ts";
+import { findPythonEntries, type PythonEntry, pythonStdio } from "./python-entries.ts";
 import { requirementNames, tomlKeys, tomlList, tomlSection, tomlString } from "./toml-text.ts";
 
 /** What the files of a project say about its server. */
@@ -68,9 +68,6 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     version: await pythonVersion(reader, files, project),
   };
 }
-
-/** How a server of the MCP SDK for Python speaks over its standard input. */
-const pythonStdio = /\bstdio_server\(|transport=["']stdio["']/;
 
 /** Returns the scripts of a project that is installed as a package: another one has no programs. */
 function scriptsOfPackage(pyproject: string): Record<string, string> {

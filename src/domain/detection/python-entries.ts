@@ -27,7 +27,9 @@ export type PythonEntryKind =
   | "chainlit"
   | "gradio"
   | "program"
-  | "script";
+  | "script"
+  | "stdio-program"
+  | "stdio-script";
 
 // The API searches sources of strangers in its own process, so a form must take time in proportion to the text: two repetitions
 // in a row never match the same characters.
@@ -37,6 +39,9 @@ const called = (names: string) => assigned(`(?:[\\w.]+\\.)?(?:${names})\\s*\\(`)
 /** How a program starts a server. */
 const serving =
   /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^()]*transport=(?!["']stdio["'])|\.serve\(/;
+
+/** How a server of the MCP SDK for Python speaks over its standard input. */
+export const pythonStdio = /\bstdio_server\(|transport=["']stdio["']/;
 
 /** What a file names that makes an application of ASGI in another file. */
 const asgiFramework = /FastAPI\b|Starlette\b|LlamaIndexServer\b|\buvicorn\b/;
@@ -78,6 +83,7 @@ const forms: Form[] = [
   { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
   { kind: "gradio", form: /^()(?:import gradio|from gradio)\b/m, beside: /\.launch\(/ },
   { kind: "program", form: /^()if __name__ *==/m, beside: serving },
+  { kind: "stdio-program", form: /^()if __name__ *==/m, beside: pythonStdio, isIndirect: true },
 ];
 
 /** Variables that usually hold the server, when a file has several. */
@@ -113,7 +119,9 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
       return [{ kind, file, module, name, options, hasOwnPort: hasOwnPort(kind, text, options), isIndirect: isFound }];
     });
   });
-  found.push(...callingPrograms(project, files.has("src/__init__.py") || importsSrc));
+  const isSrcPackage = files.has("src/__init__.py") || importsSrc;
+  found.push(...callingPrograms(project, isSrcPackage, { form: serving, program: "program", script: "script" }));
+  found.push(...callingPrograms(project, isSrcPackage, overStdio));
   if (files.has("manage.py")) found.push(...djangoEntries(files));
   // A directory such as `my-app` cannot be imported, but its programs can be run.
   const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
@@ -124,8 +132,21 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
 const isServed = (name: string, text: string) =>
   new RegExp(`\\buvicorn\\.run\\(\\s*(?:["'][\\w.]+:)?${name}["']?\\s*[,)]`).test(text);
 
+/** What a program calls, and the kinds of the programs and scripts that call it. */
+interface Called {
+  form: RegExp;
+  program: PythonEntryKind;
+  script: PythonEntryKind;
+}
+
+const overStdio: Called = { form: pythonStdio, program: "stdio-program", script: "stdio-script" };
+
 /** Programs that only call what another of their files has: those that are run by name, and the scripts of pyproject.toml. */
-function callingPrograms({ sources, scripts }: PythonSources, isSrcPackage: boolean): PythonEntry[] {
+function callingPrograms(
+  { sources, scripts }: PythonSources,
+  isSrcPackage: boolean,
+  { form, program, script }: Called,
+): PythonEntry[] {
   const moduleIn = (file: string) => moduleOf(file, isSrcPackage);
   const byModule = new Map(sources.map((source) => [moduleIn(source.file), source]));
   // The module of a package is its __init__.py, not the program beside it.
@@ -134,7 +155,7 @@ function callingPrograms({ sources, scripts }: PythonSources, isSrcPackage: bool
     const modules = importsOf(source.text, moduleIn(source.file.replace(/[^/]+$/, "__init__.py")));
     return [source, [...new Set(modules.flatMap((module) => byModule.get(module) ?? []))]];
   });
-  const direct = sources.filter(({ text }) => serving.test(text));
+  const direct = sources.filter(({ text }) => form.test(text));
   let servers = new Map(direct.map((source) => [source, source]));
   // Each round follows one import, so that many files that import each other take no longer.
   for (let round = 0; round < callDepthMax; round += 1) {
@@ -150,13 +171,13 @@ function callingPrograms({ sources, scripts }: PythonSources, isSrcPackage: bool
     const isProgram = isNamed || /^if __name__ *==/m.test(text);
     const server = isProgram && !direct.includes(source) ? servers.get(source) : undefined;
     if (server === undefined) return [];
-    return [{ ...programOf("program", { file, module: moduleIn(file), name: "" }, server.text), isIndirect: !isNamed }];
+    return [{ ...programOf(program, { file, module: moduleIn(file), name: "" }, server.text), isIndirect: !isNamed }];
   });
   const named = Object.entries(scripts).flatMap(([name, target]) => {
     const source = byModule.get(target.split(":")[0] ?? "");
     const server = source === undefined ? undefined : servers.get(source);
     if (source === undefined || server === undefined) return [];
-    return [{ ...programOf("script", { file: source.file, module: name, name }, server.text), isIndirect: true }];
+    return [{ ...programOf(script, { file: source.file, module: name, name }, server.text), isIndirect: true }];
   });
   return [...programs, ...named];
 }
@@ -188,7 +209,16 @@ const hasOwnPort = (kind: PythonEntryKind, text: string, options: string) =>
 const byPort = new Set<PythonEntryKind>(["program", "script"]);
 
 /** Kinds that are started by the path of their file. */
-const byFile = new Set<PythonEntryKind>(["adk", "streamlit", "chainlit", "gradio", "program", "script"]);
+const byFile = new Set<PythonEntryKind>([
+  "adk",
+  "streamlit",
+  "chainlit",
+  "gradio",
+  "program",
+  "script",
+  "stdio-program",
+  "stdio-script",
+]);
 
 function moduleOf(file: string, isSrcPackage: boolean): string {
   const name = file
