@@ -49,7 +49,7 @@ export function tooLarge(bytes: number, bytesMax: number): BuildFailure {
   const [has, may] = [bytes, bytesMax].map((size) => Math.ceil(size / 1024 / 1024));
   return new BuildFailure(
     "DiskFull",
-    `The build needs ${has} MB of disk, but the limit is ${may} MB. Install fewer or smaller packages, or ask the operator for a higher limit.`,
+    `The build needs ${has} MB of disk, but the limit is ${may} MB. Install fewer or smaller packages, for example PyTorch without GPU libraries.`,
   );
 }
 

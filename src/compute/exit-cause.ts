@@ -1,6 +1,6 @@
 import type { ReplicaExit } from "./compute.ts";
 import { ownFrames } from "./own-frames.ts";
-import { findStartCause } from "./start-cause.ts";
+import { findStartCause, missingVariableLine } from "./start-cause.ts";
 
 /** What a driver observed about a replica that has ended. */
 export interface ObservedExit {
@@ -46,7 +46,9 @@ export function explainExit(
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
-  return { ...facts, reason: "Exited", message: exited(ending) };
+  const proof = ending.wasReady ? null : missingVariableLine(ending.lastLines);
+  const shown = proof === null ? facts.lastLines : proofLines(facts.lastLines, proof);
+  return { ...facts, lastLines: shown, reason: "Exited", message: exited(ending) };
 }
 
 /** Reports a replica as ended with an unclear cause: better than showing it as running when it may not be. */
@@ -54,6 +56,16 @@ export const lost = (error: string): Verdict => ({
   reason: "Lost",
   message: `Pierhead lost track of the agent server because of an error: ${error}. Deploy again.`,
 });
+
+/** A longer traceback says no more about a missing variable than its last line. */
+const proofLinesMax = 10;
+
+/** Returns the traceback that ends in a missing variable, or only the line that names it: the message says what to do. */
+function proofLines(lines: readonly string[], proof: string): string[] {
+  const traceback = lines.slice(lines.findLastIndex((line) => line.startsWith("Traceback ")));
+  const isShort = traceback.length <= proofLinesMax && traceback[0]?.startsWith("Traceback ") === true;
+  return isShort ? traceback : [proof];
+}
 
 /** V8 aborts (134 = 128 + SIGABRT, as a wrapping shell reports it) when its heap reaches `--max-old-space-size`. */
 function isOutOfMemory({ exitCode, signal, outOfMemoryKills, lastLines }: ObservedExit): boolean {

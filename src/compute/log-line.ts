@@ -17,6 +17,15 @@ export function readLogLine(text: string): LogLine {
   return (line.startsWith("{") ? readJsonLine(line) : undefined) ?? readPlainLine(line);
 }
 
+/** Returns the lines of what an agent server wrote, each cut to a readable length: a record in JSON can have a whole traceback. */
+export const readableLines = (text: string): string[] =>
+  readLogLine(text)
+    .message.split("\n")
+    .map((line) => line.slice(0, readableCharsMax));
+
+/** Thirty lines must fit into a status message. */
+const readableCharsMax = 1_000;
+
 function readJsonLine(line: string): LogLine | undefined {
   let fields: unknown;
   try {

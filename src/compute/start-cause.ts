@@ -6,8 +6,28 @@ const searchedCharactersMax = 1_000;
 
 /** What the log of a replica says about the cause of its end, in one or two sentences; null: nothing that is recognized. */
 export function findStartCause(lines: readonly string[]): string | null {
-  // Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line.
-  const plain = lines
+  const plain = plainLines(lines);
+  const missing = missingVariable(plain);
+  const cause =
+    (missing === null ? null : missing.sentence) ??
+    missingModule(plain) ??
+    portInUse(plain) ??
+    unreachable(plain) ??
+    rootException(plain);
+  const graph = failedGraph(plain);
+  if (graph === null) return cause;
+  return cause === null ? `${graph} Its log shows the cause.` : `${graph} ${cause}`;
+}
+
+/** Returns the line of a log that says which variable is missing; null: none does. */
+export function missingVariableLine(lines: readonly string[]): string | null {
+  const found = missingVariable(plainLines(lines));
+  return found === null ? null : withoutCredentials(inProject(found.line));
+}
+
+/** Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line. */
+const plainLines = (lines: readonly string[]) =>
+  lines
     .flatMap((line) => line.split("\\n"))
     .slice(-searchedLinesMax)
     .map((line) =>
@@ -16,12 +36,6 @@ export function findStartCause(lines: readonly string[]): string | null {
         .slice(0, searchedCharactersMax)
         .trimEnd(),
     );
-  const cause =
-    missingVariable(plain) ?? missingModule(plain) ?? portInUse(plain) ?? unreachable(plain) ?? rootException(plain);
-  const graph = failedGraph(plain);
-  if (graph === null) return cause;
-  return cause === null ? `${graph} Its log shows the cause.` : `${graph} ${cause}`;
-}
 
 /** How the LangGraph servers for Python and JavaScript report a graph that they cannot import. */
 const failedGraphForms = [
@@ -39,26 +53,68 @@ function failedGraph(lines: readonly string[]): string | null {
   return null;
 }
 
+/** A name of a variable, as it is written in a sentence. */
+const variable = "['\"`]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\\b";
+
 /** How libraries say that a variable is missing. The group is its name. */
 const missingVariableForms = [
   /\bKeyError: ['"]([A-Z][A-Z0-9_]{2,})['"]/,
   /\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)['"`]?\s+(?:environment |env )?(?:variable |var )?(?:must be set|needs to be set|(?:is |was )?(?:missing|not set|not found|unset|undefined|required|empty|needed))/,
-  /(?:environment variable|env var(?:iable)?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: environment variables?| env(?: vars?)?| the| named| called)*:? *['"`]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b/,
+  new RegExp(
+    `(?:[Ee]nvironment variables?|[Ee]nv vars?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: required| environment variables?| env(?: vars?)?| the| an?| your| named| called)*:? *${variable}`,
+  ),
 ];
 
-function missingVariable(lines: readonly string[]): string | null {
-  for (const line of lines) {
-    for (const form of missingVariableForms) {
-      const name = form.exec(line)?.[1];
-      if (name !== undefined) return `${name} is not set. ${setVariable(name)}`;
-    }
-  }
-  // pydantic-settings: the name of the setting stands on its own line.
-  const at = lines.findIndex((line, index) => index > 0 && /^Field required\b/.test(line));
-  const field = /^([A-Za-z_]\w*)$/.exec(lines[at - 1] ?? "")?.[1];
-  if (at === -1 || field === undefined) return null;
-  return `The setting ${field} is not set. ${setVariable(field.toUpperCase())}`;
+/** How exceptions ask for a variable. A log of a healthy server may have such sentences, for example in a warning. */
+const exceptionForms = [
+  new RegExp(
+    `\\b(?:[Ss]et|[Aa]dd|[Dd]efine|[Pp]rovide|[Ee]xport)(?: the| an?| your)?(?: environment variable| env var)? ${variable}`,
+  ),
+];
+
+/** Libraries that do not name the variable that they read. */
+const unnamed: readonly (readonly [RegExp, string])[] = [
+  [/\bMissing key inputs argument! To use the (?:Google AI|Gemini) API/, "GOOGLE_API_KEY"],
+  [/\bYour default credentials were not found\b/, "GOOGLE_APPLICATION_CREDENTIALS"],
+];
+
+const exception = /(?:^|[\s.(])[A-Z]\w*(?:Error|Exception)(?:: |\()/;
+
+interface MissingVariable {
+  sentence: string;
+  line: string;
 }
+
+function missingVariable(lines: readonly string[]): MissingVariable | null {
+  const search = (among: readonly string[], forms: readonly RegExp[]): MissingVariable | null => {
+    for (const line of among) {
+      const name =
+        forms.map((form) => form.exec(line)?.[1]).find((found) => found !== undefined) ??
+        unnamed.find(([form]) => form.test(line))?.[1];
+      if (name !== undefined) return { sentence: `${name} is not set. ${setVariable(name)}`, line };
+    }
+    return null;
+  };
+  // Warnings of libraries also name variables, most of which the server does not need.
+  const raised = lines.filter((line) => exception.test(line));
+  const found = search(raised, [...missingVariableForms, ...exceptionForms]) ?? search(lines, missingVariableForms);
+  if (found !== null) return found;
+  // pydantic-settings: the name of each setting stands on its own line.
+  const settings = lines.flatMap((line, index) =>
+    /^Field required\b/.test(lines[index + 1] ?? "") ? (/^([A-Za-z_]\w*)$/.exec(line)?.slice(1) ?? []) : [],
+  );
+  const names = [...new Set(settings.map((name) => name.toUpperCase()))].slice(0, settingsMax);
+  const [first] = names;
+  if (first === undefined) return null;
+  const sentence =
+    names.length === 1
+      ? `The setting ${settings[0]} is not set. ${setVariable(first)}`
+      : `These settings are not set: ${names.join(", ")}. ${setVariable(first).replace("it", "each")}`;
+  return { sentence, line: `Field required: ${names.join(", ")}` };
+}
+
+/** More names make a message unreadable. */
+const settingsMax = 10;
 
 const setVariable = (name: string) => `Set it with: pierhead env set DEPLOYMENT ${name}.`;
 

@@ -32,8 +32,8 @@ export const deadlineMarginMs = 30 * second;
 /** Time limit of one pass. Its slowest step calls a code host three times for 20 s. */
 export const passTimeoutMs = 90 * second;
 
-/** Disk space that one build may use: a Node project with its dependencies is 150 MiB, a large one 1 GiB. */
-export const buildDiskBytesMax = 4 * 1024 * mib;
+/** Disk space that one build may use: a Node project is 150 MiB to 1 GiB, an agent with PyTorch and its GPU libraries 8 GiB. */
+export const buildDiskBytesMax = 12 * 1024 * mib;
 
 /** How long running requests may take when a replica is replaced: the agent server's own grace period of 180 s. */
 export const drainTimeoutMs = 180 * second;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { explainExit } from "../../src/compute/exit-cause.ts";
+import { readableLines } from "../../src/compute/log-line.ts";
 import { findStartCause } from "../../src/compute/start-cause.ts";
 
 /** Names the directory of an artifact. */
@@ -19,9 +20,33 @@ test("names the variable that a start misses", () => {
     "Error: OPENAI_API_KEY must be set",
     '{"level": "error", "exception": "Traceback\\n  File x\\nKeyError: \'OPENAI_API_KEY\'"}',
     "pydantic_core._pydantic_core.ValidationError: 1 validation error for Settings\nopenai_api_key\n  Field required [type=missing]",
+    "openai.OpenAIError: Missing credentials. Please pass an `api_key`, `workload_identity`, or set the `OPENAI_API_KEY` or `OPENAI_ADMIN_KEY` environment variable.",
+    "Graph 'router' failed to load: openai.OpenAIError: Missing credentials. Please set the `OPENAI_API_KEY`. location=/x/router.py",
+    "pydantic_ai.exceptions.UserError: Set the `OPENAI_API_KEY` environment variable or pass it via `OpenAIProvider(api_key=...)`",
+    "Value error, Did not find openai_api_key, please add an environment variable `OPENAI_API_KEY` which contains it",
+    "ValueError: Missing required environment variables: OPENAI_API_KEY, TAVILY_API_KEY",
+    'EnvError: Environment variable "OPENAI_API_KEY" not set',
+    "Please set HF_TOKEN to enable higher rate limits.\nValueError: set OPENAI_API_KEY first",
   ];
   for (const form of forms)
     assert.match(cause(form) ?? "", /OPENAI_API_KEY.*pierhead env set DEPLOYMENT OPENAI_API_KEY/i, form);
+});
+
+test("names every setting that pydantic misses", () => {
+  const text =
+    "ValidationError: 2 validation errors\nopenai_api_key\n  Field required [x]\nshop_token\n  Field required [x]";
+  const wanted = "OPENAI_API_KEY, SHOP_TOKEN. Set each with: pierhead env set DEPLOYMENT OPENAI_API_KEY.";
+  assert.equal(cause(text), `These settings are not set: ${wanted}`);
+});
+
+test("splits a record with a whole traceback into its lines", () => {
+  const record = { event: "startup failed", exception: `Traceback\n${"  File x\n".repeat(200)}KeyError: 'A_KEY'` };
+  assert.equal(readableLines(JSON.stringify(record)).at(-1), "KeyError: 'A_KEY'");
+});
+
+test("names the variable of a library that does not name it", () => {
+  const google = "ValueError: Missing key inputs argument! To use the Google AI API, provide (`api_key`) arguments.";
+  assert.match(cause(google) ?? "", /^GOOGLE_API_KEY is not set/);
 });
 
 test("names the module or package that is not installed", () => {
@@ -168,7 +193,7 @@ test("says why a start failed and which expected variables are not set", () => {
     message,
     "The agent server ended with exit code 1 before it was ready. A_KEY is not set. Set it with: pierhead env set DEPLOYMENT A_KEY. The project also names variables that are not set: B_URL.",
   );
-  assert.equal(lastLines.length, 30);
+  assert.deepEqual(lastLines, ["KeyError: 'A_KEY'"]);
   assert.doesNotMatch(explainExit({ ...ending, wasReady: true }, () => undefined).message, /A_KEY/);
 });
 

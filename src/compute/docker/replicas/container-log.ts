@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ReplicaLogChunk } from "../../compute.ts";
-import { readLogLine } from "../../log-line.ts";
+import { readableLines, readLogLine } from "../../log-line.ts";
 import type { Engine } from "../engine/engine.ts";
 import { type Frame, FrameSplitter } from "../engine/streams.ts";
 
@@ -234,9 +234,6 @@ function toUnixTime(at: string): string {
   return `${Date.parse(`${whole}Z`) / 1000}.${nanoseconds.slice(0, -1)}`;
 }
 
-/** Thirty lines must fit into a status message. */
-const lastLineCharsMax = 1_000;
-
 /** Returns the last lines that a container wrote, oldest first, each cut to a readable length. */
 export async function readLastLines(engine: Engine, containerId: string, linesMax: number): Promise<string[]> {
   const query = { stdout: true, stderr: true, tail: linesMax };
@@ -246,6 +243,6 @@ export async function readLastLines(engine: Engine, containerId: string, linesMa
   for await (const chunk of response) {
     for (const { bytes } of splitter.split(chunk as Buffer)) text += bytes.toString("utf8");
   }
-  const lines = text.split("\n").map((line) => readLogLine(line).message.slice(0, lastLineCharsMax));
+  const lines = text.split("\n").flatMap(readableLines);
   return lines.filter((line) => line.trim() !== "").slice(-linesMax);
 }

@@ -11,7 +11,7 @@ import { open, readdir, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import type { ReplicaLogChunk } from "../../compute.ts";
-import { readLogLine } from "../../log-line.ts";
+import { readableLines, readLogLine } from "../../log-line.ts";
 
 /**
  * One output stream of a replica. The replica writes it to a file itself, so the log survives this process. Each stream
@@ -186,7 +186,7 @@ async function readSpan(stream: LogStream, offset: number, bytesMax: number): Pr
 export async function readLastLines(streams: LogStream[], linesMax: number): Promise<string[]> {
   const tails = await Promise.all(
     streams.map(async (stream) => {
-      const lines = (await readTail(stream)).map((line) => readLogLine(line).message.slice(0, lastLineCharsMax));
+      const lines = (await readTail(stream)).flatMap(readableLines);
       return { lines: lines.filter((line) => line.trim() !== ""), at: (await modifiedAt(stream.file))?.getTime() ?? 0 };
     }),
   );
@@ -199,8 +199,6 @@ export async function readLastLines(streams: LogStream[], linesMax: number): Pro
 
 const lastOf = (lines: string[], count: number) => (count > 0 ? lines.slice(-count) : []);
 
-/** Thirty lines must fit into a status message. */
-const lastLineCharsMax = 1_000;
 const tailBytes = 64 * 1024;
 
 async function readTail(stream: LogStream): Promise<string[]> {
