@@ -27,6 +27,7 @@ const lists = {
     "test/builds/npm-ci.test.ts",
     "test/builds/python*.test.ts",
     "test/builds/templates.test.ts",
+    "test/builds/workspace.test.ts",
     "test/cli/admin.test.ts",
     "test/cli/auth.test.ts",
     "test/cli/end-to-end.test.ts",

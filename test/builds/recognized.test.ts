@@ -152,7 +152,7 @@ test("installs a member of a workspace from the root that has the lock file", as
     {},
   ]);
   const berry = { "package.json": workspaces, "yarn.lock": "__metadata:\n  version: 8\n" };
-  const nodeModules = { YARN_NODE_LINKER: "node-modules" };
+  const nodeModules = { YARN_NODE_LINKER: "node-modules", YARN_IGNORE_ENGINES: "true" };
   assert.deepEqual(await install(berry), [
     ".",
     "npm exec --yes --package=@yarnpkg/cli-dist@4 -- yarn install --immutable",
@@ -192,6 +192,12 @@ test("runs the package manager of an install command that this machine lacks thr
   assert.equal(await run("yarn", "install"), "npm exec --yes --package=yarn@1 -- yarn install");
   assert.equal(await run("npm", "ci"), "npm ci");
   assert.equal(await run("make"), "make");
+  await writeFiles(place.dir, { "package.json": '{"devEngines":{"packageManager":{"name":"pnpm"}}}' });
+  assert.equal(
+    await run("pnpm", "install"),
+    "npm exec --yes --force --package=pnpm@10 -- env -u npm_config_force pnpm install",
+  );
+  await writeFiles(place.dir, { "package.json": '{"packageManager":"pnpm@9.1.0"}' });
   assert.deepEqual(await scriptCommand(place.dir, ".", { argv: ["script:build"], searchPath: "" }), [
     ..."npm exec --yes --package=pnpm@9.1.0 -- pnpm run build".split(" "),
   ]);
@@ -321,18 +327,23 @@ test("recognizes the server when the usual configuration path does not exist", a
 
 test("recognizes that a registry does not have a version of a lock file", () => {
   const url = "https://registry.example/@x/cli/-/cli-0.0.58.tgz";
-  const forms: [string, string | null][] = [
-    [`error Error: ${url}: Request failed "404 Not Found"`, "cli-0.0.58"],
-    [`npm error 404 Not Found - GET ${url} - Not found`, "cli-0.0.58"],
-    [` ERR_PNPM_FETCH_404  GET ${url}: Not Found - 404`, "cli-0.0.58"],
-    [`error: GET ${url} - 404`, "cli-0.0.58"],
-    ["npm error notarget No matching version found for @x/cli@0.0.58.", "@x/cli@0.0.58"],
+  const gone = { name: "@x/cli", version: "0.0.58" };
+  const forms: [string, typeof gone | null][] = [
+    [`error Error: ${url}: Request failed "404 Not Found"`, gone],
+    [`npm error 404 Not Found - GET ${url} - Not found`, gone],
+    [` ERR_PNPM_FETCH_404  GET ${url}: Not Found - 404`, gone],
+    [`error: GET ${url} - 404`, gone],
+    ["error: GET https://registry.example/@x%2fcli/-/cli-0.0.58.tgz - 404", gone],
+    ["npm error notarget No matching version found for @x/cli@0.0.58.", gone],
     [`npm error code EINTEGRITY ${url}`, null],
     ["GET https://registry.example/app returned 404", null],
   ];
-  for (const [line, name] of forms) assert.equal(findGonePackage(["Resolving", line]), name, line);
+  for (const [line, found] of forms) assert.deepEqual(findGonePackage(["Resolving", line]), found, line);
   const ofYarn = "➤ YN0035: │ @ai-sdk/rsc@npm:3.0.68: The remote server failed to provide the requested resource";
-  assert.equal(findGonePackage([ofYarn, "➤ YN0035: │   Response Code: 404 (Not Found)"]), "@ai-sdk/rsc@3.0.68");
+  assert.deepEqual(findGonePackage([ofYarn, "➤ YN0035: │   Response Code: 404 (Not Found)"]), {
+    name: "@ai-sdk/rsc",
+    version: "3.0.68",
+  });
   assert.equal(findGonePackage([ofYarn, "➤ YN0035: │   Response Code: 502 (Bad Gateway)"]), null);
 });
 

@@ -14,7 +14,11 @@ export interface Install extends Command {
   /** Arguments of the package manager that update the packages named after them as far as package.json allows; null: no lock file. */
   update: string[] | null;
   /** How the project is installed when its lock file cannot be used; null: no lock file. */
-  unlocked: { lockFile: string; argv: string[] } | null;
+  unlocked: {
+    lockFile: string;
+    argv: string[] /** Further arguments after packages were removed from it. */;
+    repair: string[];
+  } | null;
 }
 
 /**
@@ -42,11 +46,11 @@ export async function installCommand(
   const argv = await argvOf(manager, locked !== null, project);
   const prefix = await managerPrefix(manager, project, searchPath);
   const viaNpm =
-    prefix.length > 1
+    prefix[1] === "exec"
       ? ` npm runs ${manager}, because this machine does not have the version that the project needs.`
       : "";
   return {
-    argv: [...prefix, ...argv.slice(1)],
+    argv: manager === "npm" ? argv : [...prefix, ...argv.slice(1)],
     cwd: root.directory,
     env: managerEnvironment(manager),
     because: `${because}${viaNpm}`,
@@ -57,6 +61,7 @@ export async function installCommand(
         ? null
         : {
             lockFile: path.posix.join(root.directory, locked.file),
+            repair: manager === "pnpm" ? ["--fix-lockfile"] : [],
             // In CI, pnpm refuses to change a lock file.
             argv: [
               ...prefix,
@@ -73,7 +78,7 @@ export async function installCommand(
  */
 export async function withManager(command: Command, sourceDir: string, searchPath: string): Promise<Command> {
   const manager = lockFiles.find((lock) => lock.manager === command.argv[0])?.manager;
-  if (manager === undefined) return command;
+  if (manager === undefined || manager === "npm") return command;
   const root = await installRoot(sourceDir, command.cwd);
   const project = root?.project ?? new ProjectFiles(path.join(sourceDir, command.cwd));
   const prefix = await managerPrefix(manager, project, searchPath);
@@ -83,14 +88,21 @@ export async function withManager(command: Command, sourceDir: string, searchPat
 
 /** Every package manager is an npm package itself, and npm is always available. */
 async function managerPrefix(manager: Manager, project: ProjectFiles, searchPath: string): Promise<string[]> {
+  if (manager === "npm" && (await project.hasDevEngines())) return ["npm", "--force"];
   const isHere = manager === "npm" || findProgram(manager, searchPath) !== null;
   if (isHere && !(manager === "yarn" && (await project.needsNewYarn()))) return [manager];
-  return ["npm", "exec", "--yes", `--package=${await packageOf(manager, project)}`, "--", manager];
+  const package_ = `--package=${await packageOf(manager, project)}`;
+  if (!(await project.hasDevEngines())) return ["npm", "exec", "--yes", package_, "--", manager];
+  // npm refuses to run any program in a project that asks for another package manager. The others take --force for their own.
+  return ["npm", "exec", "--yes", "--force", package_, "--", "env", "-u", "npm_config_force", manager];
 }
 
-/** Yarn from version 2 on needs node_modules, because programs outside the project, as the agent server, load its packages. */
+/**
+ * Yarn from version 2 on needs node_modules, because programs outside the project, as the agent server, load its packages. Yarn 1
+ * refuses packages that name other versions of Node, where the others warn.
+ */
 const managerEnvironment = (manager: Manager): Record<string, string> =>
-  manager === "yarn" ? { YARN_NODE_LINKER: "node-modules" } : {};
+  manager === "yarn" ? { YARN_NODE_LINKER: "node-modules", YARN_IGNORE_ENGINES: "true" } : {};
 
 /** Finds the directory to install: the nearest one upwards with a package.json, or the root of the workspace that has it. */
 async function installRoot(sourceDir: string, directory: string) {
@@ -195,6 +207,10 @@ class ProjectFiles {
   /** Returns whether an installed Yarn 1 would refuse the project: it only hands over to a newer one in the project. */
   async needsNewYarn(): Promise<boolean> {
     return !(await this.usesYarnClassic()) && !/^yarnPath:/m.test(await this.#read(".yarnrc.yml"));
+  }
+
+  async hasDevEngines(): Promise<boolean> {
+    return (await this.#manifest()).devEngines !== undefined;
   }
 
   /** Returns whether the workspace of this directory has a member. @param member its directory, relative to this one. */

@@ -1,10 +1,13 @@
-import { rm } from "node:fs/promises";
+import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
-import { type Command, parseCommandLine } from "../detect/command-line.ts";
+import { parseCommandLine } from "../detect/command-line.ts";
 import { BuildFailure } from "../failure.ts";
-import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { type Install, installCommand, withManager } from "./install-command.ts";
-import { isNpmCi, runNpmCi } from "./npm-ci.ts";
+import type { BuildContext } from "../worker/run-command.ts";
+import { type Install, installCommand } from "./install-command.ts";
+import { findFailedScript, installWithoutScripts } from "./install-scripts.ts";
+import { type LockedPackage, withoutPackage } from "./lock-file.ts";
+import { narrowWorkspace } from "./narrow-workspace.ts";
+import { runAll } from "./run-all.ts";
 
 /**
  * Installs the packages of a JavaScript project, with the user's command or the package manager that its files name.
@@ -29,19 +32,24 @@ export async function installPackages(
     await runAll(context, [command], "InstallFailed");
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
-    if (await installUnlocked(context, command)) return;
+    if (await installUnlocked(context, command, directory)) return;
     await retryWithPeers(context, command, error);
   }
 }
 
 /**
- * Installs a project whose lock file cannot be used: with the versions that still fit if it only lags behind package.json, without
- * it if it names versions that do not exist.
+ * Installs a project whose lock file cannot be used as it is: with the versions that still fit if it only lags behind package.json,
+ * and with other versions of those packages that the registry does not have (any more).
  * @returns false when the lock file is not why the installation failed.
  */
-async function installUnlocked(context: BuildContext, command: Install): Promise<boolean> {
+async function installUnlocked(context: BuildContext, command: Install, directory: string): Promise<boolean> {
   const { unlocked } = command;
-  if (unlocked === null) return false;
+  if (unlocked === null) {
+    const gone = findGonePackage(context.log.lastLines(100));
+    if (gone === null || !(await narrow(context, command, { directory, gone }))) return false;
+    await installWithPeers(context, command);
+    return true;
+  }
   const { lockFile, argv } = unlocked;
   let gone = findGonePackage(context.log.lastLines(100));
   if (gone === null) {
@@ -49,21 +57,67 @@ async function installUnlocked(context: BuildContext, command: Install): Promise
     context.log.say(
       `${lockFile} does not fit package.json. Installing again: versions in it that still fit stay, the others are chosen again. To keep all versions fixed, install locally and commit ${lockFile}.`,
     );
-    try {
-      await installWithPeers(context, { ...command, argv });
-      return true;
-    } catch (error) {
-      gone = findGonePackage(context.log.lastLines(100));
-      if (!(error instanceof BuildFailure) || gone === null) throw error;
-    }
+    gone = await tryUnlocked(context, { ...command, argv });
   }
+  for (let tried = 0; gone !== null && tried < goneMax; tried++) {
+    if (await dropFromLock(context, lockFile, gone))
+      context.log.say(
+        `${lockFile} names ${showPackage(gone)}, which the registry does not have. Installing again: a version of ${gone.name} that fits is chosen, and the other versions stay. To keep all versions fixed, update the lock file.`,
+      );
+    else if (!(await narrow(context, command, { directory, gone }))) break;
+    gone = await tryUnlocked(context, { ...command, argv: [...argv, ...unlocked.repair] });
+  }
+  if (gone === null) return true;
   context.log.say(
-    `${lockFile} names ${gone}, which the registry does not have. Installing the versions that package.json allows instead. To keep versions fixed, update the lock file.`,
+    `${lockFile} names ${showPackage(gone)}, which the registry does not have. Installing the versions that package.json allows instead. To keep versions fixed, update the lock file.`,
   );
   await rm(path.join(context.sourceDir, lockFile));
   await installWithPeers(context, { ...command, argv });
   return true;
 }
+
+/** @returns false when the project is not a member of a workspace, or needs all members. */
+async function narrow(
+  context: BuildContext,
+  { cwd }: Install,
+  { directory, gone }: { directory: string; gone: LockedPackage },
+): Promise<boolean> {
+  const omitted = await narrowWorkspace(context.sourceDir, cwd, directory);
+  if (omitted.length === 0) return false;
+  context.log.say(
+    `The registry does not have ${showPackage(gone)}. Installing again only what ${directory} needs, without ${omitted.length} other members of the workspace.`,
+  );
+  return true;
+}
+
+/** Each takes one more installation. */
+const goneMax = 5;
+
+/** @returns the package that the registry does not have; null: the installation succeeded. */
+async function tryUnlocked(context: BuildContext, command: Install): Promise<LockedPackage | null> {
+  try {
+    await installWithPeers(context, command);
+    return null;
+  } catch (error) {
+    const gone = findGonePackage(context.log.lastLines(100));
+    if (!(error instanceof BuildFailure) || gone === null) throw error;
+    return gone;
+  }
+}
+
+/** Package managers read their own lock files of any size; larger ones than this are dropped whole. */
+const lockBytesMax = 32 * 1024 * 1024;
+
+async function dropFromLock({ sourceDir }: BuildContext, lockFile: string, gone: LockedPackage): Promise<boolean> {
+  const file = path.join(sourceDir, lockFile);
+  if ((await stat(file)).size > lockBytesMax) return false;
+  const edited = withoutPackage(path.basename(lockFile), await readFile(file, "utf8"), gone);
+  if (edited === null) return false;
+  await writeFile(file, edited);
+  return true;
+}
+
+const showPackage = ({ name, version }: LockedPackage) => `${name}@${version}`;
 
 /** Returns whether a package manager reports that the lock file was not written for this package.json. */
 export const isLockStale = (lines: readonly string[]) => lines.some((line) => staleForms.test(line));
@@ -81,46 +135,50 @@ async function installWithPeers(context: BuildContext, command: Install): Promis
 }
 
 async function retryWithPeers(context: BuildContext, command: Install, error: unknown): Promise<void> {
-  if (!(error instanceof BuildFailure) || command.manager[0] !== "npm" || command.manager.length > 1) throw error;
-  if (!context.log.lastLines(50).some((line) => /\bERESOLVE\b/.test(line))) throw error;
-  context.log.say(
-    "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To say it in the project, add legacy-peer-deps=true to .npmrc.",
-  );
-  await runAll(context, [{ ...command, argv: [...command.argv, "--legacy-peer-deps"] }], "InstallFailed");
+  const failed = error instanceof BuildFailure ? findFailedScript(context.log.lastLines(100)) : null;
+  if (failed !== null) return installWithoutScripts(context, command, failed);
+  if (!(error instanceof BuildFailure) || command.argv[0] !== "npm" || command.argv[1] === "exec") throw error;
+  const retry = npmRetries.find(({ form }) => context.log.lastLines(50).some((line) => form.test(line)));
+  if (retry === undefined || command.argv.includes(retry.option)) throw error;
+  context.log.say(retry.because);
+  await runAll(context, [{ ...command, argv: [...command.argv, retry.option] }], "InstallFailed");
 }
 
+const npmRetries = [
+  {
+    form: /\bERESOLVE\b/,
+    option: "--legacy-peer-deps",
+    because:
+      "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To say it in the project, add legacy-peer-deps=true to .npmrc.",
+  },
+  {
+    form: /\bEBADDEVENGINES\b/,
+    option: "--force",
+    because: `devEngines in package.json asks for other programs than this server has. Trying again with --force: the agent runs on Node ${process.versions.node}.`,
+  },
+];
+
 /**
- * Returns the name of a package that a registry does not have (any more), as the package managers report it; null: the
- * installation failed for another reason.
+ * Returns a package that a registry does not have (any more), as the package managers report it; null: the installation failed for
+ * another reason.
  */
-export function findGonePackage(output: readonly string[]): string | null {
+export function findGonePackage(output: readonly string[]): LockedPackage | null {
   // A script of a package may print any line, and the forms take quadratic time.
   const lines = output.map((line) => line.slice(0, reportLengthMax));
   const ofYarn = lines.map((one) => /\bYN0035\b.*?\s(\S+)@npm:(\d[^\s:]*):/.exec(one)).find((match) => match !== null);
-  if (ofYarn && lines.some((one) => /\bResponse Code: 404\b/.test(one))) return `${ofYarn[1]}@${ofYarn[2]}`;
+  if (ofYarn && lines.some((one) => /\bResponse Code: 404\b/.test(one))) return packageOf(ofYarn);
   const line = lines.find((one) => goneForms.test(one));
   if (line === undefined) return null;
-  return (
-    /([^/\s"]+)\.tgz/.exec(line)?.[1] ??
-    /No matching version found for ([^\s:]+@[^\s:]*[^\s:.])/.exec(line)?.[1] ??
-    "a version"
-  );
+  const ofArchive = /\/((?:@[^/\s"]+(?:\/|%2f))?[^/\s"]+)\/-\/[^/\s"]*?-(\d[^/\s"]*)\.tgz/i.exec(line);
+  const ofVersion = /No matching version found for ([^\s:]+)@([^\s:]*[^\s:.])/.exec(line);
+  const found = ofArchive ?? ofVersion;
+  return found === null ? { name: "a package", version: "unknown" } : packageOf(found);
 }
+
+const packageOf = ([, name = "", version = ""]: readonly string[]) => ({ name: name.replace(/%2f/i, "/"), version });
 
 /** Longer than what a package manager reports of one package. */
 const reportLengthMax = 2_000;
 
 const goneForms =
   /\.tgz\b.*\b404\b|\b404\b.*\.tgz\b|\bERR_PNPM_(?:FETCH_404|NO_MATCHING_VERSION)\b|No matching version found for/;
-
-/** Runs programs one after another. Package managers that this machine lacks are run through npm. */
-export async function runAll(
-  context: BuildContext,
-  commands: readonly Command[],
-  reason: "InstallFailed" | "BuildFailed",
-): Promise<void> {
-  for (const given of commands) {
-    const command = await withManager(given, context.sourceDir, context.env["PATH"] ?? "");
-    await (isNpmCi(command) ? runNpmCi : runCommand)(context, command, reason);
-  }
-}

@@ -53,6 +53,8 @@ export function buildEnvironment(
     // Variables win over the .npmrc of a source, which could name programs of its own for both.
     npm_config_script_shell: "sh",
     npm_config_git: "git",
+    // The agent runs on the Node of this server, whichever version its packages were written for.
+    npm_config_engine_strict: "false",
     YARN_CACHE_FOLDER: path.join(build.cacheDir, "yarn"),
     PNPM_HOME: path.join(build.cacheDir, "pnpm"),
     BUN_INSTALL_CACHE_DIR: path.join(build.cacheDir, "bun"),

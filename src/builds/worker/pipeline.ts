@@ -8,14 +8,18 @@ import { moveWhole } from "../cache/move-atomically.ts";
 import { parseCommandLine, showCommand } from "../detect/command-line.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
 import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
+import type { CommandProject } from "../detect/pierhead-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
 import { projectReader } from "../detect/project-reader.ts";
 import { readVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
-import { installPackages, runAll } from "../node/install-packages.ts";
+import { installPackages } from "../node/install-packages.ts";
+import { buildWithPlaceholders } from "../node/placeholder-variables.ts";
+import { runAll } from "../node/run-all.ts";
 import { isScript, scriptCommand, startCommand } from "../node/run-script.ts";
 import { engineDirOf, langgraphToolchain } from "../node/toolchain.ts";
+import { buildSiblings } from "../node/workspace-siblings.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
 import { layOutPrograms, serverEnvironment } from "../python/server-environment.ts";
 import { noteUser } from "../python/shared-environment.ts";
@@ -162,25 +166,34 @@ async function installJavascript(
 
 async function build(request: BuildRequest, context: BuildContext, project: BuiltHere): Promise<void> {
   const cwd = project.directory;
+  // A build command of the user's own, and the commands of a pierhead.json, are all that such a project needs.
+  const isGiven = request.buildCommand !== null || (project.kind === "command" && project.install !== "node");
+  if (project.kind !== "langgraph-python" && !isGiven) await buildSiblings(context, cwd);
   if (project.kind === "langgraph-python") {
     const given = request.installCommand !== null || request.buildCommand !== null;
     const ignored = "install_command and build_command are for JavaScript projects and have no effect here.";
     context.log.say(given ? `Note: ${ignored}` : "Nothing to build.");
   } else if (request.buildCommand !== null) {
-    await runAll(context, parseCommandLine(request.buildCommand, { cwd, what: "build command" }), "BuildFailed");
+    const commands = parseCommandLine(request.buildCommand, { cwd, what: "build command" });
+    await buildWithPlaceholders(context, cwd, (inContext) => runAll(inContext, commands, "BuildFailed"));
   } else if (project.kind === "command" && project.build.length > 0) {
-    const searchPath = context.env["PATH"] ?? "";
-    for (const given of project.build) {
-      const how = { argv: given, searchPath };
-      const argv = isScript(given)
-        ? await scriptCommand(context.sourceDir, cwd, how)
-        : await startCommand(context.sourceDir, cwd, { start: given, searchPath });
-      await runAll(context, [{ argv, cwd, env: {} }], "BuildFailed");
-    }
+    await runBuild(context, project);
   } else if (project.kind !== "command" || project.afterBuild === undefined) {
     context.log.say("Nothing to build.");
   }
   if (project.kind === "command" && project.afterBuild !== undefined) await finish(context, project.afterBuild, cwd);
+}
+
+async function runBuild(context: BuildContext, { build: commands, directory: cwd }: CommandProject): Promise<void> {
+  const searchPath = context.env["PATH"] ?? "";
+  for (const given of commands) {
+    const argv = isScript(given)
+      ? await scriptCommand(context.sourceDir, cwd, { argv: given, searchPath })
+      : await startCommand(context.sourceDir, cwd, { start: given, searchPath });
+    await buildWithPlaceholders(context, cwd, (inContext) =>
+      runAll(inContext, [{ argv, cwd, env: {} }], "BuildFailed"),
+    );
+  }
 }
 
 /** Runs a command without which the server still starts, for example because the command needs a variable of the deployment. */

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
+import { test } from "node:test";
+import { begin, filesSource, scratch } from "./fixtures.ts";
+
+/** A package whose build makes the file that it offers, if what it depends on is built. */
+const library = (name: string, dependency?: string) => ({
+  [`packages/${name}/package.json`]: JSON.stringify({
+    name,
+    version: "1.0.0",
+    main: "./dist/index.js",
+    scripts: { build: "node build.js" },
+    ...(dependency === undefined ? {} : { dependencies: { [dependency]: "*" } }),
+  }),
+  [`packages/${name}/build.js`]: `
+    const fs = require("node:fs");
+    const text = ${dependency === undefined ? '""' : `require(${JSON.stringify(dependency)})`};
+    fs.mkdirSync("dist");
+    fs.writeFileSync("dist/index.js", "module.exports = " + JSON.stringify(text + "${name} "));`,
+});
+
+test("builds the packages of the workspace that a member needs before the member", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), {
+    "package.json": JSON.stringify({ private: true, workspaces: ["packages/*", "apps/*"] }),
+    ...library("base"),
+    ...library("middle", "base"),
+    ...library("unrelated"),
+    "packages/plain/package.json": JSON.stringify({
+      name: "plain",
+      version: "1.0.0",
+      exports: { ".": "./index.js" },
+      scripts: { build: "exit 1" },
+    }),
+    "packages/plain/index.js": "module.exports = 'plain';",
+    "apps/agent/package.json": JSON.stringify({
+      name: "agent",
+      scripts: { start: "node server.js" },
+      dependencies: { middle: "*", plain: "*" },
+    }),
+    "apps/agent/server.js": "require('node:http').createServer().listen(process.env.PORT);",
+  });
+  const { build, log } = begin(place.dir, source, { configPath: "apps/agent/package.json" });
+  const result = await build.result;
+  assert.ok(result.ok && result.artifact.kind === "directory", log());
+  const middle = await readFile(path.join(result.artifact.path, "node_modules/middle/dist/index.js"), "utf8");
+  assert.equal(middle, 'module.exports = "base middle "');
+  const built = [...log().matchAll(/depends on (\S+) of its workspace/g)].map((match) => match[1]);
+  assert.deepEqual(built, ["packages/base", "packages/middle"]);
+});
+
+/** Fails as pages do that make a client while Next.js collects them. */
+const needsVariables = `
+  const { OPENAI_API_KEY, DATABASE_URL, DEBUG = "", OWN_KEY = "" } = process.env;
+  if (!OPENAI_API_KEY) throw new Error("The OPENAI_API_KEY environment variable is missing or empty");
+  require("node:fs").writeFileSync("built.txt", [OPENAI_API_KEY, new URL(DATABASE_URL).protocol, DEBUG, OWN_KEY].join());`;
+
+test("builds again with placeholders when the build needs variables of the running server", async () => {
+  await using place = await scratch();
+  const files = {
+    "package.json": JSON.stringify({ name: "agent", scripts: { build: "node build.js", start: "node server.js" } }),
+    "server.js": "require('node:http').createServer().listen(process.env.PORT);",
+    ".env.production": "OWN_KEY=committed\n",
+    ".env.example": "OPENAI_API_KEY=sk-...\nDATABASE_URL=your database\nDEBUG=1\nOWN_KEY=\n",
+  };
+  const source = await filesSource(path.join(place.dir, "in"), { ...files, "build.js": needsVariables });
+  const { build, log } = begin(place.dir, source, {});
+  const result = await build.result;
+  assert.ok(result.ok && result.artifact.kind === "directory", log());
+  assert.equal(await readFile(path.join(result.artifact.path, "built.txt"), "utf8"), "sk-...,postgres:,,");
+  assert.match(log(), /placeholders for OPENAI_API_KEY, DATABASE_URL\./);
+});
