@@ -4,7 +4,8 @@ import type { LogLevel } from "../../src/contract/logs/log.ts";
 import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";
 import { lazyPart } from "./parts/lazy-part.tsx";
-import { Failure, Notice } from "./parts/notices.tsx";
+import { NotFound } from "./parts/not-found.tsx";
+import { Failure } from "./parts/notices.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
@@ -13,7 +14,9 @@ import { basePath } from "./server.ts";
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <Notice kind="warn">Page not found.</Notice>,
+  notFoundComponent: () => (
+    <NotFound title="Page not found">The address leads to no page of this console. It may be mistyped.</NotFound>
+  ),
   errorComponent: ({ error }) => <Failure error={error} />,
 });
 
@@ -78,6 +81,7 @@ const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(raw["q"] !== undefined && String(raw["q"]) !== "" && { q: String(raw["q"]) }),
   ...(levels.includes(raw["level"] as LogLevel) && { level: raw["level"] as LogLevel }),
   ...(logSpans.some(({ seconds }) => seconds === Number(raw["span"])) && { span: Number(raw["span"]) }),
+  ...(/^[A-Za-z_]\w*$/.test(String(raw["variable"] ?? "")) && { variable: String(raw["variable"]) }),
   ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
 });
 const deployment = createRoute({

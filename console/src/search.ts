@@ -26,6 +26,8 @@ export interface DeploymentSearch {
   q?: string;
   level?: LogLevel;
   span?: number;
+  /** A variable to add, named by the cause of a failure. */
+  variable?: string;
 }
 
 /** Times that a log can look back. */

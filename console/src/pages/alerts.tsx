@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Alert, AlertRule } from "../../../src/contract/alerts/alert.ts";
+import { causeOf, Said } from "../parts/cause.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Tabs, TextField } from "../parts/fields.tsx";
 import { Empty, Failure, Loading, Notice } from "../parts/notices.tsx";
@@ -26,7 +27,14 @@ const names: Record<AlertRule["kind"], string> = {
 
 const units: Record<AlertRule["unit"], string> = { minutes: "min", percent: "%", milliseconds: "ms", count: "" };
 
-const amountText = (value: number, unit: AlertRule["unit"]) => `${value.toLocaleString("en")} ${units[unit]}`.trim();
+const amountText = (value: number, unit: AlertRule["unit"]) =>
+  value === 0 && unit === "minutes" ? "At once" : `${value.toLocaleString("en")} ${units[unit]}`.trim();
+
+/** The message begins with the name of the rule, which stands above it. */
+function messageText({ kind, message }: Alert): string {
+  const { title, rest } = causeOf({ message: message.replace(new RegExp(`^${names[kind]}[.:] `), "") });
+  return rest === "" ? title : `${title}. ${rest}`;
+}
 
 /** The rules that watch the workspace's deployments, and the alerts that they raised. */
 export function AlertsPage() {
@@ -86,7 +94,11 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
           <th>Deployment</th>
           <th>Alert</th>
           <th>Since</th>
-          {mayChange && <th>Notifications</th>}
+          {mayChange && (
+            <th>
+              <span className="sr">Notifications</span>
+            </th>
+          )}
         </tr>
       </thead>
       <tbody>
@@ -99,7 +111,9 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
             </td>
             <td data-label="Alert">
               <Status of={alert.state === "firing" ? "failed" : "replaced"} text={names[alert.kind]} />
-              <div className="softer">{alert.message}</div>
+              <div className="softer">
+                <Said text={messageText(alert)} />
+              </div>
             </td>
             <td data-label="Since">
               <Ago at={alert.since} />
@@ -113,8 +127,10 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
               )}
             </td>
             {mayChange && (
-              <td>
-                <Mute alert={alert} />
+              <td className="acts">
+                <div className="row">
+                  <Mute alert={alert} />
+                </div>
               </td>
             )}
           </tr>
@@ -169,7 +185,11 @@ function Rules() {
               <th>Fires when</th>
               <th>From</th>
               <th>State</th>
-              {mayChange && <th>Actions</th>}
+              {mayChange && (
+                <th>
+                  <span className="sr">Actions</span>
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
@@ -187,8 +207,10 @@ function Rules() {
                 </td>
                 <td data-label="State">{rule.enabled ? "On" : <span className="softer">Off</span>}</td>
                 {mayChange && (
-                  <td className="row">
-                    <RuleActions rule={rule} />
+                  <td className="acts">
+                    <div className="row">
+                      <RuleActions rule={rule} />
+                    </div>
                   </td>
                 )}
               </tr>

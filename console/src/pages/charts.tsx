@@ -33,29 +33,42 @@ interface Series {
   isBad?: boolean;
 }
 
-const charts: { title: string; format: (value: number) => string; series: Series[] }[] = [
+const charts: { title: string; format: (value: number) => string; least: number; series: Series[] }[] = [
   {
     title: "Requests",
     format: count,
+    least: 10,
     series: [
-      { name: "requests", read: ({ requests }) => requests },
-      { name: "errors", read: ({ errors }) => errors, isBad: true },
+      { name: "requests", read: ({ requests, replicas }) => (replicas === null && requests === 0 ? null : requests) },
+      {
+        name: "errors",
+        read: ({ requests, errors, replicas }) => (replicas === null && requests === 0 ? null : errors),
+        isBad: true,
+      },
     ],
   },
   {
     title: "Latency",
     format: duration,
+    least: 100,
     series: [
       { name: "p50", read: ({ p50_ms }) => p50_ms },
       { name: "p95", read: ({ p95_ms }) => p95_ms },
       { name: "p99", read: ({ p99_ms }) => p99_ms },
     ],
   },
-  { title: "CPU, cores", format: cores, series: [{ name: "used", read: ({ cpu_cores }) => cpu_cores }] },
-  { title: "Memory", format: mebibytes, series: [{ name: "used", read: ({ memory_mib }) => memory_mib }] },
+  {
+    ...{ title: "CPU, cores", format: cores, least: 0.1 },
+    series: [{ name: "used", read: ({ cpu_cores }) => cpu_cores }],
+  },
+  {
+    ...{ title: "Memory", format: mebibytes, least: 10 },
+    series: [{ name: "used", read: ({ memory_mib }) => memory_mib }],
+  },
   {
     title: "Replicas",
     format: count,
+    least: 2,
     series: [
       { name: "running", read: ({ replicas }) => replicas },
       { name: "restarts", read: ({ restarts }) => restarts, isBad: true },
@@ -101,9 +114,18 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
       </div>
       {metrics.isPending && <Loading what="the charts" />}
       {metrics.isError && <Failure error={metrics.error} retry={() => void metrics.refetch()} />}
-      {metrics.data !== undefined && <Found points={metrics.data.points} markers={markers} form={form} />}
+      {metrics.data !== undefined && <Found points={fromFirst(metrics.data.points)} markers={markers} form={form} />}
     </>
   );
+}
+
+/** The fewest points of an axis, so that a line of a new deployment has room to grow. */
+const pointsMin = 15;
+
+/** Leaves out the time before the first measurement: the axis of a young deployment begins there. */
+function fromFirst(points: MetricPoint[]): MetricPoint[] {
+  const first = points.findIndex(({ replicas }) => replicas !== null);
+  return points.slice(Math.max(0, Math.min(first - 1, points.length - pointsMin)));
 }
 
 function Found({ points, markers, form }: { points: MetricPoint[]; markers: Marker[]; form: "charts" | "table" }) {

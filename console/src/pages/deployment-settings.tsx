@@ -1,6 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import type { Deployment, DeploymentTier, PatchDeployment } from "../../../src/contract/deployments/deployment.ts";
 import { checkCustomUrl } from "../../../src/domain/custom-url.ts";
 import { effectiveSizes } from "../../../src/domain/sizes.ts";
@@ -9,6 +9,7 @@ import { ConfirmByName } from "../parts/dialog.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { useToasts } from "../parts/toasts.tsx";
+import { typeText } from "../parts/words.ts";
 import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 
@@ -28,29 +29,32 @@ export function DeploymentSettingsPart({ deployment }: { deployment: Deployment 
 }
 
 function Addresses({ deployment }: { deployment: Deployment }) {
-  const { url, id, source_config: config, image_version } = deployment;
+  const { url, id, source_config: config, source_revision_config: source, image_version } = deployment;
   const facts = {
-    Address: url ?? "None yet",
-    ID: id,
-    Type: config.deployment_type ?? "–",
-    "Agent server": image_version ?? "–",
-    Listener: config.listener_id ?? "Built-in",
-    "Config file": deployment.source_revision_config.langgraph_config_path ?? "–",
+    Address: url === null ? "None yet" : <span className="mono">{url}</span>,
+    ID: <span className="mono">{id}</span>,
+    Type: config.deployment_type === null ? null : typeText(config.deployment_type),
+    "Agent server": image_version === null ? null : `Version ${image_version}`,
+    Listener:
+      config.listener_id === null ? "Built-in, on this server" : <span className="mono">{config.listener_id}</span>,
+    "Config file":
+      source.langgraph_config_path === null ? null : <span className="mono">{source.langgraph_config_path}</span>,
   };
   return (
     <section className="card">
       <h2>About this deployment</h2>
-      <table>
-        <tbody>
-          {Object.entries(facts).map(([name, value]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td>{value}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <p className="soft">
+      <dl className="facts">
+        {Object.entries(facts).map(
+          ([name, value]) =>
+            value !== null && (
+              <Fragment key={name}>
+                <dt>{name}</dt>
+                <dd>{value}</dd>
+              </Fragment>
+            ),
+        )}
+      </dl>
+      <p className="softer">
         The address stays the same for all revisions. Traffic moves to a new revision when it is healthy.
       </p>
     </section>
@@ -148,6 +152,7 @@ function General({ deployment }: { deployment: Deployment }) {
       <h2>General</h2>
       <TextField
         label="Display name"
+        placeholder={deployment.name}
         value={name}
         onValue={(text) => setTyped({ ...typed, name: text })}
         hint={`The name in the API stays ${deployment.name}.`}

@@ -5,10 +5,12 @@ import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
+import { useCurrentInView } from "../parts/current-in-view.ts";
 import { DeployButton } from "../parts/deploy-button.tsx";
 import { HealthBanner } from "../parts/health-banner.tsx";
 import { lazyPart } from "../parts/lazy-part.tsx";
-import { Failure, Loading, Notice } from "../parts/notices.tsx";
+import { NotFound } from "../parts/not-found.tsx";
+import { Failure, Loading } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { Status, statusText } from "../parts/status.tsx";
 import { typeText } from "../parts/words.ts";
@@ -53,10 +55,9 @@ export function DeploymentPage({ part }: { part: string }) {
   if (found.isPending || isElsewhere) return <Loading what="the deployment" />;
   if (isRefusal(found.error, "deploymentNotFound", "invalidRequest"))
     return (
-      <Notice kind="warn">
-        This workspace has no such deployment. It may have been deleted.{" "}
-        <Link to="/host/deployments">All deployments</Link>
-      </Notice>
+      <NotFound title="There is no deployment at this address">
+        It may have been deleted, or be in another workspace. This workspace has no such deployment.
+      </NotFound>
     );
   if (found.isError && found.data === undefined)
     return <Failure error={found.error} retry={() => void found.refetch()} />;
@@ -66,17 +67,20 @@ export function DeploymentPage({ part }: { part: string }) {
 function Found({ deployment, part }: { deployment: Deployment; part: string }) {
   const title = Object.hasOwn(parts, part) ? parts[part as keyof typeof parts] : parts.overview;
   const { health } = deployment;
+  const row = useCurrentInView(part);
   const warning = health.status === "live" ? undefined : statusText(health.status);
   usePageTitle(warning, title, deployment.display_name ?? deployment.name);
   return (
     <>
       <Head deployment={deployment} part={part} />
-      <nav className="tabs" aria-label="Parts of the deployment">
+      <nav ref={row} className="tabs" aria-label="Parts of the deployment">
         {Object.entries(parts).map(([name, text]) => (
           <PartLink key={name} deployment={deployment} name={name} text={text} />
         ))}
       </nav>
-      {(part === "overview" || part === "revisions") && <HealthBanner deployment={deployment} />}
+      {(part === "overview" || part === "revisions") && (
+        <HealthBanner deployment={deployment} isShort={part === "revisions"} />
+      )}
       <Suspense fallback={<Loading what="this page" />}>
         {/* Typed text and the conversation belong to one deployment. */}
         <Part key={deployment.id} part={part} deployment={deployment} />
@@ -135,7 +139,7 @@ function Head({ deployment, part }: { deployment: Deployment; part: string }) {
         />
         <DeployButton deployment={deployment} isPrimary={part === "overview"} />
       </div>
-      <p className="row">{url !== null && <Address url={url} />}</p>
+      <p className="address">{url !== null && <Address url={url} />}</p>
     </header>
   );
 }

@@ -1,6 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useEffect, useRef, useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
 import type { ChangeVariables } from "../../../src/contract/revisions/run-again.ts";
 import { checkOneOrigin, checkSecretReferences } from "../../../src/domain/secret-names.ts";
@@ -21,7 +21,16 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   const kept = stagedChangesOf(deployment.id);
   // Kept changes are applied to what the deployment has now, which others may have changed meanwhile.
   const [base, setBase] = useState<Environment>({ secrets, references: secret_references ?? [] });
-  const [staged, setStaged] = useState(kept === undefined ? base : mergeChanges(base, kept.base, kept.staged));
+  const { variable } = useSearch({ strict: false });
+  const [staged, setStaged] = useState(() =>
+    withVariable(kept === undefined ? base : mergeChanges(base, kept.base, kept.staged), variable),
+  );
+  const editor = useRef<HTMLElement>(null);
+  // The cause of a failure names the variable, and its link leads to the field of the value.
+  useEffect(() => {
+    const fields = [...(editor.current?.querySelectorAll("input") ?? [])];
+    fields.find((field) => field.getAttribute("aria-label") === `Value of ${variable}`)?.focus();
+  }, [variable]);
   useEffect(() => keepStagedChanges(deployment.id, { base, staged }), [deployment.id, base, staged]);
   const secretChanges = differences(base.secrets, staged.secrets);
   const referenceChanges = differences(base.references.map(asVariable), staged.references.map(asVariable));
@@ -52,11 +61,18 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
           setStaged(deployed);
         }}
       />
-      <VariablesEditor
-        variables={staged.secrets}
-        onChange={(changed) => setStaged({ ...staged, secrets: changed })}
-        markOf={markOf}
-      />
+      <section ref={editor} className="card" aria-label="Variables of the next revision">
+        <p className="soft">
+          {staged.secrets.length === 0
+            ? "The agent server gets no variables of yours yet. Keys of models and addresses of services belong here."
+            : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
+        </p>
+        <VariablesEditor
+          variables={staged.secrets}
+          onChange={(changed) => setStaged({ ...staged, secrets: changed })}
+          markOf={markOf}
+        />
+      </section>
       {deployment.source === "external_docker" && (
         <ReferencesEditor
           references={staged.references}
@@ -65,6 +81,12 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
       )}
     </>
   );
+}
+
+/** Adds an empty variable of this name, if there is none. */
+function withVariable(environment: Environment, name: string | undefined): Environment {
+  if (name === undefined || environment.secrets.some((one) => one.name === name)) return environment;
+  return { ...environment, secrets: [...environment.secrets, { name, value: "" }] };
 }
 
 const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({

@@ -16,6 +16,8 @@ const hosts: { value: CodeHost; text: string }[] = [
   { value: "git", text: "Any git server" },
 ];
 
+const hostName = (host: CodeHost) => hosts.find(({ value }) => value === host)?.text.replace(/ \(.*/, "") ?? host;
+
 /** The credentials that read private repositories. They are never shown again. */
 export function IntegrationsPage() {
   const { client, workspaceId, mayAdminister } = useSession();
@@ -33,7 +35,7 @@ export function IntegrationsPage() {
       idOf={({ id }) => id}
       columns={[
         { name: "Name", show: ({ name }) => name },
-        { name: "Host", show: ({ host }) => host },
+        { name: "Host", show: ({ host }) => hostName(host) },
         { name: "Repositories under", show: ({ url }) => url },
         { name: "Credentials", show: kindOf },
         { name: "Webhook URL", show: ({ webhook_url }) => webhook_url ?? "set by the App" },

@@ -11,6 +11,12 @@ import { useSession } from "../session.tsx";
 
 const renewMs = 5_000;
 
+const words: Record<Listener["status"], string> = {
+  NEW: "Never connected",
+  CONNECTED: "Connected",
+  DISCONNECTED: "Lost",
+};
+
 /** The listeners of the workspace and their health. */
 export function ListenersPage() {
   const { client, workspaceId, mayAdminister } = useSession();
@@ -32,10 +38,10 @@ export function ListenersPage() {
       refetchMs={renewMs}
       columns={[
         { name: "Cluster", show: ({ compute_id }) => compute_id },
-        { name: "Health", show: ({ status }) => <Status of={status} /> },
+        { name: "Health", show: ({ status }) => <Status of={status} text={words[status]} /> },
         { name: "Last seen", show: ({ last_seen_at }) => <Ago at={last_seen_at} /> },
         { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "Any" },
-        { name: "Version", show: ({ version }) => version ?? "–" },
+        { name: "Version", show: ({ version }) => version ?? <span className="softer">Unknown</span> },
       ]}
       {...(mayAdminister && {
         actions: ({ id, compute_id }) => (

@@ -1,11 +1,18 @@
+import { type QueryKey, useMutation } from "@tanstack/react-query";
 import { useState } from "react";
-import type { MemberRole } from "../../../src/contract/administration/member.ts";
+import type { Member, MemberRole } from "../../../src/contract/administration/member.ts";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { Ago } from "../parts/time.tsx";
+import { useToasts } from "../parts/toasts.tsx";
+import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 
-const roles = (["reader", "deployer", "admin"] as const).map((value) => ({ value, text: value }));
+const roles = [
+  { value: "reader", text: "Reader" },
+  { value: "deployer", text: "Deployer" },
+  { value: "admin", text: "Admin" },
+] as const satisfies { value: MemberRole; text: string }[];
 
 /** The members of the workspace and of its organization. */
 export function MembersPage() {
@@ -15,7 +22,6 @@ export function MembersPage() {
     if (id === null) return "Whole organization";
     return id === workspaceId ? "This workspace" : (session.workspaces.find((one) => one.id === id)?.name ?? id);
   };
-  const setRole = (member_id: string, role: MemberRole) => client.patchMember({ member_id, body: { role } });
   return (
     <ResourcePage
       title="Members"
@@ -32,26 +38,13 @@ export function MembersPage() {
       idOf={({ id }) => id}
       columns={[
         { name: "Email", show: ({ email }) => email },
-        { name: "Name", show: ({ name }) => name ?? "–" },
-        { name: "Role", show: ({ role }) => role },
+        { name: "Name", show: ({ name }) => name ?? <span className="softer">Not signed in yet</span> },
+        { name: "Role", show: (member) => <RoleChoice member={member} queryKey={queryKey} /> },
         { name: "Where", show: ({ workspace_id }) => scopeText(workspace_id) },
         { name: "Since", show: ({ created_at }) => <Ago at={created_at} /> },
       ]}
-      actions={({ id, email, role }) => (
+      actions={({ id, email }) => (
         <>
-          {roles
-            .filter(({ value }) => value !== role)
-            .map(({ value }) => (
-              <ActionButton
-                key={value}
-                text={`Make ${value}`}
-                label={`Make ${value}: ${email}`}
-                act={() => setRole(id, value)}
-                done={`${email} is now ${value}.`}
-                undo={() => setRole(id, role)}
-                renews={queryKey}
-              />
-            ))}
           <ActionButton
             text="Remove"
             label={`Remove ${email}`}
@@ -66,6 +59,37 @@ export function MembersPage() {
     >
       <NewMember />
     </ResourcePage>
+  );
+}
+
+/** The role of a member. A choice takes effect at once and can be undone. */
+function RoleChoice({ member: { id, email, role }, queryKey }: { member: Member; queryKey: QueryKey }) {
+  const { client } = useSession();
+  const { notify, notifyError } = useToasts();
+  const renew = () => void queries.invalidateQueries({ queryKey });
+  const send = (to: MemberRole) => client.patchMember({ member_id: id, body: { role: to } });
+  const change = useMutation({
+    mutationFn: send,
+    onError: notifyError,
+    onSuccess: (_, to) => {
+      notify(`${email} is now ${to}.`, () => void send(role).then(renew, notifyError));
+      renew();
+    },
+  });
+  return (
+    <select
+      aria-label={`Role of ${email}`}
+      className="small"
+      value={change.isPending ? change.variables : role}
+      disabled={change.isPending}
+      onChange={(event) => change.mutate(event.target.value as MemberRole)}
+    >
+      {roles.map(({ value, text }) => (
+        <option key={value} value={value}>
+          {text}
+        </option>
+      ))}
+    </select>
   );
 }
 
@@ -87,7 +111,7 @@ function NewMember() {
     >
       <TextField label="Email address" type="email" value={email} onValue={setEmail} />
       <TextField label="Name" value={name} onValue={setName} />
-      <SelectField label="Role" value={role} onValue={setRole} options={roles} />
+      <SelectField label="Role" value={role} onValue={setRole} options={[...roles]} />
     </FormDialog>
   );
 }

@@ -7,6 +7,7 @@ import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
 import type { Revision, RevisionStatus } from "../../../src/contract/revisions/revision.ts";
 import { engines } from "../../../src/domain/engines.ts";
 import { words } from "../../../src/domain/event-text.ts";
+import { Avatar } from "../parts/avatar.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { makerText, numberText, RevisionStatusMark, reasonText, titleOf } from "../parts/revision-words.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
@@ -67,7 +68,7 @@ export function OverviewPart({ deployment }: { deployment: Deployment }) {
       </div>
       <div className="stack">
         <About deployment={deployment} engine={(active ?? rows[0])?.engine ?? null} />
-        <Events events={found.filter(isOutcome).slice(0, eventsShown)} revisions={rows} />
+        <Events events={found.filter(isOutcome).filter(isNews).slice(0, eventsShown)} revisions={rows} />
       </div>
     </div>
   );
@@ -138,7 +139,11 @@ export function RevisionMeta({ revision }: { revision: Revision }) {
   const maker = makerText(revision);
   return (
     <p className="meta">
-      {maker !== null && <span>{maker}</span>}
+      {maker !== null && (
+        <span className="by">
+          <Avatar name={maker} isPerson={revision.made_by?.kind === "member"} /> {maker}
+        </span>
+      )}
       <span>{reasonText(revision)}</span>
       {sha !== null && (
         <span className="mono">
@@ -151,6 +156,7 @@ export function RevisionMeta({ revision }: { revision: Revision }) {
 }
 
 function DeployRow({ deployment, revision }: { deployment: Deployment; revision: Revision }) {
+  const maker = makerText(revision);
   return (
     <li>
       <span className="revision-number small-number">{numberText(revision)}</span>
@@ -159,11 +165,14 @@ function DeployRow({ deployment, revision }: { deployment: Deployment; revision:
         params={{ tenantId: deployment.tenant_id, id: deployment.id, part: "revisions" }}
         search={{ revision: revision.id }}
         className="clip"
+        title={titleOf(revision)}
       >
         {titleOf(revision)}
       </Link>
       <RevisionStatusMark revision={revision} isActive={revision.id === deployment.active_revision_id} />
-      <span className="softer clip">{makerText(revision)}</span>
+      <span className="softer clip by">
+        {maker !== null && <Avatar name={maker} isPerson={revision.made_by?.kind === "member"} />} {maker}
+      </span>
       <span className="softer">
         <Ago at={revision.created_at} />
       </span>
@@ -173,6 +182,7 @@ function DeployRow({ deployment, revision }: { deployment: Deployment; revision:
 
 const dayMs = 86_400_000;
 const renewMs = 60_000;
+const stepS = 600;
 
 /** Numbers of the last 24 hours. A number that was not measured is a dash. */
 function LastDay({ deployment }: { deployment: Deployment }) {
@@ -181,12 +191,19 @@ function LastDay({ deployment }: { deployment: Deployment }) {
     queryKey: ["metrics", deployment.id, "day"],
     queryFn: ({ signal }) =>
       client.readMetrics(
-        { deployment_id: deployment.id, step_s: 1_800, start_time: new Date(Date.now() - dayMs).toISOString() },
+        { deployment_id: deployment.id, step_s: stepS, start_time: new Date(Date.now() - dayMs).toISOString() },
         { signal },
       ),
     refetchInterval: renewMs,
   });
-  const points = metrics.data?.points ?? [];
+  const read = metrics.data?.points ?? [];
+  // The line of a young deployment begins with its first measurement.
+  const points = read.slice(
+    Math.max(
+      0,
+      read.findIndex(({ replicas }) => replicas !== null),
+    ),
+  );
   const sum = (read: (point: MetricPoint) => number) => points.reduce((total, point) => total + read(point), 0);
   const [requests, errors] = [sum((point) => point.requests), sum((point) => point.errors)];
   const latest = (read: (point: MetricPoint) => number | null) =>
@@ -212,7 +229,7 @@ function LastDay({ deployment }: { deployment: Deployment }) {
       },
     },
     {
-      ...{ name: "Latency, p95", text: p95 === null ? "–" : latencyText(p95), note: "latest half hour" },
+      ...{ name: "Latency, p95", text: p95 === null ? "–" : latencyText(p95), note: "last 10 min" },
       values: points.map((point) => point.p95_ms),
     },
     {
@@ -228,18 +245,20 @@ function LastDay({ deployment }: { deployment: Deployment }) {
       <CardHead title="Last 24 hours">
         <PartLink deployment={deployment} part="charts" text="Metrics" />
       </CardHead>
-      <dl className="vitals">
-        {cells.map(({ name, text, note, values, isBad = false }) => (
-          <div key={name} className={isBad ? "is-bad" : ""}>
-            <dt>{name}</dt>
-            <dd className="big">{text}</dd>
-            <dd>
-              <Spark values={values} />
-            </dd>
-            <dd className="softer">{note}</dd>
-          </div>
-        ))}
-      </dl>
+      {isMeasured && (
+        <dl className="vitals">
+          {cells.map(({ name, text, note, values, isBad = false }) => (
+            <div key={name} className={isBad ? "is-bad" : ""}>
+              <dt>{name}</dt>
+              <dd className="big">{text}</dd>
+              <dd>
+                <Spark values={values} />
+              </dd>
+              <dd className="softer">{note}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
       {!isMeasured && metrics.isSuccess && (
         <p className="softer">The first measurements appear a minute after a revision begins to serve.</p>
       )}
@@ -284,7 +303,7 @@ function About({ deployment, engine }: { deployment: Deployment; engine: Revisio
         {version !== null && (
           <>
             <dt>Agent server</dt>
-            <dd>{version}</dd>
+            <dd>Version {version}</dd>
           </>
         )}
         {engine !== null && (
@@ -311,7 +330,7 @@ function Events({ events, revisions }: { events: Event[]; revisions: Revision[] 
       <ul className="plain-list events">
         {events.map((event) => (
           <li key={event.id}>
-            <Light of={String(event.data["to"] ?? "")} />
+            <Light of={lightOf(event)} />
             <span>{eventText(event, revisions)}</span>
             <span className="softer">
               <Ago at={event.created_at} />
@@ -323,10 +342,33 @@ function Events({ events, revisions }: { events: Event[]; revisions: Revision[] 
   );
 }
 
-/** Leaves out the steps on the way to an outcome, which the step bar shows. */
+/** Leaves out that replicas are ready where the next event says that the revision is live. */
+const isNews = (event: Event, at: number, all: Event[]) =>
+  event.type !== "deployment.health" || event.data["to"] !== "live" || all[at + 1]?.data["to"] !== "DEPLOYED";
+
+/** Leaves out what the step bar shows, and what another event says. */
 function isOutcome({ type, data }: Event): boolean {
-  return type !== "revision.status" || !isInProgress(String(data["to"]) as RevisionStatus);
+  const to = String(data["to"]);
+  if (type === "deployment.status") return to !== "READY";
+  if (type === "deployment.health") return to !== "deploying" && to !== "deleting";
+  return type !== "revision.status" || !isInProgress(to as RevisionStatus);
 }
+
+function lightOf({ type, data }: Event): string {
+  if (type === "alert.firing") return "failed";
+  if (type === "alert.resolved") return "live";
+  if (type === "replica.exited") return "degraded";
+  return String(data["to"] ?? "");
+}
+
+const healthTexts: Record<string, string> = {
+  live: "All replicas are ready",
+  degraded: "Became degraded",
+  crash_looping: "Began to crash-loop",
+  failed: "Failed",
+  sleeping: "Fell asleep",
+  unknown: "Its state is unknown",
+};
 
 function eventText({ type, data, revision_id: revisionId }: Event, revisions: Revision[]): string {
   const found = revisions.find(({ id }) => id === revisionId);
@@ -334,8 +376,13 @@ function eventText({ type, data, revision_id: revisionId }: Event, revisions: Re
   if (type === "revision.status" && data["to"] === "DEPLOYED") return `${named} is live`;
   const to = typeof data["to"] === "string" ? statusText(data["to"]) : null;
   if (type === "revision.created") return `${named} was created`;
-  if (type === "replica.exited") return `A replica ended: ${words(String(data["reason"]))}`;
+  if (type === "alert.firing") return `Alert: ${words(String(data["rule"] ?? ""))}`;
+  if (type === "alert.resolved") return `Alert resolved: ${words(String(data["rule"] ?? ""))}`;
+  if (type === "replica.exited") {
+    const reason = words(String(data["reason"]));
+    return reason === "exited" ? "A replica exited" : `A replica ended: ${reason}`;
+  }
   if (to === null) return statusText(type.replace(".", "_"));
-  if (type === "deployment.health") return `Health: ${to}`;
+  if (type === "deployment.health") return healthTexts[String(data["to"])] ?? to;
   return type === "revision.status" ? `${named}: ${to}` : `Status: ${to}`;
 }

@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
@@ -20,7 +20,7 @@ export function RequestForm({ deployment }: { deployment: Deployment }) {
       </Notice>
     );
   return (
-    <>
+    <RawRequest base={base} apiKey={key}>
       <TextField
         label="API key"
         type="password"
@@ -28,8 +28,7 @@ export function RequestForm({ deployment }: { deployment: Deployment }) {
         onValue={setKey}
         hint="Needed only if the server requires a key for calls to agents."
       />
-      <RawRequest base={base} apiKey={key} />
-    </>
+    </RawRequest>
   );
 }
 
@@ -54,7 +53,7 @@ function call(url: string, key: string, init: RequestInit = {}): Promise<Respons
   return fetch(url, { ...init, headers, credentials: "omit" });
 }
 
-function RawRequest({ base, apiKey }: { base: string; apiKey: string }) {
+function RawRequest({ base, apiKey, children }: { base: string; apiKey: string; children: ReactNode }) {
   const [verb, setVerb] = useState<"GET" | "POST" | "PUT" | "DELETE">("GET");
   const [path, setPath] = useState("/");
   const [body, setBody] = useState("");
@@ -86,7 +85,7 @@ function RawRequest({ base, apiKey }: { base: string; apiKey: string }) {
         void send();
       }}
     >
-      <div className="row">
+      <div className="request-line">
         <SelectField
           label="Method"
           value={verb}
@@ -94,6 +93,9 @@ function RawRequest({ base, apiKey }: { base: string; apiKey: string }) {
           options={(["GET", "POST", "PUT", "DELETE"] as const).map((value) => ({ value, text: value }))}
         />
         <TextField label="Path" value={path} onValue={setPath} />
+        <button type="submit" className="primary">
+          Send
+        </button>
       </div>
       {verb !== "GET" && (
         <label className="field">
@@ -101,13 +103,11 @@ function RawRequest({ base, apiKey }: { base: string; apiKey: string }) {
           <textarea value={body} onChange={(event) => setBody(event.target.value)} />
         </label>
       )}
-      <button type="submit" className="primary">
-        Send
-      </button>
+      {children}
       {answer !== null && (
-        <section aria-label="Response" aria-live="polite">
-          <p>{answer.head}</p>
-          <pre>{answer.text}</pre>
+        <section className="response" aria-label="Response" aria-live="polite">
+          <p className="softer">{answer.head}</p>
+          <pre className="log">{answer.text}</pre>
         </section>
       )}
     </form>

@@ -10,7 +10,7 @@ import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
 import { RevisionDiff } from "../parts/revision-diff.tsx";
 import { numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
-import { isFailure } from "../parts/status.tsx";
+import { isFailure, isInProgress } from "../parts/status.tsx";
 import { StepBar } from "../parts/step-bar.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
@@ -114,10 +114,10 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
         <RevisionStatusMark revision={revision} isActive={isActive} />
         <RevisionActions deployment={deployment} revision={revision} />
       </div>
-      {revision.status_message !== null && (
+      {revision.status_message !== null && (isOpen || isFailure(revision.status)) && (
         <pre className={isFailure(revision.status) ? "cause bad" : "cause"}>{revision.status_message}</pre>
       )}
-      <StepBar revision={revision} moves={moves} />
+      {(isOpen || isInProgress(revision.status)) && <StepBar revision={revision} moves={moves} />}
       <ListenerWait deployment={deployment} revision={revision} />
       {isOpen && revision.status === "QUEUED" && (
         <p className="soft">This revision is queued. Its build log appears when the build starts.</p>
@@ -126,12 +126,12 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
       {isOpen && revision.status !== "QUEUED" && (
         <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />
       )}
-      {earlier !== undefined && (
-        <button type="button" className="quiet" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
+      {isOpen && earlier !== undefined && (
+        <button type="button" className="small" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>
           {isDiffOpen ? "Hide" : "Show"} changes since {numberText(earlier)}
         </button>
       )}
-      {isDiffOpen && earlier !== undefined && (
+      {isOpen && isDiffOpen && earlier !== undefined && (
         <RevisionDiff deployment={deployment} before={earlier} after={revision} />
       )}
     </li>

@@ -1,6 +1,7 @@
 import { Link, useParams } from "@tanstack/react-router";
 import type { ComponentType } from "react";
-import { Notice } from "../parts/notices.tsx";
+import { useCurrentInView } from "../parts/current-in-view.ts";
+import { NotFound } from "../parts/not-found.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { settingsPages } from "../parts/settings-pages.ts";
 import { useSession } from "../session.tsx";
@@ -32,12 +33,16 @@ export function SettingsPage() {
   const { mayAdminister } = useSession();
   const { page = "" } = useParams({ strict: false }) as { page?: string };
   const Found = pages[page];
+  const row = useCurrentInView(page);
   usePageTitle(settingsPages.find((one) => one.page === page)?.text, "Settings");
   const shown = settingsPages.filter(({ admin }) => !admin || mayAdminister);
-  if (Found === undefined) return <Notice kind="warn">Page not found.</Notice>;
+  if (Found === undefined)
+    return (
+      <NotFound title="Page not found">The address leads to no page of this console. It may be mistyped.</NotFound>
+    );
   return (
     <div className="settings">
-      <nav aria-label="Settings">
+      <nav ref={row} aria-label="Settings">
         {[...Map.groupBy(shown, ({ group }) => group)].map(([group, ofGroup]) => (
           <section key={group} className="settings-group" aria-label={group}>
             <h2 className="settings-group-name">{group}</h2>

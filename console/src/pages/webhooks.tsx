@@ -30,8 +30,8 @@ export function WebhooksPage() {
         idOf={({ id }) => id}
         columns={[
           { name: "URL", show: ({ url }) => url },
-          { name: "Description", show: ({ description }) => description ?? "–" },
-          { name: "Events", show: ({ types }) => types?.join(", ") ?? "All" },
+          { name: "Description", show: ({ description }) => description ?? <span className="softer">None</span> },
+          { name: "Events", show: ({ types }) => types?.map(eventName).join(", ") ?? "All events" },
           { name: "Status", show: stateOf },
         ]}
         actions={(webhook) => <Actions webhook={webhook} onOpen={() => setOpened(webhook)} />}
@@ -43,11 +43,14 @@ export function WebhooksPage() {
   );
 }
 
+/** Returns a type of events as words, such as `alert firing`. */
+const eventName = (type: string) => type.replaceAll(/[._]/g, " ");
+
 function stateOf({ enabled, disabled_reason, failing_since }: Webhook) {
   if (!enabled)
     return <span className="bad-text">Disabled{disabled_reason === null ? "" : `: ${disabled_reason}`}</span>;
   return failing_since === null ? (
-    "Enabled"
+    <Status of="active" text="Enabled" />
   ) : (
     <span className="bad-text">
       Failing since <Ago at={failing_since} />

@@ -1,4 +1,5 @@
 import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
+import { shortId } from "./text.ts";
 
 /** What the actions of the audit log mean. Those without a sentence here read as their verb and subject. */
 const sentences: Record<string, string> = {
@@ -79,15 +80,34 @@ export function actWords(action: string): string {
 
 /** Returns the changed fields and secrets of an entry, each as a few words. */
 export function changeWords({ changes, secrets }: AuditEntry): string[] {
-  const fields = Object.entries(changes).map(
-    ([name, { before, after }]) => `${name.replaceAll("_", " ")} ${valueWords(before)} → ${valueWords(after)}`,
-  );
+  const fields = Object.entries(changes)
+    // Without a commit of its own, a revision takes the newest one of its branch.
+    .filter(([name, { after }]) => !name.endsWith(".repo_commit_sha") || after !== null)
+    .map(([name, { before, after }]) => `${fieldWords(name)}: ${valueWords(before)} → ${valueWords(after)}`);
   const named = (names: readonly string[] = [], what: string) => names.map((name) => `${name} ${what}`);
   const { added, removed, changed } = secrets ?? {};
   return [...fields, ...named(added, "added"), ...named(changed, "changed"), ...named(removed, "removed")];
 }
 
+const fieldNames: Record<string, string> = {
+  build_on_push: "deploy on push",
+  deployment_tier: "size",
+  deployment_type: "type",
+  langgraph_config_path: "config file",
+  repo_branch: "branch",
+  repo_commit_sha: "commit",
+  repo_ref: "branch",
+  repo_url: "repository",
+};
+
+function fieldWords(path: string): string {
+  const name = path.replace(/^(?:source_config|source_revision_config)\./, "");
+  return fieldNames[name] ?? name.replaceAll("_", " ").replaceAll(".", " ");
+}
+
 function valueWords(value: unknown): string {
   if (value === null || value === undefined || value === "") return "none";
+  if (typeof value === "boolean") return value ? "yes" : "no";
+  if (typeof value === "string" && /^[0-9a-f]{40}$/.test(value)) return shortId(value);
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

@@ -21,6 +21,8 @@ interface Props {
   times: number[];
   lines: Line[];
   markers: Marker[];
+  /** The lowest end of the axis, so that idle lines do not fill the chart and ticks differ. */
+  least: number;
   /** The point that all charts of the page show; null: the latest one. */
   at: number | null;
   onAt: (index: number | null) => void;
@@ -34,11 +36,11 @@ const tickTextWidth = 56;
  * Lines over time as SVG. The charts of a page share one point in time, which the pointer or the arrow keys move. The
  * values at that point are text, for screen readers too.
  */
-export function Chart({ title, format, times, lines, markers, at, onAt }: Props) {
+export function Chart({ title, format, times, lines, markers, least, at, onAt }: Props) {
   const plot = useRef<HTMLDivElement>(null);
   const width = useWidth(plot);
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
-  const max = niceMax(Math.max(0, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  const max = niceMax(Math.max(least, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0))));
   const x = (time: number) => left + ((time - begin) / Math.max(1, end - begin)) * (width - left - right);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - top);
   const last = times.length - 1;
@@ -137,6 +139,7 @@ const Drawing = memo(function Drawing(
   const x = (time: number) => left + ((time - begin) / Math.max(1, end - begin)) * (width - left - right);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - top);
   const floor = height - bottom;
+  const labelled = labelledOf(markers, x);
   return (
     <>
       {[0, max / 2, max].map((value) => (
@@ -165,7 +168,7 @@ const Drawing = memo(function Drawing(
           <g key={`${kind}${at}${text}`} className={`marker ${kind}`}>
             <title>{text}</title>
             {kind === "revision" && <line x1={place} x2={place} y1={top - 4} y2={floor} />}
-            {kind === "revision" && label !== undefined && (
+            {kind === "revision" && label !== undefined && labelled.has(label) && (
               <text x={Math.min(place, width - right - 4)} y={top - 8} textAnchor="middle">
                 {label}
               </text>
@@ -177,6 +180,20 @@ const Drawing = memo(function Drawing(
     </>
   );
 });
+
+const labelWidth = 18;
+
+/** Returns the labels that have room. Of labels that would overlap, the newest one counts. */
+function labelledOf(markers: readonly Marker[], x: Scale): Set<string> {
+  const shown = new Set<string>();
+  let right = Number.POSITIVE_INFINITY;
+  for (const { at, label } of markers.toSorted((one, other) => other.at - one.at)) {
+    if (label === undefined || right - x(at) < labelWidth) continue;
+    shown.add(label);
+    right = x(at);
+  }
+  return shown;
+}
 
 /** Returns the width of an element in pixels, so that the text of a drawing in it keeps its size. */
 function useWidth(element: { current: HTMLElement | null }): number {
@@ -192,7 +209,9 @@ function useWidth(element: { current: HTMLElement | null }): number {
 }
 
 export const timeText = (at: number) =>
-  new Date(at).toLocaleString([], { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" });
+  new Date(at).toLocaleString([], {
+    ...{ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  });
 
 const minuteMs = 60_000;
 const tickStepsMs = [10, 15, 30, 60, 120, 240, 360, 720, 1_440, 2_880].map((minutes) => minutes * minuteMs);
@@ -215,7 +234,7 @@ const tickPlace = (x: number, width: number) =>
 const tickText = (at: number, spanMs: number) =>
   spanMs > 2 * 86_400_000
     ? new Date(at).toLocaleDateString([], { month: "short", day: "numeric" })
-    : new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    : new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 
 type Scale = (value: number) => number;
 

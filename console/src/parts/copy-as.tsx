@@ -2,6 +2,7 @@ import { CodeXml } from "lucide-react";
 import { clientRoutes, routeOf } from "../../../src/contract/routes.ts";
 import { baseUrl } from "../server.ts";
 import { ActionMenu } from "./action-menu.tsx";
+import { IconButton } from "./icon-button.tsx";
 import { useToasts } from "./toasts.tsx";
 
 /** An API call that a user can repeat elsewhere. */
@@ -22,11 +23,8 @@ export function CopyAs({ call }: { call: Repeatable }) {
   };
   return (
     <ActionMenu
-      trigger={
-        <button type="button" className="quiet">
-          <CodeXml size={15} /> Copy as
-        </button>
-      }
+      trigger={<IconButton name="Copy as" icon={<CodeXml size={15} />} />}
+      heading="Copy this call as"
       actions={Object.entries(forms).map(([name, text]) => ({
         text: name,
         title: text,

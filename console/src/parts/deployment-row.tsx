@@ -4,6 +4,7 @@ import type { DeploymentSummaries } from "../../../src/contract/deployments/summ
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { ActionMenu } from "./action-menu.tsx";
 import { Avatar } from "./avatar.tsx";
+import { shortCause } from "./cause.tsx";
 import { makerText, titleOf } from "./revision-words.tsx";
 import { SourceIcon } from "./source-icon.tsx";
 import { Status } from "./status.tsx";
@@ -54,7 +55,7 @@ export function DeploymentRow({ row, summary, traffic, isSelected, onSelect }: P
       <td className="health">
         <Status of={row.health.status} />
         <span className="softer clip" title={row.health.message ?? undefined}>
-          {row.health.message ?? <HealthNote of={row} />}
+          {row.health.message === null ? <HealthNote of={row} /> : shortCause(row.health)}
         </span>
       </td>
       <td className="last">

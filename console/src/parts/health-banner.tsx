@@ -1,18 +1,23 @@
 import { Link } from "@tanstack/react-router";
 import { CircleAlert, TriangleAlert } from "lucide-react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { useSession } from "../session.tsx";
+import { causeOf, Said } from "./cause.tsx";
 import { statusText } from "./status.tsx";
 import { Ago } from "./time.tsx";
 import { attentionWords } from "./words.ts";
 
 const quietReasons = ["NothingDeployed"];
 
-/** Says what is wrong with a deployment, since when and why, and leads to the next step. Empty while all is well. */
-export function HealthBanner({ deployment }: { deployment: Deployment }) {
-  const { status, reason, message, since, next_action: next } = deployment.health;
+/**
+ * Says what is wrong with a deployment, since when and why, and leads to the next step. Empty while all is well.
+ * `isShort`: the page shows the lines of the log itself.
+ */
+export function HealthBanner({ deployment, isShort }: { deployment: Deployment; isShort: boolean }) {
+  const { status, reason, since, next_action: next } = deployment.health;
   if (!attentionWords.includes(status) || quietReasons.includes(reason ?? "")) return null;
   const isBad = status === "crash_looping" || status === "failed";
-  const [first = "", ...rest] = (message ?? "").trim().split("\n");
+  const { title, rest, lines, variable } = causeOf(deployment.health);
   const Icon = isBad ? CircleAlert : TriangleAlert;
   return (
     <section className={`banner ${isBad ? "bad" : "warn"}`} aria-label="Health">
@@ -20,26 +25,42 @@ export function HealthBanner({ deployment }: { deployment: Deployment }) {
       <div>
         <h2>
           {statusText(status)}
-          {first !== "" && `: ${first}`}
+          {title !== "" && (
+            <>
+              : <Said text={title} />
+            </>
+          )}
         </h2>
         <p>
+          {rest !== "" && (
+            <>
+              <Said text={rest} />{" "}
+            </>
+          )}
           Began <Ago at={since} />. {next?.text}
         </p>
       </div>
       <div className="row">
-        <BannerLink deployment={deployment} />
+        <BannerLinks deployment={deployment} variable={variable} isShort={isShort} />
       </div>
-      {rest.length > 0 && (
+      {lines !== "" && !isShort && (
         // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable with the keyboard.
-        <pre tabIndex={0}>{rest.join("\n")}</pre>
+        <pre tabIndex={0}>{lines}</pre>
       )}
     </section>
   );
 }
 
-function BannerLink({ deployment }: { deployment: Deployment }) {
-  const { health, tenant_id: tenantId, id, latest_revision_id: latest } = deployment;
-  const params = { tenantId, id };
+interface LinksProps {
+  deployment: Deployment;
+  variable: string | null;
+  isShort: boolean;
+}
+
+/** The ways on, at most three. The fix is the last one. */
+function BannerLinks({ deployment, variable, isShort }: LinksProps) {
+  const { mayChange } = useSession();
+  const { health, tenant_id: tenantId, id, latest_revision_id: latest, active_revision_id: active } = deployment;
   const kind = health.next_action?.kind;
   if (kind === "check_listener")
     return (
@@ -47,26 +68,36 @@ function BannerLink({ deployment }: { deployment: Deployment }) {
         Listeners
       </Link>
     );
+  const to = "/o/$tenantId/host/deployments/$id/$part";
   const isBuild = kind === "read_build_log" || health.reason === "NewRevisionFailed";
+  const hasEarlier = active !== null && health.status === "crash_looping";
   return (
     <>
       {kind === "read_log" && (
-        <Link
-          to="/o/$tenantId/host/deployments/$id/$part"
-          params={{ ...params, part: "logs" }}
-          className="button small"
-        >
+        <Link to={to} params={{ tenantId, id, part: "logs" }} className="button small">
           View logs
         </Link>
       )}
-      <Link
-        to="/o/$tenantId/host/deployments/$id/$part"
-        params={{ ...params, part: "revisions" }}
-        search={latest === null || !isBuild ? {} : { revision: latest }}
-        className="button small"
-      >
-        {isBuild ? "Build log" : "Revisions"}
-      </Link>
+      {!isShort && (
+        <Link
+          to={to}
+          params={{ tenantId, id, part: "revisions" }}
+          search={latest === null || !isBuild ? {} : { revision: latest }}
+          className="button small"
+        >
+          {isBuild ? "Build log" : hasEarlier ? "Roll back …" : "Revisions"}
+        </Link>
+      )}
+      {variable !== null && mayChange && (
+        <Link
+          to={to}
+          params={{ tenantId, id, part: "environment" }}
+          search={{ variable }}
+          className="button small primary"
+        >
+          Set {variable}
+        </Link>
+      )}
     </>
   );
 }

@@ -64,7 +64,11 @@ export function ResourcePage<T>(props: Props<T>) {
               {columns.map(({ name }) => (
                 <th key={name}>{name}</th>
               ))}
-              {actions && <th>Actions</th>}
+              {actions && (
+                <th>
+                  <span className="sr">Actions</span>
+                </th>
+              )}
             </tr>
           </thead>
           <tbody>
@@ -75,7 +79,11 @@ export function ResourcePage<T>(props: Props<T>) {
                     {show(row)}
                   </td>
                 ))}
-                {actions && <td className="row">{actions(row)}</td>}
+                {actions && (
+                  <td className="acts">
+                    <div className="row">{actions(row)}</div>
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>

@@ -33,13 +33,23 @@ export function makerText({ made_by: maker }: Revision): string | null {
 /** Returns the number of a revision, or the start of its id for revisions without one. */
 export const numberText = ({ number, id }: Revision) => (number === null ? shortId(id) : String(number));
 
+/** What a revision changes that runs the code of an earlier one. */
+const changes: Partial<Record<RevisionReason, string>> = {
+  variables: "Changed variables",
+  size: "Changed size",
+  rollback: "Rollback",
+  restart: "Restart",
+};
+
 /** Returns what a revision runs, for people: the commit message, else the image, the commit or the reason. */
 export function titleOf(revision: Revision): string {
-  const { source_revision_config: config, source, commit } = revision;
+  const { source_revision_config: config, source, commit, reason } = revision;
   const message = commit?.message.split("\n", 1)[0]?.trim() ?? "";
   if (message !== "") return message;
   if (config.image_uri !== null) return config.image_uri;
-  if (config.repo_ref !== null) return `Commit of ${config.repo_ref}`;
+  const changed = reason === null ? undefined : changes[reason];
+  if (changed !== undefined) return changed;
+  if (config.repo_ref !== null) return `Latest commit of ${config.repo_ref}`;
   return source === "internal_template" ? "Template" : "Uploaded folder";
 }
 

@@ -12,6 +12,7 @@ export function Spark({ values }: { values: (number | null)[] }) {
     const isAlone = isFirst && (values[index + 1] ?? null) === null;
     return `${isFirst ? "M" : "L"}${(index * step).toFixed(1)} ${y(value)}${isAlone ? "h1" : ""}`;
   });
+  const filled = values.filter((value) => value !== null).length === values.length && values.length > 1;
   return (
     <svg
       className="spark"
@@ -21,6 +22,7 @@ export function Spark({ values }: { values: (number | null)[] }) {
       preserveAspectRatio="none"
       aria-hidden="true"
     >
+      {filled && <path className="spark-area" d={`${parts.join("")}V${height}H0Z`} />}
       <path className="spark-line" d={parts.join("")} vectorEffect="non-scaling-stroke" />
     </svg>
   );

@@ -1,8 +1,10 @@
-import { useState } from "react";
+import { Eye, EyeOff, Plus, Trash2 } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
 import type { Secret, SourceKind } from "../../../src/contract/deployments/deployment.ts";
 import { parseDotenv } from "../../../src/domain/dotenv.ts";
 import { checkVariableNames } from "../../../src/domain/secret-names.ts";
 import { textOf } from "../server.ts";
+import { IconButton } from "./icon-button.tsx";
 
 /** Returns the server's reason to reject these variables, or null if they are valid. */
 export function variablesProblem(variables: readonly Secret[], source: SourceKind): string | null {
@@ -24,58 +26,75 @@ interface Props {
 /** Names and hidden values. The user can paste a whole `.env` file. */
 export function VariablesEditor({ variables, onChange, markOf }: Props) {
   const [isShown, setShown] = useState(false);
+  const table = useRef<HTMLTableElement>(null);
+  const added = useRef(false);
   const set = (index: number, change: Partial<Secret>) =>
     onChange(variables.map((variable, at) => (at === index ? { ...variable, ...change } : variable)));
+  const count = variables.length;
+  useEffect(() => {
+    if (!added.current || count === 0) return;
+    added.current = false;
+    table.current?.querySelector<HTMLInputElement>("tbody tr:last-child input")?.focus();
+  }, [count]);
+  const add = () => {
+    added.current = true;
+    onChange([...variables, { name: "", value: "" }]);
+  };
   return (
     <>
-      <table aria-label="Variables" className="variables">
-        <thead>
-          <tr>
-            <th>Name</th>
-            <th>Value</th>
-            <th>
-              <button type="button" className="quiet" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
-                {isShown ? "Hide values" : "Show values"}
-              </button>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {variables.map((variable, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: names change while they are typed; rows have no other identity.
-            <tr key={index}>
-              <td>
-                <input
-                  aria-label={`Name ${index + 1}`}
-                  value={variable.name}
-                  onChange={(event) => set(index, { name: event.target.value })}
-                />
-              </td>
-              <td>
-                <Value
-                  label={`Value of ${variable.name || index + 1}`}
-                  isShown={isShown}
-                  value={variable.value}
-                  onValue={(value) => set(index, { value })}
-                />
-              </td>
-              <td className="row">
-                <button
-                  type="button"
-                  aria-label={`Remove ${variable.name}`}
-                  onClick={() => onChange(variables.filter((_, at) => at !== index))}
-                >
-                  Remove
+      {count > 0 && (
+        <table ref={table} aria-label="Variables" className="variables">
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>Value</th>
+              <th>
+                <button type="button" className="quiet small" aria-pressed={isShown} onClick={() => setShown(!isShown)}>
+                  {isShown ? <EyeOff size={14} /> : <Eye size={14} />} {isShown ? "Hide values" : "Show values"}
                 </button>
-                {markOf && <span className="soft">{markOf(variable)}</span>}
-              </td>
+              </th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {variables.map((variable, index) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: names change while they are typed; rows have no other identity.
+              <tr key={index}>
+                <td>
+                  <input
+                    aria-label={`Name ${index + 1}`}
+                    value={variable.name}
+                    placeholder="NAME"
+                    autoComplete="off"
+                    spellCheck={false}
+                    onChange={(event) => set(index, { name: event.target.value })}
+                  />
+                </td>
+                <td>
+                  <Value
+                    label={`Value of ${variable.name || index + 1}`}
+                    isShown={isShown}
+                    value={variable.value}
+                    onValue={(value) => set(index, { value })}
+                  />
+                </td>
+                <td>
+                  <div className="row">
+                    <IconButton
+                      name={`Remove ${variable.name}`}
+                      icon={<Trash2 size={15} />}
+                      onClick={() => onChange(variables.filter((_, at) => at !== index))}
+                    />
+                    {markOf && markOf(variable) !== "" && <span className="tag lamp">{markOf(variable)}</span>}
+                  </div>
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
       <div className="row">
-        <button type="button" onClick={() => onChange([...variables, { name: "", value: "" }])}>
-          Add a variable
+        <button type="button" onClick={add}>
+          <Plus size={15} /> Add a variable
         </button>
       </div>
       <Paste variables={variables} onChange={onChange} />
@@ -120,7 +139,7 @@ function Paste({ variables, onChange }: Props) {
     setText("");
   };
   return (
-    <details>
+    <details className="paste">
       <summary>Paste a .env file</summary>
       <textarea
         aria-label="Contents of a .env file"
@@ -129,7 +148,7 @@ function Paste({ variables, onChange }: Props) {
         placeholder="NAME=value"
       />
       <button type="button" onClick={take} disabled={found.length === 0}>
-        Add {found.length} variables
+        Add {found.length} {found.length === 1 ? "variable" : "variables"}
       </button>
     </details>
   );
