@@ -18,6 +18,7 @@ import "./style/tables.css";
 import "./style/shell.css";
 import "./style/deployment.css";
 import "./style/new.css";
+import "./style/first.css";
 import "./style/pages.css";
 import "./style/deployments.css";
 import "./style/charts.css";

@@ -9,7 +9,7 @@ import { Failure } from "./parts/notices.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
-import { type DeploymentSearch, type ListSearch, logSpans } from "./search.ts";
+import { type DeploymentSearch, type ListSearch, logSpans, type NewSearch } from "./search.ts";
 import { basePath } from "./server.ts";
 
 const root = createRootRoute({
@@ -67,8 +67,10 @@ const inWorkspace = createRoute({
 const create = createRoute({
   getParentRoute: () => root,
   path: "/host/new",
-  validateSearch: (raw: Record<string, unknown>): { made?: string } => ({
+  validateSearch: (raw: Record<string, unknown>): NewSearch => ({
     ...(text(raw["made"]) !== undefined && { made: String(raw["made"]) }),
+    ...(text(raw["template"]) !== undefined && { template: String(raw["template"]) }),
+    ...((raw["from"] === "github" || raw["from"] === "internal_source") && { from: raw["from"] }),
   }),
   component: lazyPart(() => import("./pages/new-deployment.tsx").then((file) => file.NewDeploymentPage)),
 });

@@ -14,6 +14,15 @@ export interface ListSearch {
   page?: number;
 }
 
+/** Search part of the address of a new deployment. */
+export interface NewSearch {
+  /** The deployment that was created, whose build is watched. */
+  made?: string;
+  /** The template, or the kind of source, that the form begins with. */
+  template?: string;
+  from?: "github" | "internal_source";
+}
+
 /** Search part of a deployment page's address: the revision and the log to show. */
 export interface DeploymentSearch {
   revision?: string;

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
 import { type Client, isRefusal } from "../../src/client/client.ts";
 import type { Session } from "../../src/contract/administration/session.ts";
+import { forgetForeign } from "./agent/foreign-servers.ts";
 import { forgetDrafts } from "./kept-draft.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { Failure, Loading } from "./parts/notices.tsx";
@@ -70,6 +71,7 @@ function forgetAll(): void {
   forgetAnswers();
   forgetStagedChanges();
   forgetDrafts();
+  forgetForeign();
 }
 
 /** Forgets what the server answered for another workspace. What the user typed there stays for their return. */

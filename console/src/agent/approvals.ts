@@ -4,6 +4,7 @@ import type { Deployment } from "../../../src/contract/deployments/deployment.ts
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { AgentError, createAgent, isForeign, segment } from "./client.ts";
+import { isKnownForeign, rememberForeign } from "./foreign-servers.ts";
 import { assistantIdOf, resumeCommand } from "./resume.ts";
 import type { Interrupt, Run, Thread } from "./types.ts";
 
@@ -56,9 +57,6 @@ export function useInbox(everyMs: number) {
 /** Health of the deployments that may have waiting runs. Others cannot answer. */
 const mayServe = ["live", "degraded", "deploying", "unknown", "sleeping"] as const;
 
-/** Revisions whose server does not speak the agent API. They are asked once in the life of the page. */
-const foreign = new Set<string>();
-
 /** @param before the previous result. Its requests stay while their agent sleeps or cannot be asked: a person may be answering one. */
 async function readInbox(client: Client, before: Inbox | undefined, signal: AbortSignal): Promise<Inbox> {
   const list = await client.listDeployments({ health: [...mayServe], limit: deploymentsMax }, { signal });
@@ -87,15 +85,14 @@ async function readInbox(client: Client, before: Inbox | undefined, signal: Abor
 }
 
 async function ask(deployment: Deployment, inbox: Inbox, signal: AbortSignal): Promise<void> {
-  const server = `${deployment.id} ${deployment.active_revision_id}`;
-  if (foreign.has(server)) {
+  if (isKnownForeign(deployment)) {
     inbox.foreignCount += 1;
     return;
   }
   try {
     const threads = await waitingThreads(deployment, true, signal);
     if (threads === null) {
-      foreign.add(server);
+      rememberForeign(deployment);
       inbox.foreignCount += 1;
       return;
     }

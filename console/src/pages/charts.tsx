@@ -156,9 +156,15 @@ function Found({ points, markers, form }: { points: MetricPoint[]; markers: Mark
   return (
     <>
       <p className="softer marks">
-        <span className="mark revision" aria-hidden="true" /> a revision began to serve
-        <span className="mark restart" aria-hidden="true" /> replicas restarted
-        <span className="mark alert" aria-hidden="true" /> an alert fired
+        <span>
+          <i className="mark revision" aria-hidden="true" /> a revision began to serve
+        </span>
+        <span>
+          <i className="mark restart" aria-hidden="true" /> replicas restarted
+        </span>
+        <span>
+          <i className="mark alert" aria-hidden="true" /> an alert fired
+        </span>
       </p>
       <div className="charts">
         {drawn.map((chart) => (

@@ -1,8 +1,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { Suspense, useEffect } from "react";
+import { type ReactNode, Suspense, useEffect } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { countMs, useInbox } from "../agent/approvals.ts";
+import { isKnownForeign } from "../agent/foreign-servers.ts";
 import { Address } from "../parts/address.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { useCurrentInView } from "../parts/current-in-view.ts";
@@ -68,15 +70,26 @@ function Found({ deployment, part }: { deployment: Deployment; part: string }) {
   const title = Object.hasOwn(parts, part) ? parts[part as keyof typeof parts] : parts.overview;
   const { health } = deployment;
   const row = useCurrentInView(part);
+  const inbox = useInbox(countMs);
+  const waiting = inbox.data?.requests.filter((request) => request.deployment.id === deployment.id).length ?? 0;
+  const hasNoThreads = inbox.data !== undefined && isKnownForeign(deployment);
   const warning = health.status === "live" ? undefined : statusText(health.status);
   usePageTitle(warning, title, deployment.display_name ?? deployment.name);
   return (
     <>
       <Head deployment={deployment} part={part} />
       <nav ref={row} className="tabs" aria-label="Parts of the deployment">
-        {Object.entries(parts).map(([name, text]) => (
-          <PartLink key={name} deployment={deployment} name={name} text={text} />
-        ))}
+        {Object.entries(parts)
+          .filter(([name]) => name !== "threads" || name === part || !hasNoThreads)
+          .map(([name, text]) => (
+            <PartLink key={name} deployment={deployment} name={name} text={text}>
+              {name === "threads" && waiting > 0 && (
+                <span className="lamp-count" aria-hidden="true">
+                  {waiting}
+                </span>
+              )}
+            </PartLink>
+          ))}
       </nav>
       {(part === "overview" || part === "revisions") && (
         <HealthBanner deployment={deployment} isShort={part === "revisions"} />
@@ -103,8 +116,8 @@ function Part({ part, deployment }: { part: string; deployment: Deployment }) {
 /** The address of the first part is the prefix of the others. */
 const exact = { exact: true, includeSearch: false };
 
-function PartLink(props: { deployment: Deployment; name: string; text: string }) {
-  const { deployment, name, text } = props;
+function PartLink(props: { deployment: Deployment; name: string; text: string; children: ReactNode }) {
+  const { deployment, name, text, children } = props;
   const params = { tenantId: deployment.tenant_id, id: deployment.id };
   if (name === "overview")
     return (
@@ -115,6 +128,7 @@ function PartLink(props: { deployment: Deployment; name: string; text: string })
   return (
     <Link to="/o/$tenantId/host/deployments/$id/$part" params={{ ...params, part: name }} activeOptions={exact}>
       {text}
+      {children}
     </Link>
   );
 }

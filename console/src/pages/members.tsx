@@ -66,14 +66,15 @@ export function MembersPage() {
 function RoleChoice({ member: { id, email, role }, queryKey }: { member: Member; queryKey: QueryKey }) {
   const { client } = useSession();
   const { notify, notifyError } = useToasts();
-  const renew = () => void queries.invalidateQueries({ queryKey });
+  const renew = () => queries.invalidateQueries({ queryKey });
   const send = (to: MemberRole) => client.patchMember({ member_id: id, body: { role: to } });
   const change = useMutation({
     mutationFn: send,
     onError: notifyError,
+    // The choice stays pending until the list is read again, so that the old role does not flash.
     onSuccess: (_, to) => {
       notify(`${email} is now ${to}.`, () => void send(role).then(renew, notifyError));
-      renew();
+      return renew();
     },
   });
   return (

@@ -39,7 +39,8 @@ export function NewDeploymentPage() {
 function useDraft(offered: Draft["source"][]) {
   const { session, workspaceId } = useSession();
   const owner = `${session.api_key_id ?? session.member_id ?? ""}.${workspaceId}`;
-  const [typed, setDraft] = useState<Draft>(() => keptDraft(owner));
+  const { template, from } = useSearch({ strict: false });
+  const [typed, setDraft] = useState<Draft>(() => startingWith(keptDraft(owner), template, from));
   const isMade = useRef(false);
   useEffect(() => {
     if (!isMade.current) keepDraft(owner, typed);
@@ -53,6 +54,13 @@ function useDraft(offered: Draft["source"][]) {
       forgetDraft(owner);
     },
   };
+}
+
+/** Returns the draft with the template or the kind of source that a link chose. */
+function startingWith(draft: Draft, template: string | undefined, from: Draft["source"] | undefined): Draft {
+  if (template !== undefined)
+    return { ...draft, source: "internal_template", templateId: template, name: draft.name || template };
+  return from === undefined ? draft : { ...draft, source: from };
 }
 
 /** Shows what the server would reject and what it would build while the user types. */
@@ -75,6 +83,8 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
       void navigate({ to: "/host/new", search: { made: made.id }, replace: true });
     },
   });
+  // A disabled button does not say what it waits for.
+  const missing = problems.templateId ?? problems.files ?? Object.values(problems).find(Boolean);
   const form = { draft, change, problems };
   return (
     <>
@@ -113,16 +123,15 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
               {textOf(create.error)}
             </p>
           )}
-          <button
-            type="submit"
-            className="primary"
-            disabled={Object.values(problems).some(Boolean) || create.isPending}
-          >
-            {create.isPending ? "Creating …" : "Create and deploy"}
-          </button>
-          <CopyAs
-            call={{ id: "createDeployment", input: { body: bodyOf(withoutValues(draft)) }, cli: commandOf(draft) }}
-          />
+          <div className="row">
+            <button type="submit" className="primary" disabled={missing !== undefined || create.isPending}>
+              {create.isPending ? "Creating …" : "Create and deploy"}
+            </button>
+            <CopyAs
+              call={{ id: "createDeployment", input: { body: bodyOf(withoutValues(draft)) }, cli: commandOf(draft) }}
+            />
+          </div>
+          {missing !== undefined && <p className="softer">{missing}</p>}
         </aside>
       </form>
     </>

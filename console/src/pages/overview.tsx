@@ -1,12 +1,15 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { GitCommitHorizontal } from "lucide-react";
+import { ArrowRight, GitCommitHorizontal, MessagesSquare } from "lucide-react";
 import type { ReactNode } from "react";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
 import type { Revision, RevisionStatus } from "../../../src/contract/revisions/revision.ts";
 import { engines } from "../../../src/domain/engines.ts";
 import { words } from "../../../src/domain/event-text.ts";
+import { countMs, useInbox } from "../agent/approvals.ts";
+import { questionOf, titleOf as threadTitle } from "../agent/types.ts";
+import { ThreadLight } from "../parts/agent/thread-status.tsx";
 import { Avatar } from "../parts/avatar.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { makerText, numberText, RevisionStatusMark, reasonText, titleOf } from "../parts/revision-words.tsx";
@@ -19,7 +22,7 @@ import { Ago } from "../parts/time.tsx";
 import { type Deployment, sourceText, typeText } from "../parts/words.ts";
 import { useSession } from "../session.tsx";
 
-const [deploysShown, eventsShown] = [5, 8];
+const [deploysShown, eventsShown, waitingShown] = [5, 8, 3];
 
 /** What serves, how it is doing, the last deploys and the last events. */
 export function OverviewPart({ deployment }: { deployment: Deployment }) {
@@ -67,6 +70,10 @@ export function OverviewPart({ deployment }: { deployment: Deployment }) {
         </section>
       </div>
       <div className="stack">
+        <Waiting deployment={deployment} />
+        {active !== undefined && active.engine !== null && active.engine !== "own" && (
+          <PlaygroundLink deployment={deployment} />
+        )}
         <About deployment={deployment} engine={(active ?? rows[0])?.engine ?? null} />
         <Events events={found.filter(isOutcome).filter(isNews).slice(0, eventsShown)} revisions={rows} />
       </div>
@@ -268,6 +275,54 @@ function LastDay({ deployment }: { deployment: Deployment }) {
 
 const shareText = (share: number) => (share === 0 ? "0" : (100 * share).toPrecision(2));
 const latencyText = (ms: number) => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`);
+
+/** What the agent asks people. Empty while it asks nothing. */
+function Waiting({ deployment }: { deployment: Deployment }) {
+  const all = useInbox(countMs).data?.requests ?? [];
+  const own = all.filter((request) => request.deployment.id === deployment.id);
+  if (own.length === 0) return null;
+  return (
+    <section className="card" aria-label="Waiting for you">
+      <CardHead title="Waiting for you">
+        <span className="lamp-count">{own.length}</span>
+      </CardHead>
+      <ul className="plain-list events">
+        {own.slice(0, waitingShown).map(({ key, thread, interrupt, since }) => (
+          <li key={key}>
+            <ThreadLight status="interrupted" />
+            <Link
+              to="/o/$tenantId/host/deployments/$id/$part"
+              params={{ tenantId: deployment.tenant_id, id: deployment.id, part: "threads" }}
+              search={{ thread: thread.thread_id }}
+            >
+              {interrupt === null ? threadTitle(thread) : questionOf(interrupt.value)}
+            </Link>
+            <span className="softer">
+              <Ago at={since} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function PlaygroundLink({ deployment }: { deployment: Deployment }) {
+  return (
+    <Link
+      to="/o/$tenantId/host/deployments/$id/$part"
+      params={{ tenantId: deployment.tenant_id, id: deployment.id, part: "playground" }}
+      className="card card-link"
+    >
+      <MessagesSquare size={16} className="card-link-icon" />
+      <span>
+        <b>Open the playground</b>
+        <small>Talk to the agent and watch its graph</small>
+      </span>
+      <ArrowRight size={14} className="card-link-icon" />
+    </Link>
+  );
+}
 
 function About({ deployment, engine }: { deployment: Deployment; engine: Revision["engine"] }) {
   const { source_config: config, source_revision_config: revision, image_version: version } = deployment;

@@ -39,7 +39,14 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
           {/* A click, because a page elsewhere could lead here with a link of its own key. */}
           {code !== undefined && !byLink.isError && (
             <>
-              <button type="button" className="primary" disabled={byLink.isPending} onClick={() => byLink.mutate()}>
+              <button
+                // biome-ignore lint/a11y/noAutofocus: the link leads to this button.
+                autoFocus
+                type="button"
+                className="primary"
+                disabled={byLink.isPending}
+                onClick={() => byLink.mutate()}
+              >
                 Sign in with this link
               </button>
               <p className="or">or with an API key</p>
@@ -75,7 +82,7 @@ export function SignInPage({ onSignedIn }: { onSignedIn: (session: Session) => v
               <label htmlFor={field}>API key</label>
               <input
                 // biome-ignore lint/a11y/noAutofocus: the page has one field, and users come here to fill it.
-                autoFocus
+                autoFocus={code === undefined}
                 id={field}
                 type="password"
                 name="api-key"

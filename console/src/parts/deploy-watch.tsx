@@ -1,5 +1,6 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { MessagesSquare } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
@@ -65,7 +66,7 @@ function Watched(props: { deployment: Deployment; revision: Revision | undefined
           <Link
             to="/o/$tenantId/host/deployments/$id"
             params={{ tenantId: deployment.tenant_id, id }}
-            className={isActive ? "button primary" : "button"}
+            className="button"
           >
             Open deployment
           </Link>
@@ -105,13 +106,13 @@ function Served({ deployment }: { deployment: Deployment }) {
           <CommandLine text={`curl -i ${url}/`} />
         </>
       )}
-      <p>
-        Try it in the{" "}
-        <Link to="/o/$tenantId/host/deployments/$id/$part" params={{ tenantId, id, part: "try" }}>
-          playground
-        </Link>
-        .
-      </p>
+      <Link
+        to="/o/$tenantId/host/deployments/$id/$part"
+        params={{ tenantId, id, part: "playground" }}
+        className="button primary"
+      >
+        <MessagesSquare size={15} /> Open the playground
+      </Link>
     </Notice>
   );
 }

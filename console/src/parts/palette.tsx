@@ -1,7 +1,7 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Boxes, CornerDownLeft, Inbox, LogOut, Plus, Search, Settings } from "lucide-react";
+import { Boxes, CornerDownLeft, Inbox, Keyboard, LogOut, Plus, Search, Settings } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
 import { useSession } from "../session.tsx";
 import { settingsPages } from "./settings-pages.ts";
@@ -18,12 +18,12 @@ interface Choice {
 const shownMax = 12;
 
 /** A search for pages, actions and deployments. The server finds the deployments. */
-export function Palette({ onClose }: { onClose: () => void }) {
+export function Palette({ onClose, onKeys }: { onClose: () => void; onKeys: () => void }) {
   const [typed, setTyped] = useState("");
   const [at, setAt] = useState(0);
   const list = useId();
   const input = useRef<HTMLInputElement>(null);
-  const choices = useChoices(typed).slice(0, shownMax);
+  const choices = useChoices(typed, onKeys).slice(0, shownMax);
   const chosen = Math.min(at, choices.length - 1);
   const take = (choice: Choice | undefined) => {
     if (choice === undefined) return;
@@ -95,7 +95,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   );
 }
 
-function useChoices(typed: string): Choice[] {
+function useChoices(typed: string, onKeys: () => void): Choice[] {
   const { client, workspaceId, mayAdminister, mayChange, signOut } = useSession();
   const navigate = useNavigate();
   const wanted = typed.trim().toLowerCase();
@@ -135,6 +135,7 @@ function useChoices(typed: string): Choice[] {
         icon: <Settings size={15} />,
         go: () => void navigate({ to: "/host/$page", params: { page } }),
       })),
+    { key: "keys", text: "Keyboard shortcuts", hint: "action", icon: <Keyboard size={15} />, go: onKeys },
     { key: "out", text: "Sign out", hint: "action", icon: <LogOut size={15} />, go: () => void signOut() },
   ];
   const deployments = (found.data?.resources ?? []).flatMap(({ id, name: own, health }): Choice[] => {

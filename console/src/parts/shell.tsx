@@ -1,7 +1,7 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams, useRouter } from "@tanstack/react-router";
-import { BookOpen, Boxes, Inbox, LogOut, Menu, Moon, Search, Settings, Sun, X } from "lucide-react";
+import { BookOpen, Boxes, Inbox, Keyboard, LogOut, Menu, Moon, Search, Settings, Sun, X } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { countMs, useInbox } from "../agent/approvals.ts";
@@ -14,6 +14,7 @@ import { IconButton } from "./icon-button.tsx";
 import { Mark } from "./mark.tsx";
 import { Palette } from "./palette.tsx";
 import { settingsPages } from "./settings-pages.ts";
+import { ShortcutsDialog, useShortcuts } from "./shortcuts.tsx";
 import { Light, statusText } from "./status.tsx";
 import { attentionWords } from "./words.ts";
 
@@ -27,6 +28,9 @@ export function Shell() {
     setDrawerOpen(false);
     setPaletteOpen(true);
   };
+  const [isKeysOpen, setKeysOpen] = useState(false);
+  const openKeys = () => setKeysOpen(true);
+  useShortcuts(openKeys);
   useWorkspaceEvents();
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
@@ -54,11 +58,11 @@ export function Shell() {
         Skip to content
       </button>
       <aside className="side" aria-label="Console">
-        <Side onPalette={openPalette} />
+        <Side onPalette={openPalette} onKeys={openKeys} />
       </aside>
       <div className="body">
         <header className="top">
-          <Drawer isOpen={isDrawerOpen} onOpenChange={setDrawerOpen} onPalette={openPalette} />
+          <Drawer isOpen={isDrawerOpen} onOpenChange={setDrawerOpen} onPalette={openPalette} onKeys={openKeys} />
           <Crumbs />
           <LiveMark />
           <IconButton name="Search" icon={<Search size={16} />} className="narrow-frame" onClick={openPalette} />
@@ -70,14 +74,15 @@ export function Shell() {
           </div>
         </main>
       </div>
-      {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} />}
+      {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} onKeys={openKeys} />}
+      {isKeysOpen && <ShortcutsDialog onClose={() => setKeysOpen(false)} />}
     </div>
   );
 }
 
 const focusMain = () => document.getElementById("main")?.focus();
 
-function Side({ onPalette }: { onPalette: () => void }) {
+function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void }) {
   const { pathname } = useLocation();
   const { mayAdminister } = useSession();
   const firstPage = settingsPages.find(({ admin }) => !admin || mayAdminister) ?? settingsPages[0];
@@ -118,7 +123,7 @@ function Side({ onPalette }: { onPalette: () => void }) {
       </nav>
       <NeedsALook />
       <div className="side-foot">
-        <Account />
+        <Account onKeys={onKeys} />
         <ThemeButton />
       </div>
     </div>
@@ -171,7 +176,12 @@ function NeedsALook() {
 }
 
 /** The navigation of small screens. */
-function Drawer(props: { isOpen: boolean; onOpenChange: (isOpen: boolean) => void; onPalette: () => void }) {
+function Drawer(props: {
+  isOpen: boolean;
+  onOpenChange: (isOpen: boolean) => void;
+  onPalette: () => void;
+  onKeys: () => void;
+}) {
   const popup = useRef<HTMLDivElement>(null);
   return (
     <Dialog.Root open={props.isOpen} onOpenChange={props.onOpenChange}>
@@ -185,7 +195,7 @@ function Drawer(props: { isOpen: boolean; onOpenChange: (isOpen: boolean) => voi
           initialFocus={() => popup.current?.querySelector<HTMLElement>("nav a") ?? true}
         >
           <Dialog.Close render={<IconButton name="Close the menu" icon={<X size={17} />} className="drawer-close" />} />
-          <Side onPalette={props.onPalette} />
+          <Side onPalette={props.onPalette} onKeys={props.onKeys} />
         </Dialog.Popup>
       </Dialog.Portal>
     </Dialog.Root>
@@ -281,7 +291,7 @@ function LiveMark() {
   );
 }
 
-function Account() {
+function Account({ onKeys }: { onKeys: () => void }) {
   const { session, role, scope, signOut } = useSession();
   return (
     <ActionMenu
@@ -297,6 +307,7 @@ function Account() {
       }
       heading={`${role} of the ${scope}`}
       actions={[
+        { text: "Keyboard shortcuts", icon: <Keyboard size={14} />, act: onKeys },
         { text: "API reference", icon: <BookOpen size={14} />, href: "docs" },
         { text: "Sign out", icon: <LogOut size={14} />, act: () => void signOut() },
       ]}

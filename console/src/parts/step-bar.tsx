@@ -54,7 +54,8 @@ export function StepBar({ revision, moves }: { revision: Revision; moves: Event[
         ))}
       </ol>
       <p className="softer">
-        {durationText(total)} in total{because ? ` · ${because}` : ""}
+        {durationText(total)} {isRunning ? "so far" : "in total"}
+        {because && !isRunning ? ` · ${because}` : ""}
       </p>
     </div>
   );

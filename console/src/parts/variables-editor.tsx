@@ -84,7 +84,7 @@ export function VariablesEditor({ variables, onChange, markOf }: Props) {
                       icon={<Trash2 size={15} />}
                       onClick={() => onChange(variables.filter((_, at) => at !== index))}
                     />
-                    {markOf && markOf(variable) !== "" && <span className="tag lamp">{markOf(variable)}</span>}
+                    {markOf && markOf(variable) !== "" && <span className="mark-text">{markOf(variable)}</span>}
                   </div>
                 </td>
               </tr>
