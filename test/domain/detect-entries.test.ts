@@ -52,6 +52,12 @@ test("says whether the reason for an unknown server is also the advice", async (
   assert.equal(await advises({ "requirements.txt": "", "main.py": "print()" }), false);
 });
 
+test("starts the application that a FastMCP project makes, with its settings", async () => {
+  const server = 'mcp = FastMCP("x")\napp = mcp.http_app(stateless_http=True)';
+  const { server: found } = await detect({ "requirements.txt": "fastmcp", "server.py": server });
+  assert.deepEqual([found?.preset, found?.start], ["fastmcp", uvicorn("server:app")]);
+});
+
 test("reads sources that are made to be slow in linear time", async () => {
   const size = 250_000;
   const modules = Array.from({ length: 180 }, (_, index) => `m${index}`);

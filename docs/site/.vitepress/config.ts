@@ -42,6 +42,7 @@ export default defineConfig({
     ],
     sidebar: [
       section("Start", "docs/start"),
+      section("Frameworks", "docs/frameworks"),
       section("Guides", "docs/guides"),
       section("Reference", "docs/reference"),
       section("API contract", "docs/reference/contract", true),

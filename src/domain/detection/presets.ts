@@ -117,6 +117,8 @@ export const presets: readonly Preset[] = [
   ...agents("agno", "Agno", ["agno"]),
   ...agents("autogen", "AutoGen", ["autogen-agentchat", "autogen-core", "ag2", "pyautogen"]),
   ...agents("langgraph", "LangGraph", ["langgraph", "langchain"]),
+  // An application that the project makes has settings of its own, such as sessions or other routes.
+  python("fastmcp", "FastMCP", ["fastmcp"], asgi),
   python("fastmcp", "FastMCP", ["fastmcp"], {
     entry: "mcp",
     start: "python -m uvicorn {app}.http_app --factory --host $HOST --port $PORT",
