@@ -1,13 +1,14 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { copyFile, mkdir } from "node:fs/promises";
+import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { MarkdownRenderer } from "vitepress";
+import { referencePage } from "../../src/api/documents/reference-page.ts";
 
-/** Returns the pages of a directory for the sidebar, with their headings as texts, in the order of the file names. */
+/** Returns the pages of a directory for the sidebar, with their headings as texts: the index first, then by file name. */
 export function pagesIn(root: string, directory: string): { text: string; link: string }[] {
   return readdirSync(path.join(root, directory))
     .filter((file) => file.endsWith(".md"))
-    .sort((one, other) => one.localeCompare(other, "en", { numeric: true }))
+    .sort((one, other) => nameOf(one).localeCompare(nameOf(other), "en", { numeric: true }))
     .map((file) => {
       const text = readFileSync(path.join(root, directory, file), "utf8");
       const heading = /^# (.+)$/m.exec(text)?.[1] ?? file;
@@ -15,6 +16,9 @@ export function pagesIn(root: string, directory: string): { text: string; link: 
       return { text: heading.replaceAll("`", ""), link };
     });
 }
+
+/** The empty name of an index is the first of all. */
+const nameOf = (file: string) => file.replace(/^README\.md$/, "");
 
 /** Writes beside each page its Markdown, which language models read better, and `llms.txt`, which lists the pages for them. */
 export async function writeTwins(root: string, outDir: string, pages: readonly string[]): Promise<void> {
@@ -25,6 +29,12 @@ export async function writeTwins(root: string, outDir: string, pages: readonly s
   }
   await copyFile(path.join(root, "docs/llms.txt"), path.join(outDir, "docs/llms.txt"));
   await copyFile(path.join(root, "docs/reference/openapi.json"), path.join(outDir, "docs/reference/openapi.json"));
+}
+
+/** Writes the API reference that a server shows at /docs. */
+export async function writeApiReference(root: string, outDir: string): Promise<void> {
+  const openapi = JSON.parse(await readFile(path.join(root, "docs/reference/openapi.json"), "utf8"));
+  await writeFile(path.join(outDir, "docs/reference/api.html"), referencePage(openapi, "", "openapi.json"));
 }
 
 /** Leads links to a README to the page that the site makes of it. */

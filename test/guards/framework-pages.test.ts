@@ -33,6 +33,6 @@ test("the index and llms.txt name every framework page", () => {
 
 test("the output of a command may differ from its page in times, addresses and identifiers only", () => {
   const shown = "Deployed hello in 8.6 s\n…\nhttp://127.0.0.1:8124/d/hello-7900293d";
-  assert.ok(isAsShown(shown, "Deployed hello in 11.2 s\nmore\nhttp://127.0.0.1:33333/d/hello-0123abcd\n"));
+  assert.ok(isAsShown(shown, "Deployed hello in 1 min 02 s\nmore\nhttp://127.0.0.1:33333/d/hello-0123abcd\n"));
   assert.ok(!isAsShown(shown, "Deployed other in 11.2 s\nhttp://127.0.0.1:33333/d/hello-0123abcd\n"));
 });

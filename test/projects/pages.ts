@@ -79,9 +79,10 @@ const literal = (line: string) => line.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&")
 function stable(text: string): string {
   return text
     .trimEnd()
+    .replaceAll("\r", "")
     .replaceAll(/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/g, "UUID")
     .replaceAll(/(?<=[\s-])[0-9a-f]{8}(?:[0-9a-f]{4})?\b/g, "ID")
-    .replaceAll(/\b\d+(\.\d+)? (ms|s|min|B|kB|KiB|MB|MiB)\b/g, "SIZE")
+    .replaceAll(/\b(\d+ min )?\d+(\.\d+)? (ms|s|B|kB|KiB|MB|MiB)\b/g, "SIZE")
     .replaceAll(/\b1\d{9}(?:\d{3}|\.\d+)\b/g, "TIME")
     .replaceAll(/127\.0\.0\.1:\d+/g, "ADDRESS")
     .replaceAll(/(?<= from )\/\S+/g, "PATH")

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { defineConfig } from "vitepress";
-import { linkToIndex, pagesIn, writeTwins } from "../pages.ts";
+import { linkToIndex, pagesIn, writeApiReference, writeTwins } from "../pages.ts";
 
 const root = path.resolve(import.meta.dirname, "../../..");
 const section = (text: string, directory: string, isCollapsed = false) => ({
@@ -30,14 +30,20 @@ export default defineConfig({
   markdown: { html: false, config: linkToIndex },
   // The pages lie above the packages of the site, where nothing finds them.
   vite: { resolve: { alias: [{ find: /^vue(?=\/|$)/, replacement: path.join(root, "docs/site/node_modules/vue") }] } },
-  buildEnd: ({ outDir, pages }) => writeTwins(root, outDir, pages),
+  buildEnd: async ({ outDir, pages }) => {
+    await writeTwins(root, outDir, pages);
+    await writeApiReference(root, outDir);
+  },
   themeConfig: {
     search: { provider: "local" },
     outline: [2, 3],
     nav: [
       { text: "Start", link: "/docs/start/laptop" },
       { text: "Contents", link: "/docs/" },
+      { text: "Frameworks", link: "/docs/frameworks/" },
       { text: "Command line", link: "/docs/reference/cli" },
+      // A page of its own, which the router of the site does not know.
+      { text: "API", link: "/docs/reference/api.html", target: "_self" },
       { text: "Changelog", link: "/CHANGELOG" },
     ],
     sidebar: [

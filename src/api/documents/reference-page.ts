@@ -42,8 +42,11 @@ interface Document {
   };
 }
 
-/** Returns a reference page for people, made from an OpenAPI document: operations by tag, then schemas. No scripts. */
-export function referencePage(openapi: object, prefix: string): string {
+/**
+ * Returns a reference page for people, made from an OpenAPI document: operations by tag, then schemas. No scripts.
+ * @param documentUrl address of the document for programs
+ */
+export function referencePage(openapi: object, prefix: string, documentUrl = `${prefix}/openapi.json`): string {
   const { info, tags, paths, components } = openapi as Document;
   const operations = Object.entries(paths).flatMap(([path, verbs]) =>
     Object.entries(verbs).map(([verb, operation]) => ({ path: prefix + path, verb, operation })),
@@ -57,11 +60,14 @@ export function referencePage(openapi: object, prefix: string): string {
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${text(info.title)} API</title><style>${pageStyle}</style></head><body>
 <header><h1>${text(info.title)} API <small>${text(info.version)}</small></h1><p>${text(info.description)}</p>
-<p>Send an API key as <code>X-Api-Key</code>. Machine-readable: <a href="${text(prefix)}/openapi.json">openapi.json</a>.</p>
+<p>Send an API key as <code>X-Api-Key</code>. Machine-readable: <a href="${text(documentUrl)}">openapi.json</a>.</p>
 <nav>${tags.map(({ name }) => `<a href="#${text(name)}">${text(name)}</a>`).join(" ")} <a href="#schemas">Schemas</a></nav></header>
 <main>${groups.join("")}<section><h2 id="schemas">Schemas</h2>${schemas.join("")}</section></main></body></html>
 `;
 }
+
+/** Returns a description as HTML. Descriptions are Markdown in which only code is marked. */
+const prose = (markdown: string) => text(markdown).replaceAll(/`([^`]+)`/g, "<code>$1</code>");
 
 interface Shown {
   path: string;
@@ -76,7 +82,7 @@ function operationBlock({ path, verb, operation }: Shown, components: Document["
     const answer = "$ref" in written ? components.responses[nameIn(written.$ref)] : written;
     return answer === undefined ? "" : answerRow(status, answer, components);
   });
-  return `<details id="${text(operationId)}"><summary><span class="verb">${verb.toUpperCase()}</span> <code>${text(path)}</code> ${text(summary)}</summary>
+  return `<details id="${text(operationId)}"><summary><span class="verb">${verb.toUpperCase()}</span> <code>${text(path)}</code> ${prose(summary)}</summary>
 ${security?.length === 0 ? `<p class="note">No key needed.</p>` : ""}
 ${parameters.length === 0 ? "" : `<h4>Parameters</h4><table>${parameters.map(parameterRow).join("")}</table>`}
 ${bodies.map(([type, media]) => `<h4>Body</h4><p><code>${text(type)}</code> ${mediaText(media, components)}</p>`).join("")}
@@ -87,7 +93,7 @@ function answerRow(status: string, { description, content }: Answer, components:
   const media = Object.values(content ?? {})[0];
   const isRefusal = Number(status) >= 400;
   const what = media === undefined ? "" : isRefusal ? refusalsText(media, components) : mediaText(media, components);
-  return row([text(status), what, isRefusal ? "" : text(description)]);
+  return row([text(status), what, isRefusal ? "" : prose(description)]);
 }
 
 /** Returns the type with an example below it. */
@@ -116,7 +122,7 @@ function parameterRow(parameter: Parameter): string {
     parameter.in,
     typeText(parameter.schema),
     need,
-    text(parameter.description ?? ""),
+    prose(parameter.description ?? ""),
   ]);
 }
 
@@ -128,10 +134,10 @@ function schemaBlock(name: string, schema: Json): string {
       `<code>${text(field)}</code>`,
       typeText(one),
       required.includes(field) && one["default"] === undefined ? "required" : "",
-      text(String(one["description"] ?? "")),
+      prose(String(one["description"] ?? "")),
     ]),
   );
-  return `<details id="schema-${text(name)}"><summary><code>${text(name)}</code> ${text(String(schema["description"] ?? ""))}</summary><table>${rows.join("")}</table></details>`;
+  return `<details id="schema-${text(name)}"><summary><code>${text(name)}</code> ${prose(String(schema["description"] ?? ""))}</summary><table>${rows.join("")}</table></details>`;
 }
 
 const row = (cells: string[]) => `<tr>${cells.map((cell) => `<td>${cell}</td>`).join("")}</tr>`;
