@@ -86,8 +86,20 @@ function msBetween(from: string | null | undefined, to: string | null | undefine
   return Number.isFinite(ms) && ms >= 0 ? ms : null;
 }
 
+function parsedOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
 export function errorText(error: unknown): string {
-  if (typeof error === "string") return error;
+  if (typeof error === "string") {
+    // LangGraph.js writes the error as JSON into a text.
+    const parsed = error.startsWith("{") ? parsedOrNull(error) : null;
+    return parsed === null ? error : errorText(parsed);
+  }
   const { message } = (error ?? {}) as { message?: unknown };
   return typeof message === "string" ? message : JSON.stringify(error);
 }

@@ -67,7 +67,7 @@ export function ApprovalsPage() {
               <li key={momentOf(request)}>
                 <Check size={14} />
                 <span className="clip">{questionOf(request.interrupt?.value)}</span>
-                <code className="clip">{answer}</code>
+                <Answer of={answer} />
                 <ThreadLink request={request} />
               </li>
             ))}
@@ -77,6 +77,13 @@ export function ApprovalsPage() {
       {inbox.data !== undefined && <NotAsked inbox={inbox.data} />}
     </>
   );
+}
+
+/** What was sent. Approvals without more words are `true` and `false`. */
+function Answer({ of: answer }: { of: string }) {
+  if (answer === "true") return <span className="soft">Approved</span>;
+  if (answer === "false") return <span className="soft">Declined</span>;
+  return <code className="clip">{answer}</code>;
 }
 
 const momentOf = ({ key, since }: Request) => `${key} ${since}`;

@@ -180,8 +180,8 @@ function StagedChanges(props: StagedProps) {
         ))}
       </ul>
       <p>
-        Deploying runs the current code with these variables. Nothing is built. The current revision serves until the
-        new one is healthy.
+        Deploying runs the current code with these variables. Nothing is built.
+        {deployment.active_revision_id !== null && " The current revision serves until the new one is healthy."}
       </p>
       {problem !== null && <p className="bad-text">{problem}</p>}
       {isEmptied && <p className="soft">Keep at least one variable, because the API ignores an empty list.</p>}
@@ -226,7 +226,7 @@ function useDeploy({ deployment, base, staged, changes, hasNewReferences, onDepl
     onError: notifyError,
     onSuccess: (deployed) => {
       onDeployed(deployed);
-      notify("Created a revision with the new environment.");
+      notify("Deploying the changed variables.");
       void queries.invalidateQueries({ queryKey: ["deployment", deployment.id] });
       void navigate({
         to: "/o/$tenantId/host/deployments/$id/$part",

@@ -5,17 +5,15 @@ import { shellWord } from "../parts/copy-as.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { roleTexts } from "../parts/roles.ts";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
 
-const roles: { value: Exclude<KeyRole, "listener">; text: string }[] = [
-  { value: "reader", text: "reader: reads everything except the values of secrets" },
-  { value: "deployer", text: "deployer: also deploys and deletes" },
-  { value: "admin", text: "admin: also manages keys, members and listeners" },
-  { value: "caller", text: "caller: only calls agents" },
-  { value: "agent", text: "agent: only gets OAuth tokens of users" },
-];
+const roles = (["reader", "deployer", "admin", "caller", "agent"] as const satisfies KeyRole[]).map((value) => ({
+  value,
+  text: roleTexts[value],
+}));
 
 const lifetimes = { "": "Never", "30": "In 30 days", "90": "In 90 days", "365": "In a year" } as const;
 

@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { Member, MemberRole } from "../../../src/contract/administration/member.ts";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
+import { roleTexts } from "../parts/roles.ts";
 import { Ago } from "../parts/time.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { queries } from "../server.ts";
@@ -110,9 +111,20 @@ function NewMember() {
       send={() => client.createMember({ body })}
       renews={["members", workspaceId]}
     >
-      <TextField label="Email address" type="email" value={email} onValue={setEmail} />
+      <TextField
+        label="Email address"
+        type="email"
+        value={email}
+        onValue={setEmail}
+        hint="The person signs in with the identity provider. No mail is sent."
+      />
       <TextField label="Name" value={name} onValue={setName} />
-      <SelectField label="Role" value={role} onValue={setRole} options={[...roles]} />
+      <SelectField
+        label="Role"
+        value={role}
+        onValue={setRole}
+        options={roles.map(({ value }) => ({ value, text: roleTexts[value] }))}
+      />
     </FormDialog>
   );
 }

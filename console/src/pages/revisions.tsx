@@ -5,6 +5,7 @@ import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
+import { RevisionCause } from "../parts/cause.tsx";
 import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
@@ -46,7 +47,7 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
   if (rows.length === 0) return <NoRevision deployment={deployment} />;
   return (
     <>
-      <ol className="timeline">
+      <ol className="revision-list">
         {rows.map((revision, index) => (
           <RevisionItem
             key={revision.id}
@@ -115,7 +116,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
         <RevisionActions deployment={deployment} revision={revision} />
       </div>
       {revision.status_message !== null && (isOpen || isFailure(revision.status)) && (
-        <pre className={isFailure(revision.status) ? "cause bad" : "cause"}>{revision.status_message}</pre>
+        <RevisionCause revision={revision} />
       )}
       {(isOpen || isInProgress(revision.status)) && <StepBar revision={revision} moves={moves} />}
       <ListenerWait deployment={deployment} revision={revision} />

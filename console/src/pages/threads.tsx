@@ -134,17 +134,27 @@ function ThreadRow({ thread, deployment, isChosen }: { thread: Thread; deploymen
     });
   return (
     <li>
-      <button type="button" className="thread" aria-current={isChosen ? "true" : undefined} onClick={() => void open()}>
+      <button
+        type="button"
+        className="thread"
+        title={thread.thread_id}
+        aria-current={isChosen ? "true" : undefined}
+        onClick={() => void open()}
+      >
         <ThreadLight status={thread.status} />
         <b className="clip">{titleOf(thread)}</b>
         <span className="softer">
           <Ago at={thread.updated_at ?? thread.created_at ?? null} />
         </span>
-        <span className="softer clip last">{last === "" ? thread.thread_id : last}</span>
+        <span className="softer clip last">{last === "" ? withoutAnswer(thread.status) : last}</span>
       </button>
     </li>
   );
 }
+
+/** Says why a thread shows no answer of the agent. */
+const withoutAnswer = (status: ThreadStatus | undefined) =>
+  status === "error" ? "The last run failed" : status === "busy" ? "Running" : "No answer yet";
 
 const idForm = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
 

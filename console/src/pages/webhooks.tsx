@@ -144,12 +144,16 @@ function Deliveries({ webhook, onClose }: { webhook: Webhook; onClose: () => voi
       {log.data?.items.length === 0 && (
         <p className="soft">There are no deliveries yet. Send a test to check the URL.</p>
       )}
-      <ul className="names" aria-label="Deliveries">
+      <ul className="deliveries plain-list" aria-label="Deliveries">
         {log.data?.items.map(({ id, type, status, attempts, created_at, error, ...response }) => (
           <li key={id}>
-            <div className="row">
-              <Status of={status} /> {type} <Ago at={created_at} />
-              <span className="soft">
+            <div className="delivery">
+              <Status of={status} />
+              <span>{eventName(type)}</span>
+              <span className="softer">
+                <Ago at={created_at} />
+              </span>
+              <span className="softer">
                 {attempts} {attempts === 1 ? "attempt" : "attempts"}
                 {response.response_status === null
                   ? ""

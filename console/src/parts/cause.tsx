@@ -1,5 +1,7 @@
 import { Fragment } from "react";
 import type { DeploymentHealth } from "../../../src/contract/deployments/health.ts";
+import type { Revision } from "../../../src/contract/revisions/revision.ts";
+import { isFailure } from "./status.tsx";
 
 /** The cause of a bad health, in the pieces that pages lay out. */
 export interface Cause {
@@ -51,5 +53,25 @@ export function Said({ text }: { text: string }) {
         <Fragment key={at}>{at % 2 === 1 ? <code>{part}</code> : part}</Fragment>
       ))}
     </>
+  );
+}
+
+/** Why a revision failed or was left out, with the last lines of the log. */
+export function RevisionCause({ revision: { status, status_message: message } }: { revision: Revision }) {
+  const { title, rest, lines } = causeOf({ message });
+  return (
+    <div className={isFailure(status) ? "cause bad" : "cause"}>
+      <p>
+        <b>
+          <Said text={title} />
+        </b>
+        {rest !== "" && (
+          <>
+            . <Said text={rest} />
+          </>
+        )}
+      </p>
+      {lines !== "" && <pre>{lines}</pre>}
+    </div>
   );
 }

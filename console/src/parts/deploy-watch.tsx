@@ -10,6 +10,7 @@ import { queries, textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { uploadSource } from "../upload-source.ts";
 import { Address } from "./address.tsx";
+import { causeOf, RevisionCause } from "./cause.tsx";
 import { CommandLine } from "./command-line.tsx";
 import { TextField } from "./fields.tsx";
 import { BuildLog } from "./log-view.tsx";
@@ -138,10 +139,11 @@ function Failed({ deployment, revision, files }: { deployment: Deployment; revis
     onSuccess: () => queries.invalidateQueries({ queryKey: ["deployment", id] }),
   });
   const problem = isCode ? configPathProblem(configPath.trim()) : null;
+  const { variable } = causeOf({ message: revision.status_message });
   const mayEdit = isGit || files.length > 0;
   return (
     <>
-      <pre className="cause bad">{revision.status_message}</pre>
+      <RevisionCause revision={revision} />
       {mayChange && (
         <form
           className="retry"
@@ -166,9 +168,10 @@ function Failed({ deployment, revision, files }: { deployment: Deployment; revis
             <Link
               to="/o/$tenantId/host/deployments/$id/$part"
               params={{ tenantId: deployment.tenant_id, id, part: "environment" }}
+              search={variable === null ? {} : { variable }}
               className="button"
             >
-              Change variables
+              {variable === null ? "Change variables" : `Set ${variable}`}
             </Link>
           </div>
         </form>

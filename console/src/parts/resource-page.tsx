@@ -206,8 +206,11 @@ export function FormDialog<A>(props: {
                   {textOf(send.error)}
                 </p>
               )}
-              <div className="row end">
+              <div className="row end dialog-acts">
                 <CopyAs call={props.call} />
+                <button type="button" onClick={close}>
+                  Cancel
+                </button>
                 <button type="submit" className="primary" disabled={!props.isReady || send.isPending}>
                   {props.submit}
                 </button>

@@ -7,7 +7,9 @@ import { useSession } from "../session.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Tabs } from "./fields.tsx";
 import { Failure } from "./notices.tsx";
-import { numberText } from "./revision-words.tsx";
+import { numberText, titleOf } from "./revision-words.tsx";
+import { shortId } from "./text.ts";
+import { Ago } from "./time.tsx";
 import type { Deployment } from "./words.ts";
 
 interface Props {
@@ -41,6 +43,12 @@ export function RollbackDialog({ deployment, revision, onClose, onDone }: Props)
   const number = numberText(revision);
   return (
     <Dialog title={`Roll back to revision ${number}?`} onClose={onClose}>
+      <p>
+        {titleOf(revision)}{" "}
+        <span className="softer">
+          deployed <Ago at={revision.created_at} />
+        </span>
+      </p>
       <Tabs
         label="What goes back"
         value={what}
@@ -90,7 +98,13 @@ const fieldWords: Record<string, string> = {
 };
 
 const shown = (value: unknown) =>
-  value === null || value === undefined ? "–" : typeof value === "string" ? value : JSON.stringify(value);
+  value === null || value === undefined
+    ? "–"
+    : typeof value !== "string"
+      ? JSON.stringify(value)
+      : /^[0-9a-f]{40}$/.test(value)
+        ? shortId(value)
+        : value;
 
 function Changes({ preview, number }: { preview: RollbackPreview; number: string }) {
   const { from, changes, variables, needs_build: needsBuild } = preview;
@@ -113,7 +127,7 @@ function Changes({ preview, number }: { preview: RollbackPreview; number: string
           <tbody>
             {changes.map(({ field, before, after }) => (
               <tr key={field}>
-                <td>{fieldWords[field.split(".").at(-1) ?? ""] ?? field.split(".").at(-1)}</td>
+                <td className="field-name">{fieldWords[field.split(".").at(-1) ?? ""] ?? field.split(".").at(-1)}</td>
                 <td className="removed">{shown(before)}</td>
                 <td className="added">{shown(after)}</td>
               </tr>
