@@ -191,3 +191,27 @@ test("the overview shows what serves and deploys the latest commit, and a failed
   await page.getByRole("region", { name: "Events" }).getByText("Became degraded").waitFor();
   await page.context().close();
 });
+
+test("the cause of a failed start leads to the field of the variable that it misses", async () => {
+  const needs = `if (!process.env.LEDGER_URL) throw new Error("LEDGER_URL is not set");\n${agent}`;
+  const pierheadJson = JSON.stringify({ start: ["node", "server.js"], health: "/ok" });
+  await repository.commit({ "pierhead.json": pierheadJson, "server.js": needs }, "Need the ledger");
+  const created = await client.createDeployment({
+    body: {
+      name: "needs-the-ledger",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const page = await open({ path: addressOf(created) });
+  await page.getByRole("link", { name: "Set LEDGER_URL" }).click();
+  await eventually(
+    () => page.evaluate(() => document.activeElement?.getAttribute("aria-label")),
+    (label) => label === "Value of LEDGER_URL",
+  );
+  await page.keyboard.type("postgres://ledger");
+  await page.getByRole("button", { name: "Deploy these changes" }).click();
+  await page.locator(".revision.active").getByText("Live", { exact: true }).waitFor();
+  await page.context().close();
+});

@@ -238,6 +238,28 @@ test("single keys move through the rows of the list, select and open them, and s
   await page.context().close();
 });
 
+test("pairs of keys open pages, numbers open the parts of a deployment, and the list of keys switches them off", async () => {
+  const page = await open({ path: addressOf(made) });
+  const { keyboard } = page;
+  await page.getByRole("heading", { name: "measured", level: 1 }).waitFor();
+  await keyboard.press("7");
+  await page.getByRole("table", { name: "Variables" }).waitFor();
+  await keyboard.press("g");
+  await keyboard.press("a");
+  await page.getByRole("heading", { name: "Approvals" }).waitFor();
+  await keyboard.press("?");
+  await page.getByRole("dialog").getByLabel("Single keys act outside of fields").uncheck();
+  assert.deepEqual(await world.findings(page), []);
+  await keyboard.press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await keyboard.press("g");
+  await keyboard.press("d");
+  await keyboard.press("?");
+  await page.reload();
+  await page.getByRole("heading", { name: "Approvals" }).waitFor();
+  await page.context().close();
+});
+
 test("a changed role can be undone", async () => {
   await client.createMember({ body: { email: "bo@example.org", role: "reader" } });
   const page = await open({ path: "/host/members" });

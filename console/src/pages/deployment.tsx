@@ -6,6 +6,7 @@ import type { Deployment } from "../../../src/contract/deployments/deployment.ts
 import { countMs, useInbox } from "../agent/approvals.ts";
 import { isKnownForeign } from "../agent/foreign-servers.ts";
 import { Address } from "../parts/address.tsx";
+import { causeOf } from "../parts/cause.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { useCurrentInView } from "../parts/current-in-view.ts";
 import { DeployButton } from "../parts/deploy-button.tsx";
@@ -151,7 +152,10 @@ function Head({ deployment, part }: { deployment: Deployment; part: string }) {
             cli: `npx pierhead status ${deployment.id}`,
           }}
         />
-        <DeployButton deployment={deployment} isPrimary={part === "overview"} />
+        <DeployButton
+          deployment={deployment}
+          isPrimary={part === "overview" && causeOf(deployment.health).variable === null}
+        />
       </div>
       <p className="address">{url !== null && <Address url={url} />}</p>
     </header>

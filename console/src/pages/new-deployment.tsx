@@ -56,6 +56,14 @@ function useDraft(offered: Draft["source"][]) {
   };
 }
 
+/** Returns what a draft still needs, because a disabled button does not say it. Problems of typed text stand at their fields. */
+function missingOf({ source, repoUrl, image, name }: Draft, problems: Problems): string | undefined {
+  if (problems.templateId !== undefined || problems.files !== undefined) return problems.templateId ?? problems.files;
+  if (source === "github" && repoUrl === "") return "Enter a repository.";
+  if (source === "external_docker" && image === "") return "Enter an image.";
+  return name === "" ? "Enter a name." : undefined;
+}
+
 /** Returns the draft with the template or the kind of source that a link chose. */
 function startingWith(draft: Draft, template: string | undefined, from: Draft["source"] | undefined): Draft {
   if (template !== undefined)
@@ -83,8 +91,7 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
       void navigate({ to: "/host/new", search: { made: made.id }, replace: true });
     },
   });
-  // A disabled button does not say what it waits for.
-  const missing = problems.templateId ?? problems.files ?? Object.values(problems).find(Boolean);
+  const missing = missingOf(draft, problems);
   const form = { draft, change, problems };
   return (
     <>
@@ -124,7 +131,11 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
             </p>
           )}
           <div className="row">
-            <button type="submit" className="primary" disabled={missing !== undefined || create.isPending}>
+            <button
+              type="submit"
+              className="primary"
+              disabled={Object.values(problems).some(Boolean) || create.isPending}
+            >
               {create.isPending ? "Creating …" : "Create and deploy"}
             </button>
             <CopyAs

@@ -17,7 +17,7 @@ import { SourceIcon } from "../parts/source-icon.tsx";
 import { Spark } from "../parts/spark.tsx";
 import { isInProgress, Light, statusText } from "../parts/status.tsx";
 import { StepBar } from "../parts/step-bar.tsx";
-import { shortId } from "../parts/text.ts";
+import { durationText, shortId } from "../parts/text.ts";
 import { Ago } from "../parts/time.tsx";
 import { type Deployment, sourceText, typeText } from "../parts/words.ts";
 import { useSession } from "../session.tsx";
@@ -140,8 +140,8 @@ function MainRevision({ deployment, revision, isActive, events }: MainProps) {
   );
 }
 
-/** Who made a revision, why, from which commit, and when. */
-export function RevisionMeta({ revision }: { revision: Revision }) {
+/** Who made a revision, why, from which commit, when, and how long its deploy took. */
+export function RevisionMeta({ revision, tookMs }: { revision: Revision; tookMs?: number | undefined }) {
   const { repo_commit_sha: sha } = revision.source_revision_config;
   const maker = makerText(revision);
   return (
@@ -158,6 +158,7 @@ export function RevisionMeta({ revision }: { revision: Revision }) {
         </span>
       )}
       <Ago at={revision.created_at} />
+      {tookMs !== undefined && <span>took {durationText(tookMs)}</span>}
     </p>
   );
 }

@@ -109,7 +109,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
             <p className="revision-title" title={sourceOf(revision)}>
               {titleOf(revision)}
             </p>
-            <RevisionMeta revision={revision} />
+            <RevisionMeta revision={revision} tookMs={isOpen ? undefined : tookMsOf(revision, moves)} />
           </div>
         </div>
         <RevisionStatusMark revision={revision} isActive={isActive} />
@@ -137,6 +137,12 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
       )}
     </li>
   );
+}
+
+/** Returns how long a finished revision took from its creation. The step bar says it where it is shown. */
+function tookMsOf({ created_at, status }: Revision, moves: Event[]): number | undefined {
+  const last = moves.at(-1);
+  return last === undefined || isInProgress(status) ? undefined : Date.parse(last.created_at) - Date.parse(created_at);
 }
 
 /** Returns what identifies the source: commit, ref, image and config file. */

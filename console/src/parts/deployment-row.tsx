@@ -54,7 +54,10 @@ export function DeploymentRow({ row, summary, traffic, isSelected, onSelect }: P
       </td>
       <td className="health">
         <Status of={row.health.status} />
-        <span className="softer clip" title={row.health.message ?? undefined}>
+        <span
+          className={row.health.message === null ? "softer clip" : "softer clip why"}
+          title={row.health.message ?? undefined}
+        >
           {row.health.message === null ? <HealthNote of={row} /> : shortCause(row.health)}
         </span>
       </td>
