@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { test } from "node:test";
 import type { CommandSpec } from "../../src/cli/command.ts";
@@ -8,10 +8,16 @@ import { globalOptions } from "../../src/cli/global-options.ts";
 import { changingTools } from "../../src/mcp/changing-tools.ts";
 import { readingTools } from "../../src/mcp/reading-tools.ts";
 
-/** The pages that models read. They try every command that they see, so each must exist. */
-const pages = ["docs/llms.txt", "docs/skill/SKILL.md", "docs/guides/coding-agents.md"];
+/** The pages that models read, who try every command that they see, and pages whose commands no suite runs. Each command must exist. */
+const pages = [
+  "docs/llms.txt",
+  "docs/skill/SKILL.md",
+  "docs/guides/coding-agents.md",
+  "docs/guides/migrating.md",
+  ...readdirSync("docs/frameworks").map((file) => `docs/frameworks/${file}`),
+];
 
-test("every command and option that the pages for coding agents name exists", () => {
+test("every command and option that these pages name exists", () => {
   let seen = 0;
   const offences: string[] = [];
   for (const page of pages) {
