@@ -11,7 +11,7 @@ export function pagesIn(root: string, directory: string): { text: string; link: 
     .sort((one, other) => nameOf(one).localeCompare(nameOf(other), "en", { numeric: true }))
     .map((file) => {
       const text = readFileSync(path.join(root, directory, file), "utf8");
-      const heading = /^# (.+)$/m.exec(text)?.[1] ?? file;
+      const heading = file === "README.md" ? "Overview" : (/^# (.+)$/m.exec(text)?.[1] ?? file);
       const link = `/${path.posix.join(directory, file)}`.replace(/(?:README)?\.md$/, "");
       return { text: heading.replaceAll("`", ""), link };
     });
