@@ -1,6 +1,6 @@
 import type { ReplicaExit } from "./compute.ts";
 import { ownFrames } from "./own-frames.ts";
-import { findStartCause, missingVariableLine } from "./start-cause.ts";
+import { findStartCause, missingVariableLine, rootException } from "./start-cause.ts";
 
 /** What a driver observed about a replica that has ended. */
 export interface ObservedExit {
@@ -76,7 +76,7 @@ function isOutOfMemory({ exitCode, signal, outOfMemoryKills, lastLines }: Observ
 
 const outOfMemory = ({ memoryLimitMib, wasReady }: ObservedExit) =>
   `The agent server was killed because it used more than its memory limit of ${memoryLimitMib} MiB` +
-  `${wasReady ? "" : " before it was ready"}. Raise the memory limit, or reduce what the agent loads.`;
+  `${wasReady ? "" : " before it was ready"}. Give the deployment a larger size, or reduce what the agent loads.`;
 
 const unsetShownMax = 10;
 
@@ -89,7 +89,8 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
         : "while Pierhead was not running, so its exit code is unknown";
   const hint =
     lastLines.length > 0 ? "The last lines of its log show the cause." : "It wrote no log. Check its start command.";
-  if (wasReady) return `The agent server ended ${how}. ${hint}`;
+  // A server that ran has a long log: only an exception at its end is the cause.
+  if (wasReady) return `The agent server ended ${how}. ${rootException(lastLines.slice(-lastLinesMax)) ?? hint}`;
   const cause = findStartCause(lastLines) ?? hint;
   const unset = unsetVariables
     .filter((name) => !cause.includes(name))

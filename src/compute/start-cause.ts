@@ -185,7 +185,7 @@ const wrappers =
 const repeats = /: Failed to import (?:app|auth) module |^RuntimeError: see the lines above/;
 
 /** Returns the exception that a server reported last: with groups, the innermost one. */
-function rootException(lines: readonly string[]): string | null {
+export function rootException(lines: readonly string[]): string | null {
   const form = /^(?:[A-Za-z_]\w*\.)*((?:[A-Z]\w*)?(?:Error|Exception|Failure|Refused|Invalid)): (.+)$/;
   const found = lines.flatMap((line) =>
     wrappers.test(line) || repeats.test(line) ? [] : (form.exec(line)?.slice(0, 1) ?? []),

@@ -115,7 +115,10 @@ const deployAgain = { kind: "deploy", text: "Change the source or the settings, 
 
 /** What to do about each reason. An exit for which the code is the cause has none here: its log says more. */
 const actions: Readonly<Record<string, NextAction | null>> = {
-  OutOfMemory: { kind: "deploy", text: "Give it more memory or reduce what the agent loads, then deploy again." },
+  OutOfMemory: {
+    kind: "deploy",
+    text: "Reduce what the agent loads, or give it more memory by a larger size, then deploy again.",
+  },
   OutOfDisk: {
     kind: "deploy",
     text: "Reduce what the agent writes or ask an operator for more disk, then deploy again.",
@@ -150,8 +153,35 @@ const actions: Readonly<Record<string, NextAction | null>> = {
   NoReport: { kind: "check_listener", text: "Check that its listener runs and reaches this server." },
 };
 
+/** Reasons of which the message says more: a failed revision keeps no other cause than its message. */
+const explainedByMessage = new Set(["RolloutFailed", "NewRevisionFailed", "Exited"]);
+
+/** What the messages of `compute` say about causes that have an action of their own. */
+const causes: readonly [form: RegExp, action: (name: string) => NextAction | null][] = [
+  [
+    /\bSet (?:it|each) with: pierhead env set \S+ (\w+)\./,
+    (name) => ({
+      kind: "set_variable",
+      text: `Set the variable ${name.toUpperCase()}. The same code then runs with it.`,
+    }),
+  ],
+  [/more than its memory limit of \d+ MiB/, () => actions["OutOfMemory"] ?? null],
+  [/did not answer 200 on/, () => actions["NotHealthy"] ?? null],
+];
+
 /** Returns what a user can do about the health of a deployment; null: nothing is to be done. */
-export function nextActionOf({ word, reason }: Pick<Health, "word" | "reason">): NextAction | null {
+export function nextActionOf({ word, reason, message }: Health): NextAction | null {
   if (word === "live" || word === "deploying" || word === "sleeping" || word === "deleting") return null;
+  if (explainedByMessage.has(reason ?? "")) {
+    for (const [form, actionOf] of causes) {
+      const found = form.exec(message ?? "");
+      if (found !== null) return actionOf(found[1] ?? "");
+    }
+  }
   return actions[reason ?? ""] ?? readLog;
+}
+
+/** Names the deployment in a command that a cause suggests. The driver that found the cause does not know its name. */
+export function withDeploymentName(message: string | null, name: string): string | null {
+  return message?.replaceAll("pierhead env set DEPLOYMENT ", `pierhead env set ${name} `) ?? null;
 }

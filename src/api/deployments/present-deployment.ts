@@ -1,7 +1,7 @@
 import { maySeeSecrets } from "../../auth/permissions.ts";
 import type { Principal } from "../../auth/principal.ts";
 import type { AgentEnvironment, Deployment, Secret, SourceConfig } from "../../contract/deployments/deployment.ts";
-import { nextActionOf } from "../../domain/deployment-health.ts";
+import { nextActionOf, withDeploymentName } from "../../domain/deployment-health.ts";
 import { isTag } from "../../domain/refs.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
 import { effectiveSpec, shownDeploymentType } from "../../domain/sizes.ts";
@@ -54,8 +54,8 @@ export function deploymentOf(row: DeploymentRow, viewer: Viewer): Deployment {
       status: row.health,
       since: row.health_since.toISOString(),
       reason: row.health_reason,
-      message: row.health_message,
-      next_action: nextActionOf({ word: row.health, reason: row.health_reason }),
+      message: withDeploymentName(row.health_message, row.name),
+      next_action: nextActionOf({ word: row.health, reason: row.health_reason, message: row.health_message }),
     },
   };
 }

@@ -1,5 +1,6 @@
 import path from "node:path";
-import type { Deployment, PatchDeployment } from "../../contract/deployments/deployment.ts";
+import type { Deployment, DeploymentTier, PatchDeployment } from "../../contract/deployments/deployment.ts";
+import { kindOf } from "../../domain/tiers.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { buildSettingsOf } from "./deploy-options.ts";
@@ -14,6 +15,7 @@ export interface ChangeOptions extends FollowOptions {
   installCommand?: string;
   buildCommand?: string;
   engine?: string;
+  size?: string;
 }
 
 /** Changes what a deployment is built from and follows the revision, also if no revision of it has ever worked. */
@@ -49,13 +51,14 @@ function patchOf(deployment: Deployment, options: ChangeOptions): PatchDeploymen
   };
   const commands = buildSettingsOf(options);
   const body = {
+    ...(options.size === undefined ? {} : { deployment_tier: tierOf(options.size, deployment) }),
     ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
     ...(Object.keys(code).length === 0 ? {} : { source_revision_config: code }),
   };
   if (Object.keys(body).length > 0) return body;
   throw usageFailure(
     "Nothing to change.",
-    "Give --config, --root, --ref, --image, --install-command, --build-command or --engine.",
+    "Give --config, --root, --ref, --image, --install-command, --build-command, --engine or --size.",
     `Try the same again: pierhead retry ${deployment.name}`,
   );
 }
@@ -65,4 +68,17 @@ function configIn(root: string, { name, source_revision_config: config }: Deploy
   const { langgraph_config_path: current } = config;
   if (current === null) throw new CliFailure(`${name} has no config file, so it has no root directory.`);
   return path.posix.join(root, path.posix.basename(current));
+}
+
+/** Returns the tier for a size. A type without sizes has one only. */
+function tierOf(size: string, { name, source_config: { deployment_type: type } }: Deployment): DeploymentTier {
+  const letter = size.toUpperCase();
+  if (letter !== "S" && letter !== "M" && letter !== "L") {
+    throw usageFailure(`"${size}" is not a size.`, "Give S, M or L.");
+  }
+  const kind = type === null ? null : kindOf(type);
+  if (kind !== null) return `${kind}_${letter}`;
+  throw new CliFailure(`${name} is of type ${type}, which has one size.`, {
+    hints: ["Deploy the source under a new name with --type prod. Its sizes are S, M and L."],
+  });
 }

@@ -151,6 +151,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--install-command <command>", "replaces the detected install command"],
       ["--build-command <command>", "runs after the install command"],
       ["--engine <engine>", "what keeps threads and runs: file, memory, postgres; default: langgraph.json decides"],
+      ["--size <size>", "CPU and memory of each replica: S, M or L"],
       ...waitOptions,
     ],
     examples: ["pierhead change support --root agents/support", "pierhead change support --ref main"],

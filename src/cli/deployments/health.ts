@@ -32,9 +32,18 @@ export function healthText({ health, status }: Observed): { text: string; style:
   return shown[health.status] ?? { text: health.status, style: "dim" };
 }
 
-/** Returns why a deployment is not well in one line, and what to do about it in another; nothing if all is well. */
+/** Lines of a log below a message. The log has the rest. */
+const logLinesMax = 8;
+
+/** Returns why a deployment is not well, with the last lines of a log where there are some, and what to do about it. */
 export function healthLines({ health }: Observed, paint: Paint): string[] {
   if (health?.next_action == null) return [];
-  const [message = ""] = harmless(health.message ?? "").split("\n");
-  return [...(message === "" ? [] : [message]), paint("bold", health.next_action.text)];
+  const [first = "", ...rest] = harmless(health.message ?? "").split("\n");
+  const message = first.replace(/ Last lines:$/, "");
+  const lines = rest.filter((line) => line.trim() !== "").slice(-logLinesMax);
+  return [
+    ...(message === "" ? [] : [message]),
+    ...lines.map((line) => paint("dim", `  ${line}`)),
+    paint("bold", health.next_action.text),
+  ];
 }

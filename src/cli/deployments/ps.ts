@@ -14,7 +14,9 @@ export async function ps(session: Session, [name = ""]: string[]): Promise<void>
   const found = await client.listReplicas({ deployment_id: deployment.id }, { signal });
   session.answer(found, () => render(deployment, found));
   if (found.replicas.length > 0) return;
-  const because = found.asleep ? " It sleeps until the next request." : "";
+  const restarting =
+    found.exits_in_a_row > 0 ? " The listener starts one again after a pause, which grows with each exit." : "";
+  const because = found.asleep ? " It sleeps until the next request." : restarting;
   terminal.say(`${deployment.name} has no replica.${because}`);
 }
 

@@ -1,6 +1,7 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
+import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { engines } from "../../domain/engines.ts";
 import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
@@ -93,12 +94,12 @@ function describeRevisions({ terminal }: Session, deployment: Deployment, revisi
       : line.replace(revision.status, terminal.paintOut(colorOf(revision), revision.status));
   });
   const newest = revisions[0];
-  const message = newest === undefined || newest.status === "DEPLOYED" ? null : newest.status_message;
-  const reasons = message === null ? [] : harmless(message).split("\n");
-  // The advice above the revisions begins with the same sentence.
+  const isFailed = newest !== undefined && newest.status !== "DEPLOYED";
+  const message = isFailed ? withDeploymentName(newest.status_message, deployment.name) : null;
+  // The advice above the revisions has the message already.
   const isSaid =
     deployment.health?.next_action != null && deployment.health.message?.split("\n")[0] === message?.split("\n")[0];
-  const shown = isSaid ? reasons.slice(1) : reasons;
+  const shown = message === null || isSaid ? [] : harmless(message).split("\n");
   return shown.length === 0 ? painted : [...painted, "", ...shown.map((line) => `  ${line}`)];
 }
 

@@ -67,8 +67,9 @@ function describeNextStep({ health }: Deployment, { next_step: { kind, because }
   const reason = harmless(because);
   if (kind === "wait") return `Wait: ${reason}`;
   if (kind !== "none") return `${doings[kind] ?? kind}${reason === "" ? "" : `: ${reason}`}`;
-  const isWaitingForUser = health?.status === "failed" || health?.status === "crash_looping";
-  return isWaitingForUser ? `None until you change something: ${reason}` : `None: ${reason}`;
+  if (health?.status === "crash_looping")
+    return "Start it again after each exit, at growing intervals, until you change something";
+  return health?.status === "failed" ? `None until you change something: ${reason}` : `None: ${reason}`;
 }
 
 /** Formats one field per line, with nested fields indented below their name. */

@@ -20,7 +20,7 @@ export type HealthWord = Static<typeof HealthWord>;
 
 /** What a user can do about it. Clients turn the kind into a button or a command. */
 export const NextAction = Type.Object({
-  kind: literals(["read_build_log", "read_log", "deploy", "check_listener"]),
+  kind: literals(["read_build_log", "read_log", "deploy", "set_variable", "check_listener"]),
   text: Type.String({ description: "One sentence for the user." }),
 });
 export type NextAction = Static<typeof NextAction>;

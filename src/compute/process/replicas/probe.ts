@@ -6,29 +6,30 @@ import type { ReadyRecord, ReplicaFiles, ReplicaRecord, ShimReport } from "./rep
 /**
  * Probes a replica once. An answer counts only when this very replica gave it: a host shim proves its identity by pid and
  * nonce in its report, any other server by owning the socket that listens on the port.
- * @returns its address; `foreign` when another program has its port; `silent` when it is not healthy yet
+ * @returns its address; `foreign` when another program has its port; `silent` when it does not answer yet; the status of an
+ *   answer that is not healthy
  */
 export async function probe(
   record: ReplicaRecord,
   files: ReplicaFiles,
   processes: ReplicaProcesses,
-): Promise<ReadyRecord | "foreign" | "silent"> {
+): Promise<ReadyRecord | "foreign" | "silent" | number> {
   return record.runner === "command" ? probePort(record, processes) : probeReported(record, files);
 }
 
-async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promise<ReadyRecord | "silent"> {
+async function probeReported(record: ReplicaRecord, files: ReplicaFiles): Promise<ReadyRecord | "silent" | number> {
   const report = await readJson<ShimReport>(files.report).catch(() => undefined); // the agent can write to this file
   if (report?.pid !== record.process.pid || report.nonce !== record.nonce) return "silent";
   const { port, serverVersion, healthPath } = report;
   const answer = await getFromLoopback(port, healthPath ?? "/");
   const isHealthy = answer !== undefined && (healthPath === null || answer.status === 200);
-  return isHealthy ? { host: "127.0.0.1", port, serverVersion } : "silent";
+  return isHealthy ? { host: "127.0.0.1", port, serverVersion } : (answer?.status ?? "silent");
 }
 
 async function probePort(
   record: ReplicaRecord,
   processes: ReplicaProcesses,
-): Promise<ReadyRecord | "foreign" | "silent"> {
+): Promise<ReadyRecord | "foreign" | "silent" | number> {
   const { port, healthPath, startedAt } = record;
   if (port === null) return "silent";
   const { healthy, status } = await checkHealth(port, healthPath);
@@ -42,7 +43,7 @@ async function probePort(
     healthy === null ? null : readServerVersion(port),
   ]);
   if (owner !== "replica") return owner === "foreign" ? "foreign" : "silent";
-  if (healthy === null) return "silent";
+  if (healthy === null) return status ?? "silent";
   const note = healthPath === "" ? { healthNote: describeHealthy(healthy, port) } : {};
   return { host: "127.0.0.1", port, serverVersion, ...note };
 }

@@ -243,6 +243,7 @@ export class Replica {
     const { record, files } = this;
     const began = performance.now();
     const end = began + remainingStartMs(record);
+    let lastStatus: number | null = null;
     while (this.#phase === "starting" && !this.#hasEnded) {
       // A probe that fails counts as no answer. The deadline still applies.
       const found = await probe(record, files, this.#processes()).catch(() => "silent" as const);
@@ -251,10 +252,11 @@ export class Replica {
         await this.#becomeReady(found);
         break;
       }
+      if (typeof found === "number") lastStatus = found;
       const isLate = performance.now() >= end;
       if (found === "foreign" || isLate) {
         await this.#killAll();
-        return found === "foreign" ? portTaken(record.port) : notHealthy(record);
+        return found === "foreign" ? portTaken(record.port) : notHealthy(record, lastStatus);
       }
       const { min, max, share } = probeIntervalMs;
       const intervalMs = Math.min(max, Math.max(min, (performance.now() - began) * share));

@@ -30,11 +30,20 @@ export const portTaken = (port: number | null): Verdict => ({
   message: `Another program listens on port ${port}, which Pierhead had chosen for the agent server. Deploy again.`,
 });
 
-export const notHealthy = (record: { runner: string; healthPath: string; startTimeoutMs: number }): Verdict => ({
-  reason: "NotHealthy",
-  message:
-    `The agent server did not answer 200 on ${shownHealthPath(record.healthPath)} within ${record.startTimeoutMs / 1000} s and was killed. ` +
-    (record.runner === "command"
-      ? "It must listen on 127.0.0.1 and the port in PORT."
-      : "Its graphs may take too long to load: see its log, or raise the start timeout."),
-});
+/** @param lastStatus status of the last answer; null: the server never answered. */
+export function notHealthy(
+  record: { runner: string; healthPath: string; startTimeoutMs: number },
+  lastStatus: number | null,
+): Verdict {
+  const within = `within ${record.startTimeoutMs / 1000} s`;
+  return {
+    reason: "NotHealthy",
+    message: `The agent server did not answer 200 on ${shownHealthPath(record.healthPath)} ${within} and was killed. ${whyNot(record.runner, lastStatus)}`,
+  };
+}
+
+function whyNot(runner: string, lastStatus: number | null): string {
+  if (lastStatus !== null) return `Its last answer was ${lastStatus}.`;
+  if (runner === "command") return "It must listen on 127.0.0.1 and the port in PORT.";
+  return "Its graphs may take too long to load: see its log, or raise the start timeout.";
+}

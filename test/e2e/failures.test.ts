@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import type { NextAction } from "../../src/contract/deployments/health.ts";
+import { runCli } from "../cli/run-cli.ts";
+import { type AgentRepository, createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
+
+/**
+ * Failures of plain processes, each from the user's view: the health word, its cause, the next action, the events, and that
+ * the way out works. Other failures have tests of their own:
+ *
+ * | failure | test |
+ * |---|---|
+ * | the build fails, then a fix; a newer build fails while the older revision serves | health.test.ts |
+ * | the server exits again and again; exits as events; one alert for a loop | health.test.ts |
+ * | bad variables, bad code, both: rollback | rollback.test.ts |
+ * | memory limit, image missing, never healthy, bad command on Docker | test/docker/failures.test.ts |
+ * | a full disk of the server | test/faults/full-disk.test.ts |
+ * | a listener that is silent | test/domain/deployment-health.test.ts, test/kubeplane/interference.test.ts |
+ * | no room, quotas, policies, unpullable images, pods that never get ready | test/kubeplane/refusals.test.ts, rollout.test.ts |
+ */
+interface Failure {
+  name: string;
+  /** Files that replace those of an agent that works. */
+  broken: Record<string, string>;
+  word: "failed" | "crash_looping" | "degraded";
+  reason: string;
+  message: RegExp;
+  action: NextAction["kind"];
+  advice: RegExp;
+  /** The commands of the way out, after a commit of `fix`. */
+  fix?: Record<string, string>;
+  commands: string[];
+  stdin?: string;
+}
+
+const settings = (changes: object = {}) => JSON.stringify({ start: ["node", "server.js"], health: "/ok", ...changes });
+const works = nodeAgent("works");
+const server = works["server.js"] as string;
+
+const failures: Failure[] = [
+  {
+    name: "build",
+    broken: { "pierhead.json": settings({ build: ["node", "-e", "console.error('no compiler'); process.exit(7)"] }) },
+    word: "failed",
+    reason: "BuildFailed",
+    message: /exit code 7.*Last lines:\nno compiler/s,
+    action: "read_build_log",
+    advice: /Read the build log/,
+    fix: { "good.json": settings() },
+    commands: ["change build --config good.json --ref main"],
+  },
+  {
+    name: "start",
+    broken: { "server.js": 'throw new Error("config.yaml is broken")' },
+    word: "failed",
+    reason: "RolloutFailed",
+    message: /exit code 1 before it was ready\. Error: config\.yaml is broken/,
+    action: "read_log",
+    advice: /Read the log/,
+    fix: { "server.js": server },
+    commands: ["deploy --latest --name start"],
+  },
+  {
+    name: "command",
+    broken: { "pierhead.json": settings({ start: ["./no-such-program"] }) },
+    word: "failed",
+    reason: "RolloutFailed",
+    message: /no-such-program/,
+    action: "read_log",
+    advice: /Read the log/,
+    fix: { "pierhead.json": settings() },
+    commands: ["deploy --latest --name command"],
+  },
+  {
+    name: "variable",
+    broken: { "server.js": `if (!process.env.MODEL_KEY) throw new Error("MODEL_KEY is not set");${server}` },
+    word: "failed",
+    reason: "RolloutFailed",
+    message: /MODEL_KEY is not set\. Set it with: pierhead env set variable MODEL_KEY/,
+    action: "set_variable",
+    advice: /Set the variable MODEL_KEY/,
+    commands: ["env set variable MODEL_KEY"],
+    stdin: "secret",
+  },
+  {
+    name: "health",
+    broken: { "pierhead.json": settings({ health: "/sick" }), "server.js": sick() },
+    word: "failed",
+    reason: "RolloutFailed",
+    message: /did not answer 200 on \/sick within 30 s and was killed\. Its last answer was 503/,
+    action: "read_log",
+    advice: /check the health path/,
+    fix: { "pierhead.json": settings() },
+    commands: ["deploy --latest --name health"],
+  },
+  {
+    name: "later",
+    broken: { "server.js": `${server};setTimeout(() => { throw new Error("lost the model") }, 300)` },
+    word: "crash_looping",
+    reason: "Exited",
+    message: /ends soon after each start\. The agent server ended with exit code 1\b.* Error: lost the model/,
+    action: "read_log",
+    advice: /deploy a fix or roll back/,
+    fix: { "server.js": server },
+    commands: ["deploy --latest --name later"],
+  },
+  {
+    name: "memory",
+    broken: {
+      "pierhead.json": settings({ start: ["node", "--max-old-space-size=32", "server.js"] }),
+      "server.js": `${server};const held = []; setTimeout(() => setInterval(() => held.push(Array(1e6).fill({})), 1), 300)`,
+    },
+    word: "crash_looping",
+    reason: "OutOfMemory",
+    message: /memory limit of 1024 MiB/,
+    action: "deploy",
+    advice: /Reduce what the agent loads/,
+    fix: { "server.js": server },
+    commands: ["deploy --latest --name memory"],
+  },
+];
+
+/** A server that answers, but never with 200 on its health path. */
+function sick(): string {
+  return server.replace(
+    'if (url.pathname === "/ok")',
+    'if (url.pathname === "/sick") { response.statusCode = 503; return response.end(); }\n  $&',
+  );
+}
+
+describe("failures of plain processes and their ways out", { concurrency: true }, () => {
+  let pierhead: TestServer;
+  before(async () => {
+    pierhead = await startTestServer({ PIERHEAD_DEPLOY_TIMEOUT_MS: "30000", PIERHEAD_BUILD_CONCURRENCY: "4" });
+  });
+  after(() => pierhead[Symbol.asyncDispose]());
+
+  for (const failure of failures) {
+    test(`${failure.name}: ${failure.word} because of ${failure.reason}, and its way out serves`, () => check(failure));
+  }
+
+  async function check(failure: Failure): Promise<void> {
+    const { client } = pierhead;
+    await using repository = await createAgentRepository({ ...works, ...failure.broken });
+    const ids = { deployment_id: await deploy(failure.name, repository) };
+    const find = () => client.getDeployment(ids);
+    const { health } = await eventually(find, (one) => one.health.status === failure.word, {
+      what: failure.word,
+      timeoutMs: 120_000,
+    });
+    assert.equal(health.reason, failure.reason);
+    assert.match(health.message ?? "", failure.message);
+    assert.equal(health.next_action?.kind, failure.action);
+    assert.match(health.next_action?.text ?? "", failure.advice);
+    const why = await cli(`why ${failure.name}`);
+    assert.match(why.stdout, failure.advice);
+    assert.doesNotMatch(why.stdout, /Last lines:|DEPLOYMENT /);
+
+    if (failure.fix !== undefined) await repository.commit(failure.fix);
+    for (const command of failure.commands) {
+      const done = await cli(command, failure.stdin);
+      assert.equal(done.code, 0, done.stderr);
+    }
+    const { url } = await eventually(find, (one) => one.health.status === "live", { what: "live", timeoutMs: 60_000 });
+    assert.equal((await fetch(`${url}/version`)).status, 200);
+    const { events } = await client.listDeploymentEvents({ ...ids, types: ["deployment.health"], limit: 1_000 });
+    const words = events.map(({ data }) => data["to"]);
+    assert.equal(words.filter((word) => word === failure.word).length, 1, words.join(" "));
+    assert.equal(words.at(-1), "live");
+  }
+
+  const cli = (line: string, stdin?: string) =>
+    runCli([...line.split(" "), "--data-dir", pierhead.dataDir], stdin === undefined ? {} : { stdin });
+
+  async function deploy(name: string, { url }: AgentRepository): Promise<string> {
+    const { id } = await pierhead.client.createDeployment({
+      body: {
+        name,
+        source: "github",
+        source_config: { repo_url: url, deployment_type: "dev", build_on_push: false },
+        source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+      },
+    });
+    return id;
+  }
+});
