@@ -438,6 +438,13 @@ test("the settings create a key that is shown once, test a webhook, show its del
   await page.getByRole("button", { name: /^Deliveries to/ }).click();
   await page.getByText(/cannot be reached/).waitFor();
   await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("button", { name: "New webhook" }).click();
+  await page.getByLabel("Sends").selectOption("slack");
+  await page.getByLabel("URL of an incoming webhook").fill("http://127.0.0.1:1/slack");
+  await page.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+  await page.getByText("Created. Send a test").waitFor();
+  await page.getByRole("button", { name: "Close" }).click();
+  await page.getByRole("cell", { name: "Slack", exact: true }).waitFor();
   await goTo(page, "Members");
   await page.getByRole("button", { name: "New member" }).click();
   await page.getByLabel("Email address").fill("ada@example.org");

@@ -4,7 +4,7 @@ import type { Webhook } from "../../../src/contract/webhooks/webhook.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { shellWord } from "../parts/copy-as.tsx";
 import { Dialog } from "../parts/dialog.tsx";
-import { TextField } from "../parts/fields.tsx";
+import { SelectField, TextField } from "../parts/fields.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { Status } from "../parts/status.tsx";
@@ -31,6 +31,7 @@ export function WebhooksPage() {
         columns={[
           { name: "URL", show: ({ url }) => url },
           { name: "Description", show: ({ description }) => description ?? <span className="softer">None</span> },
+          { name: "Sends", show: ({ format }) => formats[format].text },
           { name: "Events", show: ({ types }) => types?.map(eventName).join(", ") ?? "All events" },
           { name: "Status", show: stateOf },
         ]}
@@ -95,36 +96,78 @@ function Actions({ webhook, onOpen }: { webhook: Webhook; onOpen: () => void }) 
   );
 }
 
+type Format = Webhook["format"];
+
+/** The forms of the messages. The address field asks for what each needs. */
+const formats: Record<Format, { text: string; label: string; placeholder: string; hint: string }> = {
+  standard: {
+    text: "Signed JSON to a URL",
+    label: "URL",
+    placeholder: "https://",
+    hint: "Receives all events, signed as Standard Webhooks.",
+  },
+  slack: {
+    text: "Slack",
+    label: "URL of an incoming webhook in Slack",
+    placeholder: "https://hooks.slack.com/services/…",
+    hint: "Receives the beginning and the end of alerts as text.",
+  },
+  email: {
+    text: "Mail",
+    label: "Mail address",
+    placeholder: "oncall@example.com",
+    hint: "Receives the beginning and the end of alerts. The operator has to configure SMTP.",
+  },
+};
+
+const formatOptions = (Object.keys(formats) as Format[]).map((value) => ({ value, text: formats[value].text }));
+
 function NewWebhook() {
   const { client, workspaceId } = useSession();
-  const [url, setUrl] = useState("");
+  const [format, setFormat] = useState<Format>("standard");
+  const [address, setAddress] = useState("");
   const [description, setDescription] = useState("");
-  const body = { url, ...(description !== "" && { description }) };
+  const { label, placeholder, hint } = formats[format];
+  const url = format === "email" ? `mailto:${address.trim()}` : address.trim();
+  const body = { url, ...(format === "slack" && { format }), ...(description !== "" && { description }) };
   return (
     <FormDialog
       open="New webhook"
       title="New webhook"
       submit="Create"
-      isReady={/^https?:\/\/./.test(url)}
-      call={{ id: "createWebhook", input: { body }, cli: commandOf(url, description) }}
+      isReady={format === "email" ? /^\S+@\S+$/.test(address.trim()) : /^https?:\/\/./.test(url)}
+      call={{ id: "createWebhook", input: { body }, cli: commandOf(url, format, description) }}
       send={() => client.createWebhook({ body })}
       renews={["webhooks", workspaceId]}
-      result={({ secret }) => (
-        <>
-          <Notice kind="good">Copy this signing secret now, because it is shown only once.</Notice>
-          <CommandLine text={secret} />
-        </>
-      )}
+      result={({ secret, format: made }) =>
+        made === "standard" ? (
+          <>
+            <Notice kind="good">Copy this signing secret now, because it is shown only once.</Notice>
+            <CommandLine text={secret} />
+          </>
+        ) : (
+          <Notice kind="good">Created. Send a test to see a message arrive.</Notice>
+        )
+      }
     >
-      <TextField label="URL" type="url" value={url} onValue={setUrl} placeholder="https://" />
+      <SelectField label="Sends" value={format} onValue={setFormat} options={formatOptions} />
+      <TextField
+        label={label}
+        type={format === "email" ? "email" : "url"}
+        value={address}
+        onValue={setAddress}
+        placeholder={placeholder}
+        hint={hint}
+      />
       <TextField label="Description" value={description} onValue={setDescription} />
     </FormDialog>
   );
 }
 
-function commandOf(url: string, description: string): string {
+function commandOf(url: string, format: Format, description: string): string {
+  const slack = format === "slack" ? " --slack" : "";
   const what = description === "" ? "" : ` --description ${shellWord(description)}`;
-  return `npx pierhead webhooks create ${shellWord(url || "URL")}${what}`;
+  return `npx pierhead webhooks create ${shellWord(url || "URL")}${slack}${what}`;
 }
 
 const renewMs = 3_000;
