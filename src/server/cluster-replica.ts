@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
 import { Elector } from "../compute/kubernetes/api/lease.ts";
 import { refuseSharedNamespace } from "../compute/kubernetes/api/service-account.ts";
-import { KubernetesBuilds, pushProgram } from "../compute/kubernetes/builds/kubernetes-builds.ts";
+import { buildPrograms, KubernetesBuilds } from "../compute/kubernetes/builds/kubernetes-builds.ts";
 import type { BuildPolicy } from "../compute/kubernetes/builds/render-build.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
@@ -91,7 +91,8 @@ function buildPolicyOf(config: ListenerConfig): BuildPolicy | null {
     registrySecret: config.buildRegistrySecret ?? null,
     builderImage: config.buildImage,
     pushImage,
-    pushProgram,
+    programs: buildPrograms,
+    hasCache: config.buildCache,
     memoryMib: config.buildPodMemoryMib,
     cpuCores: config.buildPodCpuCores,
     nodeSelector: config.buildNodeSelector,

@@ -190,6 +190,11 @@ export const listenerSettings = {
     "Memory limit of a build's pod in MiB.",
   ),
   buildPodCpuCores: whole("PIERHEAD_KUBERNETES_BUILD_CPU_CORES", 2, 1, 256, "CPU limit of a build's pod in cores."),
+  buildCache: flag(
+    "PIERHEAD_KUBERNETES_BUILD_CACHE",
+    true,
+    "Builds of a deployment reuse steps of earlier ones. The registry keeps one cache for each deployment.",
+  ),
   buildNodeSelector: text(
     "PIERHEAD_KUBERNETES_BUILD_NODE_SELECTOR",
     "{}",

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { copyFile, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import path from "node:path";
@@ -72,12 +72,11 @@ export const pushNode = (images: ImageMaker) =>
     copyPrograms(root, found);
   });
 
-/** The program of Pierhead's own image that pushes, at the path at which the listener of this test has it. */
+/** The programs of Pierhead's own image for builds, at the paths at which the listener of this test has them. */
 export const pushPusher = (images: ImageMaker) =>
   images.push("pierhead:1", { Entrypoint: ["node"] }, (root) => {
-    const file = path.resolve("src/compute/kubernetes/builds/push-image.ts");
+    const directory = path.resolve("src/compute/kubernetes/builds");
     copyPrograms(root, { [process.execPath]: "/usr/local/bin/node" });
-    mkdirSync(path.join(root, path.dirname(file)), { recursive: true });
-    copyFileSync(file, path.join(root, file));
-    writeFileSync(path.join(root, path.dirname(file), "package.json"), '{"type":"module"}');
+    cpSync(directory, path.join(root, directory), { recursive: true });
+    writeFileSync(path.join(root, directory, "package.json"), '{"type":"module"}');
   });

@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { globSync } from "node:fs";
+import { type AddressInfo, connect, createServer } from "node:net";
+import path from "node:path";
 import { after, before, test } from "node:test";
-import { grant } from "../kubeplane/harness.ts";
+import { elsewhere, grant } from "../kubeplane/harness.ts";
 import { openKeySite } from "../kubeplane/key-site.ts";
 import { type Plane, startPlane } from "../kubeplane/plane.ts";
+import { keys } from "../storm/fleet.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
+import { startPostgresServer } from "../support/postgres-server.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
 import { pushBuildkit, pushNode, pushPusher } from "./buildkit.ts";
 import { addDisk } from "./disk.ts";
 import { pushPostgres, pushRedis } from "./images.ts";
@@ -50,32 +57,42 @@ process.on("SIGTERM", () => process.exit(0));
 `,
 });
 
-test("builds a git repository in the cluster, rolls a second commit, builds nothing twice and leaves nothing", async () => {
+const secretsOf = (values: Record<string, string>) => Object.entries(values).map(([name, value]) => ({ name, value }));
+
+/** Settings of a listener that builds in this namespace. */
+const buildsIn = (namespace: string) => ({
+  PIERHEAD_KUBERNETES_BUILD_REGISTRY: `${node.images.registry}/agents`,
+  PIERHEAD_KUBERNETES_BUILD_REGISTRY_INSECURE: "1",
+  PIERHEAD_KUBERNETES_BUILD_NAMESPACE: namespace,
+  PIERHEAD_KUBERNETES_BUILD_IMAGE: images.buildkit,
+  PIERHEAD_KUBERNETES_BUILD_PUSH_IMAGE: images.pusher,
+  PIERHEAD_KUBERNETES_POSTGRES_IMAGE: images.postgres,
+  PIERHEAD_KUBERNETES_REDIS_IMAGE: images.redis,
+});
+
+test("builds a git repository in the cluster, rolls a second commit, builds nothing twice and leaves nothing", async (context) => {
   const [namespace, buildNamespace] = [await plane.newNamespace(), await plane.newNamespace()];
   await grant(plane, namespace);
   await grant(plane, buildNamespace, "build-rules.json");
   await using repository = await createAgentRepository(agent("one"));
   await addDisk(plane, node, "of-from-git");
-  const registry = `${node.images.registry}/agents`;
-  await using site = await openKeySite([namespace], {
-    server: { HOST: address, PIERHEAD_ALLOW_LOCAL_SOURCES: "1", PIERHEAD_NODE_IMAGE: images.node },
-    listener: {
-      PIERHEAD_KUBERNETES_BUILD_REGISTRY: registry,
-      PIERHEAD_KUBERNETES_BUILD_REGISTRY_INSECURE: "1",
-      PIERHEAD_KUBERNETES_BUILD_NAMESPACE: buildNamespace,
-      PIERHEAD_KUBERNETES_BUILD_IMAGE: images.buildkit,
-      PIERHEAD_KUBERNETES_BUILD_PUSH_IMAGE: images.pusher,
-      PIERHEAD_KUBERNETES_POSTGRES_IMAGE: images.postgres,
-      PIERHEAD_KUBERNETES_REDIS_IMAGE: images.redis,
-    },
-  });
+  const postgres = await startPostgresServer();
+  assert.ok(postgres);
+  await using stop = new AsyncDisposableStack();
+  stop.defer(() => postgres.stop());
+  const server = {
+    ...{ HOST: address, PIERHEAD_ALLOW_LOCAL_SOURCES: "1", PIERHEAD_NODE_IMAGE: images.node },
+    ...{ DATABASE_URL: postgres.url, PIERHEAD_COMPUTE: "none", PIERHEAD_ADMIN_KEY: keys.admin },
+    PIERHEAD_MASTER_KEY: keys.master,
+  };
+  await using front = await startFront(address);
+  const listener = { ...buildsIn(buildNamespace), PIERHEAD_URL: front.url };
+  await using site = await openKeySite([namespace], { server, listener });
+  await using other = await startTestServer(server);
+  front.servers.push(site.server, other);
   const { client } = site.server;
   await site.start(plane);
-  await eventually(
-    () => client.getListener({ listener_id: site.listener_id }),
-    ({ status }) => status === "CONNECTED",
-    { timeoutMs: 30_000, what: "the listener's session" },
-  );
+  await isConnected(site);
   const list = async (kind: string, where: string) =>
     (await plane.admin.list<{ metadata: { name: string } }>(kind, where, {}, AbortSignal.timeout(10_000))).items;
   const {
@@ -119,6 +136,13 @@ test("builds a git repository in the cluster, rolls a second commit, builds noth
   const body = { source_revision_config: { repo_ref: "main" } };
   const second = await client.patchDeployment({ deployment_id: id, body });
   await deployed(second.latest_revision_id);
+  const lines = await logOf(second.latest_revision_id as string);
+  context.diagnostic(
+    `${/Step 4.4 done in .* s/.exec(await logOf(first as string))}, then ${/Step 4.4 done in .* s/.exec(lines)}`,
+  );
+  assert.match(lines, /The cache of an earlier build has \d+ layers/);
+  assert.match(lines, /> RUN .*\n *unchanged since an earlier build/);
+  assert.ok(front.redirected > 0, "the context came from the other server");
   assert.equal(await read(), "two with POSTGRES_URI REDIS_URI");
 
   const again = await client.patchDeployment({ deployment_id: id, body });
@@ -142,3 +166,68 @@ test("builds a git repository in the cluster, rolls a second commit, builds noth
   ];
   await eventually(leftovers, (left) => left.length === 0, { timeoutMs: 90_000, what: "nothing left" });
 });
+
+test("a build whose pod cannot pull its image ends with the cause", async () => {
+  const [namespace, buildNamespace] = [await plane.newNamespace(), await plane.newNamespace()];
+  await grant(plane, namespace);
+  await grant(plane, buildNamespace, "build-rules.json");
+  await using repository = await createAgentRepository(agent("one"));
+  const missing = `${images.buildkit}-missing`;
+  await using site = await openKeySite([namespace], {
+    server: { HOST: address, PIERHEAD_ALLOW_LOCAL_SOURCES: "1", PIERHEAD_NODE_IMAGE: images.node },
+    listener: { ...buildsIn(buildNamespace), PIERHEAD_KUBERNETES_BUILD_IMAGE: missing },
+  });
+  const { client } = site.server;
+  await site.start(plane);
+  await isConnected(site);
+  const { id, latest_revision_id } = await client.createDeployment({
+    body: {
+      ...{ name: "unpulled", source: "github", secrets: secretsOf(elsewhere) },
+      source_config: { listener_id: site.listener_id, repo_url: repository.url, build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const failed = await client.waitForRevision({ deployment_id: id, revision_id: latest_revision_id as string });
+  assert.equal(failed.status, "BUILD_FAILED");
+  assert.match(
+    failed.status_message ?? "",
+    /build container cannot start \(ImagePullBackOff\): .*-missing.*ErrImagePull: failed to/s,
+  );
+});
+
+/** The API accepts sources once the listener has said that it builds. */
+const isConnected = ({ server, listener_id }: Awaited<ReturnType<typeof openKeySite>>) =>
+  eventually(
+    () => server.client.getListener({ listener_id }),
+    ({ status }) => status === "CONNECTED",
+    { timeoutMs: 30_000, what: "the listener's session" },
+  );
+
+/** One address in front of several servers, which sends the first request for each context to a server that does not have it. */
+async function startFront(host: string) {
+  const servers: TestServer[] = [];
+  const front = { servers, redirected: 0, url: "" };
+  const has = ({ dataDir }: TestServer) => globSync(path.join(dataDir, "builds", "*.tar")).length > 0;
+  const serverFor = (request: string) => {
+    if (!request.startsWith("GET /build-contexts/")) return servers[0];
+    if (request.includes("tried=")) front.redirected += 1;
+    return servers.find((one) => has(one) === request.includes("tried="));
+  };
+  const listening = createServer((near) => {
+    near.on("error", () => {});
+    near.once("data", (start) => {
+      const { hostname, port } = new URL(serverFor(start.toString("latin1"))?.url ?? "");
+      const far = connect({ host: hostname, port: Number(port) });
+      far.on("error", () => near.destroy());
+      far.write(start);
+      near.pipe(far).pipe(near);
+    });
+  });
+  await once(listening.listen(0, host), "listening");
+  front.url = `http://${host}:${(listening.address() as AddressInfo).port}`;
+  return Object.assign(front, {
+    async [Symbol.asyncDispose]() {
+      listening.close();
+    },
+  });
+}

@@ -11,7 +11,8 @@ const id = "0f1e2d3c-0000-4000-8000-000000000001";
 const signal = AbortSignal.timeout(20_000);
 const policy = {
   ...{ namespace: "builds", registry: "registry.example.com/agents", isInsecure: false, registrySecret: "push" },
-  ...{ builderImage: "buildkit", pushImage: "pierhead", pushProgram: "/push.js", memoryMib: 512, cpuCores: 1 },
+  ...{ builderImage: "buildkit", pushImage: "pierhead", memoryMib: 512, cpuCores: 1 },
+  ...{ programs: { push: "/push.js", restoreCache: "/restore.js" }, hasCache: true },
   ...{ nodeSelector: { pool: "builds" }, tolerations: [{ key: "builds", operator: "Exists" }] },
 };
 

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -11,7 +11,9 @@ import { buffer } from "node:stream/consumers";
 import { type TestContext, test } from "node:test";
 
 const digestOf = (content: string) => `sha256:${createHash("sha256").update(content).digest("hex")}`;
-const program = path.resolve("src/compute/kubernetes/builds/push-image.ts");
+const [program, restoreProgram] = ["push-image", "restore-cache"].map((name) =>
+  path.resolve(`src/compute/kubernetes/builds/${name}.ts`),
+) as [string, string];
 
 test("pushes the image with a token for the credentials, and reports its digest", async (context) => {
   const registry = await startRegistry(context);
@@ -42,6 +44,37 @@ test("pushes again to a registry that was unavailable for a moment", async (cont
   assert.equal(registry.stored.get("manifest:tag"), manifest);
 });
 
+test("the cache that a build leaves is restored for the next one, and a spoilt or missing one is not used", async (context) => {
+  const registry = await startRegistry(context);
+  const { layout, manifest } = await layOut(context);
+  assert.equal((await push(context, registry.host, layout, { cache: [layout, "cache-one"] })).code, 0);
+  assert.equal(registry.stored.get("manifest:cache-one"), manifest);
+  const restore = async (tag: string, bytesMax = 1_000) => {
+    const target = await mkdtemp(path.join(tmpdir(), "pierhead-cache-"));
+    context.after(() => rm(target, { recursive: true }));
+    const { code } = await run(context, registry.host, [
+      restoreProgram,
+      target,
+      `${registry.host}/agents`,
+      tag,
+      `${bytesMax}`,
+    ]);
+    assert.equal(code, 0);
+    return (name: string) => readFile(path.join(target, name), "utf8").catch(() => null);
+  };
+  const read = await restore("cache-one");
+  const [top] = JSON.parse((await read("index.json")) ?? "").manifests;
+  assert.equal(top.digest, digestOf(manifest));
+  assert.deepEqual(top.annotations, { "org.opencontainers.image.ref.name": "latest" });
+  for (const content of [manifest, "a layer", "{}"])
+    assert.equal(await read(path.join("blobs/sha256", digestOf(content).slice(7))), content);
+
+  assert.equal(await (await restore("cache-two"))("index.json"), null);
+  assert.equal(await (await restore("cache-one", 5))("index.json"), null, "larger than a build may be");
+  registry.stored.set(digestOf("a layer"), "another");
+  assert.equal(await (await restore("cache-one"))("index.json"), null);
+});
+
 test("a missing Secret of the registry is named", async (context) => {
   const { layout } = await layOut(context);
   const { code, report } = await push(context, "registry.invalid", layout, { hasSecret: false });
@@ -66,7 +99,17 @@ async function layOut(context: TestContext) {
   return { layout, manifest };
 }
 
-async function push(context: TestContext, host: string, layout: string, { hasSecret = true } = {}) {
+async function push(
+  context: TestContext,
+  host: string,
+  layout: string,
+  { hasSecret = true, cache = [] }: { hasSecret?: boolean; cache?: string[] } = {},
+) {
+  const { code, report } = await run(context, host, [program, layout, `${host}/agents`, "tag", ...cache], hasSecret);
+  return { code, report: JSON.parse(report) as unknown };
+}
+
+async function run(context: TestContext, host: string, argv: string[], hasSecret = true) {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-push-"));
   context.after(() => rm(directory, { recursive: true }));
   const [report, auth] = [path.join(directory, "report"), path.join(directory, "config.json")];
@@ -78,9 +121,9 @@ async function push(context: TestContext, host: string, layout: string, { hasSec
     PIERHEAD_REGISTRY_AUTH_FILE: auth,
     PIERHEAD_REGISTRY_INSECURE: "true",
   };
-  const child = spawn(process.execPath, [program, layout, `${host}/agents`, "tag"], { env, stdio: "ignore" });
+  const child = spawn(process.execPath, argv, { env, stdio: "ignore" });
   const [code] = await once(child, "exit");
-  return { code, report: JSON.parse(await readFile(report, "utf8")) as unknown };
+  return { code, report: await readFile(report, "utf8").catch(() => "") };
 }
 
 /** A registry that wants a token, which its `/token` gives for the robot's key. */
@@ -103,10 +146,10 @@ async function startRegistry(context: TestContext, { unavailable = 0 } = {}) {
       const challenge = `Bearer realm="${url.origin}/token",service="registry",scope="repository:agents:pull,push"`;
       return void response.writeHead(401, { "www-authenticate": challenge }).end();
     }
-    if (request.method === "HEAD") return void response.writeHead(404).end();
+    if (["GET", "HEAD"].includes(request.method ?? "")) return answerRead(response, stored.get(nameOf(url)));
     if (request.method === "POST")
       return void response.writeHead(202, { location: "/v2/agents/blobs/uploads/1" }).end();
-    stored.set(url.searchParams.get("digest") ?? `manifest:${path.basename(url.pathname)}`, body);
+    stored.set(url.searchParams.get("digest") ?? nameOf(url), body);
     response.writeHead(201).end();
   });
   server.listen(0, "127.0.0.1");
@@ -114,3 +157,9 @@ async function startRegistry(context: TestContext, { unavailable = 0 } = {}) {
   context.after(() => server.close());
   return { host: `127.0.0.1:${(server.address() as AddressInfo).port}`, stored };
 }
+
+const answerRead = (response: ServerResponse, found: string | undefined) =>
+  void response.writeHead(found === undefined ? 404 : 200).end(found);
+
+const nameOf = ({ pathname }: URL) =>
+  `${pathname.includes("/manifests/") ? "manifest:" : ""}${path.basename(pathname)}`;

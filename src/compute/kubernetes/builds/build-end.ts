@@ -1,5 +1,5 @@
 import type { BuildEnd } from "../../../contract/listeners/build-order.ts";
-import { builderFailedCode } from "./render-build.ts";
+import { buildContainer, builderFailedCode, pushContainer } from "./render-build.ts";
 
 export interface Condition {
   type: string;
@@ -36,8 +36,9 @@ export function endOfPod(
   { memoryMib, failure }: { memoryMib: number; failure: () => string },
 ): BuildEnd | null {
   const { status = {} } = pod;
-  const [build, push] = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
-  const early = cannotStart(build) ?? cannotStart(push) ?? eviction(pod);
+  const containers = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])];
+  const [build, push] = [buildContainer, pushContainer].map((name) => containers.find((one) => one.name === name));
+  const early = containers.map(cannotStart).find((end) => end !== null) ?? eviction(pod);
   if (early !== null) return early;
   const built = build?.state?.terminated;
   if (built !== undefined && built.exitCode !== 0) {
@@ -48,7 +49,7 @@ export function endOfPod(
     return disruption(pod) ?? failed("BuildFailed", failure());
   }
   const pushed = push?.state?.terminated;
-  // A node that refuses the pod leaves no state of its containers.
+  // A node that refuses the pod leaves no state of its containers, and a failure before the build none of the push.
   if (pushed === undefined)
     return status.phase === "Failed" ? stopped(status.message ?? status.reason ?? "its pod failed") : null;
   const { image, message } = readTermination(pushed.message);
@@ -57,10 +58,10 @@ export function endOfPod(
   return disruption(pod) ?? failed("BuilderFailed", `The push ended with exit code ${pushed.exitCode}.`);
 }
 
-function cannotStart(container: ContainerStatus | undefined): BuildEnd | null {
-  const { waiting } = container?.state ?? {};
+function cannotStart(container: ContainerStatus): BuildEnd | null {
+  const { waiting } = container.state ?? {};
   if (waiting?.reason === undefined || !hopeless.has(waiting.reason)) return null;
-  const what = `The ${container?.name} container cannot start (${waiting.reason})`;
+  const what = `The ${container.name} container cannot start (${waiting.reason})`;
   const message = `${what}: ${waiting.message ?? ""} Check the images and Secrets of builds in the chart.`;
   return failed("BuilderFailed", message);
 }

@@ -13,6 +13,7 @@ import {
   buildContainer,
   buildLabel,
   buildName,
+  cacheContainer,
   pushContainer,
   renderBuildJob,
   renderBuildSecret,
@@ -27,8 +28,11 @@ const logBytesMax = 1024 * 1024;
 /** A cluster creates the pod of a Job within seconds, unless a quota or a policy forbids it. */
 const podDueMs = 30_000;
 
-/** The program that pushes. It is at the same path in every container of Pierhead's image. */
-export const pushProgram = fileURLToPath(new URL(`./push-image${path.extname(import.meta.url)}`, import.meta.url));
+const programFile = (name: string) =>
+  fileURLToPath(new URL(`./${name}${path.extname(import.meta.url)}`, import.meta.url));
+
+/** Programs of builds. They are at the same paths in every container of Pierhead's image. */
+export const buildPrograms = { push: programFile("push-image"), restoreCache: programFile("restore-cache") };
 
 /** Builds images in Jobs, each in a pod of its own. */
 export class KubernetesBuilds implements ImageBuilds {
@@ -69,18 +73,20 @@ export class KubernetesBuilds implements ImageBuilds {
 
   async readLog(id: string, cursor: string | null, signal: AbortSignal) {
     const pod = await this.#pod(id, signal);
-    const [inBuild = "", inPush = ""] = (cursor ?? "").split("|");
+    const [inBuild = "", inPush = "", inCache = ""] = (cursor ?? "").split("|");
     const waiting = await this.#waitingLines(id, pod, signal);
     if (pod === undefined) return { lines: waiting, cursor };
     // Everything is read again, so the steps are new too.
     if (cursor === null) this.#progress.delete(id);
     const reader = this.#reader(id);
-    const [build, push] = [
+    const [cache, build, push] = [
+      await this.#linesOf(pod, cacheContainer, inCache),
       await this.#linesOf(pod, buildContainer, inBuild),
       await this.#linesOf(pod, pushContainer, inPush),
     ];
-    const lines = [...waiting, ...build.lines.flatMap((line) => reader.read(line) ?? []), ...push.lines];
-    return { lines, cursor: `${build.cursor}|${push.cursor}` };
+    const built = build.lines.flatMap((line) => reader.read(line) ?? []);
+    const lines = [...waiting, ...cache.lines, ...built, ...push.lines];
+    return { lines, cursor: `${build.cursor}|${push.cursor}|${cache.cursor}` };
   }
 
   async remove(id: string, signal: AbortSignal): Promise<void> {

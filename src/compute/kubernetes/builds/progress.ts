@@ -46,7 +46,9 @@ export class BuildProgressReader {
     const [, cause] = /^ERROR: (.*)$/.exec(line.message) ?? [];
     if (cause !== undefined) this.#failure ??= cause;
     if (line.message.startsWith("pierhead: ") || line.message.startsWith("error: ")) return { ...line, level: "ERROR" };
-    return this.#isInError || line.message.trim() === "" || cause !== undefined ? null : line;
+    // The client's own warnings are about the machine.
+    const isOfClient = /^time="[^"]*" level=\w+ /.test(line.message);
+    return this.#isInError || isOfClient || line.message.trim() === "" || cause !== undefined ? null : line;
   }
 
   #keep(line: BuildLogLine): BuildLogLine {

@@ -18,8 +18,10 @@ export interface BuildPolicy {
   builderImage: string;
   /** Pierhead's own image, whose program pushes. */
   pushImage: string;
-  /** The program in that image. */
-  pushProgram: string;
+  /** The programs in that image. */
+  programs: { push: string; restoreCache: string };
+  /** Whether builds of a deployment reuse steps of earlier ones, which the registry keeps. */
+  hasCache: boolean;
   memoryMib: number;
   cpuCores: number;
   nodeSelector: Record<string, string>;
@@ -29,6 +31,7 @@ export interface BuildPolicy {
 
 export const buildLabel = "pierhead.dev/build";
 
+export const cacheContainer = "cache";
 export const buildContainer = "build";
 export const pushContainer = "push";
 
@@ -54,7 +57,10 @@ until buildctl --addr "$socket" debug workers > /dev/null 2>&1; do
   if [ "$tries" -gt 150 ]; then echo "pierhead: BuildKit does not start:" >&2; cat /tmp/buildkitd.log >&2; exit ${builderFailedCode}; fi
   sleep 0.2
 done
-exec buildctl --addr "$socket" build --progress=plain --frontend dockerfile.v0 --opt "context=$CONTEXT_URL" --opt "filename=$DOCKERFILE" --output type=oci,dest=/image,tar=false
+set -- --progress=plain --frontend dockerfile.v0 --opt "context=$CONTEXT_URL" --opt "filename=$DOCKERFILE" --output type=oci,dest=/image,tar=false
+if [ -d /cache ]; then set -- "$@" --export-cache type=local,dest=/cache,mode=max,image-manifest=true,oci-mediatypes=true,ignore-error=true; fi
+if [ -e /cache/index.json ]; then set -- "$@" --import-cache type=local,src=/cache; fi
+exec buildctl --addr "$socket" build "$@"
 `;
 
 /** Time for the pod to be scheduled and to pull its images, beyond the time of the build. */
@@ -87,11 +93,14 @@ export function renderBuildJob(build: ImageBuild, policy: BuildPolicy, listenerI
           nodeSelector: policy.nodeSelector,
           tolerations: policy.tolerations,
           ...(policy.registrySecret !== null && { imagePullSecrets: [{ name: policy.registrySecret }] }),
-          initContainers: [builderOf(build, policy)],
+          initContainers: [...(policy.hasCache ? [cacheReaderOf(build, policy)] : []), builderOf(build, policy)],
           containers: [pusherOf(build, policy)],
           securityContext: { fsGroup: 1000 },
           volumes: [
-            ...["image", "state"].map((volume) => ({ name: volume, emptyDir: { sizeLimit: size } })),
+            ...["image", "state", ...(policy.hasCache ? ["cache"] : [])].map((volume) => ({
+              name: volume,
+              emptyDir: { sizeLimit: size },
+            })),
             ...["run", "tmp"].map((volume) => ({ name: volume, emptyDir: { sizeLimit: "1Gi" } })),
             ...(policy.registrySecret === null
               ? []
@@ -133,15 +142,46 @@ function builderOf(build: ImageBuild, policy: BuildPolicy): object {
       { name: "state", mountPath: "/home/user/.local/share/buildkit" },
       { name: "run", mountPath: "/run/user/1000" },
       { name: "tmp", mountPath: "/tmp" },
+      ...(policy.hasCache ? [{ name: "cache", mountPath: "/cache" }] : []),
     ],
   };
 }
 
+/** The tag does not change, so the registry keeps one cache for each deployment. */
+const cacheTagOf = ({ deploymentId }: ImageBuild) => `cache-${deploymentId}`;
+
+function cacheReaderOf(build: ImageBuild, policy: BuildPolicy): object {
+  const { programs, registry } = policy;
+  const command = ["node", programs.restoreCache, "/cache", registry, cacheTagOf(build), String(build.diskBytesMax)];
+  return ownContainer(policy, {
+    name: cacheContainer,
+    command,
+    volumeMounts: [{ name: "cache", mountPath: "/cache" }],
+  });
+}
+
 function pusherOf(build: ImageBuild, policy: BuildPolicy): object {
-  return {
+  const { programs, registry, hasCache } = policy;
+  const command = ["node", programs.push, "/image", registry, build.tag];
+  return ownContainer(policy, {
     name: pushContainer,
+    command: [...command, ...(hasCache ? ["/cache", cacheTagOf(build)] : [])],
+    volumeMounts: [
+      { name: "image", mountPath: "/image", readOnly: true },
+      ...(hasCache ? [{ name: "cache", mountPath: "/cache", readOnly: true }] : []),
+    ],
+  });
+}
+
+/** A container with a program of Pierhead and the credentials of the registry. */
+function ownContainer(
+  policy: BuildPolicy,
+  { name, command, volumeMounts }: { name: string; command: string[]; volumeMounts: object[] },
+): object {
+  return {
+    name,
     image: policy.pushImage,
-    command: ["node", policy.pushProgram, "/image", policy.registry, build.tag],
+    command,
     env: [
       { name: "PIERHEAD_REGISTRY_INSECURE", value: String(policy.isInsecure) },
       ...(policy.registrySecret === null
@@ -159,7 +199,7 @@ function pusherOf(build: ImageBuild, policy: BuildPolicy): object {
       seccompProfile: { type: "RuntimeDefault" },
     },
     volumeMounts: [
-      { name: "image", mountPath: "/image", readOnly: true },
+      ...volumeMounts,
       ...(policy.registrySecret === null ? [] : [{ name: "registry", mountPath: "/registry", readOnly: true }]),
     ],
   };
