@@ -46,7 +46,7 @@ export function explainExit(
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
-  const proof = ending.wasReady ? null : missingVariableLine(ending.lastLines);
+  const proof = ending.wasReady ? null : missingVariableLine(ending.lastLines, ending.unsetVariables ?? []);
   const shown = proof === null ? facts.lastLines : proofLines(facts.lastLines, proof);
   return { ...facts, lastLines: shown, reason: "Exited", message: exited(ending) };
 }
@@ -91,7 +91,7 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
     lastLines.length > 0 ? "The last lines of its log show the cause." : "It wrote no log. Check its start command.";
   // A server that ran has a long log: only an exception at its end is the cause.
   if (wasReady) return `The agent server ended ${how}. ${rootException(lastLines.slice(-lastLinesMax)) ?? hint}`;
-  const cause = findStartCause(lastLines) ?? hint;
+  const cause = findStartCause(lastLines, unsetVariables) ?? hint;
   const unset = unsetVariables
     .filter((name) => !cause.includes(name))
     .slice(0, unsetShownMax)

@@ -4,10 +4,13 @@ import { inArtifact } from "./artifact-paths.ts";
 const searchedLinesMax = 1_000;
 const searchedCharactersMax = 1_000;
 
-/** What the log of a replica says about the cause of its end, in one or two sentences; null: nothing that is recognized. */
-export function findStartCause(lines: readonly string[]): string | null {
+/**
+ * What the log of a replica says about the cause of its end, in one or two sentences; null: nothing that is recognized.
+ * @param unset variables that the project names and the deployment does not have.
+ */
+export function findStartCause(lines: readonly string[], unset: readonly string[] = []): string | null {
   const plain = plainLines(lines);
-  const missing = missingVariable(plain);
+  const missing = missingVariable(plain, unset);
   const cause =
     (missing === null ? null : missing.sentence) ??
     missingModule(plain) ??
@@ -20,8 +23,8 @@ export function findStartCause(lines: readonly string[]): string | null {
 }
 
 /** Returns the line of a log that says which variable is missing; null: none does. */
-export function missingVariableLine(lines: readonly string[]): string | null {
-  const found = missingVariable(plainLines(lines));
+export function missingVariableLine(lines: readonly string[], unset: readonly string[]): string | null {
+  const found = missingVariable(plainLines(lines), unset);
   return found === null ? null : withoutCredentials(inProject(found.line));
 }
 
@@ -72,10 +75,13 @@ const exceptionForms = [
   ),
 ];
 
-/** Libraries that do not name the variable that they read. */
-const unnamed: readonly (readonly [RegExp, string])[] = [
-  [/\bMissing key inputs argument! To use the (?:Google AI|Gemini) API/, "GOOGLE_API_KEY"],
-  [/\bYour default credentials were not found\b/, "GOOGLE_APPLICATION_CREDENTIALS"],
+/** Libraries that do not name the variable that they read, and those that they do read. */
+const unnamed: readonly (readonly [RegExp, readonly [string, ...string[]]])[] = [
+  [
+    /\bMissing key inputs argument! To use the (?:Google AI|Gemini) API|\bNo API key was provided\b.*\.google\.com/,
+    ["GOOGLE_API_KEY", "GEMINI_API_KEY"],
+  ],
+  [/\bYour default credentials were not found\b/, ["GOOGLE_APPLICATION_CREDENTIALS"]],
 ];
 
 const exception = /(?:^|[\s.(])[A-Z]\w*(?:Error|Exception)(?:: |\()/;
@@ -85,12 +91,14 @@ interface MissingVariable {
   line: string;
 }
 
-function missingVariable(lines: readonly string[]): MissingVariable | null {
+function missingVariable(lines: readonly string[], unset: readonly string[]): MissingVariable | null {
   const search = (among: readonly string[], forms: readonly RegExp[]): MissingVariable | null => {
     for (const line of among) {
+      const read = unnamed.find(([form]) => form.test(line))?.[1];
       const name =
         forms.map((form) => form.exec(line)?.[1]).find((found) => found !== undefined) ??
-        unnamed.find(([form]) => form.test(line))?.[1];
+        read?.find((one) => unset.includes(one)) ??
+        read?.[0];
       if (name !== undefined) return { sentence: `${name} is not set. ${setVariable(name)}`, line };
     }
     return null;
@@ -121,6 +129,9 @@ const setVariable = (name: string) => `Set it with: pierhead env set DEPLOYMENT 
 function missingModule(lines: readonly string[]): string | null {
   for (const line of lines) {
     const python = /\bNo module named '([\w.]+)'/.exec(line)?.[1];
+    // Python names the first part that it cannot find, so the package of a longer name is installed.
+    if (python?.includes("."))
+      return `The Python module '${python}' is not in the installed version of '${python.split(".")[0]}'. Pin the version of the package that the code was written for, or correct the import.`;
     if (python !== undefined)
       return `The Python module '${python}' is not installed. Add its package to the project's dependencies, or correct the import.`;
     const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];

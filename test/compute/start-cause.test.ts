@@ -47,10 +47,14 @@ test("splits a record with a whole traceback into its lines", () => {
 test("names the variable of a library that does not name it", () => {
   const google = "ValueError: Missing key inputs argument! To use the Google AI API, provide (`api_key`) arguments.";
   assert.match(cause(google) ?? "", /^GOOGLE_API_KEY is not set/);
+  const gemini = ["ValueError: No API key was provided. Learn how to create one at https://aistudio.google.com/docs"];
+  assert.match(findStartCause(gemini, ["GEMINI_API_KEY"]) ?? "", /^GEMINI_API_KEY is not set/);
 });
 
 test("names the module or package that is not installed", () => {
-  assert.match(cause("ModuleNotFoundError: No module named 'shop.db'") ?? "", /'shop\.db' is not installed/);
+  assert.match(cause("ModuleNotFoundError: No module named 'shop'") ?? "", /'shop' is not installed/);
+  const submodule = "ModuleNotFoundError: No module named 'shop.db'";
+  assert.match(cause(submodule) ?? "", /'shop\.db' is not in the installed version of 'shop'\. Pin the version/);
   assert.match(
     cause("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'zod' imported from /x/y.js") ?? "",
     /npm package 'zod' is not installed/,
