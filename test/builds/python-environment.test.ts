@@ -196,17 +196,21 @@ source = { editable = "." }
   await host.fail(...Array.from({ length: 2 }, () => conflict));
   await host.build({ "uv.lock": lock.replace("0.6.7", "0.6.6") });
   assert.match(host.log(), /No agent server works with the versions in uv\.lock/);
+  assert.match((await host.installs()).at(-2) ?? "", /pip compile/);
+  assert.match(host.log(), /Using the agent server [\d.]+ and 1 of the 1 locked versions/);
 });
 
 test("installs a uv.lock again after a build in which its versions did not exist", async () => {
   await using host = await openHost({
     "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
     "pyproject.toml": '[project]\nname = "a"\ndependencies = ["fastapi"]\n',
-    "uv.lock": "version = 1\n",
+    "uv.lock": "version = 1\nfastapi==0.1.0\n",
   });
   await host.fail("error: HTTP status client error (404 Not Found) for url (https://packages.invalid/a.whl)");
   const unlocked = await host.build();
   assert.match(host.log(), /The versions in uv\.lock contradict the project, or do not exist any more/);
+  assert.match(host.log(), /1 of the 1 versions in uv\.lock still fit and are kept/);
+  assert.match((await host.installs()).at(-1) ?? "", /^1 pins: .*kept-versions\.txt/);
   const locked = await host.build();
   assert.notEqual(locked, unlocked);
   assert.equal(await host.build(), locked);

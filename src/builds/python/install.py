@@ -10,7 +10,7 @@ probe (null: none), `checkedDir` where passed checks are recorded (null: nowhere
 
 The first attempt pins the newest server with all packages it is tested with. The project's own versions take precedence: on
 a conflict, the project is resolved without a server, and the newest server that fits the result is installed. A server that
-fits by its metadata must also pass the probe. The lock file is given up last. Of a project that its build back end cannot
+fits by its metadata must also pass the probe. The lock file is given up last, and with uv only as far as it must be. Of a project that its build back end cannot
 package, only the dependencies are installed.
 """
 
@@ -48,7 +48,7 @@ def install_all(options, wanted):
     if problem is not None and locked:
         name = os.path.basename(options["lock"])
         say(f"No agent server works with the versions in {name}. Installing the versions that the project allows instead.")
-        problem = install.with_any(servers, {})
+        problem = None if install.with_kept(servers, locked) else install.with_any(servers, {})
     if problem is not None:
         say(problem)
         sys.exit(1)
@@ -172,6 +172,40 @@ class Installer:
             failures.append(f"The agent server {version} does not work with {shown(found)}: {failure}.")
         return " ".join([*failures[-1:], conflict_of(found, servers)])
 
+    def with_kept(self, servers, locked):
+        """Installs the newest server with the locked versions that fit it. Returns whether there is one. Only uv can prefer versions."""
+        for server in servers if self.is_uv else []:
+            versions = self.preferring(locked, self.only_server(server, {}))
+            if versions is None or not self.attempt(versions) or self.check() is not None:
+                continue
+            kept = sum(versions.get(name) == version for name, version in locked.items())
+            say(f"Using the agent server {server['version']} and {kept} of the {len(locked)} locked versions.")
+            return True
+        return False
+
+    def preferring(self, locked, constraints):
+        """Resolves the project with a server, keeping the locked versions that fit. Returns None when versions conflict."""
+        words = {"--editable": "-e", "--requirement": "-r"}
+        lines = [*self.server_packages]
+        for before, argument in zip(["", *self.wanted], self.wanted):
+            if before in words:
+                lines.append(f"{words[before]} {os.path.abspath(argument)}")
+            elif argument not in words:
+                lines.append(argument)
+        with tempfile.TemporaryDirectory() as directory:
+            wanted, bounds, found = (os.path.join(directory, name) for name in ("wanted.in", "bounds.txt", "found.txt"))
+            write_lines(wanted, lines)
+            write_lines(bounds, [f"{name}=={version}" for name, version in constraints.items()])
+            # uv prefers the versions in the file to which it writes.
+            write_lines(found, [f"{name}=={version}" for name, version in locked.items()])
+            options = ["--quiet", "--no-header", "--no-annotate", "--python", sys.executable, "--constraint", bounds]
+            argv = [self.options["installer"][0], "pip", "compile", *options, "--output-file", found, wanted]
+            if subprocess.run(argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode != 0:
+                return None
+            with open(found) as file:
+                pairs = re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==([^\s;]+)", file.read(), re.MULTILINE)
+            return {canonical(name): version for name, version in pairs}
+
     def pinned(self, server, locked):
         pins = {canonical(name): version for name, version in server["pins"].items()}
         return {**pins, **locked}
@@ -251,6 +285,11 @@ class Installer:
         found = {canonical(one.metadata["Name"]): one.version for one in importlib.metadata.distributions()}
         what = [sys.version, sorted((name, version) for name, version in found.items() if name in names)]
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
+
+
+def write_lines(name, lines):
+    with open(name, "w") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def misfits_of(server, found, operators=(">=", "<")):

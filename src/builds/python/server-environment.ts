@@ -36,10 +36,10 @@ export async function serverEnvironment(
       return await environmentOf(requirements);
     } catch (error) {
       if (!(error instanceof BuildFailure) || !isUnsolvable(context)) throw error;
-      const other = await requirements.unlocked?.();
+      const other = await requirements.unlocked?.(interpreter.python);
       if (other == null) throw error;
       context.log.say(
-        "The versions in uv.lock contradict the project, or do not exist any more. Installing the versions that the project itself allows. To keep versions fixed, run `uv lock`.",
+        "The versions in uv.lock contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, run `uv lock`.",
       );
       // Other versions need an environment of their own. The next build tries the lock file again.
       return environmentOf(other);

@@ -14,8 +14,11 @@ export interface ServerRequirements {
   argv: string[];
   /** The same without the project itself, for a project that cannot be packaged; null: it is not among them. */
   withoutProject: string[] | null;
-  /** What is installed when the versions of the lock file contradict the project or do not exist any more; absent: no lock file. */
-  unlocked?: () => Promise<ServerRequirements | null>;
+  /**
+   * What is installed when the versions of the lock file contradict the project or do not exist any more; absent: no lock file.
+   * @param python for which the versions that still fit are kept.
+   */
+  unlocked?: (python: string) => Promise<ServerRequirements | null>;
   /** Packages of the source among the requirements, relative to its root. */
   packageDirs?: string[];
   /** Relative to the root of the source. */
@@ -153,12 +156,50 @@ async function fromUvLock(
   return {
     argv: ["--requirement", exported, ...adds],
     withoutProject: locals.some(isProject) ? ["--requirement", alone, ...adds] : null,
-    unlocked: () => fromPyproject(context, directory, adds),
+    unlocked: async (python) => {
+      const other = await fromPyproject(context, directory, adds);
+      return other && keepFitting(context, other, { directory, adds, uv, python, locked: text });
+    },
     packageDirs: locals.map((local) => path.posix.join(root, local)),
     cwd: root,
     because: `Found uv.lock${root === path.posix.normalize(directory) ? "" : ` in ${root === "." ? "the root of the source" : root}`}.`,
     identity: [text, adds],
     isShareable: locals.length === 0,
+  };
+}
+
+/** Constrains what a project allows to the locked versions that still fit it. Without an answer of uv, none of them is kept. */
+async function keepFitting(
+  context: BuildContext,
+  other: ServerRequirements,
+  given: { directory: string; adds: readonly string[]; uv: string; python: string; locked: string },
+): Promise<ServerRequirements> {
+  const at = (name: string) => path.join(path.dirname(context.sourceDir), name);
+  const [added, kept] = [at("added-requirements.in"), at("kept-versions.txt")];
+  await writeFile(added, given.adds.map((one) => `${one}\n`).join(""));
+  // uv prefers the versions in the file to which it writes.
+  const pins = (text: string): string[] => text.match(/^[\w.-]+(?:\[[^\]\n]*\])?==[^\s;]+/gm) ?? [];
+  const locked = pins(given.locked);
+  await writeFile(kept, locked.map((line) => `${line}\n`).join(""));
+  const options = ["--quiet", "--no-header", "--no-annotate", "--python", given.python];
+  const args = ["pip", "compile", ...options, "pyproject.toml", added];
+  const shown = ["uv", "pip", "compile", "pyproject.toml"];
+  const argv = [given.uv, ...args, "--output-file", kept];
+  try {
+    await runCommand(context, { argv, shown, cwd: given.directory, env: {} }, "InstallFailed");
+  } catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    return other;
+  }
+  const lines = pins(await readFile(kept, "utf8"));
+  await writeFile(kept, lines.map((line) => `${line.replace(/\[.*\]/, "")}\n`).join(""));
+  const same = lines.filter((line) => locked.includes(line)).length;
+  return {
+    ...other,
+    argv: [...other.argv, "--constraint", kept],
+    withoutProject: other.withoutProject && [...other.withoutProject, "--constraint", kept],
+    because: `${other.because} ${same} of the ${locked.length} versions in uv.lock still fit and are kept.`,
+    identity: [...other.identity, lines],
   };
 }
 
