@@ -9,7 +9,14 @@ import { Failure } from "./parts/notices.tsx";
 import { Shell } from "./parts/shell.tsx";
 import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
-import { type DeploymentSearch, type ListSearch, logSpans, type NewSearch } from "./search.ts";
+import {
+  type DeploymentSearch,
+  type ListSearch,
+  type LogSearchParams,
+  logSpans,
+  type NewSearch,
+  searchSpans,
+} from "./search.ts";
 import { basePath } from "./server.ts";
 
 const root = createRootRoute({
@@ -118,6 +125,24 @@ const approvals = createRoute({
   path: "/host/approvals",
   component: lazyPart(() => import("./pages/approvals.tsx").then((file) => file.ApprovalsPage)),
 });
+const moment = (value: unknown) =>
+  typeof value === "string" && !Number.isNaN(Date.parse(value)) ? new Date(value).toISOString() : undefined;
+const logsSearch = (raw: Record<string, unknown>): LogSearchParams => {
+  const [since, until] = [moment(raw["since"]), moment(raw["until"])];
+  return {
+    ...(raw["q"] !== undefined && String(raw["q"]) !== "" && { q: String(raw["q"]) }),
+    ...(searchSpans.slice(1).some(({ seconds }) => seconds === raw["span"]) && { span: Number(raw["span"]) }),
+    ...(since !== undefined && { since }),
+    ...(until !== undefined && since !== undefined && { until }),
+    ...(/^\d+$/.test(String(raw["line"])) && { line: String(raw["line"]) }),
+  };
+};
+const logs = createRoute({
+  getParentRoute: () => root,
+  path: "/host/logs",
+  validateSearch: logsSearch,
+  component: lazyPart(() => import("./pages/log-search.tsx").then((file) => file.LogSearchPage)),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/host/$page",
@@ -135,6 +160,7 @@ export const router = createRouter({
     deployment,
     deploymentPart,
     approvals,
+    logs,
     settings,
   ]),
   basepath: basePath,

@@ -45,3 +45,23 @@ export const logSpans = [
   { seconds: 3_600, text: "Last hour" },
   { seconds: 86_400, text: "Last day" },
 ] as const;
+
+/** Search part of the address of the logs of all deployments. */
+export interface LogSearchParams {
+  q?: string;
+  /** Seconds to look back. */
+  span?: number;
+  /** A range, ISO 8601, instead of `span`. */
+  since?: string;
+  until?: string;
+  /** The line that is open. A link to it shows it. */
+  line?: string;
+}
+
+/** Times that a search of all logs can look back. The first is the default. */
+export const searchSpans = [
+  { seconds: 86_400, text: "Last day" },
+  { seconds: 3_600, text: "Last hour" },
+  { seconds: 900, text: "Last 15 min" },
+  { seconds: 604_800, text: "Last 7 days" },
+] as const;

@@ -21,6 +21,7 @@ else {
           "environment",
           "list",
           "alerts",
+          "log-search",
           "approvals",
           "flows",
           "parts",

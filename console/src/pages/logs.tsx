@@ -1,4 +1,4 @@
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { LogLevel } from "../../../src/contract/logs/log.ts";
@@ -83,6 +83,9 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
           </select>
           <button type="submit">Search</button>
           <CopyAs call={{ id: "getDeploymentLogs", input: question, cli: command }} />
+          <Link to="/host/logs" search={{ q: `deployment:${deployment.name}` }} className="button quiet">
+            Open in the log search
+          </Link>
         </form>
       </search>
       <RuntimeLog question={question} />

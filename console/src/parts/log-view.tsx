@@ -209,7 +209,8 @@ function Line({ line, isFirstBad, isTitle = false }: LineProps) {
   );
 }
 
-function Download({ lines, name }: { lines: LogEntry[]; name: string }) {
+/** A button that saves the shown lines as a file. */
+export function Download({ lines, name }: { lines: LogEntry[]; name: string }) {
   const { notify } = useToasts();
   const save = () => {
     const text = lines.map(({ timestamp, level, message }) => `${timestamp} ${level} ${message}\n`);

@@ -1,7 +1,7 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Boxes, CornerDownLeft, Inbox, Keyboard, LogOut, Plus, Search, Settings } from "lucide-react";
+import { Boxes, CornerDownLeft, Inbox, Keyboard, LogOut, Plus, ScrollText, Search, Settings } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
 import { useSession } from "../session.tsx";
 import { settingsPages } from "./settings-pages.ts";
@@ -117,6 +117,10 @@ function useChoices(typed: string, onKeys: () => void): Choice[] {
     {
       ...{ key: "approvals", text: "Approvals", hint: "page", icon: <Inbox size={15} /> },
       go: () => void navigate({ to: "/host/approvals" }),
+    },
+    {
+      ...{ key: "logs", text: "Logs", hint: "page", icon: <ScrollText size={15} /> },
+      go: () => void navigate({ to: "/host/logs" }),
     },
     ...(mayChange
       ? [

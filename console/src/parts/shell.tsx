@@ -1,7 +1,20 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { Link, Outlet, useLocation, useNavigate, useParams, useRouter } from "@tanstack/react-router";
-import { BookOpen, Boxes, Inbox, Keyboard, LogOut, Menu, Moon, Search, Settings, Sun, X } from "lucide-react";
+import {
+  BookOpen,
+  Boxes,
+  Inbox,
+  Keyboard,
+  LogOut,
+  Menu,
+  Moon,
+  ScrollText,
+  Search,
+  Settings,
+  Sun,
+  X,
+} from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { countMs, useInbox } from "../agent/approvals.ts";
@@ -88,6 +101,7 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
   const firstPage = settingsPages.find(({ admin }) => !admin || mayAdminister) ?? settingsPages[0];
   const isSettings = settingsPages.some(({ page }) => pathname.endsWith(`/host/${page}`));
   const isApprovals = pathname.endsWith("/host/approvals");
+  const isLogs = pathname.endsWith("/host/logs");
   return (
     <div className="side-in">
       <div className="side-top">
@@ -105,9 +119,12 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
         <Link
           to="/host/deployments"
           className="side-link"
-          aria-current={isSettings || isApprovals ? undefined : "page"}
+          aria-current={isSettings || isApprovals || isLogs ? undefined : "page"}
         >
           <Boxes size={15} /> Deployments
+        </Link>
+        <Link to="/host/logs" className="side-link" aria-current={isLogs ? "page" : undefined}>
+          <ScrollText size={15} /> Logs
         </Link>
         <Link to="/host/approvals" className="side-link" aria-current={isApprovals ? "page" : undefined}>
           <Inbox size={15} /> Approvals <WaitingCount />
@@ -214,7 +231,11 @@ function Crumbs() {
       : pathname.endsWith("/host/new")
         ? "New deployment"
         : settings?.text;
-  const page = pathname.endsWith("/host/approvals") ? "Approvals" : "Deployments";
+  const page = pathname.endsWith("/host/approvals")
+    ? "Approvals"
+    : pathname.endsWith("/host/logs")
+      ? "Logs"
+      : "Deployments";
   return (
     <nav className="crumbs" aria-label="Where you are">
       {settings !== undefined ? (

@@ -1,0 +1,124 @@
+import { type ReactNode, useCallback, useLayoutEffect, useRef, useState, useSyncExternalStore } from "react";
+import type { FoundLogEntry } from "../../../src/contract/logs/search.ts";
+
+/** Rows have a fixed height, so that a list of any length scrolls without measuring them. The open row adds its details. */
+const rowPx = 24;
+const narrowRowPx = 62;
+const narrow = matchMedia("(max-width: 60rem)");
+
+/** Rows beyond the visible ones. The rows change when the list scrolls by `stepRows`. */
+const marginRows = 20;
+const stepRows = 10;
+
+/** Distance to the end at which the list counts as scrolled to it. */
+const endPx = 12;
+/** Distance to the start at which older lines are read. */
+const startPx = 600;
+
+interface Props {
+  /** Oldest first. */
+  lines: readonly FoundLogEntry[];
+  openId: string | undefined;
+  isFollowing: boolean;
+  onFollow: (isFollowing: boolean) => void;
+  onReachStart: () => void;
+  row: (line: FoundLogEntry) => ReactNode;
+  details: (line: FoundLogEntry) => ReactNode;
+}
+
+/** A virtual list of log lines. It keeps the visible lines in place while older ones are added above. */
+export function LineList({ lines, openId, isFollowing, onFollow, onReachStart, row, details }: Props) {
+  const height = useRowHeight();
+  const box = useRef<HTMLDivElement>(null);
+  const [window, setWindow] = useState({ first: 0, count: 80 });
+  const [openPx, measure] = useHeight();
+  const openAt = openId === undefined ? -1 : lines.findIndex(({ id }) => id === openId);
+  const topOf = (index: number) => index * height + (openAt >= 0 && index > openAt ? openPx : 0);
+
+  const look = () => {
+    const { scrollTop, clientHeight, scrollHeight } = box.current as HTMLDivElement;
+    const before = openAt >= 0 && scrollTop > topOf(openAt) ? Math.min(openPx, scrollTop - topOf(openAt)) : 0;
+    const first = Math.floor(Math.max(0, (scrollTop - before) / height - marginRows) / stepRows) * stepRows;
+    const count = Math.ceil(clientHeight / height) + 2 * marginRows + stepRows;
+    setWindow((now) => (now.first === first && now.count === count ? now : { first, count }));
+    return { isAtEnd: scrollHeight - clientHeight - scrollTop <= endPx, isNearStart: scrollTop < startPx };
+  };
+
+  const earlier = useRef({ firstId: lines[0]?.id, count: lines.length });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the list moves when its lines change.
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null) return;
+    const { firstId, count } = earlier.current;
+    earlier.current = { firstId: lines[0]?.id, count: lines.length };
+    const added = firstId === undefined || lines[0]?.id === firstId ? 0 : lines.findIndex(({ id }) => id === firstId);
+    if (isFollowing || (count === 0 && openId === undefined)) element.scrollTop = element.scrollHeight;
+    else if (added > 0) element.scrollTop += added * height;
+    look();
+  }, [lines, isFollowing, height]);
+
+  const wanted = useRef(openId);
+  // The line of a link is shown once, when it is found.
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (element === null || wanted.current === undefined || openAt < 0) return;
+    wanted.current = undefined;
+    element.scrollTop = Math.max(0, openAt * height - element.clientHeight / 3);
+  }, [openAt, height]);
+
+  const shown = lines.slice(window.first, window.first + window.count);
+  return (
+    <section
+      ref={box}
+      className="log-scroll"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable with the keyboard.
+      tabIndex={0}
+      aria-label="Log lines"
+      onScroll={() => {
+        const { isAtEnd, isNearStart } = look();
+        if (isAtEnd !== isFollowing) onFollow(isAtEnd);
+        if (isNearStart) onReachStart();
+      }}
+    >
+      <div className="log-all" style={{ height: lines.length * height + (openAt >= 0 ? openPx : 0) }}>
+        {shown.map((line, offset) => {
+          const isOpen = line.id === openId;
+          return (
+            <div
+              key={line.id}
+              className={`ll ${line.level.toLowerCase()}${isOpen ? " open" : ""}`}
+              style={{ transform: `translateY(${topOf(window.first + offset)}px)` }}
+            >
+              {row(line)}
+              {isOpen && <div ref={measure}>{details(line)}</div>}
+            </div>
+          );
+        })}
+      </div>
+    </section>
+  );
+}
+
+function useRowHeight(): number {
+  const isNarrow = useSyncExternalStore(
+    (notify) => {
+      narrow.addEventListener("change", notify);
+      return () => narrow.removeEventListener("change", notify);
+    },
+    () => narrow.matches,
+  );
+  return isNarrow ? narrowRowPx : rowPx;
+}
+
+/** Follows the height of an element that may come and go. */
+function useHeight(): [px: number, measure: (element: HTMLElement | null) => void] {
+  const [px, setPx] = useState(0);
+  const observer = useRef<ResizeObserver>(null);
+  const measure = useCallback((element: HTMLElement | null) => {
+    observer.current?.disconnect();
+    if (element === null) return;
+    observer.current = new ResizeObserver(() => setPx(element.offsetHeight));
+    observer.current.observe(element);
+  }, []);
+  return [px, measure];
+}

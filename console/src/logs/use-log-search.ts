@@ -1,0 +1,196 @@
+import { type Dispatch, type RefObject, type SetStateAction, useCallback, useEffect, useRef, useState } from "react";
+import type { Client } from "../../../src/client/client.ts";
+import type { FoundLogEntry, LogCounts, LogSearch } from "../../../src/contract/logs/search.ts";
+import { textOf } from "../server.ts";
+import { useSession } from "../session.tsx";
+import { useIsVisible } from "../visibility.ts";
+import { countLines, mergeCounts } from "./merge-counts.ts";
+
+export interface LogQuestion {
+  query: string;
+  /** The range looks back this many seconds from now. Used without `from`. */
+  span: number;
+  /** ISO 8601. */
+  from: string | undefined;
+  to: string | undefined;
+}
+
+export interface FoundLogs {
+  /** Oldest first. */
+  lines: FoundLogEntry[];
+  counts: LogCounts | null;
+  /** The range that was searched. null: no response yet. */
+  range: { from: string; to: string } | null;
+  /** The question that was answered. Until the next one is answered, the lines of the previous one stay. */
+  answered: string | null;
+  /** All matching lines of the range at or after this time are in `lines`. */
+  searchedTo: string | null;
+  hasOlder: boolean;
+  isReading: boolean;
+  problem: string | null;
+}
+
+/** Lines of one request. */
+const pageLines = 500;
+
+/** Lines that the page keeps. Older ones need a narrower range. */
+export const shownLinesMax = 50_000;
+
+/** A follow that begins knows this many of the last lines. */
+const seenMax = 2_000;
+
+/** One request reads 10,000 lines. If none of them matches, the page reads on this often before it asks the user. */
+const emptyPagesMax = 5;
+
+const nothing: FoundLogs = {
+  ...{ lines: [], counts: null, range: null, searchedTo: null, answered: null },
+  ...{ hasOlder: false, isReading: true, problem: null },
+};
+
+interface SearchInput {
+  query: string;
+  start_time: string;
+  end_time?: string;
+}
+
+/** Searches the logs of all deployments, reads older lines on demand, and follows new ones. */
+export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
+  const { client } = useSession();
+  const [found, setFound] = useState(nothing);
+  const [round, setRound] = useState(0);
+  const latest = useRef(found);
+  latest.current = found;
+  const cursor = useRef<string | null>(null);
+  const ending = useRef(new AbortController());
+  const input = useRef<SearchInput>({ query: "", start_time: "" });
+  const key = JSON.stringify({ ...question, round });
+
+  const run = useRun(ending, setFound);
+
+  const readOlder = useCallback(
+    (signal: AbortSignal) => {
+      const addPage = (page: LogSearch) => setFound((before) => withOlder(before, page));
+      return readUntilFound(client, { ...input.current, limit: pageLines }, cursor, signal, addPage);
+    },
+    [client],
+  );
+
+  useEffect(() => {
+    const own = new AbortController();
+    ending.current = own;
+    cursor.current = null;
+    const { query, span, from, to } = JSON.parse(key) as LogQuestion;
+    const start_time = from ?? new Date(Date.now() - span * 1_000).toISOString();
+    input.current = { query, start_time, ...(to !== undefined && { end_time: to }) };
+    void run(async (signal) => {
+      const answer = await client.searchLogs({ ...input.current, limit: pageLines, counts: true }, { signal });
+      cursor.current = answer.next_cursor;
+      const lines = answer.logs.reverse();
+      const newest = Date.parse(lines.at(-1)?.timestamp ?? start_time);
+      setFound({
+        ...{ lines, counts: answer.counts, searchedTo: answer.searched_to, hasOlder: answer.next_cursor !== null },
+        range: { from: answer.start_time, to: to ?? new Date(Math.max(Date.now(), newest)).toISOString() },
+        ...{ isReading: true, problem: null, answered: key },
+      });
+      if (lines.length === 0) await readOlder(signal);
+    });
+    return () => own.abort();
+  }, [client, key, run, readOlder]);
+
+  useFollow(isFollowing && found.answered === key, { latest, input: input.current, setFound });
+
+  return {
+    ...found,
+    older: () => {
+      const { isReading, lines } = latest.current;
+      if (!isReading && cursor.current !== null && lines.length < shownLinesMax) void run(readOlder);
+    },
+    countOlder: () => {
+      const from = latest.current.counts?.next_cursor;
+      if (!from || latest.current.isReading) return;
+      void run(async (signal) => {
+        const answer = await client.searchLogs({ ...input.current, limit: 1, counts: true, cursor: from }, { signal });
+        const { counts } = answer;
+        setFound((before) => ({ ...before, counts: before.counts && counts && mergeCounts(before.counts, counts) }));
+      });
+    },
+    again: () => setRound((before) => before + 1),
+  };
+}
+
+const withOlder = (before: FoundLogs, { logs, next_cursor, searched_to }: LogSearch): FoundLogs => ({
+  ...before,
+  lines: [...logs.toReversed(), ...before.lines],
+  searchedTo: searched_to,
+  hasOlder: next_cursor !== null,
+});
+
+/** Returns a function that runs calls, which end with the question, and shows their failure. */
+function useRun(ending: RefObject<AbortController>, setFound: Dispatch<SetStateAction<FoundLogs>>) {
+  return useCallback(
+    async (work: (signal: AbortSignal) => Promise<void>) => {
+      const { signal } = ending.current;
+      setFound((before) => ({ ...before, isReading: true, problem: null }));
+      try {
+        await work(signal);
+      } catch (error) {
+        if (!signal.aborted) setFound((before) => ({ ...before, problem: textOf(error) }));
+      }
+      if (!signal.aborted) setFound((before) => ({ ...before, isReading: false }));
+    },
+    [ending, setFound],
+  );
+}
+
+/** Reads pages from the cursor on, until one has lines, the range ends, or enough pages had none. */
+async function readUntilFound(
+  client: Client,
+  input: SearchInput & { limit: number },
+  cursor: RefObject<string | null>,
+  signal: AbortSignal,
+  onPage: (page: LogSearch) => void,
+): Promise<void> {
+  for (let page = 0; page < emptyPagesMax && cursor.current !== null; page += 1) {
+    const answer = await client.searchLogs({ ...input, cursor: cursor.current }, { signal });
+    cursor.current = answer.next_cursor;
+    const isFound = answer.logs.length > 0;
+    onPage(answer);
+    if (isFound) return;
+  }
+}
+
+/** Adds new lines to the found ones while the page is visible. A range with an end gets none. */
+function useFollow(
+  isOn: boolean,
+  {
+    latest,
+    input,
+    setFound,
+  }: { latest: RefObject<FoundLogs>; input: SearchInput; setFound: Dispatch<SetStateAction<FoundLogs>> },
+): void {
+  const { client } = useSession();
+  const isVisible = useIsVisible();
+  const { query, start_time: startTime, end_time: endTime } = input;
+  const isActive = isOn && isVisible && endTime === undefined;
+  useEffect(() => {
+    if (!isActive) return;
+    const own = new AbortController();
+    const { lines } = latest.current;
+    const options = { seen: lines.slice(-seenMax), signal: own.signal };
+    const follow = async () => {
+      const from = { query, start_time: lines.at(-1)?.timestamp ?? startTime };
+      for await (const fresh of client.followSearch(from, options)) {
+        setFound((before) => ({
+          ...before,
+          lines: [...before.lines, ...fresh].slice(-shownLinesMax),
+          counts: before.counts && countLines(before.counts, fresh),
+          range: before.range && { ...before.range, to: new Date().toISOString() },
+        }));
+      }
+    };
+    follow().catch((error: unknown) => {
+      if (!own.signal.aborted) setFound((before) => ({ ...before, problem: textOf(error) }));
+    });
+    return () => own.abort();
+  }, [client, isActive, query, startTime, latest, setFound]);
+}
