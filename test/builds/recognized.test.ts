@@ -74,9 +74,13 @@ test("names the configurations of a monorepo instead of starting its root", asyn
 });
 
 test("says what is missing in a project without a server", async () => {
-  await assert.rejects(read({ "requirements.txt": "crewai" }), {
+  await assert.rejects(read({ "requirements.txt": "requests" }), {
     reason: "ConfigMissing",
     message: /no program that serves HTTP.*pierhead\.json with the start command/,
+  });
+  await assert.rejects(read({ "requirements.txt": "crewai" }), {
+    reason: "ConfigMissing",
+    message: /no program that serves HTTP.*runs the crew for a request, for example with FastAPI\.$/,
   });
 });
 
@@ -201,6 +205,13 @@ test("runs the package manager of an install command that this machine lacks thr
   assert.deepEqual(await scriptCommand(place.dir, ".", { argv: ["script:build"], searchPath: "" }), [
     ..."npm exec --yes --package=pnpm@9.1.0 -- pnpm run build".split(" "),
   ]);
+  await using other = await scratch();
+  const scripts = { build: "NODE_ENV=production bun build.ts && pnpm run css", start: "node bun.js" };
+  await writeFiles(other.dir, { "package.json": JSON.stringify({ scripts }) });
+  const script = async (name: string) =>
+    (await scriptCommand(other.dir, ".", { argv: [`script:${name}`], searchPath: "" })).join(" ");
+  assert.equal(await script("build"), "npm exec --yes --package=bun@1 --package=pnpm@10 -- npm run build");
+  assert.equal(await script("start"), "npm run start");
 });
 
 test("reads only the beginning of manifests and lock files", async () => {

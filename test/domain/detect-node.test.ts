@@ -72,6 +72,29 @@ const projects: [string, Files, string, string, string?][] = [
     "node build/index.js",
     "script:build",
   ],
+  [
+    "an application of Elysia, which needs Bun",
+    {
+      "package.json": packageJson(["elysia"], { scripts: { dev: "bun run --watch src/index.ts" } }),
+      "src/index.ts": "new Elysia().listen(process.env.PORT)",
+    },
+    "elysia",
+    "npm exec --yes --package=bun@1 -- bun src/index.ts",
+  ],
+  [
+    "SvelteKit with the adapter for Node",
+    { "package.json": packageJson(["@sveltejs/kit", "@sveltejs/adapter-node"], { scripts: { build: "vite build" } }) },
+    "sveltekit",
+    "node build",
+    "script:build",
+  ],
+  [
+    "SvelteKit with another adapter",
+    { "package.json": packageJson(["@sveltejs/kit", "@sveltejs/adapter-auto"]) },
+    "sveltekit",
+    "vite preview --host $HOST --port $PORT",
+    "vite build",
+  ],
 ];
 
 for (const [name, files, preset, command, build] of projects) {

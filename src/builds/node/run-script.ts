@@ -3,6 +3,7 @@ import path from "node:path";
 import { parseStartLine } from "../detect/start-line.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
+import { findProgram } from "../worker/environment.ts";
 import { installCommand } from "./install-command.ts";
 
 /** Prefix of a command that is a script of package.json. */
@@ -17,8 +18,27 @@ export async function scriptCommand(
   { argv, searchPath }: { argv: readonly string[]; searchPath: string },
 ): Promise<string[]> {
   const install = await installCommand(sourceDir, directory, searchPath);
-  return [...(install?.manager ?? ["npm"]), "run", scriptName(argv)];
+  const manager = install?.manager ?? ["npm"];
+  const scripts = await readScripts(path.join(sourceDir, directory));
+  const name = scriptName(argv);
+  const called = [`pre${name}`, name, `post${name}`].map((one) => scripts[one] ?? "").join(" ; ");
+  const lacking = otherManagers.filter(
+    ({ program, calls }) =>
+      calls.test(called) && !manager.includes(program) && findProgram(program, searchPath) === null,
+  );
+  const packages = lacking.map(({ brings }) => `--package=${brings}`);
+  return [...(packages.length === 0 ? [] : ["npm", "exec", "--yes", ...packages, "--"]), ...manager, "run", name];
 }
+
+/** Programs that scripts call in projects that another package manager installs. npm brings those that this machine lacks. */
+const otherManagers = [
+  { program: "bun", brings: "bun@1" },
+  { program: "pnpm", brings: "pnpm@10" },
+  { program: "yarn", brings: "yarn@1" },
+].map((one) => ({
+  ...one,
+  calls: new RegExp(`(?:^|[;&|]\\s*)(?:\\w+=\\S+\\s+)*${one.program}${one.program === "bun" ? "x?" : ""}\\s`),
+}));
 
 export const scriptName = ([first = ""]: readonly string[]) => first.slice(scriptPrefix.length);
 

@@ -1,5 +1,5 @@
 import type { NodeFacts } from "./node-facts.ts";
-import { added, type NodePreset, type PythonPreset, presets } from "./presets.ts";
+import { added, type NodePreset, type PythonPreset, presets, withBun } from "./presets.ts";
 import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
 import type { PythonEntry } from "./python-entries.ts";
 
@@ -126,11 +126,12 @@ interface NodeStart {
 
 function startOf(
   { scripts }: NodePreset,
-  { scripts: given, entry, exportsApp, packages }: NodeFacts,
+  { scripts: given, entry, exportsApp, needsBun, packages }: NodeFacts,
 ): NodeStart | null {
   const script = scripts.find((name) => given[name] !== undefined);
   if (script !== undefined) return { start: `script:${script}`, adds: [] };
   if (entry === null) return null;
+  if (needsBun) return { start: `${withBun} ${entry}`, adds: [] };
   const isTyped = /\.(?:[cm]?ts|[jt]sx)$/.test(entry);
   if (isTyped && packages.has("tsx") && !exportsApp) return { start: `tsx ${entry}`, adds: [] };
   const node = isTyped ? `node --import ${added.tsx.file}` : "node";

@@ -13,6 +13,8 @@ export interface NodeFacts {
    * opens a port.
    */
   exportsApp: boolean;
+  /** Whether its sources use modules or globals that only Bun has, as Elysia without its adapter for Node does. */
+  needsBun: boolean;
   isWorkspaceRoot: boolean;
   /** Whether its only transport is the standard input: there is no HTTP server. */
   isStdioOnly: boolean;
@@ -45,6 +47,9 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     packages: new Set(packages),
     entry,
     exportsApp,
+    needsBun:
+      texts.some((text) => bunRuntime.test(text)) ||
+      (packages.includes("elysia") && !packages.includes("@elysiajs/node")),
     isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
     isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts),
     workerFile: worker === null ? null : (sources.texts.find(({ text }) => workerRuntime.test(text))?.file ?? null),
@@ -122,6 +127,8 @@ async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string
 
 /** Modules of Cloudflare's own runtime, and its SDK for agents, which needs Durable Objects. */
 const workerRuntime = /\b(?:from|import)\s*\(?["'](?:cloudflare:[\w-]+|agents|@cloudflare\/ai-chat)["']/;
+
+const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::\w+)?"/;
 
 const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text);
 const exportsDefault = /^export default\b|^export \{[^{}]*\bas default\b|^module\.exports = app\b/m;

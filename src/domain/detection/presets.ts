@@ -73,10 +73,19 @@ export const added = {
   srvx: { package: "srvx@1.0.8", file: addedFile("srvx/bin/srvx.mjs") },
 } as const;
 
+/** Runs a program with Bun, which npm brings: machines with Node often lack it. */
+export const withBun = "npm exec --yes --package=bun@1 -- bun";
+
 /** The presets. The first that fits a project is used, so a framework stands before the one on which it builds. */
 export const presets: readonly Preset[] = [
   node("next", "Next.js", ["next"], { start: "next start -H $HOST -p $PORT", build: "next build" }),
   node("nuxt", "Nuxt", ["nuxt"], { start: "node .output/server/index.mjs", build: "nuxt build" }),
+  node("sveltekit", "SvelteKit", ["@sveltejs/adapter-node"], { start: "node build", build: "vite build" }),
+  // Without an adapter for Node, only its own preview runs the built server.
+  node("sveltekit", "SvelteKit", ["@sveltejs/kit"], {
+    start: "vite preview --host $HOST --port $PORT",
+    build: "vite build",
+  }),
   node("mastra", "Mastra", ["mastra"], { start: "node .mastra/output/index.mjs", build: "mastra build" }),
   node("nestjs", "NestJS", ["@nestjs/core"], { scripts: ["start:prod", "start"], build: "nest build" }),
   node(
@@ -93,6 +102,7 @@ export const presets: readonly Preset[] = [
   node("fastify", "Fastify", ["fastify"]),
   node("express", "Express", ["express"]),
   node("koa", "Koa", ["koa"]),
+  node("elysia", "Elysia", ["elysia"]),
   node("node", "Node.js", []),
 
   python("aegra", "Aegra", ["aegra-cli", "aegra-api"], asgi),
