@@ -2,12 +2,13 @@ import { spawnSync } from "node:child_process";
 import path from "node:path";
 import { installNpmPackages, installPythonPackages } from "./install.ts";
 
-/** npm run test:clients: public clients, unmodified, against a running server. Clients that cannot be installed are skipped. */
+/** npm run test:clients: public clients, unmodified, and our own for Python, against a running server. Clients that cannot be installed are skipped. */
 const missingPython = installPythonPackages();
 const clients = [
   { file: "langgraph-cli-js.test.ts", missing: installNpmPackages() },
   { file: "langgraph-cli-python.test.ts", missing: missingPython },
   { file: "langchain-auth.test.ts", missing: missingPython },
+  { file: "pierhead-python.test.ts", missing: missingPython },
 ];
 for (const { file, missing } of clients) if (missing !== undefined) console.log(`SKIPPED clients: ${file}: ${missing}`);
 const files = clients
