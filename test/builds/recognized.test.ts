@@ -206,12 +206,18 @@ test("runs the package manager of an install command that this machine lacks thr
     ..."npm exec --yes --package=pnpm@9.1.0 -- pnpm run build".split(" "),
   ]);
   await using other = await scratch();
-  const scripts = { build: "NODE_ENV=production bun build.ts && pnpm run css", start: "node bun.js" };
+  const scripts = {
+    build: "NODE_ENV=production bun build.ts && pnpm run css",
+    start: "node bun.js",
+    http: "MODE=http bun ./dist/index.js",
+  };
   await writeFiles(other.dir, { "package.json": JSON.stringify({ scripts }) });
   const script = async (name: string) =>
     (await scriptCommand(other.dir, ".", { argv: [`script:${name}`], searchPath: "" })).join(" ");
   assert.equal(await script("build"), "npm exec --yes --package=bun@1 --package=pnpm@10 -- npm run build");
   assert.equal(await script("start"), "npm run start");
+  const http = await startCommand(other.dir, ".", { start: ["script:http"], searchPath: "" });
+  assert.equal(http.join(" "), "npm exec --yes --package=bun@1 -- npm run http");
 });
 
 test("reads only the beginning of manifests and lock files", async () => {

@@ -60,7 +60,7 @@ export async function startCommand(
   if (text === undefined || scripts[`pre${name}`] !== undefined) return viaManager();
   try {
     const { argv, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
-    const program = argv.find((word, at) => at > 0 || word !== "env") ?? "";
+    const program = argv.find((word) => word !== "env" && !/^\w+=/.test(word)) ?? "";
     if (cwd !== "." || /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv|sh)$/.test(program))
       return await viaManager();
     return await withOwnProgram(sourceDir, directory, argv.map(toleratesMissingFile));
