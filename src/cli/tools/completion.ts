@@ -51,7 +51,7 @@ async function candidates(session: Session, commands: readonly CommandSpec[], wo
     return fitting((spec?.commands ?? commands).filter(({ hidden }) => !hidden).map(({ name }) => name));
   }
   const argument = spec.args?.[given]?.[0] ?? "";
-  if (argument === "<deployment>") return deploymentNames(session, typed);
+  if (/^.deployment.$/.test(argument)) return deploymentNames(session, typed);
   if (/^.context.$/.test(argument)) return fitting([localName, ...Object.keys(readContexts(session.context).contexts)]);
   return argument === "<shell>" ? fitting(Object.keys(scripts)) : [];
 }
