@@ -269,7 +269,7 @@ test("selects the package manager by lock file, package.json or npm, and runs a 
   assert.equal(await command({ "package.json": '{"packageManager": 7, "devEngines": []}' }), "npm install");
   assert.equal(
     await command({ "package.json": '{"devEngines": {"packageManager": {"name": "bun"}}}' }),
-    "npm exec --yes --package=bun@1 -- bun install",
+    "npm exec --yes --force --package=bun@1 -- env -u npm_config_force bun install",
   );
 });
 
