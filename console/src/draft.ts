@@ -23,6 +23,10 @@ export interface Draft {
   image: string;
   /** "": the configuration of the source says it. */
   engine: "" | "file" | "postgres";
+  /** "": this server. */
+  listenerId: string;
+  /** "": the listener's own choice. */
+  namespace: string;
   files: SourceFile[];
   variables: Secret[];
   /** Names that the source asks for. They are left out while they have no value. */
@@ -43,6 +47,8 @@ export const emptyDraft: Draft = {
   buildOnPush: false,
   image: "",
   engine: "",
+  listenerId: "",
+  namespace: "",
   files: [],
   variables: [],
   asked: [],
@@ -93,23 +99,29 @@ const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
 
 /** Returns the request body that creates the deployment. */
 export function bodyOf(draft: Draft): CreateDeployment {
-  const { source, name, type } = draft;
+  const { source, name } = draft;
   const secrets = sentVariables(draft);
-  const engine = draft.engine === "" ? {} : { engine: draft.engine };
   const shared = { name, source, ...(secrets.length > 0 && { secrets }) };
   if (source === "external_docker")
-    return { ...shared, source_config: {}, source_revision_config: { image_uri: draft.image } };
+    return { ...shared, source_config: placementOf(draft), source_revision_config: { image_uri: draft.image } };
+  const settings = draft.listenerId === "" ? { deployment_type: draft.type, ...engineOf(draft) } : placementOf(draft);
   if (source === "internal_template") {
-    const config = { template_id: draft.templateId, deployment_type: type, ...engine };
+    const config = { template_id: draft.templateId, ...settings };
     return { ...shared, source_config: config, source_revision_config: {} };
   }
-  if (source === "internal_source")
-    return { ...shared, source_config: { deployment_type: type, ...engine }, source_revision_config: {} };
+  if (source === "internal_source") return { ...shared, source_config: settings, source_revision_config: {} };
   const { integrationId, repoUrl, buildOnPush } = draft;
   const readBy = integrationId === "" ? {} : { integration_id: integrationId };
   return {
     ...shared,
-    source_config: { ...readBy, repo_url: repoUrl, deployment_type: type, build_on_push: buildOnPush, ...engine },
+    source_config: { ...readBy, repo_url: repoUrl, build_on_push: buildOnPush, ...settings },
     source_revision_config: { repo_ref: draft.ref, langgraph_config_path: draft.configPath },
   };
+}
+
+const engineOf = ({ engine }: Draft) => (engine === "" ? {} : { engine });
+
+function placementOf({ listenerId, namespace }: Draft) {
+  if (listenerId === "") return {};
+  return { listener_id: listenerId, ...(namespace !== "" && { listener_config: { k8s_namespace: namespace } }) };
 }

@@ -51,6 +51,7 @@ test("registers, reads, lists, changes and deletes a listener", async () => {
       last_seen_at: null,
       drain: false,
       log_level: null,
+      image_registry: null,
       created_at: "",
       updated_at: "",
     },

@@ -6,6 +6,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
 import type { Page } from "playwright-core";
+import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
@@ -350,6 +351,41 @@ test("a new listener comes with its install commands, and a waiting revision nam
     { name: "TOKEN", secret_name: "bot", secret_key: "newer" },
     { name: "SALT", secret_name: "bot", secret_key: "salt" },
   ]);
+  await page.context().close();
+});
+
+test("a new deployment chooses its listener, and a source only one that builds images", async () => {
+  const add = (compute_id: string) =>
+    client.createListener({
+      body: { compute_type: "k8s", compute_id, compute_config: { k8s_namespaces: ["bots", "staging"] } },
+    });
+  const builder = await add("builds-images");
+  await add("takes-images");
+  const facts = { instance_id: "one", version: "1.0.0", protocols: [1], compute_type: "kubernetes" };
+  const session = await createListenerClient(httpSend(pierhead.url, builder.listener_key)).openSession(
+    { ...facts, image_registry: "registry.example.com/agents" },
+    AbortSignal.timeout(20_000),
+  );
+  const page = await open({ path: "/host/new" });
+  const place = page.getByLabel("Runs on");
+  await page.getByRole("button", { name: "Image", exact: true }).click();
+  await place.locator("option", { hasText: "takes-images (not connected)" }).waitFor({ state: "attached" });
+  await page.getByRole("button", { name: "Template", exact: true }).click();
+  await page.getByLabel("Plain Node server").check();
+  assert.deepEqual(await place.locator("option").allInnerTexts(), ["This server", "builds-images"]);
+  await place.selectOption({ label: "builds-images" });
+  await page.getByLabel("Type", { exact: true }).waitFor({ state: "detached" });
+  await page.getByLabel("Namespace").selectOption("staging");
+  await page.getByLabel("Name", { exact: true }).fill("in-cluster");
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.waitForURL(/made=/);
+  const { resources } = await client.listDeployments({ name: "in-cluster" });
+  assert.deepEqual(
+    [resources[0]?.source_config.listener_id, resources[0]?.source_config.listener_config?.k8s_namespace],
+    [builder.id, "staging"],
+  );
+  await session.close(AbortSignal.timeout(20_000));
   await page.context().close();
 });
 

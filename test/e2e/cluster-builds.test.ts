@@ -11,6 +11,7 @@ import type { ImageBuilds } from "../../src/compute/image-builds.ts";
 import { KubeError } from "../../src/compute/kubernetes/api/api-server.ts";
 import { ClusterBuilds } from "../../src/listener/clusters/cluster-builds.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { createDirectory, runCli } from "../cli/run-cli.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
@@ -57,6 +58,7 @@ const image = `registry.example.com/agents@sha256:${createHash("sha256").update(
 
 test("a listener gets the context of a build, its log is the build log, and the image is deployed once for equal sources", async () => {
   const { id, session } = await openListener("builds");
+  assert.equal((await client.getListener({ listener_id: id })).image_registry, "registry.example.com/agents");
   const made = await deploy("first", id);
   const order = await nextOrder(session);
   const answer = await fetch(server.url + order.context_path);
@@ -126,6 +128,47 @@ test("a cancelled build is withdrawn from its listener, and a failed one shows w
   const failed = await client.waitForRevision(ids);
   assert.equal(failed.status, "BUILD_FAILED");
   assert.match(failed.status_message ?? "", /npm ci ended with exit code 7/);
+});
+
+test("the command line deploys a directory and a git repository on a listener by its name", async () => {
+  const { id, session } = await openListener("by-name");
+  await using source = await createDirectory(nodeAgent("from a directory"));
+  const cli = (...args: string[]) =>
+    runCli([...args, "--no-wait", "--url", server.url], {
+      env: { PATH: process.env["PATH"], PIERHEAD_API_KEY: server.apiKey },
+    });
+  for (const [name, from] of [
+    ["by-directory", source.directory],
+    ["by-git", repository.url],
+  ] as const) {
+    const { code, stderr } = await cli(
+      "deploy",
+      from,
+      "--name",
+      name,
+      "--config",
+      "pierhead.json",
+      "--listener",
+      "by-name",
+    );
+    assert.equal(code, 8, stderr);
+    const { resources } = await client.listDeployments({ name });
+    assert.equal(resources[0]?.source_config.listener_id, id);
+    const order = (await session.buildOrders([], 30_000, signal)).find((one) => one.deployment_id === resources[0]?.id);
+    assert.ok(order, name);
+    const other = await cli("deploy", from, "--name", name, "--listener", "by-name", "--namespace", "other");
+    assert.match(other.stderr, new RegExp(`${name} does not run in the namespace other`));
+    await client.deleteDeployment({ deployment_id: order.deployment_id });
+  }
+  await client.createDeployment({
+    body: { name: "here", source: "internal_source", source_config: {}, source_revision_config: {}, secrets: [] },
+  });
+  const moved = await cli("deploy", source.directory, "--name", "here", "--listener", "by-name");
+  assert.equal(moved.code, 1);
+  assert.match(moved.stderr, /here does not run on the listener by-name.*Only the first deploy chooses/s);
+  const { code, stderr } = await cli("deploy", source.directory, "--name", "elsewhere", "--listener", "by-nam");
+  assert.equal(code, 1);
+  assert.match(stderr, /There is no listener "by-nam".*Listeners: by-name/s);
 });
 
 test("answers a listener that knows hundreds of builds when their list differs", async () => {

@@ -41,6 +41,10 @@ export function ListenersPage() {
         { name: "Health", show: ({ status }) => <Status of={status} text={words[status]} /> },
         { name: "Last seen", show: ({ last_seen_at }) => <Ago at={last_seen_at} /> },
         { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "Any" },
+        {
+          name: "Builds into",
+          show: ({ image_registry }) => image_registry ?? <span className="softer">Takes only images</span>,
+        },
         { name: "Version", show: ({ version }) => version ?? <span className="softer">Unknown</span> },
       ]}
       {...(mayAdminister && {

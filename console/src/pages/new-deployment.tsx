@@ -5,6 +5,7 @@ import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Detection } from "../../../src/contract/detections/detection.ts";
+import type { Listener } from "../../../src/contract/listeners/listener.ts";
 import type { SourceFile } from "../archive.ts";
 import { bodyOf, type Draft, type Problems, problemsOf } from "../draft.ts";
 import { forgetDraft, keepDraft, keptDraft } from "../kept-draft.ts";
@@ -15,6 +16,7 @@ import { DropFolder } from "../parts/drop-folder.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
+import { PlacementFields, usePlacement } from "../parts/placement.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
 import { DeploymentTypeNames, sourceNames, typeText } from "../parts/words.ts";
@@ -77,7 +79,8 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
   const { client } = useSession();
   const navigate = useNavigate();
   const offered = useOfferedSources();
-  const { draft, change, forget } = useDraft(offered);
+  const { draft: typed, change, forget } = useDraft(offered);
+  const { draft, listeners } = usePlacement(typed);
   const attempt = useRef<Attempt | null>(null);
   const problems = problemsOf(draft);
   const found = useDetection(draft);
@@ -120,7 +123,7 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
             <SourceFields {...form} />
             <DetectionCard found={found} onConfigPath={(configPath) => change({ configPath })} />
           </section>
-          <General {...form} />
+          <General {...form} listeners={listeners} />
         </div>
         <aside className="card" aria-label="What will happen">
           <h2>What will happen</h2>
@@ -305,7 +308,7 @@ function TemplateFields({ draft, change }: FormProps) {
   );
 }
 
-function General({ draft, change, problems }: FormProps) {
+function General({ draft, change, problems, listeners }: FormProps & { listeners: Listener[] }) {
   return (
     <>
       <section className="card">
@@ -318,7 +321,8 @@ function General({ draft, change, problems }: FormProps) {
           hint="Unique in the workspace. You cannot change it later."
           required
         />
-        {draft.source !== "external_docker" && (
+        <PlacementFields draft={draft} listeners={listeners} change={change} />
+        {draft.source !== "external_docker" && draft.listenerId === "" && (
           <div className="pair">
             <SelectField
               label="Type"
@@ -394,7 +398,10 @@ const withoutValues = (draft: Draft): Draft => ({
 function commandOf(draft: Draft): string | undefined {
   const variables = draft.variables.length === 0 ? "" : " --env-from .env";
   const engine = draft.engine === "" ? "" : ` --engine ${draft.engine}`;
-  const named = `--name ${shellWord(draft.name || "NAME")} --type ${draft.type}${engine}${variables}`;
+  const namespace = draft.namespace === "" ? "" : ` --namespace ${draft.namespace}`;
+  const placed =
+    draft.listenerId === "" ? ` --type ${draft.type}${engine}` : ` --listener ${draft.listenerId}${namespace}`;
+  const named = `--name ${shellWord(draft.name || "NAME")}${placed}${variables}`;
   const config = `--config ${shellWord(draft.configPath)}`;
   switch (draft.source) {
     case "internal_template":

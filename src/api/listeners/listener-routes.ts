@@ -101,6 +101,7 @@ function listenerOf(row: ListenerRow, now: Date): Listener {
     last_seen_at: row.last_seen_at?.toISOString() ?? null,
     drain: row.drain,
     log_level: row.log_level,
+    image_registry: row.image_registry,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -12,6 +12,7 @@ import { harmless } from "../terminal/terminal.ts";
 import { count, shortId, size } from "../terminal/text.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { findByName } from "./find-deployment.ts";
+import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision, revisionSteps } from "./follow-revision.ts";
 import { addVariables, readVariables, unsentVariables } from "./variables.ts";
 
@@ -73,7 +74,11 @@ async function ensureDeployment(
     const body = {
       name,
       source: "internal_source" as const,
-      source_config: { deployment_type: type, ...buildSettingsOf(options) },
+      source_config: {
+        deployment_type: type,
+        ...buildSettingsOf(options),
+        ...(await placementOf(client, options, signal)),
+      },
       source_revision_config: {},
       secrets: variables,
     };
@@ -86,6 +91,7 @@ async function ensureDeployment(
       { hints },
     );
   }
+  await checkPlacement(client, found, options, signal);
   return found;
 }
 

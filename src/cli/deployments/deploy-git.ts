@@ -6,6 +6,7 @@ import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-so
 import { nameFrom } from "../source/project.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { findByName } from "./find-deployment.ts";
+import { checkPlacement, type Placement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
 
@@ -22,6 +23,7 @@ export async function deployGit(session: Session, url: string, options: DeployOp
   if (found !== undefined) {
     refuseOtherSource(found);
     sayTypeStays(session, found, options);
+    await checkPlacement(client, found, options, signal);
   }
 
   // The saved branch and config path apply only to the same repository.
@@ -34,7 +36,10 @@ export async function deployGit(session: Session, url: string, options: DeployOp
   };
   const deployment =
     found === undefined
-      ? await client.createDeployment({ body: creation(name, settings, variables, options) }, { signal })
+      ? await client.createDeployment(
+          { body: creation(name, settings, variables, options, await placementOf(client, options, signal)) },
+          { signal },
+        )
       : await addVariables(session, found, variables, (part, call) =>
           client.patchDeployment({ deployment_id: found.id, body: { ...settings, ...part } }, call),
         );
@@ -46,9 +51,10 @@ function creation(
   settings: Pick<CreateDeployment, "source_config" | "source_revision_config">,
   secrets: Secret[],
   options: DeployOptions,
+  placement: Placement,
 ): CreateDeployment {
   const type = (options.type ?? null) as DeploymentType | null;
-  const source_config = { ...settings.source_config, build_on_push: false, deployment_type: type };
+  const source_config = { ...settings.source_config, build_on_push: false, deployment_type: type, ...placement };
   return { ...settings, name, source: "github", source_config, secrets };
 }
 

@@ -14,6 +14,8 @@ export interface DeployOptions extends FollowOptions {
   installCommand?: string;
   buildCommand?: string;
   engine?: string;
+  listener?: string;
+  namespace?: string;
 }
 
 /** Returns the settings of a deployment that decide how its source is built. The server checks them. */

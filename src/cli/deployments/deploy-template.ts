@@ -4,6 +4,7 @@ import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { findByName } from "./find-deployment.ts";
+import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
 
@@ -22,6 +23,7 @@ export async function deployTemplate(session: Session, templateId: string, optio
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from the template ${templateId}`);
   if (found !== undefined) {
     sayTypeStays(session, found, options);
+    await checkPlacement(client, found, options, signal);
     const revision = await addVariables(session, found, variables, (part, call) =>
       client.createRevision(
         { deployment_id: found.id, body: { ...part, source_config: buildSettingsOf(options) } },
@@ -37,6 +39,7 @@ export async function deployTemplate(session: Session, templateId: string, optio
       template_id: templateId,
       deployment_type: (options.type ?? null) as DeploymentType | null,
       ...buildSettingsOf(options),
+      ...(await placementOf(client, options, signal)),
     },
     source_revision_config: {},
     secrets: variables,

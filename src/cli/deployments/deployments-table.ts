@@ -23,6 +23,8 @@ export const deploymentCommands: readonly CommandSpec[] = [
       // Not `--env-file`: Node consumes that option anywhere on the command line and loads the file itself.
       ["--env-from <file>", "dotenv file whose variables are sent and stored encrypted; - is stdin"],
       ["--type <type>", "dev_free, dev, prod, dev_zero or dev_free_zero; only for the first deploy"],
+      ["--listener <listener>", "listener that builds and runs it, by name or id; only for the first deploy"],
+      ["--namespace <namespace>", "namespace of that listener; needed if it has several"],
       ["--install-command <command>", "replaces the detected install command"],
       ["--build-command <command>", "runs after the install command"],
       ["--engine <engine>", "what keeps threads and runs: file, memory, postgres; default: langgraph.json decides"],

@@ -34,6 +34,10 @@ export const Listener = Type.Object(
       ListenerLogLevel,
       "Log level of the listener program while it has a session. null: the level it started with.",
     ),
+    image_registry: nullable(
+      Type.String({ examples: ["registry.example.com/agents"] }),
+      "Repository to which the listener pushes the images that it builds from sources. The listener reports it when it opens a session. null: the listener takes only images.",
+    ),
     created_at: timestamp(),
     updated_at: timestamp(),
   },

@@ -27,6 +27,7 @@ const listenerFields = pick(
 export interface ListenerRow extends RowOf<typeof listenerFields> {
   tenant_id: string;
   k8s_namespaces: string[] | null;
+  image_registry: string | null;
 }
 
 /** The workspace and actor of a request: for access to rows and for the audit log. */
@@ -41,7 +42,8 @@ interface NewKey {
   hash: Buffer;
 }
 
-const columns = sql`${selectList(listenerFields, "l")}, l.tenant_id, l.compute_config -> 'k8s_namespaces' as k8s_namespaces`;
+const columns = sql`${selectList(listenerFields, "l")}, l.tenant_id, l.compute_config -> 'k8s_namespaces' as k8s_namespaces,
+  l.facts ->> 'image_registry' as image_registry`;
 
 /** Returns listeners, oldest first, so that pages do not shift when one is added. */
 export async function listListeners(
