@@ -226,6 +226,20 @@ test("rejects a project with graphs in both languages and suggests alternatives"
   });
 });
 
+test("gives each Yarn only the settings that it knows", async () => {
+  await using place = await scratch();
+  const settings = async (name: string, files: Files) => {
+    const dir = path.join(place.dir, name);
+    await writeFiles(dir, { "package.json": "{}", ...files });
+    return (await installCommand(dir, ".", ""))?.env;
+  };
+  const [classic, berry] = [{ YARN_IGNORE_ENGINES: "true" }, { YARN_NODE_LINKER: "node-modules" }];
+  assert.deepEqual(await settings("classic", { "yarn.lock": "# yarn lockfile v1\n" }), classic);
+  assert.deepEqual(await settings("berry", { "yarn.lock": "__metadata:\n  version: 8\n" }), berry);
+  assert.deepEqual(await settings("own", { "yarn.lock": "", ".yarnrc.yml": "yarnPath: ./yarn.cjs\n" }), berry);
+  assert.deepEqual(await settings("npm", {}), {});
+});
+
 test("selects the package manager by lock file, package.json or npm, and runs a missing one through npm", async () => {
   await using place = await scratch();
   const bin = path.join(place.dir, "bin");

@@ -9,10 +9,13 @@ const library = (name: string, dependency?: string) => ({
   [`packages/${name}/package.json`]: JSON.stringify({
     name,
     version: "1.0.0",
-    main: "./dist/index.js",
+    exports: { types: "./src/index.ts", default: "./dist/index.js" },
+    bin: "./bin.js",
     scripts: { build: "node build.js" },
     ...(dependency === undefined ? {} : { dependencies: { [dependency]: "*" } }),
   }),
+  [`packages/${name}/src/index.ts`]: "export default '';",
+  [`packages/${name}/bin.js`]: "require('./dist/index.js');",
   [`packages/${name}/build.js`]: `
     const fs = require("node:fs");
     const text = ${dependency === undefined ? '""' : `require(${JSON.stringify(dependency)})`};

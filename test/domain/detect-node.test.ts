@@ -89,6 +89,38 @@ const projects: [string, Files, string, string, string?][] = [
     "script:build",
   ],
   [
+    "SvelteKit with a server of its own around it",
+    {
+      "package.json": packageJson(["@sveltejs/kit", "@sveltejs/adapter-node", "express"], {
+        scripts: { build: "vite build", start: "NODE_ENV=production node server.js" },
+      }),
+      "server.js": "import { handler } from './build/handler.js'\napp.use(handler).listen(process.env.PORT)",
+    },
+    "sveltekit",
+    "script:start",
+    "script:build",
+  ],
+  [
+    "a server of Node whose tests run in Bun",
+    {
+      "package.json": packageJson(["express"]),
+      "server.js": "app.listen(process.env.PORT)",
+      "server.test.js": 'import { test } from "bun:test"',
+    },
+    "express",
+    "node server.js",
+  ],
+  [
+    "an application beside a tool in Python that speaks over standard input",
+    {
+      "package.json": packageJson(["express"], { scripts: { start: "node server.js" } }),
+      "requirements.txt": "mcp",
+      "tool.py": 'if __name__ == "__main__":\n  mcp.run(transport="stdio")',
+    },
+    "express",
+    "script:start",
+  ],
+  [
     "SvelteKit with another adapter",
     { "package.json": packageJson(["@sveltejs/kit", "@sveltejs/adapter-auto"]) },
     "sveltekit",

@@ -52,7 +52,7 @@ export async function installCommand(
   return {
     argv: manager === "npm" ? argv : [...prefix, ...argv.slice(1)],
     cwd: root.directory,
-    env: managerEnvironment(manager),
+    env: await managerEnvironment(manager, project),
     because: `${because}${viaNpm}`,
     manager: prefix,
     update: locked === null ? null : await updateOf(manager, project),
@@ -82,7 +82,7 @@ export async function withManager(command: Command, sourceDir: string, searchPat
   const root = await installRoot(sourceDir, command.cwd);
   const project = root?.project ?? new ProjectFiles(path.join(sourceDir, command.cwd));
   const prefix = await managerPrefix(manager, project, searchPath);
-  const env = { ...managerEnvironment(manager), ...command.env };
+  const env = { ...(await managerEnvironment(manager, project)), ...command.env };
   return { ...command, argv: [...prefix, ...command.argv.slice(1)], env };
 }
 
@@ -99,10 +99,12 @@ async function managerPrefix(manager: Manager, project: ProjectFiles, searchPath
 
 /**
  * Yarn from version 2 on needs node_modules, because programs outside the project, as the agent server, load its packages. Yarn 1
- * refuses packages that name other versions of Node, where the others warn.
+ * refuses packages that name other versions of Node, where the others warn. Each refuses to run with settings that it does not know.
  */
-const managerEnvironment = (manager: Manager): Record<string, string> =>
-  manager === "yarn" ? { YARN_NODE_LINKER: "node-modules", YARN_IGNORE_ENGINES: "true" } : {};
+async function managerEnvironment(manager: Manager, project: ProjectFiles): Promise<Record<string, string>> {
+  if (manager !== "yarn") return {};
+  return (await project.runsYarnClassic()) ? { YARN_IGNORE_ENGINES: "true" } : { YARN_NODE_LINKER: "node-modules" };
+}
 
 /** Finds the directory to install: the nearest one upwards with a package.json, or the root of the workspace that has it. */
 async function installRoot(sourceDir: string, directory: string) {
@@ -206,7 +208,16 @@ class ProjectFiles {
 
   /** Returns whether an installed Yarn 1 would refuse the project: it only hands over to a newer one in the project. */
   async needsNewYarn(): Promise<boolean> {
-    return !(await this.usesYarnClassic()) && !/^yarnPath:/m.test(await this.#read(".yarnrc.yml"));
+    return !(await this.usesYarnClassic()) && !(await this.#hasOwnYarn());
+  }
+
+  /** Returns whether Yarn 1 does the work, and does not hand over to a newer one in the project. */
+  async runsYarnClassic(): Promise<boolean> {
+    return (await this.usesYarnClassic()) && !(await this.#hasOwnYarn());
+  }
+
+  async #hasOwnYarn(): Promise<boolean> {
+    return /^yarnPath:/m.test(await this.#read(".yarnrc.yml"));
   }
 
   async hasDevEngines(): Promise<boolean> {

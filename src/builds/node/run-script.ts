@@ -37,7 +37,7 @@ const otherManagers = [
   { program: "yarn", brings: "yarn@1" },
 ].map((one) => ({
   ...one,
-  calls: new RegExp(`(?:^|[;&|]\\s*)(?:\\w+=\\S+\\s+)*${one.program}${one.program === "bun" ? "x?" : ""}\\s`),
+  calls: new RegExp(`(?:^|[;&|]\\s*)(?:\\w+=[^\\s;&|]+\\s+)*${one.program}${one.program === "bun" ? "x?" : ""}\\s`),
 }));
 
 export const scriptName = ([first = ""]: readonly string[]) => first.slice(scriptPrefix.length);

@@ -1,4 +1,4 @@
-import { access, readFile, realpath } from "node:fs/promises";
+import { readFile, realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
@@ -74,34 +74,46 @@ async function linkedInSource(root: string, member: string, name: string): Promi
     const found = await realpath(path.join(root, at, "node_modules", name)).catch(() => null);
     if (found !== null) {
       const inside = path.relative(root, found).split(path.sep).join("/");
-      const isSibling = inside !== "" && !inside.startsWith("../") && !inside.split("/").includes("node_modules");
+      const isSibling = inside !== "" && !/^\.\.(?:\/|$)/.test(inside) && !inside.split("/").includes("node_modules");
       return isSibling ? inside : null;
     }
     if (at === ".") return null;
   }
 }
 
-/** Whether one of the files that the package offers to importers exists. Builds make them in one go. */
+/**
+ * Whether every file that the package offers to importers exists. Types often name the source, and a program in `bin` is often no
+ * more than a line that loads what the build makes: they count only in a package that offers nothing else.
+ */
 async function isBuilt(directory: string, { main, module, types, bin, exports }: Manifest): Promise<boolean> {
-  const files = [main, module, types, ...stringsOf(exports), ...stringsOf(bin)].filter(isFileName);
-  if (files.length === 0) return false;
-  for (const file of files) if (await isFile(path.join(directory, file))) return true;
-  return false;
+  const imported = [main, module, ...filesOf(exports)].filter(isFileName);
+  const files = imported.length > 0 ? imported : [types, ...filesOf(bin)].filter(isFileName);
+  for (const file of files) if (!(await exists(path.join(directory, file)))) return false;
+  return files.length > 0;
 }
 
 const isFileName = (file: unknown): file is string =>
   typeof file === "string" && !file.includes("*") && !file.endsWith("package.json");
 
-function stringsOf(value: unknown): string[] {
+/** Conditions of `exports` that name sources, which no server loads. */
+const sourceConditions = new Set(["types", "development", "source"]);
+const exportsDepthMax = 10;
+
+function filesOf(value: unknown, depth = 0): string[] {
   if (typeof value === "string") return [value];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(stringsOf) : [];
+  if (typeof value !== "object" || value === null || depth >= exportsDepthMax) return [];
+  return Object.entries(value).flatMap(([key, one]) => (sourceConditions.has(key) ? [] : filesOf(one, depth + 1)));
 }
 
-const isFile = (file: string) =>
-  access(file).then(
-    () => true,
-    () => false,
-  );
+/** Node also takes `main` without the ending of the file. */
+async function exists(file: string): Promise<boolean> {
+  for (const one of [file, `${file}.js`, `${file}.cjs`]) {
+    const found = await stat(one).catch(() => null);
+    if (found?.isFile()) return true;
+    if (found?.isDirectory()) return exists(path.join(file, "index.js"));
+  }
+  return false;
+}
 
 async function readManifest(directory: string): Promise<Manifest> {
   try {

@@ -1,5 +1,5 @@
 import type { NodeFacts } from "./node-facts.ts";
-import { added, type NodePreset, type PythonPreset, presets, withBun } from "./presets.ts";
+import { added, type NodePreset, type PythonPreset, presets, stdioPreset, withBun } from "./presets.ts";
 import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
 import type { PythonEntry } from "./python-entries.ts";
 
@@ -40,9 +40,10 @@ export interface Unrecognized {
 /** Finds out from the facts of a project how its server is built and started. Pure. */
 export function detectServer(facts: ProjectFacts): Detection {
   const { node, python } = facts;
-  const found =
-    (python === null ? null : detectPython(python)) ??
-    (node === null || !canServe(node) ? null : detectNode(node, facts));
+  const ofPython = python === null ? null : detectPython(python);
+  const ofNode = () => (node === null || !canServe(node) ? null : detectNode(node, facts));
+  // A tool that speaks over standard input may stand beside the server.
+  const found = ofPython?.preset === stdioPreset ? (ofNode() ?? ofPython) : (ofPython ?? ofNode());
   if (facts.procfile !== null) return { server: fromProcfile(facts.procfile, facts, found) };
   if (facts.files.has("aegra.json")) return { server: fromAegra(python) };
   return found === null ? { server: null, ...whyNot(facts) } : { server: found };
@@ -81,15 +82,15 @@ const fromAegra = (python: PythonFacts | null): DetectedServer => ({
 const canServe = ({ isStdioOnly, workerFile, scripts }: NodeFacts) =>
   !isStdioOnly && (workerFile === null || startsAnyway.test(scripts["start"] ?? ""));
 
-/** A start script that runs a server of Node, or anything on the given port, beside a Worker. */
-const startsAnyway = /\$\{?PORT\b|^(?:node|tsx|ts-node|bun)\b/;
+/** A start script that runs a server of Node, or anything on the given port: beside a Worker, or around a framework. */
+const startsAnyway = /\$\{?PORT\b|^(?:\w+=\S+ )*(?:node|tsx|ts-node|bun)\b/;
 
 function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
   for (const preset of presets) {
     if (preset.language !== "node") continue;
     const package_ = preset.packages.find((name) => node.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
-    const chosen = preset.start === null ? startOf(preset, node) : { start: preset.start, adds: [] };
+    const chosen = startOf(preset, node);
     if (chosen === null) continue;
     const { start, adds } = chosen;
     const script = preset.scripts.find((name) => start === `script:${name}`);
@@ -125,9 +126,12 @@ interface NodeStart {
 }
 
 function startOf(
-  { scripts }: NodePreset,
+  { id, scripts, start }: NodePreset,
   { scripts: given, entry, exportsApp, needsBun, packages }: NodeFacts,
 ): NodeStart | null {
+  // A project of SvelteKit often has a server of its own around what the framework builds.
+  const isAround = id === "sveltekit" && startsAnyway.test(given["start"] ?? "");
+  if (start !== null && !isAround) return { start, adds: [] };
   const script = scripts.find((name) => given[name] !== undefined);
   if (script !== undefined) return { start: `script:${script}`, adds: [] };
   if (entry === null) return null;

@@ -128,7 +128,7 @@ async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string
 /** Modules of Cloudflare's own runtime, and its SDK for agents, which needs Durable Objects. */
 const workerRuntime = /\b(?:from|import)\s*\(?["'](?:cloudflare:[\w-]+|agents|@cloudflare\/ai-chat)["']/;
 
-const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::\w+)?"/;
+const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::(?!test")\w+)?"/;
 
 const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text);
 const exportsDefault = /^export default\b|^export \{[^{}]*\bas default\b|^module\.exports = app\b/m;

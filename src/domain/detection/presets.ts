@@ -54,9 +54,11 @@ const agents = (id: string, name: string, packages: string[]) => [
   python(id, name, packages, program),
 ];
 
+export const stdioPreset = "mcp-stdio";
+
 /** A server of the MCP that speaks over standard input. A proxy starts it and offers it over HTTP, at /mcp and /sse. */
 const stdio = (entry: PythonEntryKind, command: string) =>
-  python("mcp-stdio", "MCP server over standard input", ["mcp", "fastmcp"], {
+  python(stdioPreset, "MCP server over standard input", ["mcp", "fastmcp"], {
     entry,
     start: `mcp-proxy --pass-environment --host $HOST --port $PORT -- ${command}`,
     adds: ["mcp-proxy>=0.8"],

@@ -171,7 +171,12 @@ function callingPrograms(
     const isProgram = isNamed || /^if __name__ *==/m.test(text);
     const server = isProgram && !direct.includes(source) ? servers.get(source) : undefined;
     if (server === undefined) return [];
-    return [{ ...programOf(program, { file, module: moduleIn(file), name: "" }, server.text), isIndirect: !isNamed }];
+    return [
+      {
+        ...programOf(program, { file, module: moduleIn(file), name: "" }, server.text),
+        isIndirect: !isNamed || form !== serving,
+      },
+    ];
   });
   const named = Object.entries(scripts).flatMap(([name, target]) => {
     const source = byModule.get(target.split(":")[0] ?? "");
