@@ -1,4 +1,8 @@
 import assert from "node:assert/strict";
+import { mkdtempSync } from "node:fs";
+import { rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { NextAction } from "../../src/contract/deployments/health.ts";
 import { runCli } from "../cli/run-cli.ts";
@@ -24,7 +28,8 @@ interface Failure {
   name: string;
   /** Files that replace those of an agent that works. */
   broken: Record<string, string>;
-  word: "failed" | "crash_looping" | "degraded";
+  /** `crash_looping`: it works at first. */
+  word: "failed" | "crash_looping";
   reason: string;
   message: RegExp;
   action: NextAction["kind"];
@@ -38,6 +43,9 @@ interface Failure {
 const settings = (changes: object = {}) => JSON.stringify({ start: ["node", "server.js"], health: "/ok", ...changes });
 const works = nodeAgent("works");
 const server = works["server.js"] as string;
+
+const signals = mkdtempSync(path.join(tmpdir(), "pierhead-failures-"));
+const signalOf = (name: string) => path.join(signals, name);
 
 const failures: Failure[] = [
   {
@@ -97,7 +105,7 @@ const failures: Failure[] = [
   },
   {
     name: "later",
-    broken: { "server.js": `${server};setTimeout(() => { throw new Error("lost the model") }, 300)` },
+    broken: { "server.js": until("later", 'throw new Error("lost the model")') },
     word: "crash_looping",
     reason: "Exited",
     message: /ends soon after each start\. The agent server ended with exit code 1\b.* Error: lost the model/,
@@ -110,7 +118,7 @@ const failures: Failure[] = [
     name: "memory",
     broken: {
       "pierhead.json": settings({ start: ["node", "--max-old-space-size=32", "server.js"] }),
-      "server.js": `${server};const held = []; setTimeout(() => setInterval(() => held.push(Array(1e6).fill({})), 1), 300)`,
+      "server.js": until("memory", "const held = []; for (;;) held.push(Array(1e6).fill({}));"),
     },
     word: "crash_looping",
     reason: "OutOfMemory",
@@ -130,12 +138,21 @@ function sick(): string {
   );
 }
 
+/** A server that works until its signal exists, and then fails soon after each start. */
+function until(name: string, act: string): string {
+  const exists = `process.getBuiltinModule("node:fs").existsSync(${JSON.stringify(signalOf(name))})`;
+  return `${server};setInterval(() => { if (${exists}) { ${act} } }, 200);`;
+}
+
 describe("failures of plain processes and their ways out", { concurrency: true }, () => {
   let pierhead: TestServer;
   before(async () => {
     pierhead = await startTestServer({ PIERHEAD_DEPLOY_TIMEOUT_MS: "30000", PIERHEAD_BUILD_CONCURRENCY: "4" });
   });
-  after(() => pierhead[Symbol.asyncDispose]());
+  after(async () => {
+    await pierhead[Symbol.asyncDispose]();
+    await rm(signals, { recursive: true });
+  });
 
   for (const failure of failures) {
     test(`${failure.name}: ${failure.word} because of ${failure.reason}, and its way out serves`, () => check(failure));
@@ -146,10 +163,13 @@ describe("failures of plain processes and their ways out", { concurrency: true }
     await using repository = await createAgentRepository({ ...works, ...failure.broken });
     const ids = { deployment_id: await deploy(failure.name, repository) };
     const find = () => client.getDeployment(ids);
-    const { health } = await eventually(find, (one) => one.health.status === failure.word, {
-      what: failure.word,
-      timeoutMs: 120_000,
-    });
+    const reaches = (word: string) =>
+      eventually(find, (one) => one.health.status === word, { what: word, timeoutMs: 120_000 });
+    if (failure.word === "crash_looping") {
+      await reaches("live");
+      await writeFile(signalOf(failure.name), "");
+    }
+    const { health } = await reaches(failure.word);
     assert.equal(health.reason, failure.reason);
     assert.match(health.message ?? "", failure.message);
     assert.equal(health.next_action?.kind, failure.action);
@@ -163,7 +183,7 @@ describe("failures of plain processes and their ways out", { concurrency: true }
       const done = await cli(command, failure.stdin);
       assert.equal(done.code, 0, done.stderr);
     }
-    const { url } = await eventually(find, (one) => one.health.status === "live", { what: "live", timeoutMs: 60_000 });
+    const { url } = await reaches("live");
     assert.equal((await fetch(`${url}/version`)).status, 200);
     const { events } = await client.listDeploymentEvents({ ...ids, types: ["deployment.health"], limit: 1_000 });
     const words = events.map(({ data }) => data["to"]);

@@ -116,10 +116,11 @@ test("a killed replica loses no run: another one goes on within 15 seconds, and 
 
 test("a replica that ends hands its runs over at once", async (context) => {
   const journal = newJournal();
-  const total = 20;
+  // Long enough for the second replica to start meanwhile.
+  const total = 40;
   const start = replicasOf(context, { handoverMs: 200 }, journal);
   const first = await start();
-  const runs = await startRuns([first], 8, { total, ms: 150 });
+  const runs = await startRuns([first], 8, { total, ms: 300 });
   const followed = runs.slice(0, 3);
   await waitForSteps(journal, first.process.pid, 8);
   const second = await start();
