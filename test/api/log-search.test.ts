@@ -166,3 +166,40 @@ test("continues by cursor through lines of one moment without gaps or duplicates
   const rest = await search("level:error deployment:busy", { counts: "true", cursor: counts.next_cursor });
   assert.deepEqual([rest.body.counts.matches, rest.body.counts.next_cursor], [500, null]);
 });
+
+test("long lines and long texts neither stop other statements nor hide lines", async () => {
+  const wordy = await deploy("wordy");
+  // Each byte of these lines is compared with the whole text: a statement on all of them takes ten seconds.
+  const lines = 120;
+  await append(
+    wordy,
+    Array.from({ length: lines }, (_, index) => ({ at: "10:40:00", message: `${index} ${"a".repeat(16_384)}` })),
+  );
+  const query = `deployment:wordy ${"a".repeat(900)}b`;
+  const searches = Promise.all(Array.from({ length: 4 }, () => search(query, { counts: "true" })));
+  let isOver = false;
+  void searches.then(() => {
+    isOver = true;
+  });
+  let longestMs = 0;
+  while (!isOver) {
+    const beganAt = performance.now();
+    await t.ask({ key: t.stranger.adminKey, method: "GET", url: "/v2/deployments" });
+    longestMs = Math.max(longestMs, performance.now() - beganAt);
+  }
+  assert.ok(longestMs < 5_000, `another request took ${longestMs} ms`);
+  for (const { status, body } of await searches) {
+    assert.equal(status, 200);
+    assert.ok(body.counts.lines_read > 0 && body.next_cursor !== null, "reads some lines and says where to go on");
+  }
+  const seen: string[] = [];
+  for (let next: string | null = ""; next !== null; ) {
+    const { body } = await search("deployment:wordy aaa", { limit: "100", ...(next && { cursor: next }) });
+    seen.push(...body.logs.map(({ message }: { message: string }) => message.split(" ")[0]));
+    next = body.next_cursor;
+  }
+  assert.deepEqual(
+    seen,
+    Array.from({ length: lines }, (_, index) => String(lines - 1 - index)),
+  );
+});

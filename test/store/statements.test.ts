@@ -77,7 +77,8 @@ const families: Record<string, Record<string, (db: Db) => Promise<unknown>>> = {
     searchLogStep: (db) => {
       const query = { ...parseLogQuery("level:error replica:a revision:1"), deploymentIds: null, notDeploymentIds: [] };
       const before = { atMs: 0, id: 0 };
-      return searchLogStep(db, { tenantId: id, query, startAt: at, before, lines: 100, limit: 10, stepMs: 1_000 });
+      const size = { lines: 100, bytes: 65_536, limit: 10 };
+      return searchLogStep(db, { tenantId: id, query, startAt: at, before, ...size, stepMs: 1_000 });
     },
   },
   oauth: {

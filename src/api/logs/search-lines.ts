@@ -6,8 +6,10 @@ import {
   type LogCountRow,
   type LogPosition,
   type LogStep,
+  searchedLength,
   searchLogStep,
 } from "../../store/logs/search-logs.ts";
+import { Turns } from "./turns.ts";
 
 export interface LinesToSearch extends Pick<LogStep, "tenantId" | "query" | "startAt" | "limit" | "stepMs"> {
   /** Only lines before this position. */
@@ -26,47 +28,73 @@ export interface SearchedLines {
   counts: LogCountRow[];
 }
 
-/** A statement on lines of 64 KiB takes a hundred times as long as on usual ones, so the first one reads few. */
 const firstLines = 500;
 const stepLinesMax = 2_500;
 
-/** The next statement reads more lines if this one was faster, and fewer if it was slower. */
+/** The next statement reads more if this one was faster, and less if it was slower. */
 const stepMs = 25;
+
+/**
+ * Bytes of messages that one statement searches, times the length of what it searches for: a message of repeated characters
+ * is compared with the whole text at each of its bytes, 5 ns each. So a statement ends within half a second, also the first
+ * one after many short lines. Lower case costs as much as 40 characters.
+ */
+const workMax = 100_000_000;
+const lowerCaseLength = 40;
 
 /** A search that takes longer ends with what it has, so that callers see progress. */
 const searchMsMax = 2_000;
+
+/** A response with more bytes of messages ends there. */
+const foundBytesMax = 8 * 1024 * 1024;
+
+/** One statement of all searches runs at a time, so that many searches are slow and nothing else is. */
+const turns = new Turns();
 
 /**
  * Searches the newest lines before a position, in short statements with pauses, so that other statements get half of the
  * time of the embedded database. Without counts, it ends when `limit` lines are found.
  */
-export async function searchLines(db: Db, { from, limit, signal, ...search }: LinesToSearch): Promise<SearchedLines> {
+export async function searchLines(
+  db: Db,
+  { from, limit: wanted, signal, ...search }: LinesToSearch,
+): Promise<SearchedLines> {
   const beganAt = performance.now();
-  const result: SearchedLines = { found: [], next: null, read: 0, matches: 0, readTo: null, counts: [] };
+  const result: SearchedLines = { found: [], next: from, read: 0, matches: 0, readTo: from, counts: [] };
+  const bytesMax = Math.floor(workMax / (lowerCaseLength + searchedLength(search.query)));
+  let limit = wanted;
+  let foundBytes = 0;
   let before = from;
   let lines = firstLines;
-  for (;;) {
+  let bytes = bytesMax / 8;
+  while (!signal.aborted) {
     const asked = Math.min(lines, logSearchLinesMax - result.read);
-    const stepAt = performance.now();
-    const step = await searchLogStep(db, { ...search, before, lines: asked, limit: limit - result.found.length });
-    const tookMs = performance.now() - stepAt;
+    const left = limit - result.found.length;
+    const { step, tookMs } = await turns.take(search.tenantId, async () => {
+      const stepAt = performance.now();
+      const step = await searchLogStep(db, { ...search, before, lines: asked, bytes: Math.floor(bytes), limit: left });
+      const tookMs = performance.now() - stepAt;
+      await sleep(Math.min(stepMs, tookMs), undefined, { signal }).catch(() => undefined);
+      return { step, tookMs };
+    });
     result.read += step.read;
     result.matches += step.matches;
     result.found.push(...step.found);
     result.counts.push(...step.counts);
-    const isWhole = step.read < asked;
+    for (const { message } of step.found) foundBytes += message.length;
+    if (foundBytes > foundBytesMax) limit = result.found.length;
     const isFound = result.found.length === limit;
     const isEnough = (search.stepMs === null && isFound) || result.read >= logSearchLinesMax;
-    if (isWhole || isEnough || performance.now() - beganAt > searchMsMax || signal.aborted) {
-      result.readTo = isWhole ? null : step.last;
-      // More lines may match than were asked for. The next page begins after the last one that is returned.
-      result.next = isFound && result.matches > limit ? positionOf(result.found.at(-1)) : result.readTo;
-      return result;
-    }
+    result.readTo = step.isWhole ? null : step.last;
+    // More lines may match than were asked for. The next page begins after the last one that is returned.
+    result.next = isFound && result.matches > limit ? positionOf(result.found.at(-1)) : result.readTo;
+    if (step.isWhole || isEnough || performance.now() - beganAt > searchMsMax) break;
     before = step.last ?? before;
-    lines = Math.max(100, Math.min(stepLinesMax, Math.round(lines * Math.min(4, stepMs / tookMs))));
-    await sleep(Math.min(stepMs, tookMs), undefined, { signal }).catch(() => undefined);
+    const speed = Math.min(4, stepMs / tookMs);
+    lines = Math.max(100, Math.min(stepLinesMax, Math.round(lines * speed)));
+    bytes = Math.max(1_024, Math.min(bytesMax, bytes * speed));
   }
+  return result;
 }
 
 const positionOf = (row: FoundLogRow | undefined): LogPosition | null =>

@@ -23,8 +23,10 @@ export interface LogStep {
   startAt: Date;
   /** Only lines before this position. */
   before: LogPosition;
-  /** Lines to read. */
+  /** Lines to read at most. */
   lines: number;
+  /** Reading ends with the line that fills this number of bytes. At least one line is read. */
+  bytes: number;
   /** Matching lines to return. The newest ones. */
   limit: number;
   /** Length of the intervals in which matching lines are counted. null: nothing is counted. */
@@ -51,14 +53,22 @@ export interface LogCountRow {
 }
 
 export interface LogStepResult {
-  /** Lines that were read. Fewer than asked for: the start of the range was reached. */
+  /** Lines that were read. */
   read: number;
+  /** Whether the start of the range was reached. */
+  isWhole: boolean;
   /** Last line that was read. */
   last: LogPosition | null;
   matches: number;
   found: FoundLogRow[];
   counts: LogCountRow[];
 }
+
+type StepRow = Omit<LogStepResult, "last" | "isWhole"> & {
+  candidates: number;
+  last_ms: number | null;
+  last_id: number | null;
+};
 
 const escapeLike = (text: string) => text.replaceAll(/[\\%_]/g, "\\$&");
 const containing = (text: string) => `%${escapeLike(text.toLowerCase())}%`;
@@ -70,22 +80,32 @@ function revisionsOf(values: readonly string[]): { numbers: number[]; ids: strin
   return { numbers: values.filter(isNumber).map(Number), ids };
 }
 
+/** Length of all texts that each message is searched for. It multiplies the time for a byte of a message. */
+export const searchedLength = ({ texts, notTexts, runs }: ResolvedLogQuery): number =>
+  [texts, notTexts, runs.any, runs.none].flat().reduce((sum, { length }) => sum + length, 0);
+
 /**
- * Reads the newest lines before a position and returns those that match. It reads a bounded number of lines, however few of
- * them match, because the embedded database has one session and other statements wait for it.
+ * Reads the newest lines before a position and returns those that match. It reads a bounded number of lines and bytes, however
+ * few of them match, because the embedded database has one session and other statements wait for it.
  */
 export async function searchLogStep(db: Db, step: LogStep): Promise<LogStepResult> {
   const { query, before } = step;
   const levels = query.levels?.map((name) => logLevels[name]) ?? null;
   const anyRevision = revisionsOf(query.revisions.any);
   const noRevision = revisionsOf(query.revisions.none);
-  const { rows } = await db.query<Omit<LogStepResult, "last"> & { last_ms: number | null; last_id: number | null }>(sql`
-    with scanned as materialized (
+  const { rows } = await db.query<StepRow>(sql`
+    with candidates as materialized (
       select id, deployment_id, revision_id, kind, replica_id, stream, level, logged_at, message
         from log_entries
        where tenant_id = ${step.tenantId} and logged_at >= ${step.startAt}
          and (logged_at, id) < (${new Date(before.atMs)}::timestamptz, ${before.id}::bigint)
        order by logged_at desc, id desc limit ${step.lines}
+    ), scanned as materialized (
+      select * from (
+        select c.*, sum(octet_length(message)) over (order by logged_at desc, id desc rows unbounded preceding)
+                    - octet_length(message) as bytes_before
+          from candidates c) sized
+       where bytes_before < ${step.bytes}
     ), matched as materialized (
       select s.* from scanned s
        where (${levels}::smallint[] is null or s.level = any(${levels}::smallint[]))
@@ -114,6 +134,7 @@ export async function searchLogStep(db: Db, step: LogStep): Promise<LogStepResul
       select logged_at, id from scanned order by logged_at, id limit 1
     )
     select (select count(*) from scanned) as read,
+           (select count(*) from candidates) as candidates,
            (select count(*) from matched) as matches,
            (select floor(extract(epoch from logged_at) * 1000)::bigint from last) as last_ms,
            (select id from last) as last_id,
@@ -127,8 +148,9 @@ export async function searchLogStep(db: Db, step: LogStep): Promise<LogStepResul
                'name', d.name, 'step', c.step, 'count', c.count))
              from counted c join deployments d on d.id = c.deployment_id), '[]') as counts`);
   const row = rows[0] as (typeof rows)[number];
-  const { read, matches, found, counts, last_ms: atMs, last_id: id } = row;
-  return { read, matches, found, counts, last: atMs === null || id === null ? null : { atMs, id } };
+  const { read, candidates, matches, found, counts, last_ms: atMs, last_id: id } = row;
+  const isWhole = candidates < step.lines && read === candidates;
+  return { read, isWhole, matches, found, counts, last: atMs === null || id === null ? null : { atMs, id } };
 }
 
 /** Returns the deployments of a workspace with these names or ids. */

@@ -7,40 +7,47 @@ insert into log_entries (tenant_id, deployment_id, revision_id, kind, replica_id
     on conflict (deployment_id, line_key) where line_key is not null do nothing;
 
 -- searchLogStep
-with scanned as materialized (
+with candidates as materialized (
       select id, deployment_id, revision_id, kind, replica_id, stream, level, logged_at, message
         from log_entries
        where tenant_id = $1 and logged_at >= $2
          and (logged_at, id) < ($3::timestamptz, $4::bigint)
        order by logged_at desc, id desc limit $5
+    ), scanned as materialized (
+      select * from (
+        select c.*, sum(octet_length(message)) over (order by logged_at desc, id desc rows unbounded preceding)
+                    - octet_length(message) as bytes_before
+          from candidates c) sized
+       where bytes_before < $6
     ), matched as materialized (
       select s.* from scanned s
-       where ($6::smallint[] is null or s.level = any($7::smallint[]))
-         and ($8::text[] is null or s.kind = any($9::text[]))
-         and ($10::text[] is null or s.stream = any($11::text[]))
-         and ($12::uuid[] is null or s.deployment_id = any($13::uuid[]))
-         and s.deployment_id <> all($14::uuid[])
-         and ($15 or lower(s.replica_id) like any($16::text[]))
-         and ($17 or s.replica_id is null
-              or not lower(s.replica_id) like any($18::text[]))
-         and ($19 or s.revision_id::text like any($20::text[])
-              or exists (select from revisions r where r.id = s.revision_id and r.number = any($21::int[])))
-         and ($22 or not (s.revision_id::text like any($23::text[])
-              or exists (select from revisions r where r.id = s.revision_id and r.number = any($24::int[]))))
-         and ($25 or lower(s.message) like all($26::text[]))
-         and ($27 or not lower(s.message) like any($28::text[]))
-         and ($29 or lower(s.message) like any($30::text[]))
-         and ($31 or not lower(s.message) like any($32::text[]))
+       where ($7::smallint[] is null or s.level = any($8::smallint[]))
+         and ($9::text[] is null or s.kind = any($10::text[]))
+         and ($11::text[] is null or s.stream = any($12::text[]))
+         and ($13::uuid[] is null or s.deployment_id = any($14::uuid[]))
+         and s.deployment_id <> all($15::uuid[])
+         and ($16 or lower(s.replica_id) like any($17::text[]))
+         and ($18 or s.replica_id is null
+              or not lower(s.replica_id) like any($19::text[]))
+         and ($20 or s.revision_id::text like any($21::text[])
+              or exists (select from revisions r where r.id = s.revision_id and r.number = any($22::int[])))
+         and ($23 or not (s.revision_id::text like any($24::text[])
+              or exists (select from revisions r where r.id = s.revision_id and r.number = any($25::int[]))))
+         and ($26 or lower(s.message) like all($27::text[]))
+         and ($28 or not lower(s.message) like any($29::text[]))
+         and ($30 or lower(s.message) like any($31::text[]))
+         and ($32 or not lower(s.message) like any($33::text[]))
     ), found as (
-      select * from matched order by logged_at desc, id desc limit $33
+      select * from matched order by logged_at desc, id desc limit $34
     ), counted as (
-      select level, kind, deployment_id, floor(extract(epoch from logged_at) * 1000 / $34::float8)::bigint as step,
+      select level, kind, deployment_id, floor(extract(epoch from logged_at) * 1000 / $35::float8)::bigint as step,
              count(*) as count
-        from matched where $35 group by 1, 2, 3, 4
+        from matched where $36 group by 1, 2, 3, 4
     ), last as (
       select logged_at, id from scanned order by logged_at, id limit 1
     )
     select (select count(*) from scanned) as read,
+           (select count(*) from candidates) as candidates,
            (select count(*) from matched) as matches,
            (select floor(extract(epoch from logged_at) * 1000)::bigint from last) as last_ms,
            (select id from last) as last_id,
