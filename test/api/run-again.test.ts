@@ -220,3 +220,22 @@ test("a scale runs the code that serves with other numbers of replicas, and name
   assert.match((await scale(url, { min_replicas: 3, max_replicas: 2 })).body.detail, /must not be below min_replicas/);
   assert.equal((await scale(url, { min_replicas: 0 })).status, 422);
 });
+
+test("a scale refuses several replicas of local state, also while the next revision is built", async () => {
+  const { id, url } = await twice();
+  const artifactId = randomUUID();
+  await t.db.query(sql`
+    insert into artifacts (id, tenant_id, key, manifest)
+    select ${artifactId}, tenant_id, ${artifactId}, '{"rollout":"handover","engine":"file"}' from deployments where id = ${id}`);
+  await t.db.query(sql`
+    update revisions r set artifact_id = ${artifactId} from deployments d where d.id = ${id} and r.id = d.active_revision_id`);
+  const refused = async () => {
+    const { status, headers, body } = await patch(`${url}/scale`, { min_replicas: 1, max_replicas: 2 });
+    assert.deepEqual([status, headers["x-pierhead-error"]], [400, "cannotScale"]);
+    assert.match(body.detail, /keeps threads and runs in files\. Change its engine to 'postgres'/);
+  };
+  await refused();
+  await patch(url, { source_revision_config: { repo_ref: "main" } });
+  assert.equal((await newest(url)).status, "CREATING");
+  await refused();
+});

@@ -106,7 +106,9 @@ async function decideRetry(current: CurrentDeployment, { trx, row }: Locked): Pr
 async function decideScale(current: CurrentDeployment, { trx, row }: Locked, body: ScaleDeployment): Promise<Decided> {
   const again = await findRunning(trx, row);
   const bounds = { min: body.min_replicas, max: body.max_replicas ?? body.min_replicas };
-  checkScalable(current, again ?? null, bounds);
+  // Before its build ends, nothing is known about the state of a revision, and the one that serves tells most.
+  const known = again?.rollout ? again : ((await findOf(trx, row, row.active_revision_id)) ?? again);
+  checkScalable(current, known ?? null, bounds);
   const scaled = { ...current, sourceConfig: withReplicas(current.sourceConfig, bounds) };
   const unchanged = unchangedSettings(scaled);
   const isUnchanged = isDeepStrictEqual(scaled.sourceConfig, current.sourceConfig);
