@@ -58,7 +58,9 @@ def pack(directory: str | os.PathLike[str]) -> Archive:
 
 def _of_git(root: Path) -> list[str] | None:
     """Returns the files that git tracks or would track; None: no repository, or no git."""
-    argv = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    # The configuration of a repository may name a program as its file monitor.
+    git = ["git", "-c", "core.fsmonitor=false", "-C", str(root)]
+    argv = [*git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(argv, capture_output=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError):
