@@ -78,6 +78,11 @@ test("a user finds a line of one deployment among all, narrows by facet, opens i
   await details.getByRole("button", { name: "What happened around it" }).click();
   await row(page, "run finished 30").waitFor();
   await details.getByText('"id": 8841').waitFor();
+  const aboveIt = await page.locator(".ll.open").evaluate((line) => {
+    const list = line.closest(".log-scroll") as HTMLElement;
+    return line.getBoundingClientRect().top - list.getBoundingClientRect().top;
+  });
+  assert.ok(aboveIt > 48, "the lines before it are visible");
   await page.context().close();
 });
 

@@ -40,7 +40,8 @@ export function Histogram({ counts, range, onRange }: Props) {
         preserveAspectRatio="none"
         role="img"
         aria-label={`${total} matching lines from ${timeText(startMs)} to ${timeText(endMs)}`}
-        onPointerDown={({ clientX, pointerId, currentTarget }) => {
+        onPointerDown={({ button, clientX, pointerId, currentTarget }) => {
+          if (button !== 0) return;
           currentTarget.setPointerCapture(pointerId);
           setDrag({ from: barAt(clientX), to: barAt(clientX) });
         }}

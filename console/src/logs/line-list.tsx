@@ -18,6 +18,8 @@ const startPx = 600;
 interface Props {
   /** Oldest first. */
   lines: readonly FoundLogEntry[];
+  /** The search that found the lines. */
+  search: string | null;
   openId: string | undefined;
   isFollowing: boolean;
   onFollow: (isFollowing: boolean) => void;
@@ -26,8 +28,11 @@ interface Props {
   details: (line: FoundLogEntry) => ReactNode;
 }
 
-/** A virtual list of log lines. It keeps the visible lines in place while older ones are added above. */
-export function LineList({ lines, openId, isFollowing, onFollow, onReachStart, row, details }: Props) {
+/**
+ * A virtual list of log lines. It keeps the visible lines in place while older ones are added above. Lines of another search
+ * begin at the open one, else at the newest.
+ */
+export function LineList({ lines, search, openId, isFollowing, onFollow, onReachStart, row, details }: Props) {
   const height = useRowHeight();
   const box = useRef<HTMLDivElement>(null);
   const [window, setWindow] = useState({ first: 0, count: 80 });
@@ -44,15 +49,17 @@ export function LineList({ lines, openId, isFollowing, onFollow, onReachStart, r
     return { isAtEnd: scrollHeight - clientHeight - scrollTop <= endPx, isNearStart: scrollTop < startPx };
   };
 
-  const earlier = useRef({ firstId: lines[0]?.id, count: lines.length });
+  const earlier = useRef({ firstId: lines[0]?.id, search });
   // biome-ignore lint/correctness/useExhaustiveDependencies: the list moves when its lines change.
   useLayoutEffect(() => {
     const element = box.current;
     if (element === null) return;
-    const { firstId, count } = earlier.current;
-    earlier.current = { firstId: lines[0]?.id, count: lines.length };
+    const { firstId, search: before } = earlier.current;
+    earlier.current = { firstId: lines[0]?.id, search };
     const added = firstId === undefined || lines[0]?.id === firstId ? 0 : lines.findIndex(({ id }) => id === firstId);
-    if (isFollowing || (count === 0 && openId === undefined)) element.scrollTop = element.scrollHeight;
+    const isOther = search !== before;
+    if (isFollowing || (isOther && openAt < 0)) element.scrollTop = element.scrollHeight;
+    else if (isOther) element.scrollTop = placeOf(openAt * height, element);
     else if (added > 0) element.scrollTop += added * height;
     look();
   }, [lines, isFollowing, height]);
@@ -63,7 +70,7 @@ export function LineList({ lines, openId, isFollowing, onFollow, onReachStart, r
     const element = box.current;
     if (element === null || wanted.current === undefined || openAt < 0) return;
     wanted.current = undefined;
-    element.scrollTop = Math.max(0, openAt * height - element.clientHeight / 3);
+    element.scrollTop = placeOf(openAt * height, element);
   }, [openAt, height]);
 
   const shown = lines.slice(window.first, window.first + window.count);
@@ -98,6 +105,9 @@ export function LineList({ lines, openId, isFollowing, onFollow, onReachStart, r
     </section>
   );
 }
+
+/** Returns where a list is scrolled to so that this place of it is well visible. */
+const placeOf = (topPx: number, { clientHeight }: HTMLElement) => Math.max(0, topPx - clientHeight / 3);
 
 function useRowHeight(): number {
   const isNarrow = useSyncExternalStore(

@@ -54,7 +54,7 @@ export function LineDetails({ line, onFilter, onAround }: DetailsProps) {
       <pre>{json === null ? line.message : JSON.stringify(json, null, 2)}</pre>
       <Field name="level" value={line.level.toLowerCase()} onFilter={onFilter} />
       <Field name="deployment" value={line.deployment_name} onFilter={onFilter}>
-        <Link to="/o/$tenantId/host/deployments/$id" params={address}>
+        <Link to="/o/$tenantId/host/deployments/$id" params={address} className="link">
           {line.deployment_name}
         </Link>
       </Field>
@@ -64,6 +64,7 @@ export function LineDetails({ line, onFilter, onAround }: DetailsProps) {
             to="/o/$tenantId/host/deployments/$id"
             params={address}
             search={{ revision: line.revision_id, log: line.source }}
+            className="link"
           >
             {line.revision_number ?? shortId(line.revision_id)}
           </Link>
@@ -80,6 +81,7 @@ export function LineDetails({ line, onFilter, onAround }: DetailsProps) {
               to="/o/$tenantId/host/deployments/$id/$part"
               params={{ ...address, part: "threads" }}
               search={{ thread: threadId, view: "runs" }}
+              className="link"
             >
               {runId}
             </Link>

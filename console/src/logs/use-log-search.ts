@@ -84,6 +84,7 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
     input.current = { query, start_time, ...(to !== undefined && { end_time: to }) };
     void run(async (signal) => {
       const answer = await client.searchLogs({ ...input.current, limit: pageLines, counts: true }, { signal });
+      signal.throwIfAborted();
       cursor.current = answer.next_cursor;
       const lines = answer.logs.reverse();
       const newest = Date.parse(lines.at(-1)?.timestamp ?? start_time);
@@ -103,13 +104,18 @@ export function useLogSearch(question: LogQuestion, isFollowing: boolean) {
     ...found,
     older: () => {
       const { isReading, lines } = latest.current;
-      if (!isReading && cursor.current !== null && lines.length < shownLinesMax) void run(readOlder);
+      if (isReading || cursor.current === null || lines.length >= shownLinesMax) return;
+      // Another scroll before the next render must not read the same lines again.
+      latest.current = { ...latest.current, isReading: true };
+      void run(readOlder);
     },
     countOlder: () => {
       const from = latest.current.counts?.next_cursor;
       if (!from || latest.current.isReading) return;
+      latest.current = { ...latest.current, isReading: true };
       void run(async (signal) => {
         const answer = await client.searchLogs({ ...input.current, limit: 1, counts: true, cursor: from }, { signal });
+        signal.throwIfAborted();
         const { counts } = answer;
         setFound((before) => ({ ...before, counts: before.counts && counts && mergeCounts(before.counts, counts) }));
       });
@@ -152,6 +158,7 @@ async function readUntilFound(
 ): Promise<void> {
   for (let page = 0; page < emptyPagesMax && cursor.current !== null; page += 1) {
     const answer = await client.searchLogs({ ...input, cursor: cursor.current }, { signal });
+    signal.throwIfAborted();
     cursor.current = answer.next_cursor;
     const isFound = answer.logs.length > 0;
     onPage(answer);

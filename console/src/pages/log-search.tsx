@@ -26,7 +26,8 @@ export function LogSearchPage() {
   const navigate = useNavigate({ from: "/host/logs" });
   const { q = "", span = searchSpans[0].seconds, since: from, until: to, line } = search;
   // A page that was opened by a link to a line or a fixed range does not follow.
-  const [isFollowing, setFollowing] = useState(line === undefined && to === undefined);
+  const [mayFollow, setFollowing] = useState(line === undefined && to === undefined);
+  const isFollowing = mayFollow && to === undefined;
   const [isFilterOpen, setFilterOpen] = useState(false);
   const found = useLogSearch({ query: q, span, from, to }, isFollowing);
   const change = (next: LogSearchParams, replace = false) => void navigate({ search: next, replace });
@@ -45,10 +46,7 @@ export function LogSearchPage() {
       <QueryForm query={q} onQuery={withQuery} />
       <div className="log-bar row">
         <Range search={search} onRange={change} />
-        <label className="row">
-          <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.target.checked)} />{" "}
-          Follow
-        </label>
+        <FollowBox isOn={isFollowing} isPossible={to === undefined} onTurn={setFollowing} />
         <button
           type="button"
           className="facet-toggle"
@@ -57,7 +55,7 @@ export function LogSearchPage() {
         >
           <ListFilter size={14} /> Filter
         </button>
-        <ReadSoFar found={found} onCountOlder={found.countOlder} />
+        <ReadSoFar found={found} isFollowing={isFollowing} onCountOlder={found.countOlder} />
       </div>
       {found.problem !== null && <Failure error={found.problem} retry={found.again} />}
       {found.counts !== null && found.range !== null && (
@@ -85,13 +83,14 @@ export function LogSearchPage() {
             <span>Time</span>
             <span>Deployment</span>
             <span>Message</span>
-            <span>{found.lines.length.toLocaleString("en")} lines shown</span>
+            <span>{linesText(found.lines.length)} shown</span>
           </div>
           {found.lines.length === 0 ? (
             <NoLines found={found} query={q} onShowAll={() => withQuery("")} onOlder={found.older} />
           ) : (
             <LineList
               lines={found.lines}
+              search={found.answered}
               openId={line}
               isFollowing={isFollowing}
               onFollow={(isAtEnd) => to === undefined && setFollowing(isAtEnd)}
@@ -116,6 +115,17 @@ export function LogSearchPage() {
   );
 }
 
+/** A range that has an end gets no new lines. */
+function FollowBox(props: { isOn: boolean; isPossible: boolean; onTurn: (isOn: boolean) => void }) {
+  const { isOn, isPossible, onTurn } = props;
+  return (
+    <label className="row">
+      <input type="checkbox" checked={isOn} disabled={!isPossible} onChange={(event) => onTurn(event.target.checked)} />{" "}
+      Follow
+    </label>
+  );
+}
+
 function Head(props: {
   search: LogSearchParams;
   lines: readonly FoundLogEntry[];
@@ -128,7 +138,8 @@ function Head(props: {
     ...(from !== undefined && { start_time: from }),
     ...(to !== undefined && { end_time: to }),
   };
-  const cli = `npx pierhead logs --all ${shellWord(q)} --since ${from ?? `${span / 60}m`}`;
+  // A query may begin with a dash.
+  const cli = `npx pierhead logs --all --since ${from ?? `${span / 60}m`}${q === "" ? "" : ` -- ${shellWord(q)}`}`;
   return (
     <div className="page-head">
       <h1>Logs</h1>
@@ -282,16 +293,20 @@ function localText(at: string): string {
   return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
 
+const linesText = (count: number) => `${numberText(count)} ${count === 1 ? "line" : "lines"}`;
 const numberText = (count: number) => count.toLocaleString("en");
 const momentText = (at: string) => new Date(at).toLocaleString([], { hourCycle: "h23" });
 
 /** Says how many lines were read, and back to when, because counts of a part are not counts of the whole. */
-function ReadSoFar({ found: { counts, isReading }, onCountOlder }: { found: FoundLogs; onCountOlder: () => void }) {
+function ReadSoFar(props: { found: FoundLogs; isFollowing: boolean; onCountOlder: () => void }) {
+  const { found, isFollowing, onCountOlder } = props;
+  const { counts, isReading } = found;
   if (counts === null) return null;
   const isWhole = counts.next_cursor === null;
   return (
     <>
-      <span className="softer read-so-far" role="status">
+      {/* A screen reader would read out each new count of followed lines. */}
+      <span className="softer read-so-far" role={isFollowing ? undefined : "status"}>
         {numberText(counts.matches)} of {numberText(counts.lines_read)} lines match
         {isWhole ? "" : `, read back to ${momentText(counts.read_to)}`}
       </span>
