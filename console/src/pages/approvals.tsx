@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { Check, ExternalLink, Inbox as InboxIcon, MessagesSquare, Moon, Unplug } from "lucide-react";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import {
   answerRequest,
@@ -39,7 +39,6 @@ export function ApprovalsPage() {
     await answerRequest(request, answer);
     setAnswered((before) => [{ request, answer: JSON.stringify(answer) }, ...before]);
     void queries.invalidateQueries({ queryKey: ["approvals"] });
-    document.getElementById("main")?.focus();
   };
   return (
     <>
@@ -94,8 +93,16 @@ const questionKeyOf = ({ key, interrupt }: Request) => `${key} ${JSON.stringify(
 function Ask({ request, onAnswer }: { request: Request; onAnswer: (answer: unknown) => Promise<void> }) {
   const { deployment, thread, interrupt, since } = request;
   const nowMs = useNow(10_000);
+  const row = useRef<HTMLLIElement>(null);
+  const answer = async (value: unknown) => {
+    await onAnswer(value);
+    // The answered row goes away. A user who works in another row by now keeps the focus there.
+    const { activeElement } = document;
+    if (activeElement === document.body || row.current?.contains(activeElement))
+      document.getElementById("main")?.focus();
+  };
   return (
-    <li className="ask">
+    <li ref={row} className="ask">
       <ThreadLight status="interrupted" />
       <div>
         {interrupt === null ? (
@@ -104,7 +111,7 @@ function Ask({ request, onAnswer }: { request: Request; onAnswer: (answer: unkno
             <p className="soft">This run stopped at a breakpoint and asks nothing. Continue it in the playground.</p>
           </>
         ) : (
-          <InterruptForm interrupt={interrupt} onAnswer={onAnswer} isRow />
+          <InterruptForm interrupt={interrupt} onAnswer={answer} isRow />
         )}
         <p className="ask-meta">
           <DeploymentLink deployment={deployment} />

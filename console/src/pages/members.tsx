@@ -83,8 +83,9 @@ function RoleChoice({ member: { id, email, role }, queryKey }: { member: Member;
       aria-label={`Role of ${email}`}
       className="small"
       value={change.isPending ? change.variables : role}
-      disabled={change.isPending}
-      onChange={(event) => change.mutate(event.target.value as MemberRole)}
+      // A disabled choice would lose the focus.
+      aria-disabled={change.isPending}
+      onChange={(event) => !change.isPending && change.mutate(event.target.value as MemberRole)}
     >
       {roles.map(({ value, text }) => (
         <option key={value} value={value}>

@@ -1,7 +1,8 @@
 import { useEffect, useRef } from "react";
 
 /** Elements in which a key press is text input. */
-const typedInto = "input:not([type=checkbox]):not([type=radio]), textarea, select, [role=dialog] *, [role=menu] *";
+const typedInto =
+  "input:not([type=checkbox], [type=radio]), textarea, select, [role=dialog] *, [role=menu], [role=menu] *";
 
 const kept = "pierhead.keys";
 
@@ -16,7 +17,7 @@ export function switchKeys(isOn: boolean): void {
 /** Returns whether a key press is for something else: text, the browser, or an open dialog. */
 function isOther(event: KeyboardEvent): boolean {
   const isTyping = event.target instanceof Element && event.target.matches(typedInto);
-  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return true;
+  if (event.defaultPrevented || isTyping || event.ctrlKey || event.metaKey || event.altKey) return true;
   return !areKeysOn() || document.querySelector("[role=dialog]") !== null;
 }
 
