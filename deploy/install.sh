@@ -317,7 +317,10 @@ answers() {
   "$prefix/node/bin/node" -e '
     const until = Date.now() + 120_000;
     const ask = () => fetch(process.argv[1] + "/ready", { signal: AbortSignal.timeout(5_000) }).then((r) => r.ok, () => false);
-    const isDown = () => Number(require("node:child_process").execFileSync("systemctl", ["show", "pierhead", "-P", "NRestarts"])) > 2;
+    const restarts = () => Number(require("node:child_process").execFileSync("systemctl", ["show", "pierhead", "-P", "NRestarts"]));
+    // systemd keeps the count of a version before when it merges this start with a restart that was due.
+    const known = restarts();
+    const isDown = () => restarts() > known + 2;
     (async () => {
       while (!(await ask())) {
         if (Date.now() > until || isDown()) process.exit(1);

@@ -14,7 +14,6 @@ let folder: string;
 
 const env: NodeJS.ProcessEnv = {
   ...process.env,
-  npm_config_prefer_offline: "true",
   npm_config_update_notifier: "false",
 };
 for (const name of Object.keys(env)) if (/^(PIERHEAD_|NODE_COMPILE_CACHE|TMPDIR)/.test(name)) delete env[name];
@@ -51,7 +50,8 @@ async function packVersions(): Promise<void> {
   await repack("1.1.0");
   await rm(path.join(folder, "package"), { recursive: true });
   await copyFile(process.execPath, path.join(folder, "node"));
-  // What an installation from npm leaves in the cache, of which the machine without a network installs.
+  // What an installation from npm leaves in the cache, of which the machine without a network installs. It is a cache of its
+  // own: another program that asks for a package meanwhile would make npm here want a version that is not in it.
   const warm = [
     "install",
     "--prefix",
@@ -61,7 +61,8 @@ async function packVersions(): Promise<void> {
     "--no-audit",
     "--no-fund",
   ];
-  await run("npm", [...warm, path.join(folder, "pierhead-1.0.0.tgz")], { env, maxBuffer: 1e8 });
+  const cache = { npm_config_cache: path.join(folder, "npm-cache") };
+  await run("npm", [...warm, path.join(folder, "pierhead-1.0.0.tgz")], { env: { ...env, ...cache }, maxBuffer: 1e8 });
 }
 
 test("the installer sets up a service, takes a broken upgrade back, keeps agents running, backs up and removes itself", {
@@ -69,7 +70,11 @@ test("the installer sets up a service, takes a broken upgrade back, keeps agents
 }, async (t) => {
   await packVersions();
   await copyFile("deploy/install.sh", path.join(folder, "install.sh"));
-  const machine = await bootMachine(folder, { ...env, npm_config_offline: "true" });
+  const machine = await bootMachine(folder, {
+    ...env,
+    npm_config_cache: "/srv/npm-cache",
+    npm_config_offline: "true",
+  });
   const sh = async (command: string) => (await machine.inside("sh", "-c", command)).stdout.trim();
   const version = () => sh("pierhead --version");
   try {
