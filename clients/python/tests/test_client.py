@@ -95,6 +95,19 @@ class Blocking(unittest.TestCase):
         self.assertEqual(info.to_dict()["version"][:2], "0.")
 
 
+    def test_sends_the_key_to_no_host_that_a_deployment_names(self) -> None:
+        with Pierhead() as pierhead:
+            deployment = pierhead.deploy("elsewhere", project())
+            with pierhead.agent(deployment) as agent:
+                self.assertIn("X-Api-Key", agent.headers)
+            deployment.url = "https://agents.invalid"
+            with pierhead.agent(deployment) as agent:
+                self.assertNotIn("X-Api-Key", agent.headers)
+            with pierhead.agent(deployment, key_host="agents.invalid") as agent:
+                self.assertIn("X-Api-Key", agent.headers)
+            pierhead.delete(deployment.id)
+
+
 class Asynchronous(unittest.TestCase):
     def test_deploys_reads_logs_and_deletes(self) -> None:
         asyncio.run(self._story())

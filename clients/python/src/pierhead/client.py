@@ -39,6 +39,13 @@ class _Settings:
         if workspace:
             self.headers["X-Tenant-Id"] = workspace
 
+    def headers_for(self, deployment: Deployment, key_host: str | None) -> dict[str, str]:
+        """Returns the headers for an agent: none for a host that is not ours and that the caller has not named."""
+        own, asked = httpx.URL(self.url), httpx.URL(deployment.url or "")
+        is_own = asked.host == own.host or asked.host.endswith(f".{own.host}") or asked.host.endswith(".localhost")
+        is_plain = own.scheme == "https" and asked.scheme != "https"
+        return dict(self.headers) if (is_own and not is_plain) or (asked.host != "" and asked.host == key_host) else {}
+
     def rest(self, hook: Any) -> AuthenticatedClient:
         return AuthenticatedClient(
             base_url=self.url,
@@ -194,9 +201,14 @@ class Pierhead:
                     raise
             time.sleep(reader.pause())
 
-    def agent(self, deployment: Deployment) -> httpx.Client:
-        """Returns an HTTP client of the deployed server, which sends the key. Close it when you are done."""
-        return httpx.Client(base_url=deployment.url or "", headers=self._settings.headers, timeout=300)
+    def agent(self, deployment: Deployment, *, key_host: str | None = None) -> httpx.Client:
+        """Returns an HTTP client of the deployed server. Close it when you are done.
+
+        It sends the key to the server's own host and its subdomains. The address of a deployment can be any host, which gets
+        no key unless you name the host in `key_host`.
+        """
+        headers = self._settings.headers_for(deployment, key_host)
+        return httpx.Client(base_url=deployment.url or "", headers=headers, timeout=300)
 
     def _call(self, call: Call) -> httpx.Response:
         key = str(uuid4())
@@ -315,8 +327,9 @@ class AsyncPierhead:
                     raise
             await asyncio.sleep(reader.pause())
 
-    def agent(self, deployment: Deployment) -> httpx.AsyncClient:
-        return httpx.AsyncClient(base_url=deployment.url or "", headers=self._settings.headers, timeout=300)
+    def agent(self, deployment: Deployment, *, key_host: str | None = None) -> httpx.AsyncClient:
+        headers = self._settings.headers_for(deployment, key_host)
+        return httpx.AsyncClient(base_url=deployment.url or "", headers=headers, timeout=300)
 
     async def _call(self, call: Call) -> httpx.Response:
         key = str(uuid4())
