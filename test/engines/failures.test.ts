@@ -116,13 +116,13 @@ test("a killed replica loses no run: another one goes on within 15 seconds, and 
 
 test("a replica that ends hands its runs over at once", async (context) => {
   const journal = newJournal();
-  // Long enough for the second replica to start meanwhile.
-  const total = 40;
+  const total = 20;
   const start = replicasOf(context, { handoverMs: 200 }, journal);
   const first = await start();
-  const runs = await startRuns([first], 8, { total, ms: 300 });
+  const runs = await startRuns([first], 8, { total, ms: 600 });
   const followed = runs.slice(0, 3);
   await waitForSteps(journal, first.process.pid, 8);
+  // The runs last long enough for it to start meanwhile.
   const second = await start();
   const urls = () => (first.process.exitCode === null ? [first.url, second.url] : [second.url]);
   const streams = followed.map(({ thread_id, run_id }) => followStream(urls, thread_id, run_id));
