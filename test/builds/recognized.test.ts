@@ -156,7 +156,7 @@ test("installs a member of a workspace from the root that has the lock file", as
     {},
   ]);
   const berry = { "package.json": workspaces, "yarn.lock": "__metadata:\n  version: 8\n" };
-  const nodeModules = { YARN_NODE_LINKER: "node-modules", YARN_IGNORE_ENGINES: "true" };
+  const nodeModules = { YARN_NODE_LINKER: "node-modules" };
   assert.deepEqual(await install(berry), [
     ".",
     "npm exec --yes --package=@yarnpkg/cli-dist@4 -- yarn install --immutable",
