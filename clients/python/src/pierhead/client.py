@@ -102,8 +102,8 @@ class Pierhead:
     Raises:
         ValueError: There is no key.
 
-    Every method raises ApiError when the server refuses, and httpx.TransportError when it does not answer. A call that
-    failed in passing is repeated up to three times; a change takes effect once.
+    Every method raises ApiError when the server refuses, and httpx.TransportError when it does not answer. Transient
+    failures are retried up to three times; a change takes effect once.
     """
 
     def __init__(self, url: str | None = None, api_key: str | None = None, workspace: str | None = None) -> None:
