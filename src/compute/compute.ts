@@ -134,8 +134,21 @@ export interface ReplicaMetrics {
 
 export const offersMetrics = (compute: Compute): compute is Compute & ReplicaMetrics => "readUsage" in compute;
 
-/** A driver that can ask its replicas for their run count. */
+/** Runs of an agent server. Replicas that share a database all report those of the whole deployment. */
+export interface RunCounts {
+  /** Waiting for a worker. */
+  pending: number;
+  running: number;
+  /** Runs that ended with an error since the queue exists. Null: the server does not count them. */
+  failed: number | null;
+  /** Runs that another replica continued because theirs had died, likewise. */
+  recovered: number | null;
+}
+
+/** A driver that can ask its replicas for their runs. */
 export interface ReplicaRuns {
+  /** @returns null when the server does not report runs at all; undefined when it did not answer. */
+  readRunCounts(replicaId: string): Promise<RunCounts | null | undefined>;
   /** @returns the count as `readRunCount` does; undefined also for a replica that is not ready. */
   readRuns(replicaId: string): Promise<number | null | undefined>;
 }

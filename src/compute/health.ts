@@ -1,4 +1,5 @@
 import { request } from "node:http";
+import type { RunCounts } from "./compute.ts";
 
 /** A server that is busy starting answers late; a healthy server answers within milliseconds. */
 const answerTimeoutMs = 2_000;
@@ -26,17 +27,22 @@ async function askLoopback({
   path,
   timeoutMs = answerTimeoutMs,
   json,
+  asStudio = json !== undefined,
 }: {
   port: number;
   path: string;
   timeoutMs?: number;
   json?: unknown;
+  /** Agents with their own auth accept this scheme unless they have switched it off. */
+  asStudio?: boolean;
 }): Promise<{ status: number; body: string } | undefined> {
   const { promise, resolve } = Promise.withResolvers<{ status: number; body: string } | undefined>();
   // No agent: a keep-alive connection would count as a client while the replica drains.
   const method = json === undefined ? "GET" : "POST";
-  // Agents with their own auth accept this scheme unless they have switched it off.
-  const headers = json === undefined ? {} : { "content-type": "application/json", "x-auth-scheme": "langsmith" };
+  const headers = {
+    ...(json !== undefined && { "content-type": "application/json" }),
+    ...(asStudio && { "x-auth-scheme": "langsmith" }),
+  };
   const signal = AbortSignal.timeout(timeoutMs);
   const call = request({ host: "127.0.0.1", port, path, method, headers, agent: false, signal });
   call.on("error", () => resolve(undefined));
@@ -114,23 +120,37 @@ export async function readServerVersion(port: number): Promise<string | null> {
 }
 
 /**
- * Returns the number of pending and running runs, as LangGraph servers in Python report it (`GET /metrics?format=json`,
+ * Returns the runs as LangGraph servers in Python and the engine on PostgreSQL report them (`GET /metrics?format=json`,
  * contract 7.1). Replicas that share a database all report the total.
  * @returns null when the server does not report runs at all; undefined when it did not answer.
  */
-export async function readRunCount(port: number): Promise<number | null | undefined> {
-  const answer = await getFromLoopback(port, "/metrics?format=json");
+export async function readRunCounts(port: number): Promise<RunCounts | null | undefined> {
+  const answer = await askLoopback({ port, path: "/metrics?format=json", asStudio: true });
   if (answer === undefined || answer.status >= 500) return undefined;
   try {
     if (answer.status === 404) return null;
-    const { queue } = JSON.parse(answer.body) as { queue?: { n_pending?: unknown; n_running?: unknown } };
-    const [pending, running] = [queue?.n_pending, queue?.n_running].map((count) =>
-      Number.isSafeInteger(count) ? Math.max(0, count as number) : null,
-    );
-    return pending == null ? null : pending + (running ?? 0);
+    const { queue } = JSON.parse(answer.body) as { queue?: Record<string, unknown> };
+    const countOf = (name: string) => {
+      const count = queue?.[name];
+      return Number.isSafeInteger(count) ? Math.max(0, count as number) : null;
+    };
+    const pending = countOf("n_pending");
+    if (pending === null) return null;
+    return {
+      pending,
+      running: countOf("n_running") ?? 0,
+      failed: countOf("n_failed"),
+      recovered: countOf("n_recovered"),
+    };
   } catch {
     return null;
   }
+}
+
+/** Returns the number of pending and running runs. @returns null and undefined as `readRunCounts`. */
+export async function readRunCount(port: number): Promise<number | null | undefined> {
+  const counts = await readRunCounts(port);
+  return counts && counts.pending + counts.running;
 }
 
 const busyThreadsMax = 100;

@@ -142,6 +142,10 @@ export const metricsExample = {
       p50_ms: 84.2,
       p95_ms: 410,
       p99_ms: 930,
+      runs_waiting: 3,
+      runs_running: 10,
+      runs_failed: 1,
+      runs_recovered: 0,
     },
   ],
 };

@@ -16,12 +16,16 @@ export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind" | "default_t
   error_share: { enabled: true, threshold: 10, unit: "percent", summary: "Share of failed requests in ten minutes." },
   latency_p95: { enabled: false, threshold: 5_000, unit: "milliseconds", summary: "95th percentile in ten minutes." },
   restarts: { enabled: true, threshold: 5, unit: "count", summary: "Restarts of replicas in ten minutes." },
+  queued_runs: { enabled: true, threshold: 50, unit: "count", summary: "Runs that wait in the queue for ten minutes." },
 };
 
 export const alertWindowMinutes = 10;
 
 /** Fewer requests say nothing about a share or a percentile. */
 export const requestsMin = 20;
+
+/** A queue with fewer measured minutes of the window is not known to be long. */
+export const queueMinutesMin = 8;
 
 /** Resolved alerts are stored for this long. */
 export const resolvedAlertDays = 30;
@@ -50,6 +54,8 @@ export interface AlertFacts {
   requests: number;
   errors: number;
   restarts: number;
+  /** The shortest queue of the last ten minutes; 0 also where it is not known. */
+  queuedRuns: number;
   /** Empty where no rule needs it. */
   latencyCounts: number[];
 }
@@ -115,4 +121,8 @@ const conditions: Record<AlertKind, Condition> = {
   },
   restarts: ({ restarts }, threshold) =>
     restarts > 0 && restarts >= threshold ? `${restarts} restarts in ${alertWindowMinutes} minutes.` : null,
+  queued_runs: ({ queuedRuns }, threshold) =>
+    queuedRuns > 0 && queuedRuns >= threshold
+      ? `At least ${queuedRuns} runs waited in the queue for ${alertWindowMinutes} minutes. Raise max_scale or N_JOBS_PER_WORKER.`
+      : null,
 };

@@ -10,7 +10,14 @@ export interface MetricMinute {
   requests: number;
   errors: number;
   latencyCounts: number[];
+  /** Null: the server reports no runs. */
+  runsWaiting: number | null;
+  runsRunning: number | null;
+  runsFailed: number | null;
+  runsRecovered: number | null;
 }
+
+type Measured = "cpuCores" | "memoryMib" | "runsWaiting" | "runsRunning" | "runsFailed" | "runsRecovered";
 
 /**
  * Converts minutes to chart points: one per step from `from` to `to`, also for steps without a measurement.
@@ -29,19 +36,22 @@ function pointOf(minutes: MetricMinute[], at: Date): MetricPoint {
   const latencies = latencyBoundsMs
     .map((_, bucket) => sum(minutes.map(({ latencyCounts }) => latencyCounts[bucket] ?? 0)))
     .concat(sum(minutes.map(({ latencyCounts }) => latencyCounts[latencyBoundsMs.length] ?? 0)));
-  const measured = <K extends "cpuCores" | "memoryMib">(name: K) =>
-    minutes.map((minute) => minute[name]).filter((value) => value !== null);
+  const measured = (name: Measured) => minutes.map((minute) => minute[name]).filter((value) => value !== null);
   return {
     at: at.toISOString(),
     replicas: average(minutes.map(({ replicas }) => replicas)),
     cpu_cores: average(measured("cpuCores")),
-    memory_mib: measured("memoryMib").length === 0 ? null : rounded(Math.max(...measured("memoryMib"))),
+    memory_mib: highest(measured("memoryMib")),
     restarts: sum(minutes.map(({ restarts }) => restarts)),
     requests: sum(minutes.map(({ requests }) => requests)),
     errors: sum(minutes.map(({ errors }) => errors)),
     p50_ms: quantileMs(latencies, 0.5),
     p95_ms: quantileMs(latencies, 0.95),
     p99_ms: quantileMs(latencies, 0.99),
+    runs_waiting: highest(measured("runsWaiting")),
+    runs_running: highest(measured("runsRunning")),
+    runs_failed: total(measured("runsFailed")),
+    runs_recovered: total(measured("runsRecovered")),
   };
 }
 
@@ -66,5 +76,7 @@ export function quantileMs(counts: readonly number[], share: number): number | n
 }
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
+const total = (values: readonly number[]) => (values.length === 0 ? null : sum(values));
+const highest = (values: readonly number[]) => (values.length === 0 ? null : rounded(Math.max(...values)));
 const average = (values: readonly number[]) => (values.length === 0 ? null : rounded(sum(values) / values.length));
 const rounded = (value: number) => Math.round(value * 1_000) / 1_000;

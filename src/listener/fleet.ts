@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import type { ListenerSession } from "../client/listener-client.ts";
-import type { ReplicaLoad, ReplicaLogs, ReplicaUsage } from "../compute/compute.ts";
+import type { ReplicaLoad, ReplicaLogs, ReplicaRuns, ReplicaUsage } from "../compute/compute.ts";
 import type { Assignment, Inventory, ListenerFacts } from "../contract/listeners/assignment.ts";
 import type { Traffic } from "../gateway/route.ts";
 import type { Logger } from "../telemetry/log.ts";
@@ -80,6 +80,8 @@ export interface FleetFactory {
   logs: ReplicaLogs | null;
   /** Null, or resolves to null, when the compute measures nothing. */
   readUsage: ((signal: AbortSignal) => Promise<(ReplicaUsage | ReplicaLoad)[] | null>) | null;
+  /** Null when the compute cannot ask replicas for their runs. */
+  readRunCounts: ReplicaRuns["readRunCounts"] | null;
   /** The gateway's counters. */
   traffic: Pick<Traffic, "counts">;
   create(context: FleetContext): Fleet;

@@ -118,9 +118,10 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
     report: (snapshot) => reporter.put(snapshot),
     forget: (deploymentId) => reporter.forget(deploymentId),
   });
-  const { readUsage, traffic } = factory;
+  const { readUsage, readRunCounts, traffic } = factory;
   const running = () => fleet.running();
-  const metrics = new MetricsShipper({ ...common, clock: wallClock, readUsage, traffic, running, intervalMs });
+  const measured = { readUsage, readRunCounts, traffic, running };
+  const metrics = new MetricsShipper({ ...common, ...measured, clock: wallClock, intervalMs });
   const builds = options.builds && new ClusterBuilds({ ...common, ...options.builds });
   const senders = [reporter, logShipper, metrics, builds];
   const leadership: Leadership = new Leadership({

@@ -51,7 +51,7 @@ const families: Family[] = [
 
 /**
  * Returns metrics of all deployments with a route in the Prometheus text format 0.0.4: traffic since this server started, and
- * resource use of the last minute.
+ * resource use and runs of the last minute.
  */
 export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetrics[]): string {
   const lines = families.flatMap(({ name, type, help, of }) => [
@@ -93,6 +93,14 @@ function levelLines(levels: LatestMetrics[]): string[] {
     ["replicas", "Running replicas.", (one: LatestMetrics) => one.replicas],
     ["cpu_cores", "CPU cores in use by all replicas together.", (one: LatestMetrics) => one.cpuCores],
     ["memory_mebibytes", "Memory of all replicas together.", (one: LatestMetrics) => one.memoryMib],
+    ["runs_waiting", "Runs that wait for a worker.", (one: LatestMetrics) => one.runsWaiting],
+    ["runs_running", "Runs in progress.", (one: LatestMetrics) => one.runsRunning],
+    ["runs_failed", "Runs that failed in the last minute.", (one: LatestMetrics) => one.runsFailed],
+    [
+      "runs_recovered",
+      "Runs of the last minute that another replica continued because theirs had died.",
+      (one: LatestMetrics) => one.runsRecovered,
+    ],
   ] as const;
   return shown.flatMap(([name, help, read]) => [
     ...head(name, "gauge", help),

@@ -23,10 +23,11 @@ test("charts have one point per step from the samples of listeners", async () =>
   const { id, url } = await make();
   const latency_counts = [4, ...new Array(latencyBoundsMs.length).fill(0)];
   const sample = { deployment_id: id, interval_ms: 60_000, restarts: 0, requests: 4, errors: 0, latency_counts };
+  const runs = { runs_waiting: 7, runs_running: 3, runs_failed: 2, runs_recovered: 0 };
   const { listenerId } = t.deps;
   const session = await openListenerSession(t.db, listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
   await addMetricSamples(t.db, session, [
-    { ...sample, at: "2026-01-01T10:00:30Z", replicas: 2, cpu_cores: 0.5, memory_mib: 100 },
+    { ...sample, at: "2026-01-01T10:00:30Z", replicas: 2, cpu_cores: 0.5, memory_mib: 100, ...runs },
     { ...sample, at: "2026-01-01T10:01:30Z", replicas: 1, cpu_cores: 0.25, memory_mib: 90 },
   ]);
   const { status, body } = await t.ask({
@@ -48,6 +49,10 @@ test("charts have one point per step from the samples of listeners", async () =>
         p50_ms: 2.5,
         p95_ms: 4.75,
         p99_ms: 4.95,
+        runs_waiting: 7,
+        runs_running: 3,
+        runs_failed: 2,
+        runs_recovered: 0,
       },
       {
         at: "2026-01-01T10:02:00.000Z",
@@ -60,6 +65,10 @@ test("charts have one point per step from the samples of listeners", async () =>
         p50_ms: null,
         p95_ms: null,
         p99_ms: null,
+        runs_waiting: null,
+        runs_running: null,
+        runs_failed: null,
+        runs_recovered: null,
       },
     ],
   });

@@ -16,6 +16,10 @@ const minute = (at: string, changed: Partial<MetricMinute> = {}): MetricMinute =
   requests: 10,
   errors: 1,
   latencyCounts: histogram({ 3: 10 }),
+  runsWaiting: null,
+  runsRunning: null,
+  runsFailed: null,
+  runsRecovered: null,
   ...changed,
 });
 

@@ -89,6 +89,34 @@ test("the copy of a graph for a request has the methods that the project has set
   assert.equal(copy[hidden], "kept");
 });
 
+test("the metrics count the runs of all replicas, also failed ones that were deleted", async () => {
+  const read = async (url: string, format: string) => {
+    const answer = await fetch(`${url}/metrics${format}`, { headers: { "x-auth-scheme": "langsmith" } });
+    assert.equal(answer.status, 200);
+    return answer;
+  };
+  const counts = async (url: string) => (await read(url, "?format=json")).json() as Promise<Loose>;
+  const before = await counts(api.url);
+  await ann.runs.wait(null, "failing", { input: {}, raiseError: false });
+  assert.equal((await counts(api.url)).queue.n_failed, before.queue.n_failed + 1);
+  const threads = await Promise.all(Array.from({ length: 5 }, () => ann.threads.create()));
+  const runs = [];
+  for (const { thread_id } of threads)
+    runs.push(await ann.runs.create(thread_id, "steps", { input: { total: 20, ms: 300 } }));
+  const { queue } = await eventually(
+    () => counts(api.url),
+    (found: Loose) => found.queue.n_running === 2,
+    { what: "two running runs" },
+  );
+  assert.deepEqual([queue.n_pending, queue.n_recovered], [3, 0]);
+  assert.deepEqual((await counts(worker.url)).workers, { max: 2, active: 2, available: 0 });
+  assert.match(
+    await (await read(worker.url, "")).text(),
+    /^# TYPE lg_api_num_pending_runs gauge\nlg_api_num_pending_runs 3$/m,
+  );
+  await Promise.all(runs.map(({ thread_id, run_id }) => ann.runs.cancel(thread_id, run_id, true)));
+});
+
 test("a rollback removes the run with its checkpoints and leaves the thread as it was", async () => {
   const { thread_id } = await ann.threads.create();
   await ann.runs.wait(thread_id, "steps", { input: { total: 2 } });

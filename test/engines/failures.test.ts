@@ -104,6 +104,8 @@ test("a killed replica loses no run: another one goes on within 15 seconds, and 
   const recovery = Math.min(...taken.map(({ at }) => at)) - killedAt;
   console.log(`recovered after ${recovery} ms`);
   assert.ok(recovery < 15_000, `${recovery} ms`);
+  const metrics = (await (await fetch(`${second.url}/metrics?format=json`)).json()) as Loose;
+  assert.ok(metrics.queue.n_recovered > 0, "recovered runs are counted");
   for (const events of await Promise.all(followed)) {
     assert.deepEqual(
       events.map(({ id }) => id),

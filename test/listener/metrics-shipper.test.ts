@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { test } from "node:test";
 import { createListenerClient, type ListenerSession } from "../../src/client/listener-client.ts";
-import type { ReplicaLoad, ReplicaUsage } from "../../src/compute/compute.ts";
+import type { ReplicaLoad, ReplicaUsage, RunCounts } from "../../src/compute/compute.ts";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
 import { TrafficCounter, type TrafficCounts } from "../../src/gateway/counts.ts";
 import type { RunningDeployment } from "../../src/listener/fleet.ts";
@@ -149,6 +149,34 @@ test("uses the load that an engine measures itself, and reports unmeasured value
   site.shipper.close();
 });
 
+test("ships the runs of the first replica that reports them, and the growth of its totals", async () => {
+  const site = await startShipping();
+  const newest = () => {
+    const sample = site.controlPlane.samples.at(-1);
+    return [sample?.runs_waiting, sample?.runs_running, sample?.runs_failed, sample?.runs_recovered];
+  };
+  site.deployment.replicaIds = ["without", "busy", "a"];
+  await site.clock.pass(roundMs);
+  assert.deepEqual(newest(), [null, null, null, null]);
+  site.runs = { pending: 4, running: 10, failed: 100, recovered: 7 };
+  await site.clock.pass(roundMs);
+  assert.deepEqual(newest(), [4, 10, 0, 0], "totals of an earlier time");
+  site.runs = undefined;
+  await site.clock.pass(roundMs);
+  assert.deepEqual(newest(), [null, null, null, null], "no answer");
+  site.runs = { pending: 0, running: 1, failed: 103, recovered: 8 };
+  const before = site.controlPlane.samples.length;
+  await site.clock.pass(roundMs);
+  const failed = site.controlPlane.samples.slice(before).map((sample) => sample.runs_failed);
+  assert.equal(failed[0], 3);
+  site.runs = { pending: 0, running: 0, failed: 2, recovered: null };
+  await site.clock.pass(roundMs);
+  const later = site.controlPlane.samples.slice(before + failed.length);
+  assert.deepEqual([later[0]?.runs_failed, later[0]?.runs_recovered], [2, null], "a new queue");
+  assert.equal(site.asked.filter((replicaId) => replicaId === "without").length, 1, "asked once");
+  site.shipper.close();
+});
+
 /** A shipper on virtual time with one deployment whose counters the test changes. */
 async function startShipping() {
   const clock = new VirtualClock(3);
@@ -164,12 +192,18 @@ async function startShipping() {
     { replicaId: "a", cpuSeconds: site.cpuSeconds, memoryMib: 128 },
   ];
   const others: RunningDeployment[] = [];
-  const site = { clock, controlPlane, deployment, others, traffic, cpuSeconds: 5, used, isListed: true };
+  const asked: string[] = [];
+  const measured = { used, cpuSeconds: 5, asked, runs: undefined as RunCounts | undefined };
+  const site = { clock, controlPlane, deployment, others, traffic, ...measured, isListed: true };
   const counts = (): TrafficCounts[] => [
     { slug: "a", deploymentId: deployment.deploymentId, revisionId: null, waiting: 0, ...site.traffic.read() },
   ];
   const shipper = new MetricsShipper({
     readUsage: async () => site.used(),
+    readRunCounts: async (replicaId) => {
+      asked.push(replicaId);
+      return replicaId === "without" ? null : replicaId === "a" ? site.runs : undefined;
+    },
     traffic: { counts },
     clock,
     logger: createLogger("silent"),

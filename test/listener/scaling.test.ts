@@ -136,7 +136,10 @@ async function startScaling(
     return runs.get(world.snapshot().find((one) => one.replicaId === replicaId)?.revisionId ?? "");
   };
   const start = () =>
-    startVirtualProcess(clock, world, controlPlane.send, { readRuns, ...(usageOf !== undefined && { readUsage }) });
+    startVirtualProcess(clock, world, controlPlane.send, {
+      ...{ readRuns, readRunCounts: async () => null },
+      ...(usageOf !== undefined && { readUsage }),
+    });
   let process = start();
   const run: RevisionRun = newRun(parts);
   const { slug } = controlPlane.assign({ deployment_id: deploymentId, target: run, ...assignment });

@@ -11,7 +11,8 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
   tally.recordLatency(4);
   tally.recordLatency(400_000);
   const one = { deploymentId: "6b1f0f64", slug: "support-bot", revisionId: null, waiting: 0, ...tally.read() };
-  const level = { deploymentId: "6b1f0f64", slug: "support-bot", replicas: 2, cpuCores: 0.5, memoryMib: null };
+  const runs = { runsWaiting: 12, runsRunning: 3, runsFailed: 1, runsRecovered: null };
+  const level = { deploymentId: "6b1f0f64", slug: "support-bot", replicas: 2, cpuCores: 0.5, memoryMib: null, ...runs };
   const text = deploymentMetrics([one], [level]);
   const named = 'deployment_id="6b1f0f64",deployment="support-bot"';
   for (const line of [
@@ -23,6 +24,8 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
     `pierhead_deployment_request_duration_seconds_bucket{${named},le="+Inf"} 2`,
     `pierhead_deployment_request_duration_seconds_sum{${named}} 400.004`,
     `pierhead_deployment_cpu_cores{${named}} 0.5`,
+    `pierhead_deployment_runs_waiting{${named}} 12`,
+    `pierhead_deployment_runs_failed{${named}} 1`,
   ]) {
     assert.ok(text.split("\n").includes(line), `${line}\n\n${text}`);
   }

@@ -113,3 +113,26 @@ eachDatabase("resolved alerts are deleted after their days, firing ones stay", a
   assert.equal(await trimOlder(db, "alerts", { days: 30 }, new AbortController().signal), 1);
   assert.deepEqual(await states(), ["firing"]);
 });
+
+eachDatabase("a queue counts with its shortest length in ten minutes, once enough minutes are measured", async (db) => {
+  const { world } = await ownerIn(db);
+  const { id } = await makeDeployment(db, world);
+  const session = await openListenerSession(db, world.listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
+  const latency_counts = new Array(latencyBoundsMs.length + 1).fill(0);
+  const sample = (minutesAgo: number, runs_waiting: number | null) => ({
+    ...{ deployment_id: id, at: new Date(Date.now() - minutesAgo * 60_000).toISOString(), interval_ms: 60_000 },
+    ...{ replicas: 1, cpu_cores: null, memory_mib: null, restarts: 0, requests: 0, errors: 0, latency_counts },
+    runs_waiting,
+  });
+  const queued = async () => (await readAlertFacts(db, [])).map(({ queuedRuns }) => queuedRuns);
+  await addMetricSamples(
+    db,
+    session,
+    [1, 2, 3, 4, 5, 6, 7].map((minutes) => sample(minutes, 90)),
+  );
+  assert.deepEqual(await queued(), [], "too few minutes");
+  await addMetricSamples(db, session, [sample(8, 60)]);
+  assert.deepEqual(await queued(), [60]);
+  await addMetricSamples(db, session, [sample(0, 0)]);
+  assert.deepEqual(await queued(), []);
+});

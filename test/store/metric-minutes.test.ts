@@ -23,6 +23,9 @@ const sample = (deploymentId: string, at: string, changed: Partial<MetricSample>
   requests: 3,
   errors: 1,
   latency_counts: counts(2, 1),
+  runs_waiting: 2,
+  runs_running: 1,
+  runs_failed: 1,
   ...changed,
 });
 
@@ -40,6 +43,9 @@ eachDatabase("samples of one minute are one row, and only the listener's newest 
     memory_mib: 200,
     restarts: 1,
     latency_counts: counts(5, 0),
+    runs_waiting: 5,
+    runs_failed: 2,
+    runs_recovered: 1,
   });
   await addMetricSamples(db, session, [next]);
   // A listener without a response sends the samples again, with later ones.
@@ -69,6 +75,10 @@ eachDatabase("samples of one minute are one row, and only the listener's newest 
         requests: 3,
         errors: 1,
         latencyCounts: counts(2, 1),
+        runsWaiting: 2,
+        runsRunning: 1,
+        runsFailed: 1,
+        runsRecovered: null,
       },
       {
         at: "2026-01-01T10:01:00.000Z",
@@ -79,6 +89,10 @@ eachDatabase("samples of one minute are one row, and only the listener's newest 
         requests: 6,
         errors: 2,
         latencyCounts: counts(7, 1),
+        runsWaiting: 5,
+        runsRunning: 1,
+        runsFailed: 3,
+        runsRecovered: 1,
       },
     ],
   );

@@ -12,6 +12,7 @@ const well: AlertFacts = {
   requests: 0,
   errors: 0,
   restarts: 0,
+  queuedRuns: 0,
   latencyCounts: [],
 };
 const kinds = (facts: Partial<AlertFacts>, changed: Parameters<typeof firingAlerts>[1] = []) =>
@@ -43,6 +44,11 @@ test("rules about traffic need twenty requests", () => {
   const rule = { tenantId: "workspace", kind: "latency_p95", enabled: true, threshold: null } as const;
   assert.deepEqual(kinds({ requests: 20, latencyCounts: slow }, [rule]), ["latency_p95"]);
   assert.deepEqual(kinds({ requests: 20, latencyCounts: slow }, [{ ...rule, tenantId: "other" }]), []);
+});
+
+test("a queue of fifty runs raises an alert", () => {
+  assert.deepEqual(kinds({ queuedRuns: 49 }), []);
+  assert.deepEqual(kinds({ queuedRuns: 50 }), ["queued_runs"]);
 });
 
 test("the latency rule compares the interpolated percentile, at most 300,000 ms", () => {

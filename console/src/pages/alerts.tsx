@@ -23,6 +23,7 @@ const names: Record<AlertRule["kind"], string> = {
   error_share: "Error share",
   latency_p95: "Latency, p95",
   restarts: "Restarts",
+  queued_runs: "Waiting runs",
 };
 
 const units: Record<AlertRule["unit"], string> = { minutes: "min", percent: "%", milliseconds: "ms", count: "" };

@@ -1,6 +1,7 @@
 import type { Ops } from "@langchain/langgraph-api/storage";
 import { Background } from "./background.ts";
 import { Crons } from "./crons.ts";
+import { Metrics } from "./metrics.ts";
 import { Dispatcher } from "./runs/dispatcher.ts";
 import { Executions } from "./runs/executions.ts";
 import { Runs } from "./runs/runs.ts";
@@ -25,6 +26,8 @@ export interface Engine {
   stock: Stock;
   /** Adds the cron routes to a Hono app. */
   addRoutes(app: HonoApp): void;
+  /** Adds `GET /metrics`. Add it after the routes of the project, which may have one of their own. */
+  addMetrics(app: HonoApp, workers: number): void;
   /** Takes no more runs, and gives those that do not end in time to other replicas. Requests are still answered. */
   handOver(): Promise<void>;
   /** Hands over the running runs and closes all connections. */
@@ -76,6 +79,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
       truncate: (flags) => truncate(database, flags),
     },
     addRoutes: (app) => crons.addRoutes(app),
+    addMetrics: (app, workers) => new Metrics(database, executions).addRoute(app, workers),
     handOver,
     close: once(async () => {
       await handOver();

@@ -26,12 +26,12 @@ export async function serve(
   { closeOnSignals = true, ...options }: EngineOptions & { closeOnSignals?: boolean },
 ): Promise<Server> {
   const engine = await createEngine(options);
-  setApp(await appOf(engine, server));
   const role = options.role ?? "all";
+  const nWorkers = role === "api" ? 0 : server.nWorkers;
+  setApp(await appOf(engine, { ...server, nWorkers }));
   const http = { ...server.http, app: appFile, ...(role === "worker" && withoutRoutes) } as NonNullable<
     ServerOptions["http"]
   >;
-  const nWorkers = role === "api" ? 0 : server.nWorkers;
   const started = await engine.stock
     .startServer({ ...server, http, nWorkers }, { ops: engine.ops })
     .catch(async (error) => {
@@ -62,8 +62,8 @@ const withoutRoutes = {
   disable_threads: true,
 };
 
-/** Returns the cron routes with the custom app of the project behind them. */
-async function appOf(engine: Engine, { http, cwd }: ServerOptions) {
+/** Returns the cron routes, the custom app of the project behind them, and the metrics last. */
+async function appOf(engine: Engine, { http, cwd, nWorkers }: ServerOptions) {
   const app = new engine.stock.Hono();
   if (!http?.disable_runs) engine.addRoutes(app);
   if (http?.app !== undefined) {
@@ -72,5 +72,6 @@ async function appOf(engine: Engine, { http, cwd }: ServerOptions) {
     if (module[name] === undefined) throw new Error(`http.app: ${file} exports no ${name}`);
     app.route("/", module[name]);
   }
+  if (!http?.disable_meta) engine.addMetrics(app, nWorkers);
   return app;
 }

@@ -23,7 +23,7 @@ export const alertsCommand: CommandSpec = {
     {
       name: "set",
       summary: "Turn a rule on or off, or change its threshold",
-      args: [["<rule>", "crash_looping, failed, degraded, error_share, latency_p95 or restarts"]],
+      args: [["<rule>", "crash_looping, failed, degraded, error_share, latency_p95, restarts or queued_runs"]],
       options: [
         ["--on", "turn it on"],
         ["--off", "turn it off"],

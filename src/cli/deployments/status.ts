@@ -1,5 +1,6 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
+import type { MetricPoint } from "../../contract/logs/metrics.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { engines } from "../../domain/engines.ts";
@@ -26,15 +27,50 @@ export async function status(
   const client = await session.client();
   const { signal } = session;
   const ids = { deployment_id: deployment.id };
-  const [page, replicas] = await Promise.all([
+  const [page, replicas, metrics] = await Promise.all([
     client.listRevisions({ ...ids, limit: 5 }, { signal }),
     client.listReplicas(ids, { signal }),
+    client.readMetrics(ids, { signal }),
   ]);
-  const answer = { deployment: maskSecrets(deployment), revisions: page.resources, replicas };
-  session.answer(answer, () => render(session, deployment, page.resources, replicas));
+  const runs = runsOf(metrics.points);
+  const answer = { deployment: maskSecrets(deployment), revisions: page.resources, replicas, runs };
+  session.answer(answer, () => render(session, deployment, { revisions: page.resources, replicas, runs }));
 }
 
-function render(session: Session, deployment: Deployment, revisions: Revision[], replicas: DeploymentReplicas): string {
+interface Runs {
+  waiting: number;
+  running: number;
+  /** In the last hour. */
+  failed: number | null;
+  recovered: number | null;
+}
+
+interface Found {
+  revisions: Revision[];
+  replicas: DeploymentReplicas;
+  runs: Runs | null;
+}
+
+/** Returns the runs of the last minutes. @param points of the last hour, a minute each. @returns null if the server reports none. */
+function runsOf(points: MetricPoint[]): Runs | null {
+  const latest = points.slice(-currentMinutes).findLast(({ runs_waiting: waiting }) => waiting != null);
+  if (latest === undefined) return null;
+  const inHour = (read: (point: MetricPoint) => number | null) => {
+    const counts = points.map(read).filter((count) => count != null);
+    return counts.length === 0 ? null : counts.reduce((sum, count) => sum + count, 0);
+  };
+  return {
+    waiting: latest.runs_waiting ?? 0,
+    running: latest.runs_running ?? 0,
+    failed: inHour((point) => point.runs_failed),
+    recovered: inHour((point) => point.runs_recovered),
+  };
+}
+
+/** A minute is complete a minute after its end at the latest. Older ones are not current. */
+const currentMinutes = 3;
+
+function render(session: Session, deployment: Deployment, { revisions, replicas, runs }: Found): string {
   const { paintOut } = session.terminal;
   const health = healthText(deployment);
   const facts = columns([
@@ -43,6 +79,7 @@ function render(session: Session, deployment: Deployment, revisions: Revision[],
     ["  Source", describeSource(deployment)],
     ...engineFacts(deployment, revisions),
     ...replicaFacts(replicas),
+    ...runFacts(runs),
     ["  Type", deployment.source_config.deployment_type ?? "-"],
     ["  Created", `${age(deployment.created_at)} ago`],
     ["  Id", deployment.id],
@@ -62,6 +99,15 @@ function render(session: Session, deployment: Deployment, revisions: Revision[],
 function engineFacts({ active_revision_id: active }: Deployment, revisions: Revision[]): string[][] {
   const engine = (revisions.find(({ id }) => id === active) ?? revisions[0])?.engine ?? null;
   return engine === null ? [] : [["  Engine", `${engine}: ${engines[engine].title}`]];
+}
+
+/** The queue of an engine that counts its runs. */
+function runFacts(runs: Runs | null): string[][] {
+  if (runs === null) return [];
+  const { waiting, running, failed, recovered } = runs;
+  const ended = (count: number | null, word: string) => (count ? [`${count} ${word}`] : []);
+  const past = [...ended(failed, "failed"), ...ended(recovered, "recovered")].join(", ");
+  return [["  Runs", `${waiting} waiting, ${running} running${past === "" ? "" : `; in the last hour ${past}`}`]];
 }
 
 /** How many replicas run, and why one ended last. `pierhead ps` shows each of them. */

@@ -10,7 +10,7 @@ import type {
   ReplicaSpec,
   StopTimes,
 } from "../compute.ts";
-import { readRunCount, readRunsInProgress } from "../health.ts";
+import { readRunCount, readRunCounts, readRunsInProgress } from "../health.ts";
 import { removeEach } from "../remove-each.ts";
 import { Engine, EngineError } from "./engine/engine.ts";
 import { followEvents } from "./engine/events.ts";
@@ -252,6 +252,11 @@ class DockerCompute implements DockerComputeDriver {
       containerId === null || hasExited ? [] : [{ replicaId, containerId }],
     );
     return readUsage(this.#engine, running, signal);
+  }
+
+  async readRunCounts(replicaId: string) {
+    const port = this.#replicas.get(replicaId)?.state.address?.port;
+    return port === undefined ? undefined : readRunCounts(port);
   }
 
   async readRuns(replicaId: string) {

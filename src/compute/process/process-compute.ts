@@ -13,7 +13,7 @@ import type {
   ReplicaUsage,
   StopTimes,
 } from "../compute.ts";
-import { readRunCount, readRunsInProgress } from "../health.ts";
+import { readRunCount, readRunCounts, readRunsInProgress } from "../health.ts";
 import { readJson } from "../json-file.ts";
 import { removeEach } from "../remove-each.ts";
 import { segmentBytesMax } from "./logs/log-files.ts";
@@ -141,6 +141,11 @@ class ProcessCompute implements ProcessComputeDriver {
   async observe(signal: AbortSignal) {
     signal.throwIfAborted();
     return Array.from(this.#replicas.values(), (replica) => replica.state);
+  }
+
+  async readRunCounts(replicaId: string) {
+    const port = this.#replicas.get(replicaId)?.state.address?.port;
+    return port === undefined ? undefined : readRunCounts(port);
   }
 
   async readRuns(replicaId: string) {

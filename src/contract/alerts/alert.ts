@@ -3,7 +3,15 @@ import { offsetQuery, resourcePage } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** What a rule watches. */
-export const alertKinds = ["crash_looping", "failed", "degraded", "error_share", "latency_p95", "restarts"] as const;
+export const alertKinds = [
+  "crash_looping",
+  "failed",
+  "degraded",
+  "error_share",
+  "latency_p95",
+  "restarts",
+  "queued_runs",
+] as const;
 export const AlertKind = literals(alertKinds);
 export type AlertKind = Static<typeof AlertKind>;
 

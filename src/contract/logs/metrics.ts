@@ -26,6 +26,10 @@ export const MetricSample = Type.Object({
   requests: Type.Integer({ minimum: 0 }),
   errors: Type.Integer({ minimum: 0 }),
   latency_counts: latencyCounts,
+  runs_waiting: optional(nullable(Type.Integer({ minimum: 0 })), "null or absent: the server reports no runs."),
+  runs_running: optional(nullable(Type.Integer({ minimum: 0 }))),
+  runs_failed: optional(nullable(Type.Integer({ minimum: 0 }))),
+  runs_recovered: optional(nullable(Type.Integer({ minimum: 0 }))),
 });
 export type MetricSample = Static<typeof MetricSample>;
 
@@ -68,6 +72,16 @@ export const MetricPoint = Type.Object(
     p50_ms: quantile("Half"),
     p95_ms: quantile("95 %"),
     p99_ms: quantile("99 %"),
+    runs_waiting: nullable(
+      Type.Integer(),
+      "Maximum number of runs that waited for a worker. null: the server reports no runs.",
+    ),
+    runs_running: nullable(Type.Integer(), "Maximum number of runs in progress."),
+    runs_failed: nullable(Type.Integer(), "Runs that ended with an error. null: the server does not count them."),
+    runs_recovered: nullable(
+      Type.Integer(),
+      "Runs that another replica continued because theirs had died. null: the server does not count them.",
+    ),
   },
   { $id: "MetricPoint" },
 );

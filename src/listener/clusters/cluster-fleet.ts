@@ -66,6 +66,7 @@ export function clusterFleet(options: ClusterFleetOptions): FleetFactory {
     facts: cluster.facts(),
     logs: cluster,
     readUsage: (signal) => cluster.readLoads(signal),
+    readRunCounts: null,
     traffic: noTraffic,
     create: (context) => new ClusterFleet(options, context),
   };

@@ -1,5 +1,5 @@
 import { type Clock, nothingToCancel } from "../../base/clock.ts";
-import { type Compute, offersLogs, offersMetrics, type ReplicaState } from "../../compute/compute.ts";
+import { type Compute, offersLogs, offersMetrics, offersRuns, type ReplicaState } from "../../compute/compute.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import { scaleDownAfterMs as defaultScaleDownAfterMs } from "../../domain/limits.ts";
 import type { Scale } from "../../domain/scaling.ts";
@@ -48,6 +48,7 @@ export function replicaFleet(options: ReplicaFleetOptions): FleetFactory {
     facts: {},
     logs: offersLogs(compute) ? compute : null,
     readUsage: offersMetrics(compute) ? (signal) => compute.readUsage(signal) : null,
+    readRunCounts: offersRuns(compute) ? (replicaId) => compute.readRunCounts(replicaId) : null,
     traffic,
     create: (context) => new ReplicaFleet(options, context),
   };

@@ -1,12 +1,13 @@
 import type { Clock } from "../../base/clock.ts";
 import { withDeadline } from "../../base/deadline.ts";
 import { type ListenerSession, StaleEpoch } from "../../client/listener-client.ts";
-import type { ReplicaLoad, ReplicaUsage } from "../../compute/compute.ts";
+import type { ReplicaLoad, ReplicaRuns, ReplicaUsage, RunCounts } from "../../compute/compute.ts";
 import { latencyBoundsMs, type MetricSample } from "../../contract/logs/metrics.ts";
 import type { TrafficCounts } from "../../gateway/counts.ts";
 import type { Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { RunningDeployment } from "../fleet.ts";
+import { RunCountReader, runFields } from "./run-counts.ts";
 
 const defaultIntervalMs = 60_000;
 
@@ -25,6 +26,8 @@ type Used = ReplicaUsage | ReplicaLoad;
 export interface MetricsOptions {
   /** Null, or resolves to null, when the compute measures nothing. */
   readUsage: ((signal: AbortSignal) => Promise<Used[] | null>) | null;
+  /** Null when the compute cannot ask replicas for their runs. */
+  readRunCounts: ReplicaRuns["readRunCounts"] | null;
   traffic: Pick<Traffic, "counts">;
   clock: Clock;
   logger: Logger;
@@ -48,11 +51,14 @@ interface Counters {
   /** Only deployments that ever had a request. */
   traffic: Map<string, TrafficTotals>;
   restarts: Map<string, number>;
+  /** Only deployments whose server reports runs. */
+  runs: Map<string, RunCounts>;
 }
 
 /** Ships, once a minute, the usage and traffic of each deployment that runs or had requests since the previous sample. */
 export class MetricsShipper {
   readonly #options: MetricsOptions;
+  readonly #runCounts: RunCountReader | null;
   #session: ListenerSession | null = null;
   #signal = new AbortController();
   #cancel = () => {};
@@ -61,6 +67,7 @@ export class MetricsShipper {
 
   constructor(options: MetricsOptions) {
     this.#options = options;
+    this.#runCounts = options.readRunCounts && new RunCountReader(options.readRunCounts);
   }
 
   /** Switches to a new session. Null: another instance leads and ships its own samples. */
@@ -97,7 +104,12 @@ export class MetricsShipper {
   async #sample(signal: AbortSignal): Promise<void> {
     const { readUsage, clock, traffic } = this.#options;
     const running = this.#options.running();
-    const usage = readUsage && (await withDeadline({ clock, timeoutMs: usageTimeoutMs, signal }, readUsage));
+    const deploymentIds = new Set(running.map(({ deploymentId }) => deploymentId));
+    const deadline = { clock, timeoutMs: usageTimeoutMs, signal };
+    const [usage, runs] = await Promise.all([
+      readUsage && withDeadline(deadline, readUsage),
+      this.#readRuns(running, signal),
+    ]);
     const now: Counters = {
       atMs: clock.now(),
       cpuSeconds: new Map(
@@ -105,15 +117,27 @@ export class MetricsShipper {
       ),
       traffic: trafficOf(traffic.counts()),
       restarts: new Map(running.map(({ deploymentId, restarts }) => [deploymentId, restarts])),
+      // A server that was too busy to answer keeps its totals.
+      runs: new Map([...(this.#previous?.runs ?? []), ...runs].filter(([id]) => deploymentIds.has(id))),
     };
     const before = this.#previous;
     this.#previous = now;
     if (before === null || now.atMs <= before.atMs) return;
     const usageOf = usage && new Map(usage.map((one) => [one.replicaId, one]));
     const samples = [...running, ...withoutReplicas(running, now)]
-      .map((deployment) => sampleOf(deployment, { before, now, usageOf }))
+      .map((deployment) => sampleOf(deployment, { before, now, usageOf, runs }))
       .filter(isNonZero);
     this.#unsent = [...this.#unsent, ...samples].slice(-Math.max(unsentMin, samples.length));
+  }
+
+  /** Replicas that have not answered at the deadline are left out of this round. */
+  async #readRuns(running: RunningDeployment[], signal: AbortSignal): Promise<Map<string, RunCounts>> {
+    const found = new Map<string, RunCounts>();
+    const reader = this.#runCounts;
+    if (reader === null) return found;
+    const deadline = { clock: this.#options.clock, timeoutMs: usageTimeoutMs, signal };
+    await withDeadline(deadline, (ending) => reader.readInto(found, running, ending)).catch(() => {});
+    return new Map(found);
   }
 
   async #send(signal: AbortSignal): Promise<void> {
@@ -139,9 +163,9 @@ const isNonZero = ({ replicas, restarts, requests, errors }: MetricSample) =>
 
 function sampleOf(
   { deploymentId, replicaIds, restarts }: RunningDeployment,
-  counters: { before: Counters; now: Counters; usageOf: Map<string, Used> | null },
+  counters: { before: Counters; now: Counters; usageOf: Map<string, Used> | null; runs: Map<string, RunCounts> },
 ): MetricSample {
-  const { before, now, usageOf } = counters;
+  const { before, now, usageOf, runs } = counters;
   const intervalMs = now.atMs - before.atMs;
   const used = usageOf && replicaIds.map((replicaId) => usageOf.get(replicaId)).filter((one) => one !== undefined);
   const isMeasured = used != null && used.length > 0;
@@ -158,6 +182,7 @@ function sampleOf(
     cpu_cores: isMeasured ? used.reduce((sum, one) => sum + coresOf(one), 0) : null,
     memory_mib: isMeasured ? used.reduce((sum, { memoryMib }) => sum + memoryMib, 0) : null,
     restarts: Math.max(0, restarts - (before.restarts.get(deploymentId) ?? 0)),
+    ...runFields(before.runs.get(deploymentId), runs.get(deploymentId)),
     ...trafficBetween(before.traffic.get(deploymentId), now.traffic.get(deploymentId)),
   };
 }

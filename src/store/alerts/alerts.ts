@@ -5,6 +5,7 @@ import {
   alertWindowMinutes,
   type ChangedRule,
   type FiringAlert,
+  queueMinutesMin,
   requestsMin,
 } from "../../domain/alert-rules.ts";
 import type { Db } from "../engine/database.ts";
@@ -107,7 +108,7 @@ export async function readChangedRules(db: Db): Promise<ChangedRule[]> {
 }
 
 /**
- * Returns the deployments for which a rule may hold: not well by their health, with failed requests, or with restarts.
+ * Returns the deployments for which a rule may hold: not well by their health, with failed requests, restarts, or waiting runs.
  * @param latencyTenants workspaces whose deployments are returned with latencies, because a rule of theirs needs them. The
  * sums are too expensive to compute for all deployments in each round.
  */
@@ -115,19 +116,21 @@ export async function readAlertFacts(db: Db, latencyTenants: readonly string[]):
   const { rows } = await db.query<AlertFacts>(sql`
     with minute as (
       select deployment_id, sum(requests)::integer as requests, sum(errors)::integer as errors,
-             sum(restarts)::integer as restarts
+             sum(restarts)::integer as restarts,
+             case when count(runs_waiting) >= ${queueMinutesMin} then min(runs_waiting) end as queued
         from metric_minutes where at > now() - ${alertWindowMinutes} * interval '1 minute'
-       group by deployment_id having sum(requests) >= ${requestsMin} or sum(restarts) > 0
+       group by deployment_id having sum(requests) >= ${requestsMin} or sum(restarts) > 0 or min(runs_waiting) > 0
     )
     select d.tenant_id as "tenantId", d.id as "deploymentId", d.health, d.health_message as "healthMessage",
            (extract(epoch from now() - d.health_since) / 60)::float8 as "healthMinutes",
            coalesce(m.requests, 0) as requests, coalesce(m.errors, 0) as errors, coalesce(m.restarts, 0) as restarts,
+           coalesce(m.queued, 0) as "queuedRuns",
            case when m.requests >= ${requestsMin} and d.tenant_id = any(${latencyTenants}::uuid[]) then array(
              select sum(n)::integer from metric_minutes l, unnest(l.latency_counts) with ordinality as bucket (n, place)
               where l.deployment_id = d.id and l.at > now() - ${alertWindowMinutes} * interval '1 minute'
               group by place order by place) else '{}'::integer[] end as "latencyCounts"
       from deployments d left join minute m on m.deployment_id = d.id
-     where m.errors > 0 or m.restarts > 0 or (m.requests > 0 and d.tenant_id = any(${latencyTenants}::uuid[]))
+     where m.errors > 0 or m.restarts > 0 or m.queued > 0 or (m.requests > 0 and d.tenant_id = any(${latencyTenants}::uuid[]))
         or d.health in ('crash_looping', 'failed', 'degraded')`);
   return rows;
 }

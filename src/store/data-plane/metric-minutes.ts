@@ -28,7 +28,8 @@ export async function addMetricSamples(
     ), sample as (
       select distinct on (s.deployment_id, date_trunc('minute', s.at))
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
-             s.requests, s.errors, s.latency_counts, s.at as sampled_at
+             s.requests, s.errors, s.latency_counts, s.runs_waiting, s.runs_running, s.runs_failed, s.runs_recovered,
+             s.at as sampled_at
         from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb)
           as s ${sampled}
         join deployments d on d.id = s.deployment_id
@@ -49,6 +50,10 @@ export async function addMetricSamples(
         latency_counts = array(
           select a + b from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
            order by place),
+        runs_waiting = greatest(m.runs_waiting, excluded.runs_waiting),
+        runs_running = greatest(m.runs_running, excluded.runs_running),
+        runs_failed = coalesce(m.runs_failed + excluded.runs_failed, m.runs_failed, excluded.runs_failed),
+        runs_recovered = coalesce(m.runs_recovered + excluded.runs_recovered, m.runs_recovered, excluded.runs_recovered),
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
     )
@@ -64,7 +69,8 @@ export async function readMetricMinutes(
 ): Promise<MetricMinute[]> {
   const { rows } = await db.query<MetricMinute>(sql`
     select at, replicas, cpu_cores as "cpuCores", memory_mib as "memoryMib", restarts, requests, errors,
-           latency_counts as "latencyCounts"
+           latency_counts as "latencyCounts", runs_waiting as "runsWaiting", runs_running as "runsRunning",
+           runs_failed as "runsFailed", runs_recovered as "runsRecovered"
       from metric_minutes where deployment_id = ${deploymentId} and at >= ${range.from} and at < ${range.to}
      order by at`);
   return rows;
@@ -97,13 +103,18 @@ export interface LatestMetrics {
   replicas: number;
   cpuCores: number | null;
   memoryMib: number | null;
+  runsWaiting: number | null;
+  runsRunning: number | null;
+  runsFailed: number | null;
+  runsRecovered: number | null;
 }
 
 /** Returns the newest minute of every deployment that reported in the last three minutes; older values are not current. */
 export async function readLatestMetrics(db: Db): Promise<LatestMetrics[]> {
   const { rows } = await db.query<LatestMetrics>(sql`
     select distinct on (m.deployment_id) m.deployment_id as "deploymentId", d.slug, m.replicas,
-           m.cpu_cores as "cpuCores", m.memory_mib as "memoryMib"
+           m.cpu_cores as "cpuCores", m.memory_mib as "memoryMib", m.runs_waiting as "runsWaiting",
+           m.runs_running as "runsRunning", m.runs_failed as "runsFailed", m.runs_recovered as "runsRecovered"
       from metric_minutes m join deployments d on d.id = m.deployment_id
      where m.at > now() - interval '3 minutes' order by m.deployment_id, m.at desc`);
   return rows;

@@ -66,5 +66,9 @@ export const metricMinutesTable = table("metric_minutes", {
   requests: bigint,
   errors: bigint,
   latency_counts: arrayOf(integer),
+  runs_waiting: nullable(integer),
+  runs_running: nullable(integer),
+  runs_failed: nullable(integer),
+  runs_recovered: nullable(integer),
   sampled_at: nullable(timestamp),
 });

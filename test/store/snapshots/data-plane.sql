@@ -46,9 +46,10 @@ with session as (
     ), sample as (
       select distinct on (s.deployment_id, date_trunc('minute', s.at))
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
-             s.requests, s.errors, s.latency_counts, s.at as sampled_at
+             s.requests, s.errors, s.latency_counts, s.runs_waiting, s.runs_running, s.runs_failed, s.runs_recovered,
+             s.at as sampled_at
         from jsonb_to_recordset($3::jsonb)
-          as s ("deployment_id" uuid, "at" timestamp with time zone, "replicas" integer, "cpu_cores" double precision, "memory_mib" double precision, "restarts" integer, "requests" bigint, "errors" bigint, "latency_counts" integer[])
+          as s ("deployment_id" uuid, "at" timestamp with time zone, "replicas" integer, "cpu_cores" double precision, "memory_mib" double precision, "restarts" integer, "requests" bigint, "errors" bigint, "latency_counts" integer[], "runs_waiting" integer, "runs_running" integer, "runs_failed" integer, "runs_recovered" integer)
         join deployments d on d.id = s.deployment_id
         join session using (listener_id)
        order by s.deployment_id, date_trunc('minute', s.at), s.at
@@ -58,8 +59,8 @@ with session as (
        where d.id = s.deployment_id and coalesce(d.used_at, '-infinity') < s.at - interval '1 hour'
     ), added as (
       insert into metric_minutes as m
-        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, sampled_at)
-      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, sampled_at from sample
+        (deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, runs_waiting, runs_running, runs_failed, runs_recovered, sampled_at)
+      select deployment_id, at, replicas, cpu_cores, memory_mib, restarts, requests, errors, latency_counts, runs_waiting, runs_running, runs_failed, runs_recovered, sampled_at from sample
       on conflict (deployment_id, at) do update set
         replicas = greatest(m.replicas, excluded.replicas), cpu_cores = greatest(m.cpu_cores, excluded.cpu_cores),
         memory_mib = greatest(m.memory_mib, excluded.memory_mib), restarts = m.restarts + excluded.restarts,
@@ -67,6 +68,10 @@ with session as (
         latency_counts = array(
           select a + b from unnest(m.latency_counts, excluded.latency_counts) with ordinality as pair (a, b, place)
            order by place),
+        runs_waiting = greatest(m.runs_waiting, excluded.runs_waiting),
+        runs_running = greatest(m.runs_running, excluded.runs_running),
+        runs_failed = coalesce(m.runs_failed + excluded.runs_failed, m.runs_failed, excluded.runs_failed),
+        runs_recovered = coalesce(m.runs_recovered + excluded.runs_recovered, m.runs_recovered, excluded.runs_recovered),
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
     )

@@ -61,6 +61,8 @@ const migrations: string[] = [
   "alter table @ended_streams add column metadata json",
   // States of the file engine that were copied.
   "create table @imports (digest text primary key, counts json not null, imported_at timestamptz not null default now())",
+  // Runs that failed and runs that were recovered since the schema exists. Deleted runs count as well.
+  "create table @totals (name text primary key, total bigint not null)",
 ];
 
 /** Brings the schema up to date. Replicas that start at once wait for each other. A newer schema is left as it is. */

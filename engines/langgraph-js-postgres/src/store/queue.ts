@@ -86,8 +86,13 @@ export async function recover(database: Database) {
   const { query, schema } = database;
   const expired = `select run_id from @runs where status = 'running' and lease_until < now()`;
   const recovered = await query<{ run_id: string }>(
-    `update @runs set status = 'pending', lease_owner = null, lease_until = null, recovered = recovered + 1, updated_at = now()
-     where run_id in (${expired} and cancel_action is null for update skip locked) returning run_id`,
+    `with back as (
+       update @runs set status = 'pending', lease_owner = null, lease_until = null, recovered = recovered + 1, updated_at = now()
+       where run_id in (${expired} and cancel_action is null for update skip locked) returning run_id),
+     counted as (
+       insert into @totals as t select 'recovered', count(*) from back having count(*) > 0
+       on conflict (name) do update set total = t.total + excluded.total)
+     select run_id from back`,
   );
   if (recovered.length > 0) await signal(query, schema, "queue");
   const cancelled = await query<{ run_id: string; thread_id: string; lease: string; temporary: boolean }>(
@@ -157,8 +162,38 @@ export function finish(database: Database, stock: Stock, outcome: Outcome): Prom
       await writeResult(query, stock, threadId, run.cancel_action === "rollback" ? {} : outcome);
       await signal(query, database.schema, "queue");
     }
+    // At the end, because other runs that fail wait for this row.
+    if (status === "error" || status === "timeout") await query(countFailed);
     return true;
   });
+}
+
+const countFailed = `insert into @totals as t (name, total) values ('failed', 1)
+  on conflict (name) do update set total = t.total + 1`;
+
+export interface QueueState {
+  /** Runs that are due and have no worker. */
+  pending: number;
+  running: number;
+  /** How long the oldest pending run has waited. */
+  waitSeconds: number;
+  /** Runs that ended with an error since the schema exists. */
+  failed: number;
+  /** How often a run was taken from a dead replica, likewise. */
+  recovered: number;
+}
+
+/** Returns the runs of all replicas. */
+export async function readQueue(query: Query): Promise<QueueState> {
+  const [state] = await query<QueueState>(
+    `select p.pending, p.wait as "waitSeconds",
+       (select count(*)::integer from @runs where status = 'running') as running,
+       coalesce((select total::float8 from @totals where name = 'failed'), 0) as failed,
+       coalesce((select total::float8 from @totals where name = 'recovered'), 0) as recovered
+     from (select count(*)::integer as pending, coalesce(extract(epoch from now() - min(due_at)), 0)::float8 as wait
+       from @runs where status = 'pending' and due_at <= now()) p`,
+  );
+  return state as QueueState;
 }
 
 /** Marks the stream of a run as complete. */
