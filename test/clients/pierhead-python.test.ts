@@ -33,7 +33,7 @@ test("the Python package, installed from its wheel, deploys, follows, fails with
     ]);
     await using pierhead = await startTestServer();
     const env = { PIERHEAD_URL: pierhead.url, PIERHEAD_API_KEY: pierhead.apiKey, HOME: directory };
-    assert.match(await done(python, ["clients/python/tests/test_client.py"], env), /^Ran 7 tests in .*\n\nOK$/m);
+    assert.match(await done(python, ["clients/python/tests/test_client.py"], env), /^Ran 8 tests in .*\n\nOK$/m);
   } finally {
     await rm(directory, { recursive: true, force: true });
   }

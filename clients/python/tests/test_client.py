@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 import threading
 import unittest
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+import httpx
 
 from pierhead import ApiError, AsyncPierhead, DeployFailed, Pierhead
 from pierhead.rest.api.server import get_info
@@ -26,6 +33,54 @@ def project(**files: str) -> str:
     for name, text in {"package.json": PACKAGE, "server.mjs": SERVER, **files}.items():
         Path(directory, name.replace("_", ".")).write_text(text)
     return directory
+
+
+@contextmanager
+def unsteady(failures: Counter[str]) -> Iterator[str]:
+    """Yields the address of a proxy in front of the server. Each entry is how often a request of this kind fails."""
+    direct = httpx.Client(base_url=os.environ["PIERHEAD_URL"], timeout=60)
+
+    class Proxy(BaseHTTPRequestHandler):
+        def _pass(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", "0")))
+            kind = f"{self.command} {'revision' if '/revisions/' in self.path else 'other'}"
+            if failures[kind] > 0:
+                failures[kind] -= 1
+                if kind == "GET revision" and failures[kind] % 2 == 0:
+                    self.close_connection = True  # No answer, as from a server that restarts.
+                else:
+                    self.send_response(500)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                return
+            if kind == "PATCH other" and failures["change by others"] > 0:
+                failures["change by others"] -= 1
+                by_others = {"set": [{"name": "OTHERS", "value": "1"}]}
+                direct.patch(f"{self.path}/variables", json=by_others, headers={"X-Api-Key": self.headers["X-Api-Key"]})
+            names = ("x-api-key", "content-type", "idempotency-key", "if-match")
+            headers = {name: self.headers[name] for name in names if name in self.headers}
+            answer = direct.request(self.command, self.path, content=body, headers=headers)
+            self.send_response(answer.status_code)
+            for name in ("content-type", "etag"):
+                if name in answer.headers:
+                    self.send_header(name, answer.headers[name])
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _pass
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Proxy)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        direct.close()
 
 
 class Blocking(unittest.TestCase):
@@ -64,6 +119,18 @@ class Blocking(unittest.TestCase):
             pierhead.delete(first.id)
             self.assertIsNone(pierhead.deployment("word"))
 
+    def test_outlasts_an_outage_and_keeps_the_variables_that_others_set(self) -> None:
+        failures: Counter[str] = Counter()
+        with unsteady(failures) as url, Pierhead(url) as pierhead:
+            failures.update({"POST other": 1, "GET revision": 6})
+            first = pierhead.deploy("unsteady", project(), variables={"WORD": "hello"})
+            self.assertEqual(failures["GET revision"], 0)
+            failures.update({"change by others": 1})
+            second = pierhead.deploy("unsteady", project(extra="x"), variables={"WORD": "bye"})
+            self.assertEqual({one.name: one.value for one in second.secrets}, {"WORD": "bye", "OTHERS": "1"})
+            failures.update({"GET other": 2})
+            pierhead.delete(first.id)
+
     def test_says_why_a_revision_failed(self) -> None:
         broken = project(server_mjs='throw new Error("no such word")')
         with Pierhead() as pierhead:
@@ -93,7 +160,6 @@ class Blocking(unittest.TestCase):
             info = get_info.sync(client=pierhead.rest)
         assert isinstance(info, Info)
         self.assertEqual(info.to_dict()["version"][:2], "0.")
-
 
     def test_sends_the_key_to_no_host_that_a_deployment_names(self) -> None:
         with Pierhead() as pierhead:

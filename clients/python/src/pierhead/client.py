@@ -63,6 +63,8 @@ def _arguments(call: Call, key: str) -> dict[str, Any]:
     headers = {} if call.method == "GET" or call.path.startswith("http") else {"Idempotency-Key": key}
     if call.content is not None:
         headers["Content-Type"] = "application/gzip"
+    if call.if_match is not None:
+        headers["If-Match"] = call.if_match
     given: dict[str, Any] = {
         "method": call.method,
         "url": call.path,
@@ -103,7 +105,8 @@ class Pierhead:
         ValueError: There is no key.
 
     Every method raises ApiError when the server refuses, and httpx.TransportError when it does not answer. Transient
-    failures are retried up to three times; a change takes effect once.
+    failures are retried up to three times; a change takes effect once. A wait goes on through an outage of the server, until
+    its own timeout.
     """
 
     def __init__(self, url: str | None = None, api_key: str | None = None, workspace: str | None = None) -> None:
@@ -219,7 +222,7 @@ class Pierhead:
                 return http.request(**_arguments(call, key))
             except (ApiError, httpx.TransportError) as error:
                 attempt += 1
-                seconds = steps.retry_after(error, attempt)
+                seconds = steps.retry_after(error, attempt, call.attempts)
                 if seconds is None:
                     raise
                 time.sleep(seconds)
@@ -240,7 +243,7 @@ class Pierhead:
             else:
                 try:
                     answer = self._call(step)
-                except ApiError as error:
+                except (ApiError, httpx.TransportError) as error:
                     failure = error
 
     def _run(self, work: Steps[T]) -> T:
@@ -340,7 +343,7 @@ class AsyncPierhead:
                 return await http.request(**_arguments(call, key))
             except (ApiError, httpx.TransportError) as error:
                 attempt += 1
-                seconds = steps.retry_after(error, attempt)
+                seconds = steps.retry_after(error, attempt, call.attempts)
                 if seconds is None:
                     raise
                 await asyncio.sleep(seconds)
@@ -361,7 +364,7 @@ class AsyncPierhead:
             else:
                 try:
                     answer = await self._call(step)
-                except ApiError as error:
+                except (ApiError, httpx.TransportError) as error:
                     failure = error
 
     async def _run(self, work: Steps[T]) -> T:

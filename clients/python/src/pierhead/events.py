@@ -10,12 +10,8 @@ from uuid import UUID
 
 import httpx
 
-from .failures import ApiError
 from .rest.models import Event
-from .steps import PASSING
-
-#: A restarting server is back within this many seconds.
-OUTAGE_MAX = 60.0
+from .steps import OUTAGE_MAX, is_passing
 
 #: The server sends something at least this often, in seconds.
 SILENCE_MAX = 45.0
@@ -74,6 +70,4 @@ class EventReader:
 
 def failed_too_long(reader: EventReader, error: Exception) -> bool:
     """Whether a lost connection is final: the server refuses, or stays away."""
-    if isinstance(error, ApiError) and error.status not in PASSING:
-        return True
-    return reader.silence() > OUTAGE_MAX
+    return not is_passing(error) or reader.silence() > OUTAGE_MAX

@@ -5,6 +5,7 @@ A generator yields `Call`, `Pause` or `Emit`. It gets the response of a call bac
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,15 @@ PAGE = 100
 INTERVAL_FIRST = 0.25
 INTERVAL_MAX = 1.0
 
+#: Attempts of one call.
+ATTEMPTS = 4
+
+#: Attempts of a change that others, or a rollout of the deployment, get ahead of.
+CHANGES = 12
+
+#: A restarting server is back within this many seconds. Logs and events are followed across such outages.
+OUTAGE_MAX = 60.0
+
 
 @dataclass(frozen=True)
 class Call:
@@ -36,8 +46,12 @@ class Call:
     params: Mapping[str, Any] = field(default_factory=dict)
     json: Any = None
     content: bytes | None = None
+    #: Of the request that the change is based on: the server refuses it when the resource changed since.
+    if_match: str | None = None
     #: Seconds.
     timeout: float = 30
+    #: Attempts of a driver when the failure may pass. Waits have their own deadline, so they use one.
+    attempts: int = ATTEMPTS
 
 
 @dataclass(frozen=True)
@@ -109,16 +123,34 @@ def deploy(
     }
     if deployment.source.value != "internal_source":
         change["revision_source"] = "internal_source"
-    if secrets:
-        # The list replaces the present one. Values that the server does not show are kept when they come back as they were.
-        kept = [one.to_dict() for one in deployment.secrets if one.name not in variables]
-        change["secrets"] = kept + secrets
-    answer = yield Call("PATCH", f"/v2/deployments/{deployment.id}", json=change)
-    changed = Deployment.from_dict(answer.json())
+    changed = yield from _change(deployment.id, change, variables)
     if changed.latest_revision_id is None:
         raise WaitTimeout("The server has not created a revision yet.")
     yield from wait_for_revision(changed.id, changed.latest_revision_id, timeout)
     return (yield from read_deployment(changed.id))
+
+
+def _change(deployment_id: UUID | str, change: Mapping[str, Any], variables: Mapping[str, str]) -> Steps[Deployment]:
+    """Changes a deployment and adds the variables, in one revision. A change of another user in between is kept."""
+    path = f"/v2/deployments/{deployment_id}"
+    if not variables:
+        return Deployment.from_dict((yield Call("PATCH", path, json=change)).json())
+    for attempt in range(1, CHANGES + 1):
+        read = yield Call("GET", path)
+        # The list replaces the present one. Values that the server does not show are kept when they come back as they were.
+        kept = [one for one in read.json()["secrets"] if one["name"] not in variables]
+        secrets = kept + [{"name": key, "value": value} for key, value in variables.items()]
+        # Compressing proxies mark the tag as weak, which the server does not take.
+        tag = read.headers["etag"].removeprefix("W/")
+        try:
+            answer = yield Call("PATCH", path, json={**change, "secrets": secrets}, if_match=tag)
+        except ApiError as error:
+            if error.status != 412 or attempt == CHANGES:
+                raise
+            yield Pause(random.uniform(0, 0.2))
+        else:
+            return Deployment.from_dict(answer.json())
+    raise AssertionError("unreachable")
 
 
 def read_deployment(deployment_id: UUID | str) -> Steps[Deployment]:
@@ -131,7 +163,7 @@ def wait_for_revision(deployment_id: UUID | str, revision_id: UUID | str, timeou
     ends = time.monotonic() + timeout
     interval = INTERVAL_FIRST
     while True:
-        response = yield Call("GET", f"/v2/deployments/{deployment_id}/revisions/{revision_id}")
+        response = yield from _patient(f"/v2/deployments/{deployment_id}/revisions/{revision_id}", {}, ends)
         revision = Revision.from_dict(response.json())
         status = revision.status.value
         if status == "DEPLOYED":
@@ -150,7 +182,7 @@ def delete_deployment(deployment_id: UUID | str, timeout: float) -> Steps[None]:
     ends = time.monotonic() + timeout
     while True:
         try:
-            yield Call("GET", f"/v2/deployments/{deployment_id}")
+            yield from _patient(f"/v2/deployments/{deployment_id}", {}, ends)
         except ApiError as error:
             if error.status == 404:
                 return
@@ -175,7 +207,7 @@ def follow_logs(
     question = {"type": kind, "level": level, "query": text, "order": "asc", "limit": PAGE}
     params = {key: value for key, value in question.items() if value is not None}
     while True:
-        page = (yield Call("GET", path, params)).json()
+        page = (yield from _patient(path, params, time.monotonic() + OUTAGE_MAX)).json()
         for one in page["logs"]:
             yield Emit(LogEntry.from_dict(one))
         if page["next_offset"] is None:
@@ -187,17 +219,31 @@ def follow_logs(
             yield Pause(INTERVAL_MAX)
 
 
-#: Answers that a later attempt may change.
-PASSING = {429, 502, 503, 504}
+def _patient(path: str, params: Mapping[str, Any], ends: float) -> Steps[httpx.Response]:
+    """Returns the response to a read. While the server is away or busy, it asks again until `ends`."""
+    interval = INTERVAL_FIRST
+    while True:
+        try:
+            response: httpx.Response = yield Call("GET", path, params, attempts=1)
+            return response
+        except (ApiError, httpx.TransportError) as error:
+            if not is_passing(error) or time.monotonic() > ends:
+                raise
+            pause = (error.retry_after if isinstance(error, ApiError) else None) or interval
+        yield Pause(max(min(pause, ends - time.monotonic()), 0))
+        interval = min(interval * 1.5, INTERVAL_MAX)
 
-#: Attempts of one call.
-ATTEMPTS = 4
+
+def is_passing(error: Exception) -> bool:
+    """Whether a later attempt may succeed: the server is unreachable, busy, or failed at this one call."""
+    if isinstance(error, ApiError):
+        return error.status == 429 or error.status >= 500
+    return isinstance(error, httpx.TransportError)
 
 
-def retry_after(error: Exception, attempt: int) -> float | None:
+def retry_after(error: Exception, attempt: int, attempts: int) -> float | None:
     """Returns how many seconds to wait before the next attempt; None: the error is final."""
-    if attempt >= ATTEMPTS:
+    if attempt >= attempts or not is_passing(error):
         return None
-    if isinstance(error, ApiError) and error.status in PASSING:
-        return min(error.retry_after or 0.25 * 2**attempt, 30)
-    return 0.25 * 2**attempt if isinstance(error, httpx.TransportError) else None
+    pause = error.retry_after if isinstance(error, ApiError) else None
+    return min(pause or 0.25 * 2**attempt, 30)
