@@ -61,7 +61,7 @@ async function callable([first]: readonly string[]): Promise<readonly CommandSpe
   const named = mainCommands.filter(({ name }) => name === first);
   if (named.length > 0) return named;
   const commandTable = await loadCommands();
-  const inGroups = commandTable.filter(({ name }) => name === first);
+  const inGroups = commandTable.filter(({ name, alias }) => name === first || (alias !== undefined && alias === first));
   return inGroups.length > 0 ? inGroups : commandTable;
 }
 
@@ -94,6 +94,7 @@ const firstSteps = [
 function addCommand(parent: Command, spec: CommandSpec, act: Act): void {
   const command = parent.command(spec.name, { hidden: spec.hidden === true }).description(spec.summary);
   command.copyInheritedSettings(parent);
+  if (spec.alias !== undefined) command.alias(spec.alias);
   if (spec.group !== undefined) command.helpGroup(spec.group);
   if (spec.examples !== undefined) command.addHelpText("before", `${examplesText(spec.examples)}\n`);
   for (const [notation, meaning] of spec.args ?? []) command.argument(notation, meaning);

@@ -10,6 +10,8 @@ export type Run = (session: Session, args: any, options: any, loadCommands: Load
 /** Declaration of a command, from which the parser, help, completion and reference page are made. */
 export interface CommandSpec {
   name: string;
+  /** Second name of the command. */
+  alias?: string;
   /** In Commander's notation: `<required>`, `[optional]`, `<several...>`. */
   args?: readonly (readonly [notation: string, meaning: string])[];
   options?: readonly (readonly [flags: string, meaning: string, fallback?: string])[];

@@ -42,7 +42,7 @@ const exits = [
       ["1", "Failed. The message on stderr gives the reason and the next steps."],
       [
         "2",
-        "Cancelled (Ctrl-C, a declined confirmation, an interrupted or skipped revision), or invalid arguments. `plan`: there are changes.",
+        "Cancelled (Ctrl-C, a declined confirmation, an interrupted or skipped revision), or invalid arguments. `plan` and `diff`: there are changes.",
       ],
       ["4", "The key is missing, unknown, or lacks permission."],
       ["8", "Not finished: `--no-wait` was given, or `--timeout` has passed. The server continues the work."],
@@ -58,7 +58,7 @@ function describe(spec: CommandSpec, path: readonly string[]): string[] {
   const usage = [...own, ...(options.length > 0 ? ["[options]"] : []), ...args.map(([notation]) => notation)].join(" ");
   return [
     `## ${own.slice(1).join(" ")}`,
-    `${spec.summary}.`,
+    `${spec.summary}.${spec.alias === undefined ? "" : ` \`pierhead ${spec.alias}\` is the same command.`}`,
     `\`\`\`\n${usage}\n\`\`\``,
     ...(args.length === 0
       ? []

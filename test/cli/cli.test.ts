@@ -285,13 +285,15 @@ test("completes commands, options and deployment names, and prints nothing witho
   assert.deepEqual(await offered("logs", "--fo"), ["--follow"]);
   assert.deepEqual(await offered("logs", "su"), ["support"]);
   assert.deepEqual(await offered("--url", "http://x", "logs", "-n", "5", ""), ["support", "sales"]);
+  assert.deepEqual(await offered("delete", "support", ""), ["sales"]);
+  assert.deepEqual(await offered("di"), ["diff"]);
   assert.deepEqual(await offered("completion", "z"), ["zsh"]);
   const offline = await runCli(["__complete", "--", "status", ""], { env: { PIERHEAD_URL: "http://127.0.0.1:1" } });
   assert.deepEqual(offline, { code: 0, stdout: "", stderr: "" });
 });
 
 test("prints completion scripts that call this program and rejects an unknown shell", async () => {
-  for (const shell of ["bash", "zsh", "fish"])
+  for (const shell of ["bash", "zsh", "fish", "pwsh"])
     assert.match((await runCli(["completion", shell])).stdout, /pierhead __complete/);
   assert.equal((await runCli(["completion", "tcsh"])).code, 2);
 });

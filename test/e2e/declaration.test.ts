@@ -84,6 +84,51 @@ test("a pipeline applies a file twice, changes a variable, and pulls the same fi
   assert.equal((await server.client.listDeployments({ name: "shop" })).resources.length, 0);
 });
 
+test("prunes the deployments with the tag of the file, and those of no other file", async () => {
+  await using at = await pipeline();
+  const declared = (...names: string[]) =>
+    [
+      "tag: repository=web",
+      "deployments:",
+      ...names.flatMap((name) => [`  ${name}: {source: internal_template, template: node-server, type: dev}`]),
+    ].join("\n");
+  await at.write(declared("front", "back"));
+  const unknown = await at.run(["diff"]);
+  assert.equal(unknown.code, 1);
+  assert.match(unknown.stderr, /There is no tag repository=web\.\n.*pierhead admin tags add repository web\n/);
+  assert.equal((await at.run(["admin", "tags", "add", "repository", "web", "shop"])).code, 0);
+  assert.equal((await at.run(["admin", "tags", "add", "team", "search"])).code, 0);
+
+  const applied = await at.run(["apply", "--no-wait"]);
+  assert.equal(applied.code, 8, applied.stderr);
+  assert.match(applied.stdout, /^\+ front\n(?: {4}.*\n)* {4}tag: "repository=web"\n\+ back\n/);
+  assert.equal((await at.run(["admin", "tags", "set", "front", "repository=web", "team=search"])).code, 0);
+  assert.equal((await at.run(["admin", "tags", "set", "back", "team=search"])).code, 0);
+  const lost = await at.run(["diff"]);
+  assert.deepEqual([lost.code, lost.stdout], [2, '~ back\n    tag: "repository=web"\n']);
+  assert.match(lost.stderr, /^1 deployment would change\.\n.*Apply the changes: pierhead apply\n$/);
+  await at.run(["apply"]);
+  const tags = await at.run(["admin", "tags", "show", "back"]);
+  assert.match(tags.stdout, /repository +web\nteam +search\n/);
+
+  assert.equal((await at.run(["deploy", "--template", "node-server", "--name", "stranger", "--no-wait"])).code, 8);
+  await at.write(declared("front"));
+  const left = await at.run(["diff"]);
+  assert.deepEqual([left.code, left.stdout], [0, ""]);
+  assert.match(left.stderr, /^Not in the file, but with its tag: back\. To delete: --prune\nNo changes\.\n$/);
+  assert.equal((await at.run(["diff", "--prune"])).stdout, "- back\n");
+  assert.equal((await at.run(["apply", "--prune"])).code, 0);
+  const names = (await server.client.listDeployments({ name_contains: "" })).resources.map(({ name }) => name);
+  assert.ok(names.includes("stranger") && names.includes("front") && !names.includes("back"), names.join(", "));
+
+  await at.write(declared("front").replace("=web", "=shop"));
+  const taken = await at.run(["diff"]);
+  assert.equal(taken.code, 1);
+  assert.match(taken.stderr, /front has the tag repository=web, so another file declares it/);
+  await at.write(declared("front").replace("tag: repository=web\n", ""));
+  assert.match((await at.run(["apply", "--prune"])).stderr, /deletes the deployments with the tag of pierhead\.yaml/);
+});
+
 test("another repo_url runs the code of the other repository", async () => {
   await using at = await pipeline();
   await using one = await createAgentRepository();

@@ -3,12 +3,15 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
-import { parseDuration } from "../terminal/text.ts";
-import { type Change, compare } from "./changes.ts";
+import { count, parseDuration } from "../terminal/text.ts";
+import { compare } from "./changes.ts";
+import { usualFile } from "./desired-file.ts";
+import type { Change } from "./step.ts";
 
 interface PlanOptions {
   file?: string;
-  prune?: string[];
+  /** Names, or `true` without any: the deployments with the tag of the file. */
+  prune?: string[] | true;
 }
 
 interface ApplyOptions extends PlanOptions {
@@ -20,13 +23,20 @@ interface ApplyOptions extends PlanOptions {
 
 /** Shows what `apply` would do. Exit code 2: there are changes. */
 export async function plan(session: Session, _: unknown, options: PlanOptions): Promise<void> {
-  const changes = (await compare(session, options)).steps.map(({ change }) => change);
-  session.answer({ changes }, () => shown(changes));
+  const { steps, left } = await compare(session, options);
+  const changes = steps.map(({ change }) => change);
+  session.answer({ changes, left }, () => shown(changes));
+  sayLeft(session, left);
   if (changes.length === 0) return session.terminal.say("No changes.");
-  throw new CliFailure(`${changes.length} of the deployments would change.`, {
+  const argv = [
+    "pierhead apply",
+    ...(options.file === undefined || options.file === usualFile ? [] : [`--file ${options.file}`]),
+    ...(options.prune === undefined ? [] : ["--prune", ...(options.prune === true ? [] : options.prune)]),
+  ];
+  throw new CliFailure(`${count(changes.length, "deployment")} would change.`, {
     exitCode: exitCodes.cancelled,
     isNotice: true,
-    hints: ["Make it so: pierhead apply"],
+    hints: [`Apply the changes: ${argv.join(" ")}`],
   });
 }
 
@@ -37,10 +47,11 @@ export async function plan(session: Session, _: unknown, options: PlanOptions): 
 export async function apply(session: Session, _: unknown, options: ApplyOptions): Promise<void> {
   const { terminal, signal } = session;
   const timeoutMs = parseDuration(options.timeout);
-  const { steps, unchanged } = await compare(session, options);
+  const { steps, unchanged, left } = await compare(session, options);
   const changes = steps.map(({ change }) => change);
+  sayLeft(session, left);
   if (options.dryRun === true)
-    return session.answer({ changes, applied: false }, () => shown(changes) ?? "No changes.");
+    return session.answer({ changes, left, applied: false }, () => shown(changes) ?? "No changes.");
   const client = await session.client();
   // The newest revision of an unchanged deployment may have failed in an earlier run.
   const begun = [...unchanged];
@@ -53,7 +64,7 @@ export async function apply(session: Session, _: unknown, options: ApplyOptions)
   const results = await Promise.all(begun.map(async (one) => ({ ...one, result: await resultOf(client, one, wait) })));
   const named = (wanted: Result) => results.filter(({ result }) => result === wanted).map(({ name }) => name);
   const [failed, pending] = [named("failed"), named("pending")];
-  session.answer({ changes, applied: true, failed, pending }, () => shown(changes) ?? "No changes.");
+  session.answer({ changes, left, applied: true, failed, pending }, () => shown(changes) ?? "No changes.");
   if (failed.length > 0) {
     throw new CliFailure(`The newest revision of ${failed.join(", ")} failed.`, {
       hints: failed.flatMap((name) => [`See why:   pierhead why ${name}`, `Try again: pierhead retry ${name}`]),
@@ -64,6 +75,12 @@ export async function apply(session: Session, _: unknown, options: ApplyOptions)
     exitCode: exitCodes.pending,
     hints: pending.map((name) => `Watch it: pierhead status ${name} --watch`),
   });
+}
+
+/** Names what left the file, because nothing deletes it without `--prune`. */
+function sayLeft({ terminal }: Session, left: readonly string[]): void {
+  if (left.length === 0) return;
+  terminal.say(`Not in the file, but with its tag: ${left.map(harmless).join(", ")}. To delete: --prune`);
 }
 
 const verbs = { create: "Creating", change: "Changing", delete: "Deleting" } as const;

@@ -1,51 +1,83 @@
 import { isDeepStrictEqual } from "node:util";
-import type { CallOptions, Client } from "../../client/client.ts";
+import type { CallOptions } from "../../client/client.ts";
 import type { Deployment, PatchDeployment, Secret } from "../../contract/deployments/deployment.ts";
 import { normaliseRef } from "../../domain/refs.ts";
 import { withRoundedCores } from "../../domain/resource-rules.ts";
 import { findByName } from "../deployments/find-deployment.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { type Declared, declaredVariables, readDeclared, usualFile } from "./desired-file.ts";
+import { type Declared, declaredVariables, readDeclared, usualFile, wrong } from "./desired-file.ts";
 import { checkReadable } from "./readable.ts";
+import type { Change, Step } from "./step.ts";
+import { type FileTag, findFileTag, withTag } from "./tag.ts";
 
-/** What must happen to one deployment. Values of variables are never shown. */
-export interface Change {
-  name: string;
-  action: "create" | "change" | "delete";
-  fields: { field: string; from: unknown; to: unknown }[];
-  variables: { set: string[]; removed: string[] };
+/** What `apply` would do. */
+export interface Comparison {
+  steps: Step[];
+  /** Deployments that are already as the file declares. */
+  unchanged: Deployment[];
+  /** Names of the deployments with the tag of the file that the file no longer declares, and that nothing deletes. */
+  left: string[];
 }
 
-/** A change and the calls that make it. `act` returns the deployment, unless it was deleted. */
-export interface Step {
-  change: Change;
-  act(client: Client, signal: AbortSignal): Promise<Deployment | undefined>;
-}
-
-/** Compares a file with the server. `unchanged` are the deployments that are already as the file declares. */
+/** Compares a file with the server. `prune` names deployments to delete; `true`: those with the tag of the file. */
 export async function compare(
   session: Session,
-  { file = usualFile, prune = [] }: { file?: string; prune?: string[] },
-): Promise<{ steps: Step[]; unchanged: Deployment[] }> {
-  const declared = await readDeclared(session, file);
+  { file = usualFile, prune = [] }: { file?: string; prune?: string[] | true },
+): Promise<Comparison> {
+  const { tag: tagText, deployments: declared } = await readDeclared(session, file);
   const client = await session.client();
+  const tag = tagText === undefined ? undefined : await findFileTag(client, tagText, session.signal);
   const steps: Step[] = [];
   const unchanged: Deployment[] = [];
   for (const [name, wanted] of Object.entries(declared)) {
     const variables = declaredVariables(session, name, wanted);
     const current = await findByName(client, name, session.signal);
     if (current !== undefined && variables !== undefined) await checkReadable(session, current);
-    const step = current === undefined ? created(name, wanted, variables ?? []) : changed(current, wanted, variables);
+    const change = current === undefined ? created(name, wanted, variables ?? []) : changed(current, wanted, variables);
+    const step =
+      tag === undefined ? change : await withTag(client, { name, current, step: change, tag }, session.signal);
     if (step !== undefined) steps.push(step);
     else if (current !== undefined) unchanged.push(current);
   }
-  for (const name of prune) {
-    if (name in declared) throw new CliFailure(`${name} is in ${file}, so it cannot be pruned.`);
-    const current = await findByName(client, name, session.signal);
-    if (current !== undefined) steps.push(deleted(current));
+  return { unchanged, ...(await withPruned(session, { file, declared, prune, tag, steps })) };
+}
+
+/** Adds the deletions that `--prune` asks for. */
+async function withPruned(
+  session: Session,
+  {
+    file,
+    declared,
+    prune,
+    tag,
+    steps,
+  }: {
+    file: string;
+    declared: Record<string, Declared>;
+    prune: readonly string[] | true;
+    tag: FileTag | undefined;
+    steps: Step[];
+  },
+): Promise<Pick<Comparison, "steps" | "left">> {
+  const strays = [...(tag?.tagged.values() ?? [])].filter(({ name }) => !Object.hasOwn(declared, name));
+  if (prune === true) {
+    if (tag !== undefined) return { steps: [...steps, ...strays.map(deleted)], left: [] };
+    throw wrong(
+      `--prune without names deletes the deployments with the tag of ${file}, but it has none.`,
+      "Add one at the top of the file, such as: tag: repository=shop",
+      "Or name the deployments: --prune NAME...",
+    );
   }
-  return { steps, unchanged };
+  const doomed: Step[] = [];
+  const client = await session.client();
+  for (const name of prune) {
+    if (Object.hasOwn(declared, name)) throw wrong(`${name} is in ${file}, so it cannot be pruned.`);
+    const current = await findByName(client, name, session.signal);
+    if (current !== undefined) doomed.push(deleted(current));
+  }
+  const left = strays.map(({ name }) => name).filter((name) => !prune.includes(name));
+  return { steps: [...steps, ...doomed], left };
 }
 
 function deleted({ id, name }: Deployment): Step {

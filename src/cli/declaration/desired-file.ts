@@ -36,8 +36,15 @@ const texts = [
 const known = ["source", ...texts, "build_on_push", "resources", "variables", "secrets"];
 const sources = ["github", "internal_template", "internal_docker", "external_docker"];
 
+/** A whole file. */
+export interface DeclaredFile {
+  /** `TAG=VALUE` that every deployment of the file gets, so that `--prune` finds those that have left the file. */
+  tag?: string;
+  deployments: Record<string, Declared>;
+}
+
 /** Reads a declaration. @throws CliFailure with exit code 1 that names the line or the field. */
-export async function readDeclared(session: Session, file: string): Promise<Record<string, Declared>> {
+export async function readDeclared(session: Session, file: string): Promise<DeclaredFile> {
   let text: string;
   try {
     text = await readFile(path.resolve(session.context.cwd, file), "utf8");
@@ -54,10 +61,15 @@ export async function readDeclared(session: Session, file: string): Promise<Reco
     throw wrong(`${file} is not valid YAML: ${(cause as Error).message}`);
   }
   const top = asObject(read, file);
-  const unknown = Object.keys(top).find((key) => key !== "deployments");
-  if (unknown !== undefined) throw wrong(`${file}: '${unknown}' is not known. The file has one key: deployments.`);
+  const unknown = Object.keys(top).find((key) => key !== "deployments" && key !== "tag");
+  if (unknown !== undefined) throw wrong(`${file}: '${unknown}' is not known. Known are: deployments, tag.`);
+  const { tag } = top;
+  if (tag !== undefined && (typeof tag !== "string" || !/^[^=]+=./.test(tag))) {
+    throw wrong(`${file}: tag must be TAG=VALUE, such as repository=shop.`);
+  }
   const entries = Object.entries(asObject(top["deployments"] ?? {}, "deployments"));
-  return Object.fromEntries(entries.map(([name, value]) => [name, check(`deployments.${name}`, value)]));
+  const deployments = Object.fromEntries(entries.map(([name, value]) => [name, check(`deployments.${name}`, value)]));
+  return { ...(tag !== undefined && { tag }), deployments };
 }
 
 function check(at: string, value: unknown): Declared {
@@ -107,8 +119,8 @@ export function declaredVariables(session: Session, name: string, declared: Decl
   return [...plain, ...secret];
 }
 
-export function writeDeclared(deployments: Record<string, Declared>): string {
-  return stringify({ deployments }, { lineWidth: 0 });
+export function writeDeclared(file: DeclaredFile): string {
+  return stringify(file, { lineWidth: 0 });
 }
 
 function asObject(value: unknown, at: string): Record<string, unknown> {
@@ -117,4 +129,4 @@ function asObject(value: unknown, at: string): Record<string, unknown> {
 }
 
 /** Exit code 1: a pipeline reads 2 as "there are changes". */
-const wrong = (what: string, ...hints: string[]) => new CliFailure(what, { hints });
+export const wrong = (what: string, ...hints: string[]) => new CliFailure(what, { hints });

@@ -11,7 +11,10 @@ import { checkReadable } from "./readable.ts";
 export async function pull(session: Session, names: string[], options: { file?: string }): Promise<void> {
   const file = options.file ?? usualFile;
   const target = path.resolve(session.context.cwd, file);
-  const before = names.length === 0 ? await readDeclared(session, file) : {};
+  const { tag, deployments: before } =
+    names.length === 0
+      ? await readDeclared(session, file)
+      : { tag: undefined, deployments: {} as Record<string, Declared> };
   const wanted = names.length === 0 ? Object.keys(before) : names;
   const found: Record<string, Declared> = {};
   for (const name of wanted) {
@@ -19,7 +22,11 @@ export async function pull(session: Session, names: string[], options: { file?: 
     if (before[name]?.variables !== undefined) await checkReadable(session, deployment);
     found[deployment.name] = declarationOf(deployment, before[name]);
   }
-  await writeFile(target, writeDeclared(found), names.length === 0 ? {} : { flag: "wx" }).catch((error) => {
+  await writeFile(
+    target,
+    writeDeclared({ ...(tag !== undefined && { tag }), deployments: found }),
+    names.length === 0 ? {} : { flag: "wx" },
+  ).catch((error) => {
     if (error.code !== "EEXIST") throw error;
     throw new CliFailure(`${file} exists.`, { hints: ["Update it: pierhead pull", "Choose another: --file FILE"] });
   });

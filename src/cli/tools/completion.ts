@@ -21,6 +21,16 @@ _pierhead() {
 compdef _pierhead pierhead`,
   fish: `complete -c pierhead -f -a '(pierhead __complete -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)'
 complete -c pierhead -n '__fish_seen_subcommand_from deploy import' -F`,
+  // Before 7.3, PowerShell drops an empty argument of a program.
+  pwsh: `Register-ArgumentCompleter -Native -CommandName pierhead -ScriptBlock {
+  param($wordToComplete, $commandAst, $cursorPosition)
+  $words = @($commandAst.CommandElements | Select-Object -Skip 1 |
+    Where-Object { $_.Extent.StartOffset -lt $cursorPosition } | ForEach-Object { "$_" })
+  if ($wordToComplete -eq '') { $words += if ($PSVersionTable.PSVersion -lt [version]'7.3') { '""' } else { '' } }
+  pierhead __complete -- @words 2>$null | ForEach-Object {
+    [System.Management.Automation.CompletionResult]::new($_, $_, 'ParameterValue', $_)
+  }
+}`,
 };
 
 export async function completion(session: Session, [shell = ""]: string[]): Promise<void> {
@@ -48,28 +58,32 @@ async function candidates(session: Session, commands: readonly CommandSpec[], wo
   const fitting = (all: readonly string[]) => all.filter((candidate) => candidate.startsWith(typed));
   if (typed.startsWith("-")) return fitting(optionNames(spec));
   if (spec === undefined || spec.commands !== undefined) {
-    return fitting((spec?.commands ?? commands).filter(({ hidden }) => !hidden).map(({ name }) => name));
+    const offered = (spec?.commands ?? commands).filter(({ hidden }) => !hidden);
+    return fitting(offered.flatMap(({ name, alias }) => (alias === undefined ? [name] : [name, alias])));
   }
-  const argument = spec.args?.[given]?.[0] ?? "";
-  if (/^.deployment.$/.test(argument)) return deploymentNames(session, typed);
+  const [last = ""] = spec.args?.at(-1) ?? [];
+  const argument = spec.args?.[given.length]?.[0] ?? (last.includes("...") ? last : "");
+  if (/^.deployment(\.{3})?.$/.test(argument)) {
+    return (await deploymentNames(session, typed)).filter((name) => !given.includes(name));
+  }
   if (/^.context.$/.test(argument)) return fitting([localName, ...Object.keys(readContexts(session.context).contexts)]);
   return argument === "<shell>" ? fitting(Object.keys(scripts)) : [];
 }
 
-/** Returns the command that the preceding words name, and how many arguments it already has. */
+/** Returns the command that the preceding words name, and the arguments that it already has. */
 function locate(
   commands: readonly CommandSpec[],
   words: readonly string[],
-): { spec: CommandSpec | undefined; given: number } {
+): { spec: CommandSpec | undefined; given: string[] } {
   let spec: CommandSpec | undefined;
-  let given = 0;
+  const given: string[] = [];
   for (let at = 0; at < words.length; at += 1) {
     const word = words[at] ?? "";
     const inner: CommandSpec | undefined = (spec === undefined ? commands : (spec.commands ?? [])).find(
-      ({ name }) => name === word,
+      ({ name, alias }) => name === word || alias === word,
     );
-    if (inner !== undefined && given === 0) spec = inner;
-    else if (!word.startsWith("-")) given += 1;
+    if (inner !== undefined && given.length === 0) spec = inner;
+    else if (!word.startsWith("-")) given.push(word);
     else if (takesValue(spec, word)) at += 1;
   }
   return { spec, given };

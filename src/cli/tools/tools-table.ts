@@ -33,7 +33,7 @@ export const toolCommands: readonly CommandSpec[] = [
   {
     name: "completion",
     summary: "Print a completion script for bash, zsh or fish",
-    args: [["<shell>", "bash, zsh or fish"]],
+    args: [["<shell>", "bash, zsh, fish or pwsh"]],
     examples: [
       "source <(pierhead completion bash)",
       "pierhead completion fish > ~/.config/fish/completions/pierhead.fish",
