@@ -1,7 +1,3 @@
-import { GitFailure } from "../integrations/git-failure.ts";
-import { describeError } from "../telemetry/log.ts";
-import type { BuildResult } from "./build.ts";
-
 /** Reasons for a failed build. Stable: clients match them, and docs/reference/builds.md explains each one (a test compares). */
 export const buildFailureReasons = [
   "ArchiveRefused",
@@ -31,17 +27,14 @@ export class BuildFailure extends Error {
   }
 }
 
-export type FailedResult = Extract<BuildResult, { ok: false }>;
-
-/** Returns the last line of the log. It omits the output that the message quotes, because the log already contains it. */
-export const failureLine = ({ reason, message }: FailedResult) => `${reason}: ${message.split("\n")[0]}`;
-
-/** Converts a thrown error to the result of the build. */
-export function failedResult(error: unknown): FailedResult {
-  if (error instanceof BuildFailure) return { ok: false, reason: error.reason, message: error.message };
-  if (error instanceof GitFailure) return { ok: false, reason: "FetchFailed", message: error.message };
-  if (isDiskFull(error)) return { ok: false, reason: "DiskFull", message: diskFullMessage };
-  return { ok: false, reason: "BuilderFailed", message: `The builder failed: ${describeError(error)}` };
+/** The failure of a program of the build. */
+export class ProgramFailure extends BuildFailure {
+  /** Null when a signal killed it. */
+  readonly exitCode: number | null;
+  constructor(reason: BuildFailureReason, message: string, exitCode: number | null) {
+    super(reason, message);
+    this.exitCode = exitCode;
+  }
 }
 
 /** Returns the failure of a build that exceeds its disk limit, either while it runs or with its finished artifact. */
@@ -55,8 +48,3 @@ export function tooLarge(bytes: number, bytesMax: number): BuildFailure {
 
 export const diskFullMessage =
   "The disk of the build host is full. Ask an operator to free space in the data directory, then deploy again.";
-
-function isDiskFull(error: unknown): boolean {
-  const code = (error as NodeJS.ErrnoException | undefined)?.code;
-  return code === "ENOSPC" || code === "EDQUOT";
-}

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
-import { begin, filesSource, scratch } from "./fixtures.ts";
+import { fileURLToPath } from "node:url";
+import { execa } from "execa";
+import { begin, filesSource, scratch, writeFiles } from "./fixtures.ts";
 
 /** A package whose build makes the file that it offers, if what it depends on is built. */
 const library = (name: string, dependency?: string) => ({
@@ -58,6 +60,38 @@ const needsVariables = `
   const { OPENAI_API_KEY, DATABASE_URL, DEBUG = "", OWN_KEY = "" } = process.env;
   if (!OPENAI_API_KEY) throw new Error("The OPENAI_API_KEY environment variable is missing or empty");
   require("node:fs").writeFileSync("built.txt", [OPENAI_API_KEY, new URL(DATABASE_URL).protocol, DEBUG, OWN_KEY].join());`;
+
+test("the steps of an image install and build a project with the repairs of a build on the host", async () => {
+  await using place = await scratch();
+  const conflicting = { name: "other", version: "1.0.0", peerDependencies: { base: "^2.0.0" } };
+  await writeFiles(place.dir, {
+    "package.json": JSON.stringify({ private: true, workspaces: ["packages/*", "apps/*"] }),
+    ...library("base"),
+    "packages/other/package.json": JSON.stringify(conflicting),
+    "apps/agent/package.json": JSON.stringify({
+      name: "agent",
+      scripts: { build: "node build.js" },
+      dependencies: { base: "1.0.0", other: "1.0.0" },
+    }),
+    "apps/agent/build.js": `${needsVariables}require("base");`,
+    "apps/agent/.env.example": "DATABASE_URL=\n",
+  });
+  const program = fileURLToPath(new URL("../../src/builds/image/project-steps.ts", import.meta.url));
+  const run = (...argv: string[]) =>
+    execa(process.execPath, [program, ...argv], { cwd: place.dir, all: true, reject: false });
+  const steps = [
+    await run("install", "apps/agent"),
+    await run("siblings", "apps/agent"),
+    await run("build", "apps/agent", "script:build"),
+  ];
+  const printed = steps.map(({ all }) => all).join("\n");
+  for (const { exitCode } of steps) assert.equal(exitCode, 0, printed);
+  assert.match(printed, /Trying again with --legacy-peer-deps/);
+  assert.match(printed, /packages\/base of its workspace, which is not built yet/);
+  assert.match(printed, /Building again with placeholders for .*OPENAI_API_KEY/);
+  const failed = await run("build", "apps/agent", "node", "-e", "process.exit(9)");
+  assert.equal(failed.exitCode, 9, "the engine reports the exit code of the program");
+});
 
 test("builds again with placeholders when the build needs variables of the running server", async () => {
   await using place = await scratch();

@@ -1,10 +1,19 @@
 import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import type { BaseImages } from "../build.ts";
 import { agentServers, postgresServer } from "../node/agent-servers.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import { agentUser, type Instruction, ownDir, plain, programExtension, tidyProgram } from "./dockerfile.ts";
+import {
+  agentUser,
+  type Instruction,
+  ownDir,
+  plain,
+  programExtension,
+  stepsProgram,
+  tidyProgram,
+} from "./dockerfile.ts";
 import { type Bases, readCertificates, type UsedBase } from "./make-base.ts";
 
 /** Directory of the agent server in an image. */
@@ -16,24 +25,19 @@ export const startProgram = "compute/docker/entrypoints/langgraph-js-start";
 /** The program that replaces the server of the base image when the project's packages need an older one. */
 export const fitProgram = "builds/image/fit-server";
 
-/** Pierhead's programs for each kind of base, with all their imports, relative to `src`. */
+/** Pierhead's programs for each kind of base, relative to `src`. Their imports come along. */
 const programsOf = {
-  command: [tidyProgram],
+  command: [tidyProgram, stepsProgram],
   "langgraph-js": [
     tidyProgram,
+    stepsProgram,
     startProgram,
-    ...["shim", "failure", "graphs", "options", "packages", "persistence", "postgres", "probe", "state"].map(
-      (name) => `compute/process/langgraph/langgraph-js-${name}`,
-    ),
+    // Loaded by their paths.
+    ...["shim", "probe"].map((name) => `compute/process/langgraph/langgraph-js-${name}`),
     fitProgram,
-    "base/child-environment",
-    "builds/node/agent-servers",
-    "builds/version-range",
-    "compute/process/langgraph/langgraph-config",
-    "compute/process/system/processes",
   ],
 };
-/** Files that the programs for LangGraph.js read or import beside each other. */
+/** Files that the programs for LangGraph.js read or import beside their own modules. */
 const dataFiles = [
   "compute/process/langgraph/langgraph-js-probe-graph.mjs",
   ...[...agentServers.map(({ version }) => version), `postgres-${postgresServer.version}`].flatMap((server) =>
@@ -102,19 +106,30 @@ const serverInstructions: Instruction[] = [
   plain(`CMD ${JSON.stringify(startOfDerived)}`),
 ];
 
-/** Returns the files of Pierhead that a base image contains, relative to `src`. */
-export const programFilesOf = (kind: BaseKind): string[] => [
-  ...programsOf[kind].map((program) => `${program}${programExtension}`),
-  ...(kind === "command" ? [] : dataFiles),
-];
+/** Returns the text of the files of Pierhead that a base image contains, by their names relative to `src`. */
+export async function programFilesOf(kind: BaseKind): Promise<Record<string, string>> {
+  const found: Record<string, string> = {};
+  const add = async (file: string): Promise<void> => {
+    if (file in found) return;
+    found[file] = ""; // before the imports, which may form a circle
+    const text = await readFile(fileURLToPath(new URL(`../../${file}`, import.meta.url)), "utf8");
+    found[file] = text;
+    for (const target of importsOf(text)) await add(path.posix.join(path.posix.dirname(file), target));
+  };
+  for (const program of programsOf[kind]) await add(`${program}${programExtension}`);
+  for (const file of kind === "command" ? [] : dataFiles) await add(file);
+  return Object.fromEntries(Object.entries(found).sort());
+}
+
+/** Imports of types do not exist at run time. */
+const importsOf = (text: string) =>
+  [...text.matchAll(/^(?:import|export) (?!type\b)[^;]*?from "(\.[^"]+)"/gm)].map(([, target = ""]) => target);
 
 async function filesOf(kind: BaseKind, certificates: string | null): Promise<Record<string, string>> {
-  const programs = programFilesOf(kind).map(async (file) => {
-    return [`programs/${file}`, await readFile(fileURLToPath(new URL(`../../${file}`, import.meta.url)), "utf8")];
-  });
+  const programs = Object.entries(await programFilesOf(kind)).map(([file, text]) => [`programs/${file}`, text]);
   const [server] = agentServers;
   return {
-    ...Object.fromEntries(await Promise.all(programs)),
+    ...Object.fromEntries(programs),
     "programs/package.json": JSON.stringify({ type: "module" }),
     ...(certificates === null ? {} : { "certificates.pem": certificates }),
     ...(kind === "command"

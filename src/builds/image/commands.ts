@@ -7,28 +7,36 @@ import type { Project } from "../detect/project.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import { installCommand } from "../node/install-command.ts";
 import { readManifests } from "../node/npm-ci.ts";
-import { isScript, scriptCommand, scriptName } from "../node/run-script.ts";
+import { isScript, scriptCommand, scriptName, startCommand } from "../node/run-script.ts";
 
-/** A program that runs while an image is built, with the reason of its failure. */
-export interface ImageCommand extends Command {
+/** A step of a JavaScript project's build in an image: arguments of `project-steps`. */
+export interface ImageStep {
+  step: "install" | "install-with" | "siblings" | "build" | "build-with";
+  /** Of the project, relative to the root of the source. */
+  directory: string;
+  rest: string[];
+  /** The program of the project, for messages. */
+  shown: string[];
   reason: BuildFailureReason;
 }
 
-/** The commands that install a project's dependencies; `manifests`: the only files they depend on, null: all files. */
+/** The steps that install a project's dependencies; `manifests`: the only files they depend on, null: all files. */
 export interface InstallPlan {
-  commands: ImageCommand[];
+  steps: ImageStep[];
   manifests: string[] | null;
   because: string;
 }
 
-/** Selects the same commands as a build without an engine (docs/reference/builds.md), for an image that has only npm. */
+/** Plans the installation of a build without an engine (docs/reference/builds.md). */
 export async function planInstall(request: BuildRequest, sourceDir: string, project: Project): Promise<InstallPlan> {
   const reason = "InstallFailed" as const;
-  if (request.installCommand !== null) {
-    const commands = parseCommandLine(request.installCommand, { cwd: ".", what: "install command" });
-    return { commands: commands.map((command) => ({ ...command, reason })), manifests: null, because: "" };
+  const { installCommand: line } = request;
+  if (line !== null) {
+    parseCommandLine(line, { cwd: ".", what: "install command" });
+    const step: ImageStep = { step: "install-with", directory: ".", rest: [line], shown: line.split(" "), reason };
+    return { steps: [step], manifests: null, because: "" };
   }
-  const nothing = { commands: [], manifests: null };
+  const nothing = { steps: [], manifests: null };
   if (project.kind === "command" && project.install === null) {
     return { ...nothing, because: "A pierhead.json lists its commands under build." };
   }
@@ -37,35 +45,77 @@ export async function planInstall(request: BuildRequest, sourceDir: string, proj
   if (command === null) return { ...nothing, because: `There is no package.json in ${directory}.` };
   const isNpmCi = command.argv.join(" ") === "npm ci";
   return {
-    commands: [{ ...command, reason }],
+    steps: [{ step: "install", directory, rest: [], shown: command.argv, reason }],
     manifests: isNpmCi ? await manifestsOf(sourceDir, directory) : null,
-    because: command.because,
+    because: "",
   };
 }
 
-export async function planBuild(request: BuildRequest, sourceDir: string, project: Project): Promise<ImageCommand[]> {
+/**
+ * Plans the build after the installation.
+ * @param mayHaveSiblings whether packages of the project may be directories of the source.
+ */
+export function planBuild(
+  { buildCommand: line }: BuildRequest,
+  project: Project,
+  { mayHaveSiblings }: { mayHaveSiblings: boolean },
+): ImageStep[] {
+  const { directory } = project;
+  const common = { directory, reason: "BuildFailed" } as const;
+  if (line !== null) {
+    parseCommandLine(line, { cwd: directory, what: "build command" });
+    return [{ ...common, step: "build-with", rest: [line], shown: line.split(" ") }];
+  }
+  const isGiven = project.kind === "command" && project.install !== "node";
+  const siblings: ImageStep = { ...common, step: "siblings", rest: [], shown: ["build", "of", "siblings"] };
+  const commands = project.kind === "command" ? project.build : [];
+  return [
+    ...(mayHaveSiblings && !isGiven ? [siblings] : []),
+    ...commands.map((argv): ImageStep => {
+      const shown = isScript(argv) ? ["npm", "run", scriptName(argv)] : argv;
+      return { ...common, step: "build", rest: argv, shown };
+    }),
+  ];
+}
+
+/** A program that runs while an image is built, with the reason of its failure. */
+export interface ImageCommand extends Command {
+  reason: BuildFailureReason;
+}
+
+/** Plans the build of a Python server, whose image has none of the programs for JavaScript. */
+export async function planPythonBuild(
+  { buildCommand: line }: BuildRequest,
+  sourceDir: string,
+  project: CommandProject,
+): Promise<ImageCommand[]> {
   const reason = "BuildFailed" as const;
   const cwd = project.directory;
-  if (request.buildCommand !== null) {
-    const commands = parseCommandLine(request.buildCommand, { cwd, what: "build command" });
-    return commands.map((command) => ({ ...command, reason }));
-  }
-  if (project.kind !== "command") return [];
+  if (line !== null)
+    return parseCommandLine(line, { cwd, what: "build command" }).map((command) => ({ ...command, reason }));
   const commands = project.build.map(async (given) => {
-    const argv = isScript(given)
-      ? await scriptCommand(sourceDir, cwd, { argv: given, searchPath: "" })
-      : ofPackages(project, given);
+    const argv = isScript(given) ? await scriptCommand(sourceDir, cwd, { argv: given, searchPath: "" }) : given;
     return { argv, cwd, env: {}, reason };
   });
   return Promise.all(commands);
 }
 
 /** Returns the start command of an image, whose address is the same in every engine. */
-export function planStart(project: CommandProject): string[] {
-  const { start } = project;
-  const argv = isScript(start) ? ["npm", "run", scriptName(start)] : ofPackages(project, start);
+export async function planStart(sourceDir: string, project: CommandProject): Promise<string[]> {
+  const argv = await startArgv(sourceDir, project);
   const known: Record<string, string> = { PORT: String(agentPort), HOST: "0.0.0.0" };
   return argv.map((word) => word.replaceAll(/\$(PORT|HOST)\b/g, (_all, name: string) => known[name] ?? ""));
+}
+
+async function startArgv(sourceDir: string, project: CommandProject): Promise<string[]> {
+  const { start } = project;
+  if (!isScript(start)) return ofPackages(project, start);
+  const directory = project.startDirectory ?? project.directory;
+  const direct = await startCommand(sourceDir, directory, { start, searchPath: "" });
+  // Without a package manager between them where nothing is lost. Programs of packages are only in the image.
+  if (direct[0] === "node") return direct;
+  const toleratesMissing = direct.some((word) => word.startsWith("--env-file-if-exists"));
+  return toleratesMissing ? ["npm", "exec", "--no", "--", ...direct] : ["npm", "run", scriptName(start)];
 }
 
 /** npm finds a program of the project's packages, which are only in the image. */

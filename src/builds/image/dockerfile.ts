@@ -4,13 +4,17 @@ import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import { showCommand } from "../detect/command-line.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import { escapeMarks } from "./base-names.ts";
-import type { ImageCommand, InstallPlan } from "./commands.ts";
+import type { ImageStep, InstallPlan } from "./commands.ts";
 
 /** One instruction of a generated Dockerfile. The engine counts instructions as steps. */
 export interface Instruction {
   text: string;
   /** The program of the project that it runs, and the reason of its failure; null: it runs nothing of the project. */
-  runs: { shown: string; reason: BuildFailureReason } | null;
+  runs: {
+    shown: string;
+    reason: BuildFailureReason /** It prints the programs that it runs itself. */;
+    printsPrograms?: true;
+  } | null;
 }
 
 export interface ImageContent {
@@ -21,7 +25,7 @@ export interface ImageContent {
   install: InstallPlan;
   /** Run after the installation, before files that change with every commit. */
   afterInstall: Instruction[];
-  build: ImageCommand[];
+  build: ImageStep[];
   /** Working directory of the server, relative to the root of the source. */
   directory: string;
   start: string[];
@@ -37,6 +41,7 @@ export const ownDir = "/opt/pierhead";
 /** Extension of the programs: .ts in a clone, .js when built. */
 export const programExtension = path.extname(fileURLToPath(import.meta.url));
 export const tidyProgram = "builds/image/run-and-tidy";
+export const stepsProgram = "builds/image/project-steps";
 
 /** A user id that exists on no host: an agent needs no permissions, not even to write its own code. */
 export const agentUser = "10001:10001";
@@ -47,7 +52,7 @@ export const agentUser = "10001:10001";
  */
 export function generateDockerfile(content: ImageContent): Instruction[] {
   const { base, label, install, afterInstall, build, directory, start } = content;
-  const installs = [...install.commands.flatMap(runIn), ...afterInstall];
+  const installs = [...install.steps.flatMap(runStep), ...afterInstall];
   const copyAll = plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`);
   const copyAndInstall =
     install.manifests === null ? [copyAll, ...installs] : [copyManifests(install.manifests), ...installs, copyAll];
@@ -55,7 +60,7 @@ export function generateDockerfile(content: ImageContent): Instruction[] {
     plain(`FROM ${base}`),
     plain(label),
     ...copyAndInstall,
-    ...build.flatMap(runIn),
+    ...build.flatMap(runStep),
     workdir(directory),
     plain(`ENV HOME=${stateMount} NODE_ENV=production`),
     plain(`USER ${agentUser}`),
@@ -73,11 +78,11 @@ function copyManifests(manifests: string[]): Instruction {
   return plain(`COPY ${JSON.stringify([...manifests.map((file) => `${contextSource}/${file}`), `${directory}/`])}`);
 }
 
-function runIn({ argv, cwd, env, reason }: ImageCommand): Instruction[] {
-  const variables = Object.entries(env).map(([name, value]) => `${name}=${value}`);
-  const tidy = ["node", `${ownDir}/${tidyProgram}${programExtension}`];
-  const program = [...tidy, ...(variables.length === 0 ? [] : ["env", ...variables]), ...argv];
-  return [workdir(cwd), { text: `RUN ${JSON.stringify(program)}`, runs: { shown: showCommand(argv), reason } }];
+function runStep({ step, directory, rest, shown, reason }: ImageStep): Instruction[] {
+  const [tidy, steps] = [tidyProgram, stepsProgram].map((program) => `${ownDir}/${program}${programExtension}`);
+  const program = ["node", tidy, "node", steps, step, directory, ...rest];
+  const runs = { shown: showCommand(shown), reason, printsPrograms: true } as const;
+  return [workdir("."), { text: `RUN ${JSON.stringify(program)}`, runs }];
 }
 
 /**

@@ -262,7 +262,9 @@ class StepLog {
       log.forgetLastLines();
       this.#isOwn = text === this.#build.stageLabel;
       if (this.#isOwn) return;
-      log.say(this.#current?.runs == null ? `> ${text}` : `$ ${this.#current.runs.shown}`);
+      const runs = this.#current?.runs;
+      if (runs?.printsPrograms === true) return;
+      log.say(runs == null ? `> ${text}` : `$ ${runs.shown}`);
       return;
     }
     if (/^ ---> Running in [0-9a-f]+$/.test(line)) {

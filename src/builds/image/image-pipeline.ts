@@ -23,7 +23,7 @@ import { baseImage, fitProgram, startProgram, toolchainDir } from "./base-image.
 import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { withBuildNetwork } from "./build-network.ts";
-import { planBuild, planInstall, planStart } from "./commands.ts";
+import { planBuild, planInstall, planPythonBuild, planStart } from "./commands.ts";
 import { checkNames, packContext, packOwnContext } from "./context.ts";
 import {
   appDir,
@@ -170,9 +170,9 @@ async function prepareGenerated(
     label,
     install,
     afterInstall: project.kind === "langgraph-js" ? [fitServer(project)] : [],
-    build: await planBuild(request, sourceDir, project),
-    directory: project.directory,
-    start: project.kind === "command" ? planStart(project) : startLanggraph(project),
+    build: planBuild(request, project, { mayHaveSiblings: install.manifests === null }),
+    directory: (project.kind === "command" ? project.startDirectory : undefined) ?? project.directory,
+    start: project.kind === "command" ? await planStart(sourceDir, project) : startLanggraph(project),
   });
   return writeGenerated([...base.stage, ...own], context, [contextSource]);
 }
@@ -214,7 +214,7 @@ async function preparePythonServer(
     context.log.say("Note: install_command has no effect on a Python server that is built as an image.");
   const workDir = path.dirname(context.sourceDir);
   await mkdir(path.join(workDir, contextExtra), { recursive: true });
-  const build = await planBuild(request, context.sourceDir, project);
+  const build = await planPythonBuild(request, context.sourceDir, project);
   const instructions = await pythonServerInstructions(target, { project, build, context, label });
   return writeGenerated(instructions, context, [contextExtra, contextSource]);
 }

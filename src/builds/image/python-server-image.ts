@@ -57,6 +57,6 @@ export async function pythonServerInstructions(
     plain(`ENV HOME=${stateMount} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1`),
     plain(`ENV PYTHONPATH=${JSON.stringify(importDirs.join(":"))}`),
     plain(`USER ${agentUser}`),
-    plain(`CMD ${JSON.stringify(planStart(project))}`),
+    plain(`CMD ${JSON.stringify(await planStart(context.sourceDir, project))}`),
   ];
 }

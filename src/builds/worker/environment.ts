@@ -41,20 +41,9 @@ export function buildEnvironment(
     ].join(path.delimiter),
     HOME: build.homeDir,
     TMPDIR: build.tempDir,
-    CI: "true",
-    NO_COLOR: "1",
+    ...packageManagerSettings,
     npm_config_cache: path.join(build.cacheDir, "npm"),
     npm_config_prefer_offline: "true",
-    npm_config_audit: "false",
-    npm_config_fund: "false",
-    npm_config_update_notifier: "false",
-    npm_config_progress: "false",
-    npm_config_yes: "true",
-    // Variables win over the .npmrc of a source, which could name programs of its own for both.
-    npm_config_script_shell: "sh",
-    npm_config_git: "git",
-    // The agent runs on the Node of this server, whichever version its packages were written for.
-    npm_config_engine_strict: "false",
     YARN_CACHE_FOLDER: path.join(build.cacheDir, "yarn"),
     PNPM_HOME: path.join(build.cacheDir, "pnpm"),
     BUN_INSTALL_CACHE_DIR: path.join(build.cacheDir, "bun"),
@@ -68,11 +57,27 @@ export function buildEnvironment(
     // Not directly in the cache directory: uv takes a `toolchains` directory beside it for its own of an old version and moves it.
     UV_PYTHON_INSTALL_DIR: path.join(build.cacheDir, "uv-managed", "python"),
     UV_NO_PROGRESS: "1",
-    COREPACK_ENABLE_DOWNLOAD_PROMPT: "0",
     LANGGRAPH_CLI_NO_ANALYTICS: "1",
     ...buildMark(build),
   };
 }
+
+/** Settings of package managers that are the same on this host and in an image. */
+export const packageManagerSettings: Readonly<Record<string, string>> = {
+  CI: "true",
+  NO_COLOR: "1",
+  npm_config_audit: "false",
+  npm_config_fund: "false",
+  npm_config_update_notifier: "false",
+  npm_config_progress: "false",
+  npm_config_yes: "true",
+  // Variables win over the .npmrc of a source, which could name programs of its own for both.
+  npm_config_script_shell: "sh",
+  npm_config_git: "git",
+  // The agent runs on the Node of the build, whichever version its packages were written for.
+  npm_config_engine_strict: "false",
+  COREPACK_ENABLE_DOWNLOAD_PROMPT: "0",
+};
 
 /** Returns what a build worker inherits of this server: all that its builds may see, and the files of settings to look for. */
 export function workerEnvironment(): Record<string, string> {

@@ -5,19 +5,18 @@ import { engines } from "../../domain/engines.ts";
 import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
-import { parseCommandLine, showCommand } from "../detect/command-line.ts";
+import { showCommand } from "../detect/command-line.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
 import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
-import type { CommandProject } from "../detect/pierhead-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
 import { projectReader } from "../detect/project-reader.ts";
 import { readVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
+import { runBuildCommand, runBuildLine } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
-import { buildWithPlaceholders } from "../node/placeholder-variables.ts";
 import { runAll } from "../node/run-all.ts";
-import { isScript, scriptCommand, startCommand } from "../node/run-script.ts";
+import { startCommand } from "../node/run-script.ts";
 import { engineDirOf, langgraphToolchain } from "../node/toolchain.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
@@ -174,26 +173,13 @@ async function build(request: BuildRequest, context: BuildContext, project: Buil
     const ignored = "install_command and build_command are for JavaScript projects and have no effect here.";
     context.log.say(given ? `Note: ${ignored}` : "Nothing to build.");
   } else if (request.buildCommand !== null) {
-    const commands = parseCommandLine(request.buildCommand, { cwd, what: "build command" });
-    await buildWithPlaceholders(context, cwd, (inContext) => runAll(inContext, commands, "BuildFailed"));
+    await runBuildLine(context, cwd, request.buildCommand);
   } else if (project.kind === "command" && project.build.length > 0) {
-    await runBuild(context, project);
+    for (const given of project.build) await runBuildCommand(context, cwd, given);
   } else if (project.kind !== "command" || project.afterBuild === undefined) {
     context.log.say("Nothing to build.");
   }
   if (project.kind === "command" && project.afterBuild !== undefined) await finish(context, project.afterBuild, cwd);
-}
-
-async function runBuild(context: BuildContext, { build: commands, directory: cwd }: CommandProject): Promise<void> {
-  const searchPath = context.env["PATH"] ?? "";
-  for (const given of commands) {
-    const argv = isScript(given)
-      ? await scriptCommand(context.sourceDir, cwd, { argv: given, searchPath })
-      : await startCommand(context.sourceDir, cwd, { start: given, searchPath });
-    await buildWithPlaceholders(context, cwd, (inContext) =>
-      runAll(inContext, [{ argv, cwd, env: {} }], "BuildFailed"),
-    );
-  }
 }
 
 /** Runs a command without which the server still starts, for example because the command needs a variable of the deployment. */

@@ -4,7 +4,7 @@ import path from "node:path";
 import type { Readable } from "node:stream";
 import type { CommitText } from "../../integrations/git.ts";
 import { type Command, showCommand } from "../detect/command-line.ts";
-import { BuildFailure, type BuildFailureReason, diskFullMessage } from "../failure.ts";
+import { BuildFailure, type BuildFailureReason, diskFullMessage, ProgramFailure } from "../failure.ts";
 import { isDirectoryInside } from "../sources/inside.ts";
 import { type BuildLog, LineSplitter } from "./build-log.ts";
 
@@ -21,6 +21,8 @@ export interface BuildContext {
   signal: AbortSignal;
   /** Called with what people wrote about the commit that is built. */
   noteCommit?(commit: CommitText): void;
+  /** Runs `npm ci` with the help of earlier builds; absent: npm runs as it is. */
+  runNpmCi?: typeof runCommand;
 }
 
 /**
@@ -55,7 +57,7 @@ export async function runCommand(context: BuildContext, command: Command, reason
       : `ended with exit code ${end.exitCode}`;
   const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
   const said = lines.length === 0 ? "It printed nothing." : `Last lines:\n${lines.join("\n")}`;
-  throw new BuildFailure(reason, `\`${shown}\`${place} ${how} after ${seconds} s. ${said}`);
+  throw new ProgramFailure(reason, `\`${shown}\`${place} ${how} after ${seconds} s. ${said}`, end.exitCode);
 }
 
 interface CommandEnd {

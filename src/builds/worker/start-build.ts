@@ -6,7 +6,7 @@ import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { describeError } from "../../telemetry/log.ts";
 import type { BuildLine, BuildRequest, BuildResult, RunningBuild } from "../build.ts";
-import { type FailedResult, failureLine } from "../failure.ts";
+import { type FailedResult, failureLine } from "../failed-result.ts";
 import { LineSplitter } from "./build-log.ts";
 import { workerEnvironment } from "./environment.ts";
 import { killBuildProcesses, type ProcessIdentity, startedAtTicks } from "./processes.ts";

@@ -2,7 +2,9 @@ import { mkdir, rm } from "node:fs/promises";
 import { setPriority } from "node:os";
 import path from "node:path";
 import type { BuildLine, BuildRequest, BuildResult } from "../build.ts";
-import { failedResult, failureLine, tooLarge } from "../failure.ts";
+import { failedResult, failureLine } from "../failed-result.ts";
+import { tooLarge } from "../failure.ts";
+import { runNpmCi } from "../node/npm-ci.ts";
 import { BuildLog } from "./build-log.ts";
 import { watchDiskUse } from "./disk-watch.ts";
 import { buildEnvironment } from "./environment.ts";
@@ -57,7 +59,7 @@ async function build(request: BuildRequest, log: BuildLog): Promise<BuildResult>
   try {
     const env = await prepareEnvironment(request);
     const sourceDir = path.join(workDir, "source");
-    const context = { sourceDir, cacheDir: request.cacheDir, env, log, signal: stop.signal, noteCommit };
+    const context = { sourceDir, cacheDir: request.cacheDir, env, log, signal: stop.signal, noteCommit, runNpmCi };
     return { ...(await runPipeline(request, context)), ...noted };
   } catch (error) {
     return { ...failedResult(stop.signal.aborted ? stop.signal.reason : error), ...noted };

@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import path from "node:path";
 import { pause } from "../../base/pause.ts";
 import type { BuildLine, BuildRequest, BuildResult, PreparedContext, RunningBuild } from "../../builds/build.ts";
-import { type FailedResult, failureLine } from "../../builds/failure.ts";
+import { type FailedResult, failureLine } from "../../builds/failed-result.ts";
 import { contextFileOf } from "../../builds/worker/context-file.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { BuildEnd } from "../../contract/listeners/build-order.ts";

@@ -1,0 +1,47 @@
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { childEnvironment } from "../../base/child-environment.ts";
+import { BuildFailure, ProgramFailure } from "../failure.ts";
+import { runBuildCommand, runBuildLine } from "../node/build-project.ts";
+import { installPackages } from "../node/install-packages.ts";
+import { buildSiblings } from "../node/workspace-siblings.ts";
+import { BuildLog } from "../worker/build-log.ts";
+import { packageManagerSettings } from "../worker/environment.ts";
+import type { BuildContext } from "../worker/run-command.ts";
+
+/**
+ * Runs a step of a JavaScript project's build while an image is built, with the repairs of a build on the host: the working
+ * directory is the root of the source. Arguments: the step, the directory of the project, and the rest of the step.
+ */
+const steps: Record<string, (context: BuildContext, directory: string, rest: string[]) => Promise<void>> = {
+  install: (context, directory) => installPackages(context, { directory, installCommand: null }),
+  "install-with": (context, directory, [line = ""]) => installPackages(context, { directory, installCommand: line }),
+  siblings: (context, directory) => buildSiblings(context, directory),
+  build: (context, directory, argv) => runBuildCommand(context, directory, argv),
+  "build-with": (context, directory, [line = ""]) => runBuildLine(context, directory, line),
+};
+
+/** The exit code of a program that was killed, most often because memory ran out: 128 + SIGKILL, as a shell returns it. */
+const killedCode = 137;
+
+async function main([step = "", directory = ".", ...rest]: string[]): Promise<number> {
+  const caches = path.join(tmpdir(), "pierhead");
+  const context: BuildContext = {
+    sourceDir: process.cwd(),
+    cacheDir: caches,
+    // The image has no secrets, and its own variables belong to the build.
+    env: { ...childEnvironment(() => true), ...packageManagerSettings, YARN_CACHE_FOLDER: path.join(caches, "yarn") },
+    log: new BuildLog(({ message }) => console.log(message)),
+    signal: new AbortController().signal,
+  };
+  try {
+    await steps[step]?.(context, directory, rest);
+    return 0;
+  } catch (error) {
+    if (error instanceof ProgramFailure) return error.exitCode ?? killedCode;
+    console.error(error instanceof BuildFailure ? error.message : error);
+    return 1;
+  }
+}
+
+process.exit(await main(process.argv.slice(2)));
