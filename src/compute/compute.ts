@@ -26,6 +26,8 @@ export interface ReplicaExit {
   signal: string | null;
   /** At most 30, newest last. */
   lastLines: string[];
+  /** Variables that the agent server misses, by its log. */
+  variables?: string[];
 }
 
 export interface ReplicaState {

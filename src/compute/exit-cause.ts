@@ -1,6 +1,6 @@
 import type { ReplicaExit } from "./compute.ts";
 import { ownFrames } from "./own-frames.ts";
-import { findStartCause, missingVariableLine, rootException } from "./start-cause.ts";
+import { findMissingVariables, findStartCause, rootException } from "./start-cause.ts";
 
 /** What a driver observed about a replica that has ended. */
 export interface ObservedExit {
@@ -46,9 +46,10 @@ export function explainExit(
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
-  const proof = ending.wasReady ? null : missingVariableLine(ending.lastLines, ending.unsetVariables ?? []);
-  const shown = proof === null ? facts.lastLines : proofLines(facts.lastLines, proof);
-  return { ...facts, lastLines: shown, reason: "Exited", message: exited(ending) };
+  const missing = ending.wasReady ? null : findMissingVariables(ending.lastLines, ending.unsetVariables ?? []);
+  const cause = { reason: "Exited", message: exited(ending) };
+  if (missing === null) return { ...facts, ...cause };
+  return { ...facts, ...cause, lastLines: proofLines(facts.lastLines, missing.line), variables: missing.names };
 }
 
 /** Reports a replica as ended with an unclear cause: better than showing it as running when it may not be. */
@@ -87,6 +88,9 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
       : signal !== null
         ? `by signal ${signal}`
         : "while Pierhead was not running, so its exit code is unknown";
+  if (exitCode === 0 && !wasReady) {
+    return "The agent server ended without an error before it was ready. It must keep running and listen on the port in PORT: check that the start command starts a server.";
+  }
   const hint =
     lastLines.length > 0 ? "The last lines of its log show the cause." : "It wrote no log. Check its start command.";
   // A server that ran has a long log: only an exception at its end is the cause.

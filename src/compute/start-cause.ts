@@ -22,10 +22,13 @@ export function findStartCause(lines: readonly string[], unset: readonly string[
   return cause === null ? `${graph} Its log shows the cause.` : `${graph} ${cause}`;
 }
 
-/** Returns the line of a log that says which variable is missing; null: none does. */
-export function missingVariableLine(lines: readonly string[], unset: readonly string[]): string | null {
+/** Returns the variables that are missing by a log, with the line that names them; null: it names none. */
+export function findMissingVariables(
+  lines: readonly string[],
+  unset: readonly string[],
+): Pick<MissingVariable, "names" | "line"> | null {
   const found = missingVariable(plainLines(lines), unset);
-  return found === null ? null : withoutCredentials(inProject(found.line));
+  return found === null ? null : { names: found.names, line: withoutCredentials(inProject(found.line)) };
 }
 
 /** Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line. */
@@ -87,6 +90,7 @@ const unnamed: readonly (readonly [RegExp, readonly [string, ...string[]]])[] = 
 const exception = /(?:^|[\s.(])[A-Z]\w*(?:Error|Exception)(?:: |\()/;
 
 interface MissingVariable {
+  names: string[];
   sentence: string;
   line: string;
 }
@@ -99,7 +103,7 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
         forms.map((form) => form.exec(line)?.[1]).find((found) => found !== undefined) ??
         read?.find((one) => unset.includes(one)) ??
         read?.[0];
-      if (name !== undefined) return { sentence: `${name} is not set. ${setVariable(name)}`, line };
+      if (name !== undefined) return { names: [name], sentence: `${name} is not set. ${setVariable(name)}`, line };
     }
     return null;
   };
@@ -118,7 +122,7 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
     names.length === 1
       ? `The setting ${settings[0]} is not set. ${setVariable(first)}`
       : `These settings are not set: ${names.join(", ")}. ${setVariable(first).replace("it", "each")}`;
-  return { sentence, line: `Field required: ${names.join(", ")}` };
+  return { names, sentence, line: `Field required: ${names.join(", ")}` };
 }
 
 /** More names make a message unreadable. */
@@ -198,9 +202,12 @@ const repeats = /: Failed to import (?:app|auth) module |^RuntimeError: see the 
 /** Returns the exception that a server reported last: with groups, the innermost one. */
 export function rootException(lines: readonly string[]): string | null {
   const form = /^(?:[A-Za-z_]\w*\.)*((?:[A-Z]\w*)?(?:Error|Exception|Failure|Refused|Invalid)): (.+)$/;
-  const found = lines.flatMap((line) =>
-    wrappers.test(line) || repeats.test(line) ? [] : (form.exec(line)?.slice(0, 1) ?? []),
-  );
+  const found = lines.flatMap((line, at) => {
+    const [said] = wrappers.test(line) || repeats.test(line) ? [] : (form.exec(line) ?? []);
+    if (said === undefined) return [];
+    // esbuild writes a heading and then each error on a line of its own.
+    return [said.endsWith(":") && at + 1 < lines.length ? `${said} ${lines[at + 1]}` : said];
+  });
   const last = found.at(-1);
   return last === undefined ? null : withoutCredentials(inProject(last)).slice(0, 300);
 }

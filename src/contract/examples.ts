@@ -103,6 +103,7 @@ export const revisionExample = {
   updated_at: "2026-11-20T10:04:11.120000Z",
   status: "DEPLOYED",
   status_message: null,
+  failure: null,
   source: "github",
   source_revision_config: revisionSettings,
   image_version: "1.4.5",

@@ -1,6 +1,7 @@
 import { type AlertKind, type AlertRule, alertKinds } from "../contract/alerts/alert.ts";
 import type { HealthWord } from "../contract/deployments/health.ts";
 import { latencyBoundsMs } from "../contract/logs/metrics.ts";
+import { withDeploymentName } from "./deployment-health.ts";
 import { quantileMs } from "./metric-points.ts";
 
 /** Rules of a workspace that changed none. The latency that is too slow depends on the agent, so that rule is off. */
@@ -47,6 +48,7 @@ export function tenantsWithLatencyRule(changed: readonly ChangedRule[]): string[
 export interface AlertFacts {
   tenantId: string;
   deploymentId: string;
+  deploymentName: string;
   health: HealthWord;
   healthMinutes: number;
   healthMessage: string | null;
@@ -100,8 +102,10 @@ type Condition = (facts: AlertFacts, threshold: number) => string | null;
 
 const whenHealthIs =
   (word: HealthWord, text: string): Condition =>
-  ({ health, healthMinutes, healthMessage }, threshold) =>
-    health === word && healthMinutes >= threshold ? `${text} ${healthMessage ?? ""}`.trim() : null;
+  ({ deploymentName, health, healthMinutes, healthMessage }, threshold) =>
+    health === word && healthMinutes >= threshold
+      ? `${text} ${withDeploymentName(healthMessage, deploymentName) ?? ""}`.trim()
+      : null;
 
 const conditions: Record<AlertKind, Condition> = {
   crash_looping: whenHealthIs("crash_looping", "Crash-looping."),

@@ -260,3 +260,33 @@ test("shows the frames of the project, without those of libraries and of the ser
     Array.from({ length: 30 }, () => slashes),
   );
 });
+
+test("quotes the first error below a heading, and says that a program which ends is no server", () => {
+  const said = cause(
+    'error: x\nTransformError: Transform failed with 1 error:\nsrc/agent.ts:81:13: ERROR: Unexpected ";"',
+  );
+  assert.equal(said, 'TransformError: Transform failed with 1 error: src/agent.ts:81:13: ERROR: Unexpected ";"');
+  const ended = {
+    wasReady: false,
+    exitCode: 0,
+    signal: null,
+    outOfMemoryKills: 0,
+    memoryLimitMib: 64,
+    verdict: undefined,
+  };
+  const { message } = explainExit({ ...ended, lastLines: ["done"] }, () => undefined);
+  assert.match(message, /ended without an error .* listen on the port in PORT/);
+});
+
+test("reports the missing variables as data", () => {
+  const ended = {
+    wasReady: false,
+    exitCode: 1,
+    signal: null,
+    outOfMemoryKills: 0,
+    memoryLimitMib: 64,
+    verdict: undefined,
+  };
+  const lastLines = ["Traceback (most recent call last):", "KeyError: 'MODEL_KEY'"];
+  assert.deepEqual(explainExit({ ...ended, lastLines }, () => undefined).variables, ["MODEL_KEY"]);
+});

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { buildFailureReasons } from "../../src/builds/failure.ts";
 import { healthWords } from "../../src/contract/deployments/health.ts";
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import { type FailureCode, failureCodes } from "../../src/contract/revisions/failure.ts";
 import { type HealthFacts, healthOf, nextActionOf } from "../../src/domain/deployment-health.ts";
+import { buildFailure } from "../../src/domain/failures.ts";
 
 const active = "11111111-0000-4000-8000-000000000000";
 const newer = "22222222-0000-4000-8000-000000000000";
@@ -26,7 +29,7 @@ const serving: HealthFacts = {
   status: "READY",
   activeRevisionId: active,
   isUnderWay: false,
-  latest: { id: active, status: "DEPLOYED", message: null },
+  latest: { id: active, status: "DEPLOYED", message: null, failure: null },
   replicasMin: 1,
   report: reportOf(1),
 };
@@ -35,6 +38,7 @@ const failed = (status: "BUILD_FAILED" | "DEPLOY_FAILED" | "CREATE_FAILED") => (
   id: newer,
   status,
   message: "npm ended with code 1",
+  failure: null,
 });
 
 /** Each state that a user can meet, and the health that it must show. */
@@ -75,7 +79,7 @@ const cases: readonly [name: string, facts: Partial<HealthFacts>, word: string, 
     "a first deploy that was stopped",
     {
       activeRevisionId: null,
-      latest: { id: newer, status: "INTERRUPTED", message: "Stopped on request." },
+      latest: { id: newer, status: "INTERRUPTED", message: "Stopped on request.", failure: null },
       report: null,
     },
     "failed",
@@ -139,7 +143,7 @@ const cases: readonly [name: string, facts: Partial<HealthFacts>, word: string, 
   ["no ready replica without a cause", { report: reportOf(0) }, "degraded", "ReplicasMissing"],
   [
     "a ready replica of an old revision only",
-    { activeRevisionId: newer, latest: { id: newer, status: "DEPLOYED", message: null } },
+    { activeRevisionId: newer, latest: { id: newer, status: "DEPLOYED", message: null, failure: null } },
     "degraded",
     "ReplicasMissing",
   ],
@@ -229,4 +233,27 @@ test("names the way out of each failure that a listener reports, and not only th
       assert.match(action?.text ?? "", text);
     }
   }
+});
+
+test("derives what to do about a failed revision from its failure, and from the message of an earlier version", () => {
+  const health = (code: FailureCode, variables: string[] = []) =>
+    healthOf({
+      ...serving,
+      activeRevisionId: null,
+      latest: { ...failed("DEPLOY_FAILED"), failure: { code, variables } },
+    });
+  for (const code of failureCodes) assert.ok(nextActionOf(health(code, ["MODEL_KEY"]))?.text, code);
+  const missing = nextActionOf(health("variables_missing", ["MODEL_KEY", "REGION"]));
+  assert.deepEqual(missing, {
+    kind: "set_variable",
+    text: "Set the variables MODEL_KEY, REGION. The same code then runs with them.",
+  });
+  const message = "MODEL_KEY is not set. Set it with: pierhead env set DEPLOYMENT MODEL_KEY.";
+  const earlier = nextActionOf({ word: "failed", reason: "RolloutFailed", message, failure: null });
+  assert.match(earlier?.text ?? "", /^Set the variable MODEL_KEY\./);
+});
+
+test("has a code for each reason of a failed build", () => {
+  for (const reason of buildFailureReasons.filter((one) => one !== "Cancelled" && one !== "BuildFailed"))
+    assert.notEqual(buildFailure(reason).code, "build_failed", reason);
 });

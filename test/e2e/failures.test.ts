@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { NextAction } from "../../src/contract/deployments/health.ts";
+import type { FailureCode } from "../../src/contract/revisions/failure.ts";
 import { runCli } from "../cli/run-cli.ts";
 import { type AgentRepository, createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
@@ -31,9 +32,12 @@ interface Failure {
   /** `crash_looping`: it works at first. */
   word: "failed" | "crash_looping";
   reason: string;
+  code: FailureCode;
   message: RegExp;
   action: NextAction["kind"];
   advice: RegExp;
+  /** The command that `why` names, with `pierhead` before it. */
+  command?: RegExp;
   /** The commands of the way out, after a commit of `fix`. */
   fix?: Record<string, string>;
   commands: string[];
@@ -53,9 +57,11 @@ const failures: Failure[] = [
     broken: { "pierhead.json": settings({ build: ["node", "-e", "console.error('no compiler'); process.exit(7)"] }) },
     word: "failed",
     reason: "BuildFailed",
+    code: "build_failed",
     message: /exit code 7.*Last lines:\nno compiler/s,
     action: "read_build_log",
     advice: /Read the build log/,
+    command: /logs build --build/,
     fix: { "good.json": settings() },
     commands: ["change build --config good.json --ref main"],
   },
@@ -64,9 +70,11 @@ const failures: Failure[] = [
     broken: { "server.js": 'throw new Error("config.yaml is broken")' },
     word: "failed",
     reason: "RolloutFailed",
+    code: "exited",
     message: /exit code 1 before it was ready\. Error: config\.yaml is broken/,
     action: "read_log",
     advice: /Read the log/,
+    command: /logs start --revision/,
     fix: { "server.js": server },
     commands: ["deploy --latest --name start"],
   },
@@ -75,9 +83,11 @@ const failures: Failure[] = [
     broken: { "pierhead.json": settings({ start: ["./no-such-program"] }) },
     word: "failed",
     reason: "RolloutFailed",
+    code: "start_refused",
     message: /no-such-program/,
-    action: "read_log",
-    advice: /Read the log/,
+    action: "deploy",
+    advice: /Correct the start command/,
+    command: /deploy --latest --name command/,
     fix: { "pierhead.json": settings() },
     commands: ["deploy --latest --name command"],
   },
@@ -86,9 +96,11 @@ const failures: Failure[] = [
     broken: { "server.js": `if (!process.env.MODEL_KEY) throw new Error("MODEL_KEY is not set");${server}` },
     word: "failed",
     reason: "RolloutFailed",
+    code: "variables_missing",
     message: /MODEL_KEY is not set\. Set it with: pierhead env set variable MODEL_KEY/,
     action: "set_variable",
     advice: /Set the variable MODEL_KEY/,
+    command: /env set variable MODEL_KEY/,
     commands: ["env set variable MODEL_KEY"],
     stdin: "secret",
   },
@@ -97,9 +109,11 @@ const failures: Failure[] = [
     broken: { "pierhead.json": settings({ health: "/sick" }), "server.js": sick() },
     word: "failed",
     reason: "RolloutFailed",
+    code: "never_healthy",
     message: /did not answer 200 on \/sick within 30 s and was killed\. Its last answer was 503/,
     action: "read_log",
     advice: /check the health path/,
+    command: /logs health --revision/,
     fix: { "pierhead.json": settings() },
     commands: ["deploy --latest --name health"],
   },
@@ -108,9 +122,11 @@ const failures: Failure[] = [
     broken: { "server.js": until("later", 'throw new Error("lost the model")') },
     word: "crash_looping",
     reason: "Exited",
+    code: "exited",
     message: /ends soon after each start\. The agent server ended with exit code 1\b.* Error: lost the model/,
     action: "read_log",
     advice: /deploy a fix or roll back/,
+    command: /logs later$/,
     fix: { "server.js": server },
     commands: ["deploy --latest --name later"],
   },
@@ -122,6 +138,7 @@ const failures: Failure[] = [
     },
     word: "crash_looping",
     reason: "OutOfMemory",
+    code: "out_of_memory",
     message: /memory limit of 1024 MiB/,
     action: "deploy",
     advice: /Reduce what the agent loads/,
@@ -172,10 +189,14 @@ describe("failures of plain processes and their ways out", { concurrency: true }
     const { health } = await reaches(failure.word);
     assert.equal(health.reason, failure.reason);
     assert.match(health.message ?? "", failure.message);
+    assert.equal(health.failure?.code, failure.code);
+    if (failure.word === "failed") assert.deepEqual(await codeOfNewest(ids), failure.code);
     assert.equal(health.next_action?.kind, failure.action);
     assert.match(health.next_action?.text ?? "", failure.advice);
     const why = await cli(`why ${failure.name}`);
     assert.match(why.stdout, failure.advice);
+    if (failure.command !== undefined)
+      assert.match(why.stdout, new RegExp(`^  pierhead ${failure.command.source}`, "m"));
     assert.doesNotMatch(why.stdout, /Last lines:|DEPLOYMENT /);
 
     if (failure.fix !== undefined) await repository.commit(failure.fix);
@@ -190,6 +211,9 @@ describe("failures of plain processes and their ways out", { concurrency: true }
     assert.equal(words.filter((word) => word === failure.word).length, 1, words.join(" "));
     assert.equal(words.at(-1), "live");
   }
+
+  const codeOfNewest = async (ids: { deployment_id: string }) =>
+    (await pierhead.client.listRevisions({ ...ids, limit: 1 })).resources[0]?.failure?.code;
 
   const cli = (line: string, stdin?: string) =>
     runCli([...line.split(" "), "--data-dir", pierhead.dataDir], stdin === undefined ? {} : { stdin });

@@ -154,6 +154,7 @@ test("a rollout without room yields to a newer revision, but only after some min
     kind: "failRollout",
     revisionId: "a",
     message: "Unschedulable it is. A newer revision takes its turn.",
+    failure: { code: "no_capacity", variables: [] },
   });
   assert.equal(stepFor(9, { lackingMinutes: 4 }).kind, "wait", "it began to lack room four minutes ago");
   assert.equal(stepFor(9, { lackingMinutes: 5 }).kind, "failRollout");
@@ -241,7 +242,7 @@ function stateWith(given: Partial<DeploymentState>): DeploymentState {
     status: "READY",
     activeRevisionId: null,
     isDeleteForced: false,
-    health: { word: "live", reason: null, message: null },
+    health: { word: "live", reason: null, message: null, failure: null },
     latest: null,
     listener: "acting",
     unsettled: [],
@@ -303,6 +304,7 @@ function* everyBuild(): Generator<BuildFacts[]> {
             leaseUntil: later,
             attempts,
             failure: status === "failed" ? "npm ended with code 1" : null,
+            reason: status === "failed" ? "InstallFailed" : null,
           },
         ];
 }

@@ -166,7 +166,7 @@ function newDeployment(clock: VirtualClock): DeploymentRecord {
     builds: new Map(),
     status: "AWAITING_DATABASE",
     activeRevisionId: null,
-    health: { word: "deploying", reason: null, message: null },
+    health: { word: "deploying", reason: null, message: null, failure: null },
     observation: null,
   };
 }

@@ -103,7 +103,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       active_revision_id: deployment.activeRevisionId,
       force_delete: false,
       health: deployment.health,
-      latest: latest === undefined ? null : { id: latest.id, status: latest.status, message: null },
+      latest: latest === undefined ? null : { id: latest.id, status: latest.status, message: null, failure: null },
       listener: "acting",
       unsettled: deployment.revisions.filter(({ status }) => !isFinal(status)).map(unsettledRowOf),
       builds: builds.map(([revisionId, build]) => ({
@@ -112,6 +112,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
         lease_until: build.leaseUntil.toISOString(),
         attempts: build.attempts,
         failure: build.result?.failure ?? null,
+        reason: build.result?.reason ?? null,
       })),
       assignment:
         assignment === undefined
@@ -157,7 +158,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     const deployment = this.deployments.get(id);
     if (deployment === undefined) return false;
     if (!isBeingDeleted(deployment.status)) deployment.status = "AWAITING_DELETE";
-    deployment.health = { word: "deleting", reason: null, message: null };
+    deployment.health = { word: "deleting", reason: null, message: null, failure: null };
     for (const revision of deployment.revisions) {
       if (!isFinal(revision.status)) Object.assign(revision, { status: "INTERRUPTED", deadlineAt: null });
     }
@@ -189,6 +190,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       deployment_id: revision.deploymentId,
       status: revision.status,
       status_message: null,
+      failure: null,
       status_since: then,
       deadline_at: revision.deadlineAt,
       ...settingsOf(revision),

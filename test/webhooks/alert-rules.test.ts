@@ -5,6 +5,7 @@ import { type AlertFacts, firingAlerts, rulesOf } from "../../src/domain/alert-r
 
 const well: AlertFacts = {
   tenantId: "workspace",
+  deploymentName: "support-bot",
   deploymentId: "deployment",
   health: "live",
   healthMinutes: 60,

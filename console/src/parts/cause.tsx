@@ -18,9 +18,10 @@ export interface Cause {
 const setVariable = / ?Set it with: pierhead env set \S+ ([A-Za-z_]\w*)\./;
 
 /** Returns what the server's message says. The command that sets a variable becomes a link, so it is taken out. */
-export function causeOf({ message }: Pick<DeploymentHealth, "message">): Cause {
+export function causeOf({ message, failure }: Pick<DeploymentHealth, "message" | "failure">): Cause {
   const [first = "", ...after] = (message ?? "").trim().split("\n");
-  const variable = setVariable.exec(first)?.[1] ?? null;
+  // A revision of an earlier server has only the message.
+  const variable = failure?.variables[0] ?? setVariable.exec(first)?.[1] ?? null;
   const text = first
     .replace(setVariable, "")
     .replace(/ ?Last lines:$/, "")
@@ -35,8 +36,8 @@ export function causeOf({ message }: Pick<DeploymentHealth, "message">): Cause {
 const starts = /^(It ends soon after each start\.|The newest revision failed, and the one before still serves\.) +/;
 
 /** Returns the cause in a few words, for a row of a list. */
-export function shortCause({ message }: Pick<DeploymentHealth, "message">): string {
-  const { title } = causeOf({ message: (message ?? "").replace(starts, "") });
+export function shortCause({ message, failure }: Pick<DeploymentHealth, "message" | "failure">): string {
+  const { title } = causeOf({ message: (message ?? "").replace(starts, ""), failure });
   const short = title.replace(/^The agent server ended/, "Ended").replace(/ after [\d.]+ (?:ms|s|min)$/, "");
   return short.replaceAll("`", "");
 }
@@ -57,8 +58,8 @@ export function Said({ text }: { text: string }) {
 }
 
 /** Why a revision failed or was left out, with the last lines of the log. */
-export function RevisionCause({ revision: { status, status_message: message } }: { revision: Revision }) {
-  const { title, rest, lines } = causeOf({ message });
+export function RevisionCause({ revision: { status, status_message: message, failure } }: { revision: Revision }) {
+  const { title, rest, lines } = causeOf({ message, failure });
   return (
     <div className={isFailure(status) ? "cause bad" : "cause"}>
       <p>

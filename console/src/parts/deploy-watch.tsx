@@ -139,7 +139,7 @@ function Failed({ deployment, revision, files }: { deployment: Deployment; revis
     onSuccess: () => queries.invalidateQueries({ queryKey: ["deployment", id] }),
   });
   const problem = isCode ? configPathProblem(configPath.trim()) : null;
-  const { variable } = causeOf({ message: revision.status_message });
+  const { variable } = causeOf({ message: revision.status_message, failure: revision.failure });
   const mayEdit = isGit || files.length > 0;
   return (
     <>

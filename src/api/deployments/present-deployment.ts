@@ -55,7 +55,13 @@ export function deploymentOf(row: DeploymentRow, viewer: Viewer): Deployment {
       since: row.health_since.toISOString(),
       reason: row.health_reason,
       message: withDeploymentName(row.health_message, row.name),
-      next_action: nextActionOf({ word: row.health, reason: row.health_reason, message: row.health_message }),
+      failure: row.health_failure,
+      next_action: nextActionOf({
+        word: row.health,
+        reason: row.health_reason,
+        message: row.health_message,
+        failure: row.health_failure,
+      }),
     },
   };
 }

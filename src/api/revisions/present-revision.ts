@@ -10,6 +10,7 @@ export function revisionOf(row: ShownRevisionRow): Revision {
     updated_at: row.updated_at.toISOString(),
     status: row.status,
     status_message: row.status_message,
+    failure: row.failure,
     source: row.source,
     source_revision_config: row.source_revision_config,
     image_version: row.image_version,

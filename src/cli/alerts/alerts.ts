@@ -15,7 +15,8 @@ export async function alertsList(session: Session, _: string[], { all = false }:
       kind,
       muted_until === null ? state : `${state}, muted`,
       age(since),
-      message,
+      // The lines of a log below it are in `pierhead why`.
+      message.split("\n")[0] ?? "",
     ]);
     return tableOf(session, ["DEPLOYMENT", "RULE", "STATE", "SINCE", "MESSAGE"], rows);
   });

@@ -50,7 +50,9 @@ function patchOf(deployment: Deployment, options: ChangeOptions): PatchDeploymen
     ...(options.image === undefined ? {} : { image_uri: options.image }),
   };
   const commands = buildSettingsOf(options);
+  const isImageNew = options.image !== undefined && !deployment.source.endsWith("_docker");
   const body = {
+    ...(isImageNew && { revision_source: "internal_docker" as const }),
     ...(options.size === undefined ? {} : { deployment_tier: tierOf(options.size, deployment) }),
     ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
     ...(Object.keys(code).length === 0 ? {} : { source_revision_config: code }),

@@ -1,14 +1,17 @@
 import { type Client, isSettled, WaitTimeout } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { LogEntry } from "../../contract/logs/log.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
 import type { Revision, RevisionStatus } from "../../contract/revisions/revision.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
+import { actionOf } from "../../domain/failures.ts";
 import { CliFailure, describeFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
 import { createSteps, type Steps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { duration, parseDuration, shortId } from "../terminal/text.ts";
+import { wayOut } from "./way-out.ts";
 
 export interface FollowOptions {
   /** Commander's form of `--no-wait`. */
@@ -134,12 +137,20 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   // A revision that failed before its build has no log.
   const hints =
     status === "CREATE_FAILED" ? [] : [`Full log:      pierhead logs ${name}${type} --revision ${shortId(id)}`];
+  if (revision.failure != null) hints.unshift(...nextSteps(deployment, revision, revision.failure));
   if (deployment.active_revision_id !== null)
     hints.push(`Still serving: revision ${shortId(deployment.active_revision_id)}`);
   throw outcomeFailure(session, deployment, revision, steps, `The deploy of ${name} ended in ${status}.`, {
     because,
     hints,
   });
+}
+
+/** Returns what to do about a failure, with the command unless it only shows the log that the hints name. */
+function nextSteps(deployment: Deployment, { id }: Revision, failure: Failure): string[] {
+  const command = wayOut({ ...deployment, latest_revision_id: id }, failure);
+  const isLog = command === null || command.startsWith("pierhead logs");
+  return [actionOf(failure).text, ...(isLog ? [] : [`Next:          ${command}`])];
 }
 
 /** Prints the `--json` answer, which includes the deployment and the revision, and returns the failure. */

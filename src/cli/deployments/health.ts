@@ -2,6 +2,7 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { HealthWord } from "../../contract/deployments/health.ts";
 import type { Paint, Style } from "../terminal/terminal.ts";
 import { harmless } from "../terminal/terminal.ts";
+import { wayOut } from "./way-out.ts";
 
 /** How the command line shows each health word. */
 const shown: Readonly<Record<HealthWord, { text: string; style: Style }>> = {
@@ -36,8 +37,11 @@ export function healthText({ health, status }: Observed): { text: string; style:
 const logLinesMax = 8;
 
 /** Returns why a deployment is not well, with the last lines of a log where there are some, and what to do about it. */
-export function healthLines({ health }: Observed, paint: Paint): string[] {
+export function healthLines(deployment: Deployment, paint: Paint): string[] {
+  // An older server sends no health, or one without the failure.
+  const { health } = deployment as Observed;
   if (health?.next_action == null) return [];
+  const command = health.failure == null ? null : wayOut(deployment, health.failure);
   const [first = "", ...rest] = harmless(health.message ?? "").split("\n");
   const message = first.replace(/ Last lines:$/, "");
   const lines = rest.filter((line) => line.trim() !== "").slice(-logLinesMax);
@@ -45,5 +49,6 @@ export function healthLines({ health }: Observed, paint: Paint): string[] {
     ...(message === "" ? [] : [message]),
     ...lines.map((line) => paint("dim", `  ${line}`)),
     paint("bold", health.next_action.text),
+    ...(command === null ? [] : [`  ${harmless(command)}`]),
   ];
 }

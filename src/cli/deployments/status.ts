@@ -142,9 +142,10 @@ function describeRevisions({ terminal }: Session, deployment: Deployment, revisi
   const newest = revisions[0];
   const isFailed = newest !== undefined && newest.status !== "DEPLOYED";
   const message = isFailed ? withDeploymentName(newest.status_message, deployment.name) : null;
-  // The advice above the revisions has the message already.
-  const isSaid =
-    deployment.health?.next_action != null && deployment.health.message?.split("\n")[0] === message?.split("\n")[0];
+  // The advice above the revisions has the message already, behind a sentence about what still serves.
+  const { health } = deployment as Partial<Deployment>;
+  const [said = ""] = message?.split("\n") ?? [];
+  const isSaid = health?.next_action != null && (health.message?.split("\n")[0] ?? "").endsWith(said);
   const shown = message === null || isSaid ? [] : harmless(message).split("\n");
   return shown.length === 0 ? painted : [...painted, "", ...shown.map((line) => `  ${line}`)];
 }

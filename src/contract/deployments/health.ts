@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { Failure } from "../revisions/failure.ts";
 import { literals, nullable, timestamp } from "../schema.ts";
 
 /**
@@ -32,6 +33,7 @@ export const DeploymentHealth = Type.Object(
     since: timestamp("When the deployment got this status."),
     reason: nullable(Type.String(), "CamelCase, stable: Exited, BuildFailed, ReplicasMissing, ... null: all is well."),
     message: nullable(Type.String(), "What happened, for the user."),
+    failure: nullable(Failure, "null: nothing failed, or an older server recorded only the message."),
     next_action: nullable(NextAction),
   },
   { $id: "DeploymentHealth" },

@@ -198,6 +198,12 @@ export const Cause = Type.Object({
   exit_code: nullable(Type.Integer()),
   signal: nullable(Type.String()),
   last_lines: Type.Array(Type.String(), { maxItems: 30 }),
+  variables: Type.Optional(
+    Type.Array(Type.String({ maxLength: 256 }), {
+      maxItems: 10,
+      description: "Variables that the agent server misses, by its log. Absent: none is known.",
+    }),
+  ),
 });
 export type Cause = Static<typeof Cause>;
 

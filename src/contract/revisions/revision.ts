@@ -12,6 +12,7 @@ import { createRevisionExample, revisionExample } from "../examples.ts";
 import { Engine, Rollout } from "../listeners/assignment.ts";
 import { offsetQuery, resourcePage } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
+import { Failure } from "./failure.ts";
 
 /** Revision statuses (contract 5.2). `domain/revision-status.ts` defines the transitions between them. */
 export const RevisionStatus = literals([
@@ -69,6 +70,7 @@ export const Revision = Type.Object(
     updated_at: timestamp(),
     status: RevisionStatus,
     status_message: nullable(Type.String(), "Reason for the status. Always set for a failed revision."),
+    failure: nullable(Failure, "Why it failed. null: it has not, or an older server recorded only the message."),
     source: SourceKind,
     source_revision_config: SourceRevisionConfig,
     image_version: nullable(Type.String(), "Version of the agent server."),

@@ -278,6 +278,7 @@ function sleepWhenIdle(pass: Pass, goalId: string): void {
   }
 }
 
-function causeOf({ reason, message, exitCode, signal, lastLines }: ReplicaExit): Cause {
-  return { reason, message, exit_code: exitCode, signal, last_lines: lastLines.slice(-30) };
+function causeOf({ reason, message, exitCode, signal, lastLines, variables }: ReplicaExit): Cause {
+  const known = { reason, message, exit_code: exitCode, signal, last_lines: lastLines.slice(-30) };
+  return variables === undefined ? known : { ...known, variables };
 }

@@ -194,7 +194,7 @@ export class BuildRunner {
     const { commit = null } = result;
     const stored = result.ok
       ? { failure: null, artifact: result.artifact, commit }
-      : { failure: result.message, artifact: null, commit };
+      : { failure: result.message, reason: result.reason, artifact: null, commit };
     const end = { owner, status, result: stored } as const;
     // After the lease another server may own the build. Its end is not ours to record then.
     const isOurs = await retryDatabase(() => this.#store.finishBuild(revision.id, end), { forMs: leaseMs });

@@ -1,7 +1,9 @@
 import type { Cause, DeploymentReport } from "../../contract/listeners/assignment.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import { type Health, healthOf } from "../../domain/deployment-health.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
+import { buildFailure, causeFailure, failure } from "../../domain/failures.ts";
 import { deployTimeoutMs, listenerPollMs, unschedulableGraceMs } from "../../domain/limits.ts";
 import { holdsSlot } from "../../domain/revision-status.ts";
 import { sanitizeText } from "../../domain/sanitize-text.ts";
@@ -38,7 +40,11 @@ export function planHealth(state: DeploymentState): Extract<Step, { kind: "recor
   return isSameHealth(health, state.health) ? null : { kind: "recordHealth", health };
 }
 
-const isSameHealth = (a: Health, b: Health) => a.word === b.word && a.reason === b.reason && a.message === b.message;
+const isSameHealth = (a: Health, b: Health) =>
+  a.word === b.word && a.reason === b.reason && a.message === b.message && isSameFailure(a.failure, b.failure);
+
+const isSameFailure = (a: Failure | null, b: Failure | null) =>
+  a?.code === b?.code && a?.variables.join() === b?.variables.join();
 
 /** Work for the code host comes last, when there is nothing else to do: a push during a build waits in the queue. */
 function planHost(state: DeploymentState, now: Date, otherwise: Step): Step {
@@ -98,7 +104,8 @@ function planDelete(state: DeploymentState): Step {
 }
 
 function planCreating(revision: RevisionFacts, now: Date): Step {
-  if (isOverdue(revision, now)) return move(revision, "CREATE_FAILED", "deadline", overdue("resolving the source"));
+  if (isOverdue(revision, now))
+    return move(revision, "CREATE_FAILED", "deadline", overdue("resolving the source"), timedOut);
   return { kind: "resolve", revisionId: revision.id };
 }
 
@@ -115,12 +122,14 @@ function planQueued(queued: RevisionFacts[]): Step {
 function planInProgress(state: DeploymentState, revision: RevisionFacts, now: Date): Step {
   switch (revision.status) {
     case "AWAITING_BUILD":
-      if (isOverdue(revision, now)) return move(revision, "BUILD_FAILED", "deadline", overdue("a free build slot"));
+      if (isOverdue(revision, now))
+        return move(revision, "BUILD_FAILED", "deadline", overdue("a free build slot"), timedOut);
       return { kind: "build", revisionId: revision.id, attempt: 1 };
     case "BUILDING":
       return planBuilding(state, revision, now);
     case "AWAITING_DEPLOY":
-      if (isOverdue(revision, now)) return move(revision, "DEPLOY_FAILED", "deadline", overdue("the assignment"));
+      if (isOverdue(revision, now))
+        return move(revision, "DEPLOY_FAILED", "deadline", overdue("the assignment"), timedOut);
       return { kind: "rollOut", revisionId: revision.id, servingRevisionId: state.activeRevisionId };
     default:
       return planDeploying(state, revision, now);
@@ -131,7 +140,14 @@ function planBuilding(state: DeploymentState, revision: RevisionFacts, now: Date
   const build = state.builds.find(({ revisionId }) => revisionId === revision.id);
   if (build?.status === "succeeded") return { kind: "acceptBuild", revisionId: revision.id };
   if (build?.status === "failed") {
-    return move(revision, "BUILD_FAILED", "the build ended with an error", build.failure ?? "The build failed.");
+    const failure = buildFailure(build.reason);
+    return move(
+      revision,
+      "BUILD_FAILED",
+      "the build ended with an error",
+      build.failure ?? "The build failed.",
+      failure,
+    );
   }
   if (isOverdue(revision, now)) {
     return move(
@@ -139,6 +155,7 @@ function planBuilding(state: DeploymentState, revision: RevisionFacts, now: Date
       "BUILD_FAILED",
       "deadline",
       overdue("the build, which was killed with everything it started"),
+      failure("build_timed_out"),
     );
   }
   if (build === undefined || build.status === "cancelled")
@@ -147,7 +164,7 @@ function planBuilding(state: DeploymentState, revision: RevisionFacts, now: Date
     return { kind: "wait", until: earlier(revision.deadlineAt, build.leaseUntil), because: "building" };
   if (build.attempts < buildAttemptsMax) return { kind: "build", revisionId: revision.id, attempt: build.attempts + 1 };
   const message = `The server that ran this build died ${build.attempts} times while building. Check its memory and disk, then redeploy.`;
-  return move(revision, "BUILD_FAILED", "the builder died too often", message);
+  return move(revision, "BUILD_FAILED", "the builder died too often", message, failure("builder_failed"));
 }
 
 function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Date): Step {
@@ -166,6 +183,7 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
       kind: "failRollout",
       revisionId: revision.id,
       message: describeCause(report.cause) ?? "The replicas failed.",
+      failure: failureOf(report.cause) ?? failure("exited"),
     };
   }
   const pollAt = new Date(now.getTime() + listenerPollMs);
@@ -174,10 +192,7 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
     if (leftMs < deployTimeoutMs / 2) return { kind: "extendRollout", revisionId: revision.id };
     return { kind: "wait", until: pollAt, because: listenerIsAway };
   }
-  if (isOverdue(revision, now)) {
-    const reason = state.listener === "gone" ? listenerIsGone : overdue("healthy replicas");
-    return { kind: "failRollout", revisionId: revision.id, message: describeCause(report?.cause ?? null) ?? reason };
-  }
+  if (isOverdue(revision, now)) return failOverdue(revision, report?.cause ?? null, state.listener === "gone");
   return (
     planStuckRollout(state, revision, isCurrent ? report : undefined, now) ?? {
       kind: "wait",
@@ -185,6 +200,18 @@ function planDeploying(state: DeploymentState, revision: RevisionFacts, now: Dat
       because: "the listener is starting the replicas",
     }
   );
+}
+
+function failOverdue({ id: revisionId }: RevisionFacts, cause: Cause | null, isListenerGone: boolean): Step {
+  const [message, code] = isListenerGone
+    ? ([listenerIsGone, "listener_gone"] as const)
+    : ([overdue("healthy replicas"), "timed_out"] as const);
+  return {
+    kind: "failRollout",
+    revisionId,
+    message: describeCause(cause) ?? message,
+    failure: failureOf(cause) ?? failure(code),
+  };
 }
 
 /** Characters of a message of a rollout in progress. The message of its failure has all of them. */
@@ -207,7 +234,8 @@ function planStuckRollout(
   const stuckSinceMs = Math.max(since.getTime(), Date.parse(report?.cause_since ?? since.toISOString()));
   const isStuck = cause.reason === "Unschedulable" && now.getTime() - stuckSinceMs >= unschedulableGraceMs;
   if (isStuck && isNewerQueued) {
-    return { kind: "failRollout", revisionId, message: `${cause.message} A newer revision takes its turn.` };
+    const text = `${cause.message} A newer revision takes its turn.`;
+    return { kind: "failRollout", revisionId, message: text, failure: failure("no_capacity") };
   }
   const text = sanitizeText(cause.message.slice(0, progressMax)).trim();
   return text === "" || text === message ? null : { kind: "describeRollout", revisionId, message: text };
@@ -236,10 +264,19 @@ function describeCause(cause: Cause | null): string | null {
   return cause.last_lines.length === 0 ? cause.message : `${cause.message}\n${cause.last_lines.join("\n")}`;
 }
 
+const failureOf = (cause: Cause | null) => (cause === null ? null : causeFailure(cause));
+const timedOut = failure("timed_out");
+
 const isOverdue = (revision: RevisionFacts, now: Date) => revision.deadlineAt !== null && revision.deadlineAt <= now;
 const overdue = (awaited: string) => `Gave up waiting for ${awaited}: the deadline of this step has passed.`;
 const earlier = (a: Date | null, b: Date) => (a !== null && a < b ? a : b);
 
-function move(revision: RevisionFacts, to: RevisionStatus, because: string, message: string | null = null): Step {
-  return { kind: "move", revisionId: revision.id, from: revision.status, to, because, message };
+function move(
+  revision: RevisionFacts,
+  to: RevisionStatus,
+  because: string,
+  message: string | null = null,
+  failed: Failure | null = null,
+): Step {
+  return { kind: "move", revisionId: revision.id, from: revision.status, to, because, message, failure: failed };
 }

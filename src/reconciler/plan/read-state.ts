@@ -37,6 +37,7 @@ export async function readState(
       leaseUntil: new Date(build.lease_until),
       attempts: build.attempts,
       failure: build.failure,
+      reason: build.reason,
     })),
     assignment: row.assignment && {
       generation: row.assignment.generation,

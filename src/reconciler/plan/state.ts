@@ -1,7 +1,7 @@
 import type { DeploymentStatus } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
-import type { Health } from "../../domain/deployment-health.ts";
+import type { Health, LatestRevision } from "../../domain/deployment-health.ts";
 
 /** A revision as far as the plan needs it. */
 export interface RevisionFacts {
@@ -28,6 +28,8 @@ export interface BuildFacts {
   leaseUntil: Date;
   attempts: number;
   failure: string | null;
+  /** Why it failed, as a word of `src/builds/failure.ts`. */
+  reason: string | null;
 }
 
 /** What the listener should run, as last written. */
@@ -52,7 +54,7 @@ export interface DeploymentState {
   /** Health as recorded last. */
   health: Health;
   /** The newest revision; null: there is none. */
-  latest: { id: string; status: RevisionStatus; message: string | null } | null;
+  latest: LatestRevision | null;
   /**
    * acting: the listener has a session and is not draining. awaited: it had a session within the last day. gone: it had
    * none for longer.

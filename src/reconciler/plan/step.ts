@@ -1,3 +1,4 @@
+import type { Failure } from "../../contract/revisions/failure.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { Health } from "../../domain/deployment-health.ts";
 
@@ -12,6 +13,7 @@ export type Step =
       to: RevisionStatus;
       because: string;
       message: string | null;
+      failure: Failure | null;
     }
   | { kind: "skip"; revisionIds: string[]; supersededBy: string }
   | { kind: "build"; revisionId: string; attempt: number }
@@ -19,7 +21,7 @@ export type Step =
   | { kind: "acceptBuild"; revisionId: string }
   | { kind: "rollOut"; revisionId: string; servingRevisionId: string | null }
   | { kind: "finishRollout"; revisionId: string }
-  | { kind: "failRollout"; revisionId: string; message: string }
+  | { kind: "failRollout"; revisionId: string; message: string; failure: Failure }
   | { kind: "extendRollout"; revisionId: string }
   | { kind: "describeRollout"; revisionId: string; message: string }
   | { kind: "settleAssignment"; revisionId: string | null }

@@ -1,6 +1,8 @@
 import path from "node:path";
 import type { BuildRequest } from "../../builds/build.ts";
 import { workDirOf } from "../../builds/worker/start-build.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
+import { failure } from "../../domain/failures.ts";
 import { buildDiskBytesMax, deadlineMarginMs } from "../../domain/limits.ts";
 import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
@@ -35,15 +37,15 @@ export async function beginBuild(
   }
   const revision = await store.readRevision(revisionId);
   if (revision === undefined) return done;
-  const fail = (because: string, message: string) =>
-    moveRevision(deps, state, { revisionId, from: revision.status, to: "BUILD_FAILED", because, message });
+  const fail = (because: string, message: string, failure: Failure) =>
+    moveRevision(deps, state, { revisionId, from: revision.status, to: "BUILD_FAILED", because, message, failure });
   // The quota is checked once: a build that began on a server that died may finish.
   const refusal = revision.status === "AWAITING_BUILD" ? await store.findBuildQuotaProblem(state.tenantId) : null;
-  if (refusal !== null) return fail("no build minutes are left", refusal);
+  if (refusal !== null) return fail("no build minutes are left", refusal, failure("build_quota_exceeded"));
   const source = await resolveSource(deps, revision, { isFetched: true }, signal);
-  if (!source.ok) return fail("the source is gone", source.message);
+  if (!source.ok) return fail("the source is gone", source.message, source.failure);
   const wanted = await buildTargetOf(deps, revision);
-  if (!wanted.ok) return fail("the listener builds no images", wanted.message);
+  if (!wanted.ok) return fail("the listener builds no images", wanted.message, wanted.failure);
   const request: BuildRequest = {
     buildId: revisionId,
     tenantId: state.tenantId,

@@ -1,3 +1,4 @@
+import { failure as failureOf } from "../../domain/failures.ts";
 import { effectiveSizes } from "../../domain/sizes.ts";
 import {
   type DatabaseCredentials,
@@ -210,7 +211,8 @@ async function failLateRevisions(store: ReconcilerStore, state: DeploymentState,
     } as const;
     const message = couldNotProvision(failure);
     const at = { id: revision.id, deploymentId: state.id };
-    if (await store.moveRevision(at, { ...move, message, deadlineAt: null })) recordMove(move);
+    const code = { failure: failureOf("database_unavailable") };
+    if (await store.moveRevision(at, { ...move, ...code, message, deadlineAt: null })) recordMove(move);
   }
   const isWaitedFor = state.unsettled.length > late.length;
   return {

@@ -37,6 +37,7 @@ export async function moveRevision(
       since: store.now(),
       deadlineAt,
       message: move.message ?? null,
+      failure: move.failure ?? null,
       ...known,
     }),
   };

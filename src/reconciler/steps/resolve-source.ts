@@ -2,13 +2,15 @@ import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BuildSource } from "../../builds/build.ts";
 import { findTemplate } from "../../builds/sources/templates.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
+import { failure, gitFailure } from "../../domain/failures.ts";
 import { resolveRef } from "../../integrations/git.ts";
 import { GitFailure } from "../../integrations/git-failure.ts";
 import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import { openRemote } from "../code-hosts/git-remote.ts";
 import type { StepDeps } from "../deps.ts";
 
-type ResolvedSource = { ok: true; source: BuildSource } | { ok: false; message: string };
+type ResolvedSource = { ok: true; source: BuildSource } | { ok: false; message: string; failure: Failure };
 
 /** Attempts, 1 s and 3 s apart, before a code host that does not answer fails the revision. */
 const gitAttemptsMax = 3;
@@ -32,7 +34,8 @@ export async function resolveSource(
       const objectPath = revision.source_revision_config.source_tarball_path ?? "";
       const upload = await deps.store.findUpload(revision.deployment_id, objectPath);
       if (upload === undefined || upload.sha256 === null) {
-        return { ok: false, message: `The upload ${objectPath} does not exist. Upload the source again.` };
+        const message = `The upload ${objectPath} does not exist. Upload the source again.`;
+        return { ok: false, message, failure: failure("source_missing") };
       }
       return {
         ok: true,
@@ -42,11 +45,18 @@ export async function resolveSource(
     case "internal_template": {
       const id = revision.source_config.template_id ?? "";
       const template = await findTemplate(deps.settings.templatesDir, id);
-      if (template === undefined) return { ok: false, message: `There is no template '${id}' on this server.` };
+      if (template === undefined) {
+        const message = `There is no template '${id}' on this server.`;
+        return { ok: false, message, failure: failure("source_missing") };
+      }
       return { ok: true, source: { kind: "template", directory: template.directory, digest: template.digest } };
     }
     default:
-      return { ok: false, message: `Source '${revision.source}' needs an image_uri.` };
+      return {
+        ok: false,
+        message: `Source '${revision.source}' needs an image_uri.`,
+        failure: failure("image_missing"),
+      };
   }
 }
 
@@ -58,7 +68,9 @@ async function resolveGit(
 ): Promise<ResolvedSource> {
   const { repo_url: repoUrl, integration_id: integrationId } = revision.source_config;
   const { repo_ref: ref, repo_commit_sha: recorded } = revision.source_revision_config;
-  if (repoUrl === null || ref === null) return { ok: false, message: "repo_url and repo_ref are needed." };
+  if (repoUrl === null || ref === null) {
+    return { ok: false, message: "repo_url and repo_ref are needed.", failure: failure("ref_missing") };
+  }
   const { allowLocalSources: allowLocal, allowPrivateNetwork } = deps.settings;
   if (recorded !== null && (!isFetched || integrationId === null)) {
     const remote = { repoUrl, credential: null, allowLocal, allowPrivateNetwork };
@@ -78,7 +90,9 @@ async function resolveGit(
       signal.throwIfAborted();
       if (!(error instanceof GitFailure)) throw error;
       const isTransient = error.reason === "Unreachable" || error.reason === "Timeout";
-      if (!isTransient || attempt === gitAttemptsMax) return { ok: false, message: error.message };
+      if (!isTransient || attempt === gitAttemptsMax) {
+        return { ok: false, message: error.message, failure: gitFailure(error.reason) };
+      }
       await sleep(attempt * 2_000 - 1_000, undefined, { signal });
     }
   }

@@ -1,6 +1,8 @@
 import type { BuildRequest } from "../../builds/build.ts";
 import { artifactKey } from "../../builds/cache/artifact.ts";
 import { isUsable } from "../../builds/image/saved-image.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
+import { failure } from "../../domain/failures.ts";
 import { parseImageReference } from "../../domain/image-reference.ts";
 import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import type { StepDeps } from "../deps.ts";
@@ -21,16 +23,16 @@ export async function resolveRevision(
 ): Promise<Performed> {
   const revision = await deps.store.readRevision(revisionId);
   if (revision === undefined) return done;
-  const fail = (because: string, message: string) =>
-    moveRevision(deps, state, { revisionId, from: "CREATING", to: "CREATE_FAILED", because, message });
+  const fail = (because: string, message: string, failure: Failure) =>
+    moveRevision(deps, state, { revisionId, from: "CREATING", to: "CREATE_FAILED", because, message, failure });
   const refused = await checkDatabase(deps, revision, signal);
   if (refused !== null) {
     const { message, retryInMs } = refused;
     if (retryInMs !== null) return { kind: "later", retryInMs, because: message };
-    return fail("the database cannot be used", message);
+    return fail("the database cannot be used", message, failure("database_unavailable"));
   }
   const found = await resolveContent(deps, revision, signal);
-  if (!found.ok) return fail("the source cannot be used", found.message);
+  if (!found.ok) return fail("the source cannot be used", found.message, found.failure);
   const config = revision.source_revision_config;
   return moveRevision(deps, state, {
     revisionId,

@@ -1,4 +1,5 @@
 import type { Handover } from "../../contract/listeners/assignment.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
 import type { DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
 import type { FaultPoint } from "../../store/engine/fault-points.ts";
 import type { StepDeps } from "../deps.ts";
@@ -39,7 +40,7 @@ export async function finishRollout(
   { revisionId }: { revisionId: string },
 ): Promise<Performed> {
   const health = currentHealth({
-    ...afterMove(state, revisionId, { status: "DEPLOYED", deadlineAt: null, message: null }),
+    ...afterMove(state, revisionId, { status: "DEPLOYED", deadlineAt: null, message: null, failure: null }),
     activeRevisionId: revisionId,
   });
   const moved = await moveRevision(deps, state, {
@@ -86,7 +87,7 @@ export async function describeRollout(
 export async function failRollout(
   deps: StepDeps,
   state: DeploymentState,
-  { revisionId, message }: { revisionId: string; message: string },
+  { revisionId, message, failure }: { revisionId: string; message: string; failure: Failure },
 ): Promise<Performed> {
   const { activeRevisionId } = state;
   const desired = { op: "apply", targetRevisionId: activeRevisionId, servingRevisionId: activeRevisionId } as const;
@@ -96,6 +97,7 @@ export async function failRollout(
     to: "DEPLOY_FAILED",
     because: "the rollout failed",
     message,
+    failure,
   });
   return announced(deps, "rollout failed", performed);
 }

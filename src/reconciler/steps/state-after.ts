@@ -1,3 +1,4 @@
+import type { LatestRevision } from "../../domain/deployment-health.ts";
 import { isFinal } from "../../domain/revision-status.ts";
 import type { DesiredAssignment } from "../../store/data-plane/assigned-revisions.ts";
 import type { DeploymentState, RevisionFacts } from "../plan/state.ts";
@@ -10,7 +11,11 @@ import type { Performed } from "./performed.ts";
 export function afterMove(
   state: DeploymentState,
   revisionId: string,
-  moved: Pick<RevisionFacts, "status" | "deadlineAt" | "message"> &
+  {
+    failure,
+    ...moved
+  }: Pick<RevisionFacts, "status" | "deadlineAt" | "message"> &
+    Pick<LatestRevision, "failure"> &
     Partial<Pick<RevisionFacts, "hasArtifact" | "since">>,
 ): DeploymentState {
   const unsettled = state.unsettled.map((revision) => {
@@ -22,7 +27,7 @@ export function afterMove(
   return {
     ...state,
     unsettled: unsettled.filter(({ status }) => !isFinal(status)),
-    latest: latest?.id === revisionId ? { ...latest, status: moved.status, message: moved.message } : latest,
+    latest: latest?.id === revisionId ? { ...latest, status: moved.status, message: moved.message, failure } : latest,
     host: hostAfter,
   };
 }

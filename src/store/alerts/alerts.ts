@@ -121,7 +121,7 @@ export async function readAlertFacts(db: Db, latencyTenants: readonly string[]):
         from metric_minutes where at > now() - ${alertWindowMinutes} * interval '1 minute'
        group by deployment_id having sum(requests) >= ${requestsMin} or sum(restarts) > 0 or min(runs_waiting) > 0
     )
-    select d.tenant_id as "tenantId", d.id as "deploymentId", d.health, d.health_message as "healthMessage",
+    select d.tenant_id as "tenantId", d.id as "deploymentId", d.name as "deploymentName", d.health, d.health_message as "healthMessage",
            (extract(epoch from now() - d.health_since) / 60)::float8 as "healthMinutes",
            coalesce(m.requests, 0) as requests, coalesce(m.errors, 0) as errors, coalesce(m.restarts, 0) as restarts,
            coalesce(m.queued, 0) as "queuedRuns",

@@ -7,6 +7,8 @@ import { countedBuild } from "../tenants/quotas.ts";
 /** The result that a build left in its row; the failure text becomes `status_message`. */
 export interface StoredBuildResult {
   failure: string | null;
+  /** Why it failed, as a word of `src/builds/failure.ts`. */
+  reason?: string;
   /** Manifest of the artifact, if the build succeeded. */
   artifact: unknown;
   /** What people wrote about the commit that was built; absent or null: unknown. */
@@ -99,7 +101,11 @@ export async function finishBuild(
 ): Promise<boolean> {
   const { result } = end;
   // A failure quotes the last output of a command, which may be cut inside a character.
-  const stored = result && { artifact: result.artifact, failure: result.failure && sanitizeText(result.failure) };
+  const stored = result && {
+    artifact: result.artifact,
+    failure: result.failure && sanitizeText(result.failure),
+    reason: result.reason,
+  };
   const commit = result?.commit ?? null;
   const message = commit && sanitizeText(commit.message);
   const { rows } = await db.query(sql`

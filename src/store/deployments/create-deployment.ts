@@ -97,6 +97,7 @@ function newRow(
     health_since: now,
     health_reason: null,
     health_message: null,
+    health_failure: null,
     latest_revision_id: revision?.id ?? null,
     active_revision_id: null,
     image_version: null,

@@ -26,9 +26,10 @@ const joinedRecords = batched(async (db, records: HealthRecord[]): Promise<boole
   const { rows } = await db.query<{ n: number }>(sql`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
-        as w (n integer, id uuid, seen text, word text, reason text, message text)
+        as w (n integer, id uuid, seen text, word text, reason text, message text, failure jsonb)
     ), recorded as (
       update deployments d set health = w.word, health_reason = w.reason, health_message = w.message,
+             health_failure = w.failure,
              health_since = case when d.health = w.word then d.health_since else now() end
         from wanted w
        where d.id = any(${records.map(({ id }) => id)}::uuid[]) and d.id = w.id and d.health = w.seen

@@ -1,8 +1,8 @@
 import type { DeploymentStatus } from "../../contract/deployments/deployment.ts";
-import type { HealthWord } from "../../contract/deployments/health.ts";
 import type { DeploymentReport } from "../../contract/listeners/assignment.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { CommitState } from "../../domain/commit-report.ts";
+import type { Health, LatestRevision } from "../../domain/deployment-health.ts";
 import { buildTimeoutMs, listenerAwaitedMs } from "../../domain/limits.ts";
 import { batched } from "../engine/batched.ts";
 import type { Db } from "../engine/database.ts";
@@ -17,8 +17,8 @@ export interface DeploymentStateRow {
   status: DeploymentStatus;
   active_revision_id: string | null;
   force_delete: boolean;
-  health: { word: HealthWord; reason: string | null; message: string | null };
-  latest: { id: string; status: RevisionStatus; message: string | null } | null;
+  health: Health;
+  latest: LatestRevision | null;
   listener: "acting" | "awaited" | "gone";
   unsettled: {
     id: string;
@@ -36,6 +36,8 @@ export interface DeploymentStateRow {
     lease_until: string;
     attempts: number;
     failure: string | null;
+    /** Why it failed, as a word of `src/builds/failure.ts`. null also for builds of earlier versions. */
+    reason: string | null;
   }[];
   assignment: {
     generation: number;
@@ -82,8 +84,8 @@ const replicasMin = (which: "target" | "serving") =>
 export const readDeploymentState = batched(async (db, ids: string[]): Promise<(DeploymentStateRow | undefined)[]> => {
   const { rows } = await db.query<DeploymentStateRow>(sql`
     select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
-      json_build_object('word', d.health, 'reason', d.health_reason, 'message', d.health_message) as health,
-      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 500))
+      json_build_object('word', d.health, 'reason', d.health_reason, 'message', d.health_message, 'failure', d.health_failure) as health,
+      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 500), 'failure', r.failure)
          from revisions r where r.id = d.latest_revision_id) as latest,
       coalesce((
         select case when l.lease_until > now() and not l.drain then 'acting'
@@ -101,7 +103,7 @@ export const readDeploymentState = batched(async (db, ids: string[]): Promise<(D
       coalesce((
         select json_agg(json_build_object('revision_id', b.revision_id, 'status', b.status, 'lease_until', b.lease_until,
                  'attempts', b.attempts,
-                 'failure', b.result ->> 'failure'))
+                 'failure', b.result ->> 'failure', 'reason', b.result ->> 'reason'))
           from revisions r join builds b on b.revision_id = r.id
          where r.deployment_id = d.id and (b.status = 'running' or r.status = 'BUILDING')
       ), '[]'::json) as builds,

@@ -31,6 +31,7 @@ const deploymentFields = pick(
   "health_since",
   "health_reason",
   "health_message",
+  "health_failure",
   "latest_revision_id",
   "active_revision_id",
   "image_version",
@@ -179,7 +180,7 @@ export async function requestDelete(
          set status = case when status in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') then status else 'AWAITING_DELETE' end,
              status_since = case when status in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') then status_since else now() end,
              health = 'deleting', health_since = case health when 'deleting' then health_since else now() end,
-             health_reason = null, health_message = null,
+             health_reason = null, health_message = null, health_failure = null,
              delete_tracing_project = delete_tracing_project or ${options.deleteTracingProject},
              force_delete = force_delete or ${options.force}, updated_at = now()
        where (id = ${id} or parent_deployment_id = ${id}) and tenant_id = ${tenantId}

@@ -16,6 +16,7 @@ export async function moveFound(db: Db, found: Sql): Promise<number> {
              health = case when b.next = 'UNKNOWN' then 'unknown' else d.health end,
              health_reason = case when b.next = 'UNKNOWN' then ${listenerLost.reason} else d.health_reason end,
              health_message = case when b.next = 'UNKNOWN' then ${listenerLost.message} else d.health_message end,
+             health_failure = case when b.next = 'UNKNOWN' then null else d.health_failure end,
              health_since = case when b.next = 'UNKNOWN' then now() else d.health_since end
         from before b where d.id = b.id
       returning d.id as deployment_id, d.tenant_id, b.status as old, b.next, b.status <> 'UNKNOWN' as needs_no_pass,

@@ -7,6 +7,7 @@ import type {
   SourceRevisionConfig,
 } from "../../contract/deployments/deployment.ts";
 import type { HealthWord } from "../../contract/deployments/health.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
 import {
   bigint,
   boolean,
@@ -42,6 +43,7 @@ export const deploymentsTable = table("deployments", {
   health_since: timestamp,
   health_reason: nullable(text),
   health_message: nullable(text),
+  health_failure: nullable(jsonbOf<Failure>()),
   used_at: nullable(timestamp),
   latest_revision_id: nullable(uuid),
   active_revision_id: nullable(uuid),

@@ -1,4 +1,5 @@
 import type { Engine } from "../../contract/listeners/assignment.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { Health } from "../../domain/deployment-health.ts";
 import { canMoveRevision } from "../../domain/revision-status.ts";
@@ -20,6 +21,7 @@ const revisionFields = pick(
   "deployment_id",
   "status",
   "status_message",
+  "failure",
   "status_since",
   "deadline_at",
   "source",
@@ -183,6 +185,8 @@ export interface RevisionMove {
   because: string;
   /** Shown to users as `status_message`; every failure has one. */
   message?: string | null;
+  /** Code of a failure; absent: it is none. */
+  failure?: Failure | null;
   deadlineAt: Date | null;
   /** Present when a user requested it. */
   audit?: AuditNote;
@@ -216,7 +220,7 @@ export async function moveRevision(
 
 const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[]): Promise<boolean[]> => {
   const wanted = moves.map(
-    ({ id, from, to, because, message, deadlineAt, set, assignment, health, byPass, audit }, n) => ({
+    ({ id, from, to, because, message, failure, deadlineAt, set, assignment, health, byPass, audit }, n) => ({
       ...{
         n,
         id,
@@ -225,6 +229,7 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
         because,
         // It may quote the output of a command or the response of another server.
         message: message ? sanitizeText(message) : null,
+        failure: failure ?? null,
         deadline_at: deadlineAt,
         by_pass: byPass ?? false,
         sets_artifact: set?.artifact_id !== undefined,
@@ -238,23 +243,24 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
   const { rows } = await db.query<{ n: number }>(sql`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
-        as w (n integer, id uuid, "from" text, "to" text, because text, message text, deadline_at timestamptz, by_pass boolean,
+        as w (n integer, id uuid, "from" text, "to" text, because text, message text, failure jsonb, deadline_at timestamptz, by_pass boolean,
               sets_artifact boolean, artifact_id uuid, artifact_key text, image_version text, source_revision_config jsonb, proven boolean, health jsonb,
               listener_id uuid, op text, spec jsonb, actor text, action text, noted jsonb)
     ), moved as (
-      update revisions r set status = w."to", status_message = w.message, status_since = now(), deadline_at = w.deadline_at,
+      update revisions r set status = w."to", status_message = w.message, failure = w.failure, status_since = now(), deadline_at = w.deadline_at,
              updated_at = now(), artifact_id = case when w.sets_artifact then w.artifact_id else r.artifact_id end,
              artifact_key = coalesce(w.artifact_key, r.artifact_key), image_version = coalesce(w.image_version, r.image_version),
              source_revision_config = coalesce(w.source_revision_config, r.source_revision_config)
         from wanted w
        where r.id = any(${moves.map(({ id }) => id)}::uuid[]) and r.id = w.id and r.status = w."from"
-      returning w.n, r.id, r.deployment_id, r.tenant_id, w."from", w."to", w.because, w.message, w.by_pass, r.image_version,
+      returning w.n, r.id, r.deployment_id, r.tenant_id, w."from", w."to", w.because, w.message, w.failure, w.by_pass, r.image_version,
                 w.proven, w.health, w.listener_id, w.op, w.spec, w.actor, w.action, w.noted, null as subject_name
     ), activated as (
       update deployments d set active_revision_id = m.id, image_version = m.image_version, updated_at = now(),
              health = coalesce(m.health ->> 'word', d.health),
              health_reason = case when m.health is null then d.health_reason else m.health ->> 'reason' end,
              health_message = case when m.health is null then d.health_message else m.health ->> 'message' end,
+             health_failure = case when m.health is null then d.health_failure else nullif(m.health -> 'failure', 'null') end,
              health_since = case when coalesce(m.health ->> 'word', d.health) = d.health then d.health_since else now() end
         from moved m where d.id = m.deployment_id and m."to" = 'DEPLOYED'
       returning d.tenant_id, d.id as deployment_id, m.id, d.health as "to", d.health_reason, d.health_message,
@@ -263,7 +269,8 @@ const joinedMoves = batched(async (db, moves: (RevisionMove & { id: string })[])
       insert into events (tenant_id, deployment_id, revision_id, kind, data)
       select tenant_id, deployment_id, id, kind, data from (
         select tenant_id, deployment_id, id, 'revision.status' as kind, 1 as part,
-               jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message) as data
+               jsonb_build_object('from', "from", 'to', "to", 'because', because, 'message', message)
+                 || case when failure is null then '{}' else jsonb_build_object('failure', failure -> 'code') end as data
           from moved
         union all
         select tenant_id, deployment_id, id, 'deployment.health', 2,

@@ -1,4 +1,5 @@
 import type { SourceConfig, SourceKind, SourceRevisionConfig } from "../../contract/deployments/deployment.ts";
+import type { Failure } from "../../contract/revisions/failure.ts";
 import type { RevisionReason, RevisionStatus, RevisionTrigger } from "../../contract/revisions/revision.ts";
 import type { Sizes } from "../../domain/tiers.ts";
 import { bigint, integer, jsonbOf, nullable, table, text, textOf, timestamp, uuid } from "../engine/table.ts";
@@ -10,6 +11,7 @@ export const revisionsTable = table("revisions", {
   deployment_id: uuid,
   status: textOf<RevisionStatus>(),
   status_message: nullable(text),
+  failure: nullable(jsonbOf<Failure>()),
   status_since: timestamp,
   deadline_at: nullable(timestamp),
   source: textOf<SourceKind>(),

@@ -1,6 +1,6 @@
 -- lockDeployment
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
@@ -10,8 +10,8 @@ select
 
 -- readDeploymentState
 select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
-      json_build_object('word', d.health, 'reason', d.health_reason, 'message', d.health_message) as health,
-      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 500))
+      json_build_object('word', d.health, 'reason', d.health_reason, 'message', d.health_message, 'failure', d.health_failure) as health,
+      (select json_build_object('id', r.id, 'status', r.status, 'message', left(r.status_message, 500), 'failure', r.failure)
          from revisions r where r.id = d.latest_revision_id) as latest,
       coalesce((
         select case when l.lease_until > now() and not l.drain then 'acting'
@@ -30,7 +30,7 @@ select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
       coalesce((
         select json_agg(json_build_object('revision_id', b.revision_id, 'status', b.status, 'lease_until', b.lease_until,
                  'attempts', b.attempts,
-                 'failure', b.result ->> 'failure'))
+                 'failure', b.result ->> 'failure', 'reason', b.result ->> 'reason'))
           from revisions r join builds b on b.revision_id = r.id
          where r.deployment_id = d.id and (b.status = 'running' or r.status = 'BUILDING')
       ), '[]'::json) as builds,
@@ -86,7 +86,7 @@ with wanted as (
 -- deploymentPage
 select * from (
       select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
@@ -96,7 +96,7 @@ select * from (
 
 -- deploymentPage with a part of the name
 select 
-  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
+  d.id, d.tenant_id, d.listener_id, d.name, d.slug, d.display_name, d.source, d.source_config, d.tracked_ref, d.tracked_packages, d.secret_set_id, d.secret_references, d.status, d.health, d.health_since, d.health_reason, d.health_message, d.health_failure, d.latest_revision_id, d.active_revision_id, d.image_version, d.shareable, d.route_through_gateway, d.agent_environment, d.deployment_tier, d.compute_tier, d.database_tier, d.is_preview, d.parent_deployment_id, d.tracer_session_id, d.created_at, d.updated_at, coalesce(d.agent_name, d.agent_id::text) as agent_id,
   d.source_revision_config || jsonb_build_object('repo_commit_sha', (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,

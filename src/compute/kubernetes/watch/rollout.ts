@@ -1,4 +1,5 @@
 import type { Cause } from "../../../contract/listeners/assignment.ts";
+import { findMissingVariables } from "../../start-cause.ts";
 import { componentLabel, revisionAnnotation } from "../render/names.ts";
 
 interface Metadata {
@@ -276,7 +277,14 @@ function findingOfContainer(
     return [{ ...finding(weight, "OutOfMemory", text, ended.exitCode), crashed }];
   }
   const text = `${what} keeps exiting with exit code ${ended.exitCode}. ${ended.message ?? ""}`.trim();
-  return [{ ...finding(weight, isInit ? "InitFailed" : "Exited", text, ended.exitCode), crashed }];
+  if (isInit) return [{ ...finding(weight, "InitFailed", text, ended.exitCode), crashed }];
+  return [{ ...withMissingVariables(finding(weight, "Exited", text, ended.exitCode), ended.message ?? ""), crashed }];
+}
+
+/** A termination message may be the end of the log. */
+function withMissingVariables(found: Finding, message: string): Finding {
+  const missing = findMissingVariables(message.split("\n"), []);
+  return missing === null ? found : { ...found, cause: { ...found.cause, variables: missing.names } };
 }
 
 /** After this long without an exit, a kubelet forgets its back-off, and the streak is over. */

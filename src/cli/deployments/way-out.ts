@@ -1,0 +1,73 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
+import type { Failure, FailureCode } from "../../contract/revisions/failure.ts";
+import { kindOf } from "../../domain/tiers.ts";
+import { shortId } from "../terminal/text.ts";
+
+type Subject = Pick<
+  Deployment,
+  "name" | "source" | "source_config" | "deployment_tier" | "latest_revision_id" | "active_revision_id"
+>;
+
+/** Returns the command that leads out of a failure, or to what says more about it; null: the cause is outside of this program. */
+export function wayOut(deployment: Subject, { code, variables }: Failure): string | null {
+  const { name } = deployment;
+  if (code === "variables_missing") return `pierhead env set ${name} ${variables[0] ?? "VARIABLE"}`;
+  if (code === "out_of_memory") return largerSize(deployment);
+  if (code === "command_invalid") return correctCommand(deployment);
+  if (code === "image_missing") return `pierhead change ${name} --image IMAGE`;
+  if (code === "config_missing") return `pierhead change ${name} --config PATH`;
+  if (code === "ref_missing") return `pierhead change ${name} --ref BRANCH`;
+  if (code === "repository_refused") return "pierhead integrations list";
+  if (buildLog.has(code)) return `pierhead logs ${name} --build${revisionOf(deployment)}`;
+  if (replicaLog.has(code)) return `pierhead logs ${name}${revisionOf(deployment)}`;
+  if (passing.has(code)) return `pierhead retry ${name}`;
+  if (inSource.has(code)) return deployAgain(deployment);
+  return null;
+}
+
+const buildLog = new Set<FailureCode>(["build_failed", "build_timed_out", "install_failed", "toolchain_failed"]);
+const replicaLog = new Set<FailureCode>(["exited", "never_healthy", "init_failed"]);
+
+/** What may succeed with the same source and settings. */
+const passing = new Set<FailureCode>([
+  "builder_failed",
+  "database_unavailable",
+  "disk_full",
+  "fetch_failed",
+  "listener_gone",
+  "lost",
+  "port_taken",
+  "repository_unreachable",
+  "timed_out",
+]);
+
+const inSource = new Set<FailureCode>([
+  "archive_refused",
+  "config_invalid",
+  "source_missing",
+  "start_refused",
+  "unsupported",
+]);
+
+/** The log of a revision that never served is not that of the deployment. */
+const revisionOf = ({ latest_revision_id: latest, active_revision_id: active }: Subject) =>
+  latest === null || latest === active ? "" : ` --revision ${shortId(latest)}`;
+
+function deployAgain({ name, source }: Subject): string {
+  if (source === "github") return `pierhead deploy --latest --name ${name}`;
+  return source === "internal_source"
+    ? `pierhead deploy DIRECTORY --name ${name}`
+    : `pierhead change ${name} --image IMAGE`;
+}
+
+function correctCommand(deployment: Subject): string {
+  const { name, source_config: config } = deployment;
+  if (config.install_command !== null) return `pierhead change ${name} --install-command COMMAND`;
+  if (config.build_command !== null) return `pierhead change ${name} --build-command COMMAND`;
+  return deployAgain(deployment);
+}
+
+function largerSize({ name, source_config: { deployment_type: type }, deployment_tier: tier }: Subject): string | null {
+  if (type === null || kindOf(type) === null || tier?.endsWith("_L")) return null;
+  return `pierhead change ${name} --size ${tier?.endsWith("_M") ? "L" : "M"}`;
+}
