@@ -169,7 +169,10 @@ test("suggests similar names and accepts a unique prefix of an id", async () => 
   await using server = await startAnswering(({ url }) => {
     const query = new URL(url, "http://x").searchParams;
     const resources = [deployment, twin].filter(({ name }) => query.get("name") === null || query.get("name") === name);
-    return { status: 200, body: { resources: url.includes("/revisions") ? [] : resources, replicas: [], offset: 2 } };
+    return {
+      status: 200,
+      body: { resources: url.includes("/revisions") ? [] : resources, replicas: [], points: [], offset: 2 },
+    };
   });
   const at = ["--url", server.url];
   const misspelled = await runCli(["status", "suport", ...at]);

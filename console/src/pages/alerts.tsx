@@ -33,7 +33,8 @@ const amountText = (value: number, unit: AlertRule["unit"]) =>
 
 /** The message begins with the name of the rule, which stands above it. */
 function messageText({ kind, message }: Alert): string {
-  const { title, rest } = causeOf({ message: message.replace(new RegExp(`^${names[kind]}[.:] `), "") });
+  const said = message.replace(new RegExp(`^${names[kind]}[.:] `), "");
+  const { title, rest } = causeOf({ message: said, failure: null });
   return rest === "" ? title : `${title}. ${rest}`;
 }
 
