@@ -133,6 +133,7 @@ test("shows values of variables only with --reveal", async () => {
   await using server = await startAnswering(({ url, method }) => {
     if (method === "PATCH" || url.endsWith(id)) return { status: 200, body: deployment };
     if (url.endsWith("/replicas")) return { status: 200, body: { replicas: [], last_exit: null, last_exit_at: null } };
+    if (url.includes("/metrics")) return { status: 200, body: { points: [] } };
     return {
       status: 200,
       body: url.includes("/revisions") ? { resources: [], offset: 0 } : { resources: [deployment], offset: 1 },

@@ -15,7 +15,7 @@ import type { DatabaseSettingsRow, DeploymentDatabase } from "../../src/store/de
 import type { DeploymentStateRow } from "../../src/store/deployments/deployment-state.ts";
 import type { RevisionMove, RevisionRow } from "../../src/store/revisions/revisions.ts";
 import type { ControlPlane } from "../listener/control-plane.ts";
-import { type BuildRecord, type DeploymentRecord, type RevisionRecord, unsettledRowOf } from "./records.ts";
+import { type BuildRecord, buildRowOf, type DeploymentRecord, type RevisionRecord, unsettledRowOf } from "./records.ts";
 import { noOrigin, replicasMinOf, settingsOf, slugOf } from "./revision-settings.ts";
 
 export const tenantId = "7a9d6ab0-1f9c-4d9b-8f5f-6c2f6a3f0001";
@@ -106,14 +106,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       latest: latest === undefined ? null : { id: latest.id, status: latest.status, message: null, failure: null },
       listener: "acting",
       unsettled: deployment.revisions.filter(({ status }) => !isFinal(status)).map(unsettledRowOf),
-      builds: builds.map(([revisionId, build]) => ({
-        revision_id: revisionId,
-        status: build.status,
-        lease_until: build.leaseUntil.toISOString(),
-        attempts: build.attempts,
-        failure: build.result?.failure ?? null,
-        reason: build.result?.reason ?? null,
-      })),
+      builds: builds.map(buildRowOf),
       assignment:
         assignment === undefined
           ? null

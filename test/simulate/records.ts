@@ -57,3 +57,13 @@ export const unsettledRowOf = (revision: RevisionRecord): DeploymentStateRow["un
   has_artifact: revision.artifactId !== null,
   traceparent: null,
 });
+
+/** Returns a build as the state of its deployment has it. */
+export const buildRowOf = ([revisionId, build]: [string, BuildRecord]): DeploymentStateRow["builds"][number] => ({
+  revision_id: revisionId,
+  status: build.status,
+  lease_until: build.leaseUntil.toISOString(),
+  attempts: build.attempts,
+  failure: build.result?.failure ?? null,
+  reason: build.result?.reason ?? null,
+});
