@@ -100,6 +100,13 @@ test("an empty folder gets the program without build tools, and the first call o
       { cwd: app, env: own },
     );
     assert.match(streamed, /message number 2 in this thread/);
+    const program = path.join(app, "node_modules/.bin/pierhead");
+    const sh = (command: string) => run("sh", ["-c", command, "sh", program, folder], { cwd: app, env: own });
+    await sh('"$1" backup - --data-dir "$2/data" > "$2/backup.tar.gz"');
+    const { stderr: restored } = await sh(
+      'mkdir "$2/restored" && cp "$2/data/master.key" "$2/restored" && "$1" restore - --data-dir "$2/restored" < "$2/backup.tar.gz"',
+    );
+    assert.match(restored, /Restored 1 deployment as of/);
   } finally {
     await stop(up);
   }

@@ -4,7 +4,7 @@ import type { Deployment, DeploymentType, Secret } from "../../contract/deployme
 import { buildDiskBytesMax, uploadBytesMax } from "../../domain/limits.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { packArchive } from "../source/archive.ts";
+import { type Archive, packArchive } from "../source/archive.ts";
 import { listFiles } from "../source/list-files.ts";
 import { findProject, type Project } from "../source/project.ts";
 import { createSteps } from "../terminal/steps.ts";
@@ -29,7 +29,6 @@ export async function deployDirectory(session: Session, directory: string, optio
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   if (options.envFrom === undefined) await offerEnvFile(session, project);
 
-  const client = await session.client();
   const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
   try {
     steps.begin("Pack");
@@ -44,20 +43,44 @@ export async function deployDirectory(session: Session, directory: string, optio
     refuseTooLarge("packed source", archive.sizeBytes, uploadBytesMax);
 
     steps.begin("Upload");
-    const deployment = await ensureDeployment(client, name, variables, options, signal);
-    sayTypeStays(session, deployment, options);
-    const ids = { deployment_id: deployment.id };
-    const { upload_url: uploadUrl, object_path: objectPath } = await client.createUploadUrl(ids, { signal });
-    await client.uploadArchive(uploadUrl, archive.blob, { signal });
+    const patched = await sendArchive(session, archive, { name, project, variables, options });
     steps.note(archive.sha256.slice(0, 12));
-    const body = patchOf(deployment, project, objectPath, options);
-    const patched = await addVariables(session, deployment, variables, (part, call) =>
-      client.patchDeployment({ ...ids, body: { ...body, ...part } }, call),
-    );
     await followRevision(session, patched, patched.latest_revision_id ?? "", options, steps);
   } finally {
     steps.close();
   }
+}
+
+interface Sending {
+  name: string;
+  project: Project;
+  variables: Secret[];
+  /** The deployment gets exactly these variables, unless there are none. Otherwise they are added to those that it has. */
+  replacesVariables?: boolean;
+  options: DeployOptions;
+}
+
+/** Uploads a packed directory, and starts a revision of it. Creates the deployment if needed. */
+export async function sendArchive(
+  session: Session,
+  archive: Archive,
+  { name, project, variables, replacesVariables = false, options }: Sending,
+): Promise<Deployment> {
+  const { signal } = session;
+  const client = await session.client();
+  const deployment = await ensureDeployment(client, name, variables, options, signal);
+  sayTypeStays(session, deployment, options);
+  const ids = { deployment_id: deployment.id };
+  const { upload_url: uploadUrl, object_path: objectPath } = await client.createUploadUrl(ids, { signal });
+  await client.uploadArchive(uploadUrl, archive.blob, { signal });
+  const body = patchOf(deployment, project, objectPath, options);
+  if (replacesVariables) {
+    const secrets = variables.length === 0 ? {} : { secrets: variables };
+    return client.patchDeployment({ ...ids, body: { ...body, ...secrets } }, { signal });
+  }
+  return addVariables(session, deployment, variables, (part, call) =>
+    client.patchDeployment({ ...ids, body: { ...body, ...part } }, call),
+  );
 }
 
 /** Returns the deployment, and creates it if needed. A new one has no revision until the archive is uploaded. */

@@ -176,7 +176,8 @@ function outcome(deployment: Deployment, revision: Revision, steps: Steps) {
 /** Enough lines for the error of a package manager and its cause. */
 const tailLines = 30;
 
-async function endOfBuildLog(session: Session, revision: Revision): Promise<string[]> {
+/** Returns the end of a build log, unless it was shown already. */
+export async function endOfBuildLog(session: Session, revision: Revision): Promise<string[]> {
   try {
     const client = await session.client();
     const query = { deployment_id: revision.deployment_id, revision_id: revision.id, type: "build" as const };

@@ -16,6 +16,22 @@ export const serverCommands: readonly CommandSpec[] = [
     load: async () => (await import("./up.ts")).up,
   },
   {
+    name: "dev",
+    summary: "Run a project here on a server of its own, and deploy it again when a file changes, until Ctrl-C",
+    args: [["[directory]", "default: this one"]],
+    options: [
+      [
+        "-c, --config <path>",
+        "langgraph.json, pierhead.json, or a file such as package.json; relative to the directory",
+      ],
+      ["--env-from <file>", "dotenv file with the variables of the project; default: its .env"],
+      ["--port <port>", "port of the server; 0 picks a free one; default: 8124, or a free one if that is taken"],
+    ],
+    examples: ["pierhead dev", "pierhead dev ./agents/support --port 9000"],
+    json: '{"url": string, "deployment": string, "data_dir": string, "pid": number}, when the project serves',
+    load: async () => (await import("./dev.ts")).dev,
+  },
+  {
     name: "listener",
     summary: "Run a data plane here for a remote control plane until Ctrl-C",
     options: [
@@ -60,7 +76,7 @@ export const serverCommands: readonly CommandSpec[] = [
   {
     name: "backup",
     summary: "Write the installation into a file while the server runs (operators)",
-    args: [["[file]", "default: a file in this directory, with the time in its name"]],
+    args: [["[file]", "default: a file in this directory, with the time in its name; - is stdout"]],
     examples: ["pierhead backup", "pierhead backup /var/backups/pierhead.tar.gz"],
     json: '{"file": string, "bytes": number}',
     load: async () => (await import("./backup.ts")).backUp,
@@ -68,7 +84,7 @@ export const serverCommands: readonly CommandSpec[] = [
   {
     name: "restore",
     summary: "Fill an empty database from a backup, before the server's first start",
-    args: [["<file>", "a file that pierhead backup wrote"]],
+    args: [["<file>", "a file that pierhead backup wrote; - is stdin"]],
     examples: ["pierhead restore pierhead.tar.gz --data-dir ~/.pierhead-new"],
     json: '{"made_at": string, "deployments": number, "redeployed": number}',
     load: async () => (await import("./backup.ts")).restore,

@@ -47,8 +47,8 @@ export async function up(session: Session, _: string[], options: UpOptions): Pro
 }
 
 /** Returns a link that signs one browser in; in a log, which more people read, the plain address. */
-async function consoleUrl({ context, signal }: Session, server: RunningServer): Promise<string> {
-  if (context.stderr.isTTY !== true) return server.url;
+export async function consoleUrl({ context, signal }: Session, server: RunningServer): Promise<string> {
+  if (context.stderr.isTTY !== true) return context.env.PIERHEAD_PUBLIC_URL || server.url;
   const { createClient } = await import("../../client/client.ts");
   const client = createClient({ baseUrl: server.url, apiKey: server.credentials.adminKey });
   const link = await client.createSignInLink({ signal }).catch(() => undefined);
@@ -68,7 +68,7 @@ function environmentOf({ context, options }: Session, { port, host, compute }: U
   };
 }
 
-function explainStart(error: Error): Error {
+export function explainStart(error: Error): Error {
   return new CliFailure("The server did not start.", {
     because: error.message,
     hints: ["Check this machine: pierhead doctor"],

@@ -136,7 +136,8 @@ async function readRules(rules: IgnoreRules, root: string, directory: string, na
   rules.add(directory, text, name === ".gitignore" ? "gitignore" : "dockerignore");
 }
 
-const isNeverPacked = (file: string) => file.split("/").some((part) => neverPacked.has(part));
+/** Whether a path, relative to the root, is below a directory of tools. */
+export const isNeverPacked = (file: string) => file.split("/").some((part) => neverPacked.has(part));
 
 /** Matches `.env`, `.env.local` and `.env.production`, but not example files, which are meant to be committed. */
 function isEnvFile(file: string): boolean {

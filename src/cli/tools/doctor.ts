@@ -9,6 +9,7 @@ import { readDiskSpace, reserveOf } from "../../base/disk-reserve.ts";
 import { ApiFailure, type Client } from "../../client/client.ts";
 import type { Posture } from "../../contract/administration/posture.ts";
 import type { Connection } from "../connection.ts";
+import type { Environment } from "../context.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { columns, size } from "../terminal/text.ts";
@@ -53,7 +54,7 @@ export async function doctor(session: Session): Promise<void> {
   const inspections: Record<(typeof doctorChecks)[number], () => Promise<Finding> | Finding> = {
     Node: checkNode,
     git: checkGit,
-    Python: checkPython,
+    Python: () => checkPython(session),
     "data directory": () => checkDataDir(connection),
     disk: () => checkDisk(connection),
     server: () => checkServer(connection, server),
@@ -145,8 +146,10 @@ function checkNode(): Finding {
   return ok(node); // main.ts refuses older ones before any command runs
 }
 
-/** Python is only needed for agents in Python. With uv, a build installs its own Python version. */
-async function checkPython(): Promise<Finding> {
+/** Python is only needed for agents in Python that run as processes. With uv, a build installs its own Python version. */
+async function checkPython({ context }: Session): Promise<Finding> {
+  const compute = computeOf(context.env);
+  if (compute !== "process") return ok(`not needed by ${compute} compute`);
   const run = (program: string, argv: string[]) => promisify(execFile)(program, argv, { env: childEnvironment() });
   const script = "import sys, venv, ensurepip; print('%d.%d.%d' % sys.version_info[:3])";
   const python = await run("python3", ["-c", script]).then(
@@ -301,8 +304,10 @@ function checkPosture(posture: Posture | string): Finding {
   return warning(found, `Turned on although others reach this server: ${names}. Turn off those that no user needs.`);
 }
 
+const computeOf = (env: Environment) => env.PIERHEAD_COMPUTE || "process";
+
 function checkCompute({ context, signal }: Session): Finding | Promise<Finding> {
-  const compute = context.env.PIERHEAD_COMPUTE || "process";
+  const compute = computeOf(context.env);
   if (compute === "docker") return checkDocker(context.env.DOCKER_HOST || "unix:///var/run/docker.sock", signal);
   if (compute !== "process") return ok(compute);
   if (process.platform === "win32")

@@ -1,0 +1,225 @@
+import { createHash } from "node:crypto";
+import { connect } from "node:net";
+import { homedir } from "node:os";
+import path from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import { type Client, isSettled } from "../../client/client.ts";
+import type { Deployment, Secret } from "../../contract/deployments/deployment.ts";
+import type { Revision } from "../../contract/revisions/revision.ts";
+import { withDeploymentName } from "../../domain/deployment-health.ts";
+import type { CliContext, Environment, RunningServer } from "../context.ts";
+import { sendArchive } from "../deployments/deploy-directory.ts";
+import { endOfBuildLog } from "../deployments/follow-revision.ts";
+import { renderLogEntry } from "../deployments/render-log-entry.ts";
+import { readVariables } from "../deployments/variables.ts";
+import { explainFailure } from "../failure.ts";
+import { createSession, type Session } from "../session.ts";
+import { packArchive } from "../source/archive.ts";
+import { listFiles } from "../source/list-files.ts";
+import { findProject, type Project } from "../source/project.ts";
+import { watchSource } from "../source/watch-source.ts";
+import { harmless } from "../terminal/terminal.ts";
+import { duration } from "../terminal/text.ts";
+import { consoleUrl, explainStart } from "./up.ts";
+
+interface DevOptions {
+  config?: string;
+  envFrom?: string;
+  port?: string;
+}
+
+/** What was deployed last. A change that leaves both as they are, such as one of an ignored file, deploys nothing. */
+interface Sent {
+  sha256: string;
+  variables: Secret[];
+}
+
+/**
+ * Runs the project of a directory on a server of its own, and deploys it again whenever a file changes. The old code serves until
+ * the new one does. Threads and runs are kept for the next call.
+ */
+export async function dev(outer: Session, [given = "."]: [string?], options: DevOptions): Promise<void> {
+  const { terminal, context } = outer;
+  const directory = path.resolve(context.cwd, given);
+  const project = await findProject(directory, options.config);
+  const envFile = options.envFrom ?? project.envFile;
+  const session = sessionFor(outer, directory, project.name);
+  terminal.say(`Found ${harmless(project.found)}`);
+  if (envFile !== undefined) terminal.say(`Variables from ${path.relative(context.cwd, envFile) || envFile}`);
+  terminal.say("Starting Pierhead ...");
+  const server = await startServer(session, options.port);
+  const stop = new AbortController();
+  try {
+    terminal.say(`Console   ${await consoleUrl(session, server)}`);
+    await deployChanges(session, { directory, project, envFile, options }, stop.signal);
+  } catch (error) {
+    if (!session.signal.aborted) throw error;
+  } finally {
+    stop.abort();
+    terminal.say("Stopping ...");
+    await server.close();
+  }
+  terminal.say("Stopped. The next pierhead dev of this directory goes on with its threads.");
+}
+
+interface Work {
+  directory: string;
+  project: Project;
+  envFile: string | undefined;
+  options: DevOptions;
+}
+
+async function deployChanges(session: Session, { directory, project: first, ...work }: Work, stop: AbortSignal) {
+  const { terminal, signal } = session;
+  using watch = watchSource(first.root);
+  let sent: Sent | undefined;
+  let project = first;
+  let isFollowed = false;
+  for (;;) {
+    try {
+      const files = await filesOf(session, project);
+      watch.cover(files);
+      project = await findProject(directory, work.options.config);
+      const next = await send(session, { project, files, envFile: work.envFile }, sent);
+      if (next !== undefined) {
+        sent = next.sent;
+        if (!isFollowed) void followLog(session, next.deployment, stop);
+        isFollowed = true;
+        await report(session, next.deployment, next.startedAt);
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      const { message, because, hints } = explainFailure(error, signal);
+      terminal.say(`${terminal.paintErr("red", "Error:")} ${harmless(message)}`);
+      for (const line of [because, ...hints]) if (line !== null) terminal.say(`  ${harmless(line)}`);
+    }
+    await watch.changed(signal);
+  }
+}
+
+async function filesOf({ context, signal }: Session, { root, buildFiles }: Project): Promise<string[]> {
+  const { files } = await listFiles(root, signal, { environment: context.env, buildFiles });
+  return files;
+}
+
+/** Deploys the files unless they are as at the last time. */
+async function send(
+  session: Session,
+  { project, files, envFile }: { project: Project; files: string[]; envFile: string | undefined },
+  last: Sent | undefined,
+): Promise<{ sent: Sent; deployment: Deployment; startedAt: number } | undefined> {
+  const startedAt = performance.now();
+  const variables = envFile === undefined ? [] : await readVariables(session, envFile);
+  await using archive = await packArchive(project.root, files, session.signal);
+  const sent = { sha256: archive.sha256, variables };
+  if (isDeepStrictEqual(sent, last)) return undefined;
+  session.terminal.say(last === undefined ? `Deploying ${project.name} ...` : "Changed. Deploying again ...");
+  const client = await session.client();
+  const deployment = await sendArchive(session, archive, {
+    ...{ name: project.name, project, variables },
+    // The deployment belongs to this command, so a variable that left the file is removed.
+    replacesVariables: true,
+    options: { wait: true, type: "dev" },
+  });
+  if (variables.length === 0 && deployment.secrets.length > 0) await removeAll(client, deployment, session.signal);
+  return { sent, deployment, startedAt };
+}
+
+/** An empty list in a change leaves the variables as they are. */
+async function removeAll(client: Client, { id, secrets }: Deployment, signal: AbortSignal): Promise<void> {
+  const body = { remove: secrets.map(({ name }) => name) };
+  await client.changeVariables({ deployment_id: id, body }, { signal });
+}
+
+/** Waits for the newest revision, and says what became of it. */
+async function report(session: Session, { id }: Deployment, startedAt: number): Promise<void> {
+  const { terminal, signal, context } = session;
+  const client = await session.client();
+  const { latest_revision_id: latest } = await client.getDeployment({ deployment_id: id }, { signal });
+  if (latest === null) return;
+  const revision = await client.waitForRevision({ deployment_id: id, revision_id: latest }, { signal });
+  const deployment = await client.getDeployment({ deployment_id: id }, { signal });
+  if (revision.status !== "DEPLOYED") return sayFailed(session, deployment, revision);
+  const took = duration(performance.now() - startedAt);
+  terminal.say(`${terminal.paintErr("green", "Ready")} in ${took}. Change a file to deploy again, stop with Ctrl-C.`);
+  if (session.hasAnswered()) return;
+  const { url, name } = deployment;
+  session.answer(
+    { url, deployment: name, data_dir: session.options.dataDir, pid: process.pid },
+    () => url ?? undefined,
+  );
+  if (context.stdout.isTTY === true && url !== null) terminal.say(terminal.paintErr("dim", `  curl ${harmless(url)}/`));
+}
+
+async function sayFailed(session: Session, deployment: Deployment, revision: Revision): Promise<void> {
+  const { terminal } = session;
+  if (!isSettled(revision.status)) return;
+  const log = revision.status === "BUILD_FAILED" ? await endOfBuildLog(session, revision) : [];
+  const cause = withDeploymentName(revision.status_message, deployment.name) ?? `It ended in ${revision.status}.`;
+  terminal.say(`${terminal.paintErr("red", "Failed:")} ${harmless([cause, ...log].join("\n"))}`);
+  terminal.say(
+    deployment.active_revision_id === null
+      ? "Change a file to try again."
+      : "The code before still serves. Change a file to try again.",
+  );
+}
+
+/** Prints what the project writes, until the command stops. */
+async function followLog(session: Session, { id }: Deployment, stop: AbortSignal): Promise<void> {
+  const { terminal } = session;
+  const signal = AbortSignal.any([stop, session.signal]);
+  const client = await session.client();
+  try {
+    const lines = client.followLogs({ deployment_id: id, type: "deploy" }, { tail: 0, signal });
+    for await (const entry of lines) terminal.say(renderLogEntry({ ...entry, replica: null }, terminal.paintErr));
+  } catch (error) {
+    if (!signal.aborted) terminal.say(`The log is no longer shown: ${(error as Error).message}`);
+  }
+}
+
+/** Settings of other servers, which this one must not use. */
+const ofOthers = ["DATABASE_URL", "PORT", "HOST", "PIERHEAD_URL", "PIERHEAD_API_KEY", "PIERHEAD_WORKSPACE"];
+
+/** Returns a session whose calls go to the server of this directory only. */
+function sessionFor({ context, terminal, options }: Session, directory: string, name: string): Session {
+  const own = `${name}-${createHash("sha256").update(directory).digest("hex").slice(0, 8)}`;
+  const dataDir = path.resolve(context.cwd, options.dataDir ?? path.join(homedir(), ".pierhead-dev", own));
+  const env: Environment = Object.fromEntries(Object.entries(context.env).filter(([key]) => !ofOthers.includes(key)));
+  const inner: CliContext = { ...context, env };
+  const { json, verbose, color } = options;
+  return createSession(inner, terminal, {
+    ...(json !== undefined && { json }),
+    ...(verbose !== undefined && { verbose }),
+    ...(color !== undefined && { color }),
+    dataDir,
+  });
+}
+
+async function startServer(session: Session, port: string | undefined): Promise<RunningServer> {
+  const { context, options } = session;
+  const environment = {
+    ...context.env,
+    PIERHEAD_DATA_DIR: options.dataDir,
+    PORT: port ?? ((await isTaken(usualPort)) ? "0" : String(usualPort)),
+    PIERHEAD_LOG_LEVEL: context.env.PIERHEAD_LOG_LEVEL || "warn",
+  };
+  return context.startServer(environment, { stopReplicasOnClose: true }).catch((error: Error) => {
+    throw explainStart(error);
+  });
+}
+
+const usualPort = 8124;
+
+/** Whether another program listens, such as `pierhead up`. */
+function isTaken(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: "127.0.0.1", timeout: 1_000 });
+    const end = (taken: boolean) => {
+      socket.destroy();
+      resolve(taken);
+    };
+    socket.once("connect", () => end(true));
+    socket.once("error", () => end(false));
+    socket.once("timeout", () => end(false));
+  });
+}
