@@ -8,6 +8,7 @@ import { bootstrap } from "../src/server/bootstrap.ts";
 import { type Config, readConfig } from "../src/server/config.ts";
 import { listen } from "../src/server/listen.ts";
 import { startServer } from "../src/server/start.ts";
+import { DirectoryUploads } from "../src/server/uploads.ts";
 import { type Db, openDatabase } from "../src/store/engine/database.ts";
 import { sql } from "../src/store/engine/sql.ts";
 import { EventFeed } from "../src/store/events/event-feed.ts";
@@ -88,6 +89,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     traces: null,
     events,
     settings: apiSettings,
+    uploads: new DirectoryUploads(config.dataDir),
     readiness: () => [],
     databaseEnvironment: async () => ({}),
     tracing: null,

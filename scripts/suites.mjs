@@ -11,6 +11,7 @@ export const ownRunners = [
   "engines",
   "hosts",
   "kubeplane",
+  "objects",
   "projects",
   "security",
 ];

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OidcSettings } from "../auth/oidc.ts";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
+import type { Uploads } from "../builds/sources/uploads.ts";
 import type { DeploymentDebug } from "../contract/administration/debug.ts";
 import type { Mode, Region } from "../contract/administration/info.ts";
 import type { Posture } from "../contract/administration/posture.ts";
@@ -30,6 +31,7 @@ export interface ApiDeps {
   /** Id of the built-in listener. */
   listenerId: string;
   settings: ApiSettings;
+  uploads: Uploads;
   /** Returns what must still happen before this server is ready; empty when it is ready. */
   readiness(): string[];
   /** Returns the variables by which an agent server finds its databases. They are secret. */

@@ -1,6 +1,7 @@
 import type { Artifact } from "../contract/listeners/assignment.ts";
 import type { CommitText } from "../integrations/git.ts";
 import type { RepositoryCredential } from "../integrations/git-credential.ts";
+import type { ArchivePlace } from "./sources/uploads.ts";
 
 /** The source of a build. Refs are resolved before a build starts, so a source always names exact content. */
 export type BuildSource =
@@ -13,7 +14,7 @@ export type BuildSource =
       allowLocal: boolean;
       allowPrivateNetwork: boolean;
     }
-  | { kind: "tarball"; path: string; sha256: string }
+  | { kind: "tarball"; place: ArchivePlace; sha256: string }
   | { kind: "template"; directory: string; digest: string };
 
 /** The output of a build: a directory on this host, an image in a container engine, or an image that a cluster builds. */

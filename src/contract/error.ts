@@ -225,6 +225,13 @@ export const errors = {
       `${limit === "total" ? "All workspaces" : "This workspace"} may store at most ${maxMib} MiB of uploads at the moment, and the upload does not fit. ` +
         "Delete deployments, or try again later: uploads that no revision uses are deleted after a day.",
     ),
+  uploadNotStored: () =>
+    new ApiError(
+      "uploadNotStored",
+      503,
+      "The object storage of this server did not take the archive. Send it again in a moment.",
+      { headers: { "retry-after": "5" } },
+    ),
   uploadBroken: (because: string) => new ApiError("uploadBroken", 400, `The upload was refused: ${because}`),
   pushTokenNotApplicable: () =>
     new ApiError(

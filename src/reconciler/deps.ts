@@ -1,4 +1,5 @@
 import type { BaseImages, BuildTarget } from "../builds/build.ts";
+import type { ArchivePlace } from "../builds/sources/uploads.ts";
 import type { Mode } from "../domain/mode.ts";
 import type { GithubApps } from "../integrations/github-app.ts";
 import type { TracingProjects } from "../integrations/langsmith-projects.ts";
@@ -83,6 +84,8 @@ export interface ReconcilerSettings {
 export interface DeploymentFiles {
   /** Whether the disk has so little free space that nothing may be built. */
   isDiskLow(): Promise<boolean>;
+  /** Returns where a build finds an uploaded archive. @param lifeMs time in which it begins to read it */
+  locateUpload(objectPath: string, lifeMs: number): Promise<ArchivePlace>;
   removeUploads(deploymentId: string): Promise<void>;
   /** Removes an artifact that was built here, and returns whether it is gone. */
   removeArtifact(key: string): Promise<boolean>;

@@ -8,6 +8,7 @@ import type { Posture } from "../contract/administration/posture.ts";
 import { branchPollMs, buildConcurrencyMax } from "../domain/limits.ts";
 import { defaultCloudRegions } from "../domain/mode.ts";
 import type { MailSettings } from "../integrations/mail.ts";
+import type { BucketSettings } from "../integrations/object-storage.ts";
 import type { LogLevel } from "../telemetry/log.ts";
 import { agentDatabaseSettings } from "./agent-database-settings.ts";
 import { agentTracingSettings } from "./agent-tracing-settings.ts";
@@ -15,6 +16,7 @@ import { type AgentsDomain, readAgentsDomain } from "./agents-domain.ts";
 import { dockerSettings } from "./docker-settings.ts";
 import { githubSettings } from "./github-settings.ts";
 import { mailSettings, readMail } from "./mail-settings.ts";
+import { objectStorageSettings, readBucket } from "./object-storage-settings.ts";
 import { oidcSettings, readOidc } from "./oidc-settings.ts";
 import { tracesSettings } from "./otel.ts";
 import { isOn, postureOf } from "./posture.ts";
@@ -182,6 +184,7 @@ export const settings = {
   ...dockerSettings,
   ...oidcSettings,
   ...mailSettings,
+  ...objectStorageSettings,
   ...tracesSettings,
   ...timeSettings,
   unusedAfterDays: optionalWhole(
@@ -238,6 +241,8 @@ export interface Config extends Omit<Settings, Computed> {
   oidc: OidcSettings | null;
   /** null: this server sends no mail. */
   mail: MailSettings | null;
+  /** null: the data directory keeps uploads. */
+  bucket: BucketSettings | null;
 }
 
 /** Length of the HS256 hash in bytes (RFC 7518, section 3.2). */
@@ -266,6 +271,7 @@ export function readConfig(environment: Environment): Config {
     ...read,
     oidc: readOidc(read),
     mail: readMail(read),
+    bucket: readBucket(read),
     publicUrl,
     corsOrigins: readOrigins(read.corsOrigins),
     agentsDomain,

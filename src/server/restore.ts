@@ -1,4 +1,4 @@
-import { chmod, mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import path from "node:path";
 import { unpackArchive } from "../builds/sources/archive.ts";
 import { type Db, openDatabase } from "../store/engine/database.ts";
@@ -15,8 +15,8 @@ import { openSealer } from "../store/secrets/seal.ts";
 import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";
-import { pathExists } from "./files.ts";
 import { readMasterKeys } from "./master-keys.ts";
+import { openUploads } from "./uploads.ts";
 
 /** Limits for unpacking. The archive is the operator's own file, so they only stop absurd sizes. */
 const limits = { bytesMax: Number.MAX_SAFE_INTEGER, entriesMax: 10_000_000 };
@@ -28,8 +28,8 @@ export interface Restored {
 }
 
 /**
- * Fills an empty database from a file of `GET /v2/admin/backup`, completely or not at all, and moves the uploads into the data
- * directory. The operator starts the server afterwards.
+ * Fills an empty database from a file of `GET /v2/admin/backup`, completely or not at all, and puts the uploads where this
+ * installation keeps them. The operator starts the server afterwards.
  * @throws Error when the database was used before, the master key does not match, or the file is not a Pierhead backup.
  */
 export async function restoreBackup(
@@ -47,6 +47,7 @@ export async function restoreBackup(
     closing.add("unpacked backup", () => rm(directory, { recursive: true, force: true }));
     await unpackArchive(file, directory, { limits, signal });
     const manifest = await readManifest(directory);
+    const uploads = await openUploads(config, signal);
     const masterKeys = await readMasterKeys(config, { mayCreate: false });
     const template = databaseTemplateDir === undefined ? {} : { templateDirectory: databaseTemplateDir };
     const db = await openDatabase({ databaseUrl, dataDir, logger, ...template });
@@ -54,7 +55,7 @@ export async function restoreBackup(
     if (!(await isFresh(db)))
       throw new Error(`a server has used this database before: restore into ${emptyTarget(config)}`);
     // Before the database is filled: if this failed afterwards, the filled database would block another try.
-    const putBack = await moveUploads(directory, dataDir);
+    const putBack = await uploads.takeOver(directory, signal);
     const redeployed = await load(db, directory, { manifest, masterKeys, logger }).catch(async (error: unknown) => {
       await putBack();
       throw error;
@@ -92,23 +93,4 @@ function load(
   };
   // Foreign keys are checked in one statement per table, which takes longer for large tables.
   return db.atomically(fill, { timeoutMs: migrationTimeoutMs });
-}
-
-/** Moves the unpacked uploads into the data directory. @returns a function that undoes the move. */
-async function moveUploads(directory: string, dataDir: string): Promise<() => Promise<void>> {
-  const [from, to, before] = [
-    path.join(directory, "uploads"),
-    path.join(dataDir, "uploads"),
-    path.join(directory, "before"),
-  ];
-  if (!(await pathExists(from))) return async () => {};
-  // The server's own mode: uploaded sources may be confidential, and the data directory may be in a shared location.
-  await chmod(from, 0o700);
-  const wasThere = await pathExists(to);
-  if (wasThere) await rename(to, before);
-  await rename(from, to);
-  return async () => {
-    await rename(to, from);
-    if (wasThere) await rename(before, to);
-  };
 }

@@ -27,7 +27,7 @@ export const shareSettings = {
     "PIERHEAD_UPLOAD_SPACE_MIB",
     1,
     1_000_000_000,
-    "Space for uploaded archives of all workspaces in MiB. Unset: half of the data directory's disk.",
+    "Space for uploaded archives of all workspaces in MiB. Unset: half of the data directory's disk, or 1 TiB in a bucket.",
   ),
   diskReserveMib: optionalWhole(
     "PIERHEAD_DISK_RESERVE_MIB",

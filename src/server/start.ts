@@ -1,5 +1,4 @@
 import { randomUUID } from "node:crypto";
-import { mkdir } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
@@ -9,6 +8,7 @@ import { isDiskLow } from "../base/disk-reserve.ts";
 import { removeAbandonedDirectories } from "../base/temporary-directories.ts";
 import { dropArtifact } from "../builds/image/saved-image.ts";
 import { listTemplates, templatesDirectory } from "../builds/sources/templates.ts";
+import type { Uploads } from "../builds/sources/uploads.ts";
 import { sweepWorkDirs } from "../builds/worker/start-build.ts";
 import { buildLeaseMs, outboundCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
@@ -47,7 +47,7 @@ import { openDataDirectory } from "./data-directory.ts";
 import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
 import { crashAt } from "./fault-point.ts";
-import { finishRemovals, freeBytes, removeInside } from "./files.ts";
+import { freeBytes } from "./files.ts";
 import { openGithubApps } from "./github.ts";
 import { installationIdOf } from "./installation.ts";
 import { openTracing, type Tracing } from "./langsmith-projects.ts";
@@ -58,6 +58,7 @@ import { readMasterKeys } from "./master-keys.ts";
 import { openTraces } from "./otel.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
 import { MemoryReleaser } from "./tuning/release-memory.ts";
+import { openUploads } from "./uploads.ts";
 import { version } from "./version.ts";
 
 export interface Server {
@@ -153,6 +154,7 @@ interface ServerContext {
   /** The registry, or the reason why there is none. */
   registry: Registry | string;
   imageNames: ImageNames;
+  uploads: Uploads;
   github: GithubApps;
   events: EventFeed;
   metrics: Metrics;
@@ -175,6 +177,9 @@ async function checkTemplates({ templatesDir }: Config): Promise<void> {
     throw new Error(`PIERHEAD_TEMPLATES_DIR must be a directory of templates: ${describeError(error)}`);
   });
 }
+
+/** Limit for reaching the bucket, and for moving older archives there. */
+const uploadsTimeoutMs = 30 * 60_000;
 
 async function openContext(config: Config, logger: Logger, closing: Closing): Promise<ServerContext> {
   await checkTemplates(config);
@@ -217,6 +222,7 @@ async function openContext(config: Config, logger: Logger, closing: Closing): Pr
     sealer,
     registry,
     imageNames,
+    uploads: await openUploads(config, AbortSignal.timeout(uploadsTimeoutMs), logger),
     databases: databaseServers(config, { installationId, imageNames, closing }),
     tracing: openTracing(config),
     traces,
@@ -260,6 +266,7 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
     events,
     listenerId: installed.listenerId,
     settings: apiSettings(context),
+    uploads: context.uploads,
     readiness: () => [...waitingFor],
     tracing: tracing.projects,
     github,
@@ -269,23 +276,22 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
     callAgent: (...parts) => context.agents.gateway?.handleFromConsole(...parts),
   });
   closing.add("api", () => api.close());
-  await mkdir(path.join(config.dataDir, "uploads"), { recursive: true, mode: 0o700 });
   await removeAbandonedDirectories([detectionPrefix, gitPrefix]);
   return api;
 }
 
 async function startReconciler(context: ServerContext, closing: Closing): Promise<void> {
   const { config, logger, db, sealer, events, databases, imageNames, tracing, traces, github, metrics } = context;
-  const { address, installationId, owner } = context;
+  const { address, installationId, owner, uploads } = context;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), () => findLiveBuilds(db));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
   const workers = withClusterBuilds(processWorkers, { orders: createBuildOrders(db), dataDir: config.dataDir });
   const buildDeps = { store: createBuildStore(db), workers, logger, ended: metrics.builds };
   const builds = new BuildRunner(buildDeps, settings);
-  const uploads = path.join(config.dataDir, "uploads");
   const buildTarget = buildTargetOf(config, installationId);
   const files = {
-    removeUploads: (deploymentId: string) => removeInside(uploads, path.join(uploads, deploymentId)),
+    locateUpload: (objectPath: string, lifeMs: number) => uploads.locate(objectPath, lifeMs),
+    removeUploads: (deploymentId: string) => uploads.removeAllOf(deploymentId),
     isDiskLow: () => isDiskLow(config.dataDir, { reserveMib: config.diskReserveMib }),
     removeArtifact: (key: string) => dropArtifact(path.join(config.dataDir, "artifacts", key), buildTarget),
   };
@@ -319,8 +325,8 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
     settings: { ...config, owner, artifactsDir: path.join(config.dataDir, "artifacts") },
     removeArtifact: files.removeArtifact,
     removePushedImages: (signal) => imageNames.removeUnneeded(signal),
-    removeDoomedUploads: () => finishRemovals(uploads),
-    removeUpload: (objectPath) => removeInside(uploads, path.join(config.dataDir, objectPath)),
+    removeDoomedUploads: () => uploads.finishRemovals(),
+    removeUpload: (objectPath) => uploads.remove(objectPath),
   });
   await housekeeping.sweepLeft();
   const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });

@@ -9,6 +9,7 @@ import type { ApiDeps, ApiSettings } from "../../src/api/deps.ts";
 import { mintApiKey } from "../../src/auth/api-key.ts";
 import { noTrustedProxies } from "../../src/base/trusted-proxies.ts";
 import type { GithubApp } from "../../src/integrations/github-app.ts";
+import { DirectoryUploads } from "../../src/server/uploads.ts";
 import { ensureBuiltinListener } from "../../src/store/data-plane/listener-sessions.ts";
 import { type Db, openDatabase } from "../../src/store/engine/database.ts";
 import { migrate } from "../../src/store/engine/migrate.ts";
@@ -102,6 +103,7 @@ export async function startApiOn(
     events: new EventFeed(db, createLogger("silent")),
     listenerId: await ensureBuiltinListener(db, "process"),
     settings: { ...defaultSettings, ...settings },
+    uploads: new DirectoryUploads(settings.dataDir),
     readiness: () => [],
     databaseEnvironment: async () => ({}),
     tracing: null,

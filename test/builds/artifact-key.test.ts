@@ -41,7 +41,7 @@ test("returns equal keys only for equal content", () => {
     artifactKey({ ...build, source: { ...git, commitSha: "b" } }),
     artifactKey({ ...build, source: { ...git, repoUrl: "https://example.com/b" } }),
     artifactKey({ ...build, source: { kind: "template", directory: "/x", digest: "a" } }),
-    artifactKey({ ...build, source: { kind: "tarball", path: "/x", sha256: "a" } }),
+    artifactKey({ ...build, source: { kind: "tarball", place: { path: "/x" }, sha256: "a" } }),
     artifactKey({ ...build, source: git, target: imageTarget }),
     artifactKey({ ...build, source: git, target: { ...imageTarget, pythonImage: "python:3.13" } }),
     artifactKey({ ...build, source: git, engine: "postgres" }),
@@ -50,5 +50,8 @@ test("returns equal keys only for equal content", () => {
   assert.match(keys[0] as string, /^[0-9a-f]{64}$/);
   const other = { ...git, credential: { username: "x", password: "y" }, allowLocal: true };
   assert.equal(artifactKey({ ...build, source: other }), keys[0]);
-  assert.equal(artifactKey({ ...build, source: { kind: "tarball", path: "/y", sha256: "a" } }), keys[10]);
+  assert.equal(
+    artifactKey({ ...build, source: { kind: "tarball", place: { url: "https://s3.invalid/y" }, sha256: "a" } }),
+    keys[10],
+  );
 });

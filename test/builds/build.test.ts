@@ -118,24 +118,26 @@ test("rolls out by handover when the state is exclusive", async () => {
   assert.equal(result.ok && result.artifact.rollout, "handover");
 });
 
+const tarball = ({ path, sha256 }: { path: string; sha256: string }) =>
+  ({ kind: "tarball", place: { path }, sha256 }) as const;
+
 test("builds an uploaded archive and rejects a hostile one with ArchiveRefused", async () => {
   await using place = await scratch();
   const entries = Object.entries(server).map(([name, content]) => ({ name, content }));
   const good = await writeArchive(path.join(place.dir, "good.tar.gz"), gzippedTar(entries));
   const bad = await writeArchive(path.join(place.dir, "bad.tar.gz"), gzippedTar([...entries, { name: "../evil" }]));
-  const result = await begin(place.dir, { kind: "tarball", ...good }).build.result;
+  const result = await begin(place.dir, tarball(good)).build.result;
   assert.ok(result.ok);
-  const refused = await begin(place.dir, { kind: "tarball", ...bad }).build.result;
+  const refused = await begin(place.dir, tarball(bad)).build.result;
   assert.equal(!refused.ok && refused.reason, "ArchiveRefused");
   const large = await begin(
     place.dir,
-    {
-      kind: "tarball",
-      ...(await writeArchive(
+    tarball(
+      await writeArchive(
         path.join(place.dir, "large.tar.gz"),
         gzippedTar([{ name: "a", content: Buffer.alloc(2_000_000) }]),
-      )),
-    },
+      ),
+    ),
     { diskBytesMax: 1_000_000 },
   ).build.result;
   assert.match(large.ok ? "" : large.message, /unpacks to more than 1 MB/);
@@ -289,7 +291,7 @@ test("reports each failure with its reason and what to do", async () => {
       "DiskFull",
       /free space/,
     ],
-    [{ kind: "tarball", path: path.join(place.dir, "none"), sha256: "" }, {}, "FetchFailed", /Upload the source again/],
+    [tarball({ path: path.join(place.dir, "none"), sha256: "" }), {}, "FetchFailed", /Upload the source again/],
   ];
   for (const [source, changes, reason, message] of cases) {
     const { build, log } = begin(place.dir, source, changes);

@@ -96,7 +96,11 @@ async function lastMessage(
 ): Promise<unknown> {
   await db.query(sql`update deployments set status = 'AWAITING_DELETE' where id = ${id}`);
   const state = (await readState(passDeps(db).store, id))?.state as DeploymentState;
-  const files = { isDiskLow: async () => false, removeUploads: async () => {}, removeArtifact: async () => true };
+  const files = {
+    isDiskLow: async () => false,
+    ...{ locateUpload: async (path: string) => ({ path }), removeUploads: async () => {} },
+    removeArtifact: async () => true,
+  };
   const deps = passDeps(db, { databases, files });
   await finalizeDeployment(deps, { ...state, isDeleteForced: isForced }, { kind: "finalize" }, never);
   const { rows } = await db.query<{ data: Record<string, unknown> }>(sql`

@@ -41,7 +41,7 @@ eachDatabase("a delete keeps an artifact that another deployment of the same sou
   const removed: string[] = [];
   const files = {
     isDiskLow: async () => false,
-    removeUploads: async () => {},
+    ...{ locateUpload: async (path: string) => ({ path }), removeUploads: async () => {} },
     removeArtifact: async (key: string) => removed.push(key) > 0,
   };
   await finalizeDeployment(passDeps(db, { files }), await beingDeleted(db, ending.id), finalize, never);
@@ -54,7 +54,11 @@ eachDatabase("a delete also deletes a preview that was being created when the de
   const state = await beingDeleted(db, id);
   const late = newDeployment(world, { parent_deployment_id: id });
   await createDeployment(db, late);
-  const files = { isDiskLow: async () => false, removeUploads: async () => {}, removeArtifact: async () => true };
+  const files = {
+    isDiskLow: async () => false,
+    ...{ locateUpload: async (path: string) => ({ path }), removeUploads: async () => {} },
+    removeArtifact: async () => true,
+  };
   await finalizeDeployment(passDeps(db, { files }), state, finalize, never);
   assert.equal((await findDeployment(db, world.tenantId, late.id))?.status, "AWAITING_DELETE");
 });

@@ -189,7 +189,12 @@ export class SimulatedControlPlane {
       },
       tracing: null,
       images: { resolve: async (uri) => this.#resolveImage(uri) },
-      files: { isDiskLow: async () => false, removeUploads: async () => {}, removeArtifact: async () => true },
+      files: {
+        isDiskLow: async () => false,
+        locateUpload: async (path: string) => ({ path }),
+        removeUploads: async () => {},
+        removeArtifact: async () => true,
+      },
     };
     // No history has a repository.
     return deps as StepDeps;

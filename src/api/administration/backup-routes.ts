@@ -1,4 +1,4 @@
-import { copyFile, link, mkdir, mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
 import path from "node:path";
 import type { Readable } from "node:stream";
@@ -33,7 +33,11 @@ export function addBackupRoute(api: Api): void {
     }, keepAliveMs);
     try {
       const { manifest, uploads } = await writeBackup(db, directory, { version: settings.version, signal });
-      for (const upload of uploads) await linkUpload(settings.dataDir, directory, upload);
+      for (const objectPath of uploads) {
+        const target = path.join(directory, objectPath);
+        await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
+        await api.deps.uploads.copyTo(objectPath, target, signal);
+      }
       await auditBackup(db, principal.actor, manifest);
       logger.info({ actor: principal.actor, rows: manifest.rows["deployments"] }, "backup written");
       clearInterval(keepAlive);
@@ -56,21 +60,3 @@ const keepAliveMs = 10_000;
 
 /** A gzip file may start with any number of empty members. */
 const emptyGzip = gzipSync("");
-
-/**
- * Links an upload into the backup. A row whose file is gone, as of a deployment that is being deleted, gets no file.
- */
-async function linkUpload(dataDir: string, directory: string, objectPath: string): Promise<void> {
-  const target = path.join(directory, objectPath);
-  await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
-  const source = path.join(dataDir, objectPath);
-  try {
-    // Uploads may be on another disk, where a hard link fails.
-    await link(source, target).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "EXDEV") throw error;
-      return copyFile(source, target);
-    });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-  }
-}

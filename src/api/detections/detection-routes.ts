@@ -104,11 +104,11 @@ function addArchiveRoute(api: Api, running: Shares): void {
         const configPath = checkedConfigPath(query.config_path);
         if (Number(request.headers["content-length"] ?? 0) > bytesMax) throw errors.uploadTooLarge(bytesMax);
         return whileHeld(running, principal, async (directory) => {
-          const [archive, source] = [path.join(directory, "archive"), path.join(directory, "source")];
-          const file = await receiveFile(request.raw, archive, { bytesMax, signal });
-          await Promise.all([file.commit(), mkdir(source)]);
+          const source = path.join(directory, "source");
+          const archive = await receiveFile(request.raw, path.join(directory, "archive"), { bytesMax, signal });
+          await mkdir(source);
           const deadline = AbortSignal.any([signal, AbortSignal.timeout(readTimeoutMs)]);
-          await unpackArchive(archive, source, { limits: archiveLimits, signal: deadline }).catch(refuseArchive);
+          await unpackArchive(archive.path, source, { limits: archiveLimits, signal: deadline }).catch(refuseArchive);
           return shown(await describeSource(source, configPath, api.deps.settings.buildTarget));
         });
       },

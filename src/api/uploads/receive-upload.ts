@@ -1,24 +1,17 @@
 import { createHash, randomUUID } from "node:crypto";
-import { mkdir, open, readdir, rename, rm, rmdir, stat } from "node:fs/promises";
+import { mkdir, open, readdir, rm, stat } from "node:fs/promises";
 import path from "node:path";
 import type { Readable } from "node:stream";
+import type { ReceivedArchive } from "../../builds/sources/uploads.ts";
 import { errors } from "../../contract/error.ts";
 
-export interface ReceivedFile {
-  sha256: string;
-  sizeBytes: number;
-  /**
-   * Renames the file to its final name; durable when it resolves. @returns false when its directory was removed
-   * meanwhile.
-   */
-  commit(): Promise<boolean>;
+export interface ReceivedFile extends ReceivedArchive {
+  /** Removes the file, unless it was moved. */
   discard(): Promise<void>;
-  /** Removes the committed file, and its directory if nothing else is in it. */
-  remove(): Promise<void>;
 }
 
 /**
- * Writes a stream to a temporary file beside `target` that only our own user can read. Removes the file on failure.
+ * Writes a stream, durably, to a temporary file beside `target` that only our own user can read. Removes the file on failure.
  *
  * @throws ApiError 413 above `bytesMax`; 400 when the stream breaks off or is not gzip.
  */
@@ -32,7 +25,7 @@ export async function receiveFile(
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
   try {
     const written = await write(stream, temporary, options);
-    return { ...written, commit: () => commit(temporary, target), discard, remove: () => remove(target) };
+    return { ...written, path: temporary, discard };
   } catch (error) {
     await discard();
     throw error;
@@ -74,24 +67,6 @@ async function* chunksOf(stream: Readable, signal: AbortSignal): AsyncGenerator<
     throw errors.uploadBroken("the connection closed before the whole file arrived.");
   }
   if (signal.aborted) throw errors.uploadBroken("the connection closed before the whole file arrived.");
-}
-
-async function commit(temporary: string, target: string): Promise<boolean> {
-  try {
-    await rename(temporary, target);
-    const directory = await open(path.dirname(target), "r");
-    await directory.sync().finally(() => directory.close());
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
-    throw error;
-  }
-}
-
-async function remove(target: string): Promise<void> {
-  await rm(target, { force: true });
-  // The directory may contain other files, or be gone.
-  await rmdir(path.dirname(target)).catch(() => {});
 }
 
 /**

@@ -6,7 +6,9 @@ import { operations } from "../../contract/operations.ts";
 import type { UploadReceipt } from "../../contract/revisions/upload.ts";
 import { isBeingDeleted } from "../../domain/deployment-status.ts";
 import { uploadBytesMax, uploadUrlLifeMs } from "../../domain/limits.ts";
+import { ObjectStorageError } from "../../integrations/object-storage-error.ts";
 import { findUpload, finishUpload, isUploadUsed, startUpload, type UploadRow } from "../../store/builds/uploads.ts";
+import { describeError } from "../../telemetry/log.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import type { ApiDeps } from "../deps.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
@@ -75,7 +77,7 @@ async function takeUpload(
   const target = path.join(deps.settings.dataDir, upload.object_path);
   const file = await receiveFile(request.raw, target, { bytesMax: uploadBytesMax, signal });
   try {
-    await finish(deps, upload, file);
+    await finish(deps, upload, file, signal);
   } finally {
     await file.discard();
   }
@@ -83,16 +85,25 @@ async function takeUpload(
 }
 
 /**
- * Commits an upload. A second upload to one URL replaces the first until a revision uses it, because revisions are
+ * Keeps an upload. A second upload to one URL replaces the first until a revision uses it, because revisions are
  * immutable. The same archive is always accepted again, because clients retry an upload whose response they missed.
  * @throws ApiError 403 when a revision uses a different archive, or the deployment is being deleted.
  */
-async function finish({ db }: ApiDeps, upload: UploadRow, file: ReceivedFile): Promise<void> {
+async function finish(
+  { db, uploads, logger }: ApiDeps,
+  upload: UploadRow,
+  file: ReceivedFile,
+  signal: AbortSignal,
+): Promise<void> {
   const isRepeated = upload.sha256 === file.sha256;
   if (upload.finished_at !== null && isRepeated) return;
   if (upload.finished_at !== null && (await isUploadUsed(db, upload))) throw errors.uploadUrlInvalid();
-  const isCommitted = await file.commit();
-  if (isCommitted && (await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes }))) return;
-  await file.remove();
+  const isKept = await uploads.keep(file, upload.object_path, signal).catch((error: unknown) => {
+    if (!(error instanceof ObjectStorageError)) throw error;
+    logger.error({ error: describeError(error) }, "object storage refused an upload");
+    throw errors.uploadNotStored();
+  });
+  if (isKept && (await finishUpload(db, upload.id, { sha256: file.sha256, sizeBytes: file.sizeBytes }))) return;
+  await uploads.remove(upload.object_path);
   throw errors.uploadUrlInvalid();
 }

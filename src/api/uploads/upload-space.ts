@@ -9,16 +9,28 @@ const mib = 1024 * 1024;
 /** Part of the data directory's disk that uploads may fill, so that builds and the database have the rest. */
 const uploadFraction = 1 / 2;
 
+/** Space in a bucket, which says nothing about its size, when the operator sets none. */
+const bucketSpaceMib = 1024 * 1024;
+
+const wantedOf = ({ uploadSpaceMib }: ApiDeps["settings"], diskBytes: number) =>
+  uploadSpaceMib === undefined ? diskBytes * uploadFraction : uploadSpaceMib * mib;
+
+/** On a disk that other files fill, a workspace gets a share of what uploads can still use. */
+function spaceOnDisk(space: { stored: Map<string, number>; freeBytes: number; wanted: number }): number {
+  const storedBytes = [...space.stored.values()].reduce((sum, bytes) => sum + bytes, 0);
+  return Math.max(0, Math.min(space.wanted, storedBytes + space.freeBytes));
+}
+
 /**
  * Space for uploaded archives. A workspace holds at most its share of what the others leave, counting the archives that are
  * stored and those that arrive. No upload takes the space that the disk reserves for the database.
  */
 export class UploadSpace {
-  readonly #deps: Pick<ApiDeps, "db" | "settings">;
+  readonly #deps: Pick<ApiDeps, "db" | "settings" | "uploads">;
   /** Bytes that arrive at the moment. */
   readonly #arriving = new Map<string, number>();
 
-  constructor(deps: Pick<ApiDeps, "db" | "settings">) {
+  constructor(deps: Pick<ApiDeps, "db" | "settings" | "uploads">) {
     this.#deps = deps;
   }
 
@@ -29,17 +41,14 @@ export class UploadSpace {
 
   /** Holds space for an archive until it is stored or refused. @throws ApiError 413 `uploadSpaceTaken`, 503 `diskFull` */
   async hold(workspaceId: string, bytes: number): Promise<Held> {
-    const { db, settings } = this.#deps;
+    const { db, settings, uploads } = this.#deps;
     const space = await readDiskSpace(settings.dataDir);
     const reserve = reserveOf(space, settings.diskReserveMib);
     if (space.freeBytes < reserve) throw errors.diskFull();
     const stored = await readUploadedBytes(db);
-    const wanted =
-      settings.uploadSpaceMib === undefined ? space.sizeBytes * uploadFraction : settings.uploadSpaceMib * mib;
-    // On a disk that other files fill, a workspace gets a share of what uploads can still use.
-    const storedBytes = [...stored].reduce((sum, [, bytes]) => sum + bytes, 0);
-    const usable = storedBytes + space.freeBytes - reserve;
-    const total = Math.max(0, Math.min(wanted, usable));
+    const total = uploads.isShared
+      ? (settings.uploadSpaceMib ?? bucketSpaceMib) * mib
+      : spaceOnDisk({ stored, freeBytes: space.freeBytes - reserve, wanted: wantedOf(settings, space.sizeBytes) });
     // No code waits between this count and the next line that adds to it, so two uploads never take the same space.
     const shares = new Shares({ total, workspace: settings.workspaceShare, key: 1 });
     for (const [id, held] of stored) shares.hold({ workspaceId: id }, held);

@@ -45,7 +45,9 @@ export async function unpackArchive(
   } catch (error) {
     if (error instanceof BuildFailure || options.signal.aborted) throw error;
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT") throw gone("is gone");
+    if (code === "ENOENT") {
+      throw gone("is not on this server. Several servers share uploads only in object storage (PIERHEAD_S3_BUCKET)");
+    }
     if (code !== undefined && !/^(Z_|TAR_)/.test(code)) throw error;
     throw refuse(`it is damaged (${message})`);
   }
@@ -259,7 +261,7 @@ function kindOf(type: string): string {
 }
 
 const refuse = (why: string) => new BuildFailure("ArchiveRefused", `The archive is refused: ${why}.`);
-const gone = (what: string) =>
+export const gone = (what: string) =>
   new BuildFailure("FetchFailed", `The uploaded archive ${what}. Upload the source again.`);
 const megabytes = (bytes: number) => `${Math.round(bytes / 1024 / 1024)} MB`;
 const shown = (name: string) => `'${name.replace(/\p{Cc}/gu, "?").slice(0, 120)}'`;

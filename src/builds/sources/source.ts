@@ -1,10 +1,11 @@
-import { cp, mkdir } from "node:fs/promises";
+import { cp, mkdir, rm } from "node:fs/promises";
 import path from "node:path";
 import { fetchCommit, type LeftOut } from "../../integrations/git.ts";
 import { shownUrl } from "../../integrations/git-failure.ts";
 import type { BuildRequest } from "../build.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { archiveEntriesMax, unpackArchive } from "./archive.ts";
+import { downloadArchive } from "./download-archive.ts";
 import { templateIgnored } from "./templates.ts";
 
 /**
@@ -37,7 +38,10 @@ export async function fetchSource(
     }
     case "tarball": {
       const limits = { bytesMax: diskBytesMax, entriesMax: archiveEntriesMax };
-      const { entries, bytes } = await unpackArchive(source.path, directory, { sha256: source.sha256, limits, signal });
+      const { place, sha256 } = source;
+      const file = "path" in place ? place.path : await downloadArchive(place.url, `${directory}.tar.gz`, signal);
+      const { entries, bytes } = await unpackArchive(file, directory, { sha256, limits, signal });
+      if ("url" in place) await rm(file, { force: true });
       return `${entries} entries, ${bytes} bytes`;
     }
     case "template":

@@ -197,7 +197,15 @@ export const deploymentOperations = {
     stream: "application/gzip",
     bodyRequired: true,
     response: { status: 200, schema: UploadReceipt },
-    errors: ["uploadUrlInvalid", "uploadTooLarge", "uploadSpaceTaken", "uploadBroken", "unavailable", "diskFull"],
+    errors: [
+      "uploadUrlInvalid",
+      "uploadTooLarge",
+      "uploadSpaceTaken",
+      "uploadBroken",
+      "uploadNotStored",
+      "unavailable",
+      "diskFull",
+    ],
     role: "none",
   }),
 };

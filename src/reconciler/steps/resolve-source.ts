@@ -1,4 +1,3 @@
-import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BuildSource } from "../../builds/build.ts";
 import { findTemplate } from "../../builds/sources/templates.ts";
@@ -37,10 +36,8 @@ export async function resolveSource(
         const message = `The upload ${objectPath} does not exist. Upload the source again.`;
         return { ok: false, message, failure: failure("source_missing") };
       }
-      return {
-        ok: true,
-        source: { kind: "tarball", path: path.join(deps.settings.dataDir, objectPath), sha256: upload.sha256 },
-      };
+      const place = await deps.files.locateUpload(objectPath, deps.settings.buildTimeoutMs);
+      return { ok: true, source: { kind: "tarball", place, sha256: upload.sha256 } };
     }
     case "internal_template": {
       const id = revision.source_config.template_id ?? "";

@@ -42,6 +42,16 @@ env:
   - { name: PIERHEAD_LOG_LEVEL, value: {{ .Values.logLevel | quote }} }
   - { name: HOST, value: "0.0.0.0" }
   - { name: PORT, value: "8124" }
+  {{- with .Values.objectStorage }}
+  {{- if .bucket }}
+  - { name: PIERHEAD_S3_BUCKET, value: {{ .bucket | quote }} }
+  - { name: PIERHEAD_S3_REGION, value: {{ .region | quote }} }
+  - { name: PIERHEAD_S3_PREFIX, value: {{ .prefix | quote }} }
+  {{- with .endpoint }}
+  - { name: PIERHEAD_S3_ENDPOINT, value: {{ . | quote }} }
+  {{- end }}
+  {{- end }}
+  {{- end }}
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

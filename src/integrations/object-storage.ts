@@ -1,0 +1,165 @@
+import { createReadStream, createWriteStream } from "node:fs";
+import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { pipeline } from "node:stream/promises";
+import { AwsV4Signer } from "aws4fetch";
+import { ObjectStorageError } from "./object-storage-error.ts";
+import { sendPlain } from "./plain-request.ts";
+
+/** One bucket of a service that speaks the S3 protocol. */
+export interface BucketSettings {
+  /** Base URL of the service. The bucket is the first part of the path. */
+  endpoint: string;
+  region: string;
+  bucket: string;
+  /** Prefix of all keys: "" or a text that ends in a slash. */
+  prefix: string;
+  accessKeyId: string;
+  secretAccessKey: string;
+}
+
+/** Limit for an attempt without a large body. Uploads and downloads have the deadline of their caller. */
+const answerTimeoutMs = 30_000;
+/** Longest life of a signed URL. */
+const signedSecondsMax = 7 * 86_400;
+/** Most keys that S3 lists at once. */
+const pageKeys = 1_000;
+
+/**
+ * Stores files as objects of a bucket (Amazon S3 API reference: PutObject, GetObject, DeleteObject, ListObjectsV2).
+ * `aws4fetch` signs the requests. A redirect counts as a refusal. The operator names the service, so its address is not checked
+ * like those of users.
+ */
+export class ObjectStorage {
+  readonly #settings: BucketSettings;
+
+  constructor(settings: BucketSettings) {
+    this.#settings = settings;
+  }
+
+  /** Checks address, bucket and credentials. @throws ObjectStorageError */
+  async check(signal: AbortSignal): Promise<void> {
+    await this.#list("", { signal, max: 1 });
+  }
+
+  /**
+   * Stores a file. The service compares the content with its digest, so a file that was damaged on the way is refused.
+   * @param file.sha256 hex
+   * @throws ObjectStorageError
+   */
+  async put(
+    key: string,
+    file: { path: string; sha256: string; sizeBytes: number },
+    signal: AbortSignal,
+  ): Promise<void> {
+    const answer = await this.#call("PUT", this.#urlOf(key), {
+      headers: { "x-amz-content-sha256": file.sha256, "content-type": "application/gzip" },
+      sent: { "content-length": file.sizeBytes },
+      body: createReadStream(file.path),
+      signal,
+    });
+    answer.resume();
+    if (answer.statusCode !== 200) throw this.#refused(answer.statusCode, "store an object");
+  }
+
+  /** Returns a URL from which anybody who has it can read one object for `lifeMs`. */
+  async presign(key: string, lifeMs: number): Promise<string> {
+    const url = new URL(this.#urlOf(key));
+    url.searchParams.set("X-Amz-Expires", String(Math.min(Math.ceil(lifeMs / 1_000), signedSecondsMax)));
+    return (await this.#sign("GET", url.href, { signQuery: true })).url.href;
+  }
+
+  /** Writes an object to a new file. @returns false when there is no such object. @throws ObjectStorageError */
+  async fetchTo(key: string, target: string, signal: AbortSignal): Promise<boolean> {
+    const answer = await this.#call("GET", this.#urlOf(key), { signal });
+    if (answer.statusCode !== 200) answer.resume();
+    if (answer.statusCode === 404) return false;
+    if (answer.statusCode !== 200) throw this.#refused(answer.statusCode, "read an object");
+    await pipeline(answer, createWriteStream(target, { flags: "wx", mode: 0o600 }), { signal });
+    return true;
+  }
+
+  /** Deletes an object. One that is gone already is not an error. @throws ObjectStorageError */
+  async remove(key: string, signal: AbortSignal): Promise<void> {
+    const answer = await this.#call("DELETE", this.#urlOf(key), { signal: withDeadline(signal) });
+    answer.resume();
+    const isGone = answer.statusCode === 204 || answer.statusCode === 200 || answer.statusCode === 404;
+    if (!isGone) throw this.#refused(answer.statusCode, "delete an object");
+  }
+
+  /** Deletes all objects below a prefix. @throws ObjectStorageError */
+  async removeAll(prefix: string, signal: AbortSignal): Promise<void> {
+    let keys: string[];
+    do {
+      keys = await this.#list(prefix, { signal, max: pageKeys });
+      for (const key of keys) await this.remove(key, signal);
+    } while (keys.length === pageKeys);
+  }
+
+  /** Returns up to `max` keys below a prefix, without the prefix of this installation. */
+  async #list(prefix: string, { signal, max }: { signal: AbortSignal; max: number }): Promise<string[]> {
+    const { prefix: own } = this.#settings;
+    const url = new URL(this.#urlOf(""));
+    url.search = new URLSearchParams({ "list-type": "2", "max-keys": String(max), prefix: own + prefix }).toString();
+    const answer = await this.#call("GET", url.href, { signal: withDeadline(signal) });
+    const body = await text(answer);
+    if (answer.statusCode !== 200) throw this.#refused(answer.statusCode, "list the bucket");
+    // Keys are ids and fixed names, which XML does not escape.
+    const keys = [...body.matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key = ""]) => key);
+    return keys.filter((key) => key.startsWith(own)).map((key) => key.slice(own.length));
+  }
+
+  async #call(
+    method: string,
+    address: string,
+    call: { headers?: Record<string, string>; sent?: OutgoingHttpHeaders; body?: Readable; signal: AbortSignal },
+  ): Promise<IncomingMessage> {
+    const { url, headers } = await this.#sign(method, address, { headers: call.headers ?? {} });
+    const { body, signal } = call;
+    try {
+      const sent = { ...Object.fromEntries(headers), ...call.sent };
+      return await sendPlain(url, { method, headers: sent, signal, ...(body !== undefined && { body }) });
+    } catch (error) {
+      throw this.#unreachable(error, signal);
+    }
+  }
+
+  #sign(method: string, url: string, more: { headers?: Record<string, string>; signQuery?: boolean }) {
+    const { accessKeyId, secretAccessKey, region } = this.#settings;
+    return new AwsV4Signer({ method, url, accessKeyId, secretAccessKey, region, service: "s3", ...more }).sign();
+  }
+
+  #urlOf(key: string): string {
+    const { endpoint, bucket, prefix } = this.#settings;
+    const path = [bucket, ...(key === "" ? [] : (prefix + key).split("/"))].map(encodeURIComponent).join("/");
+    return `${endpoint.replace(/\/+$/, "")}/${path}`;
+  }
+
+  #unreachable(error: unknown, signal: AbortSignal): unknown {
+    if (signal.aborted && signal.reason?.name !== "TimeoutError") return signal.reason;
+    const reason = (error as NodeJS.ErrnoException).code ?? (error as Error).message;
+    const { endpoint } = this.#settings;
+    return new ObjectStorageError(
+      `The object storage at ${endpoint} does not answer (${reason}). Check PIERHEAD_S3_ENDPOINT.`,
+      null,
+      { cause: error },
+    );
+  }
+
+  #refused(status: number | undefined, act: string): ObjectStorageError {
+    const { bucket, endpoint } = this.#settings;
+    const next =
+      status === 403
+        ? "Check PIERHEAD_S3_ACCESS_KEY_ID, PIERHEAD_S3_SECRET_ACCESS_KEY and PIERHEAD_S3_REGION, and that the key may list, read, write and delete in the bucket"
+        : status === 404
+          ? "Create the bucket, or check PIERHEAD_S3_BUCKET"
+          : "See the log of the object storage";
+    return new ObjectStorageError(
+      `The object storage at ${endpoint} answered ${status} to a request to ${act} of bucket '${bucket}'. ${next}.`,
+      status ?? null,
+    );
+  }
+}
+
+const withDeadline = (signal: AbortSignal) => AbortSignal.any([signal, AbortSignal.timeout(answerTimeoutMs)]);
