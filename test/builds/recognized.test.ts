@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { symlink } from "node:fs/promises";
+import { readFile, symlink } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { expectedVariables } from "../../src/builds/detect/expected-variables.ts";
@@ -9,6 +9,7 @@ import { readVariables } from "../../src/builds/detect/read-variables.ts";
 import { parseStartLine } from "../../src/builds/detect/start-line.ts";
 import { installCommand, withManager } from "../../src/builds/node/install-command.ts";
 import { findGonePackage, isLockStale } from "../../src/builds/node/install-packages.ts";
+import { narrowWorkspace } from "../../src/builds/node/narrow-workspace.ts";
 import { scriptCommand, startCommand } from "../../src/builds/node/run-script.ts";
 import { poetryRequirements } from "../../src/builds/python/poetry.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
@@ -392,4 +393,19 @@ test("stops the old revision first where a server has a port of its own, but not
   assert.equal(inWorkspace.kind === "command" && inWorkspace.isExclusive, false, "another package may read PORT");
   const alone = await read(member, "apps/api/package.json");
   assert.equal(alone.kind === "command" && alone.isExclusive, true);
+});
+
+test("leaves the patches of other members out when it narrows a workspace of pnpm", async () => {
+  await using place = await scratch();
+  const patched = { patchedDependencies: { "left@1.0.0": "patches/left.patch" } };
+  await writeFiles(place.dir, {
+    "package.json": JSON.stringify({ private: true, pnpm: patched }),
+    "pnpm-workspace.yaml": "packages:\n  - apps/*\npatchedDependencies:\n  left@1.0.0: patches/left.patch\n",
+    "apps/one/package.json": '{"name":"one"}',
+    "apps/two/package.json": '{"name":"two"}',
+  });
+  assert.deepEqual(await narrowWorkspace(place.dir, ".", "apps/one"), ["apps/two"]);
+  const read = (name: string) => readFile(path.join(place.dir, name), "utf8");
+  assert.match(await read("pnpm-workspace.yaml"), /^allowUnusedPatches: true$/m);
+  assert.equal(JSON.parse(await read("package.json")).pnpm.allowUnusedPatches, true);
 });

@@ -108,3 +108,15 @@ test("builds again with placeholders when the build needs variables of the runni
   assert.equal(await readFile(path.join(result.artifact.path, "built.txt"), "utf8"), "sk-...,postgres:,,");
   assert.match(log(), /placeholders for OPENAI_API_KEY, DATABASE_URL\./);
 });
+
+test("names the fonts that a build could not download", async () => {
+  await using place = await scratch();
+  const source = await filesSource(path.join(place.dir, "in"), {
+    "package.json": JSON.stringify({ scripts: { build: "node build.js", start: "node server.js" } }),
+    "build.js": 'console.error("Failed to fetch `Inter` from Google Fonts."); process.exit(1);',
+    "server.js": "",
+  });
+  const { build } = begin(place.dir, source);
+  const result = await build.result;
+  assert.match(result.ok ? "" : result.message, /^The build downloads fonts from Google .*next\/font\/local/);
+});

@@ -121,6 +121,63 @@ const projects: [string, Files, string, string, string?][] = [
     "script:start",
   ],
   [
+    "Astro with the adapter for Node, whose start script is for development",
+    { "package.json": packageJson(["astro", "@astrojs/node"], { scripts: { start: "astro dev" } }) },
+    "astro",
+    "node dist/server/entry.mjs",
+    "astro build",
+  ],
+  [
+    "Astro with a server of its own around it",
+    { "package.json": packageJson(["astro", "@astrojs/node"], { scripts: { start: "node server.mjs" } }) },
+    "astro",
+    "script:start",
+    "astro build",
+  ],
+  [
+    "pages of Astro without a server",
+    { "package.json": packageJson(["astro"]) },
+    "astro",
+    "astro preview --host $HOST --port $PORT",
+    "astro build",
+  ],
+  [
+    "TanStack Start with a script for production",
+    { "package.json": packageJson(["@tanstack/react-start"], { scripts: { start: "node .output/server/index.mjs" } }) },
+    "tanstack-start",
+    "script:start",
+    "vite build",
+  ],
+  [
+    "TanStack Start without one",
+    { "package.json": packageJson(["@tanstack/react-start"], { scripts: { start: "vite dev" } }) },
+    "tanstack-start",
+    "vite preview --host $HOST --port $PORT",
+    "vite build",
+  ],
+  [
+    "AdonisJS from its build, beside which its start script belongs",
+    {
+      "package.json": packageJson(["@adonisjs/core"], {
+        scripts: { start: "node bin/server.js", build: "node ace build" },
+      }),
+    },
+    "adonis",
+    "cd build && node bin/server.js",
+    "script:build",
+  ],
+  [
+    "Angular with pages of the server",
+    {
+      "package.json": packageJson(["@angular/ssr", "express"], {
+        scripts: { start: "ng serve", "serve:ssr:shop": "node dist/shop/server/server.mjs" },
+      }),
+    },
+    "angular",
+    "script:serve:ssr:shop",
+    "ng build",
+  ],
+  [
     "SvelteKit with another adapter",
     { "package.json": packageJson(["@sveltejs/kit", "@sveltejs/adapter-auto"]) },
     "sveltekit",
@@ -174,4 +231,26 @@ test("runs the start script of a Node server beside a Worker", async () => {
   assert.equal((await detect(files("node server.js"))).server?.start, "script:start");
   assert.equal((await detect(files("wrangler dev --port $PORT"))).server?.start, "script:start");
   assert.equal((await detect(files("wrangler dev"))).server, null);
+});
+
+test("goes on without the build of a server that runs its sources", async () => {
+  const built = async (start: string, packages: string[] = []) => {
+    const scripts = { start, build: "tsc" };
+    const { server } = await detect({ "package.json": packageJson(["express", ...packages], { scripts }) });
+    return [server?.build, server?.afterBuild];
+  };
+  assert.deepEqual(await built("tsx src/server.ts"), [null, "script:build"]);
+  assert.deepEqual(await built("NODE_ENV=production node --import tsx src/server.ts"), [null, "script:build"]);
+  assert.deepEqual(await built("tsx dist/server.js"), ["script:build", null]);
+  assert.deepEqual(await built("node dist/server.js"), ["script:build", null]);
+  assert.deepEqual(await built("tsx server.ts", ["vite"]), ["script:build", null]);
+});
+
+test("says what functions for Vercel lack", async () => {
+  const found = await detect({
+    "package.json": packageJson(["mcp-handler"]),
+    "vercel.json": "{}",
+    "api/server.ts": "",
+  });
+  assert.match("because" in found ? found.because : "", /functions for Vercel.*start script/);
 });

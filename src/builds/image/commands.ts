@@ -7,11 +7,11 @@ import type { Project } from "../detect/project.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import { installCommand } from "../node/install-command.ts";
 import { readManifests } from "../node/npm-ci.ts";
-import { isScript, scriptCommand, scriptName, startCommand } from "../node/run-script.ts";
+import { isScript, scriptCommand, scriptName, shownCommand, startCommand } from "../node/run-script.ts";
 
 /** A step of a JavaScript project's build in an image: arguments of `project-steps`. */
 export interface ImageStep {
-  step: "install" | "install-with" | "siblings" | "build" | "build-with";
+  step: "install" | "install-with" | "siblings" | "build" | "build-if-possible" | "build-with";
   /** Of the project, relative to the root of the source. */
   directory: string;
   rest: string[];
@@ -72,9 +72,18 @@ export function planBuild(
   return [
     ...(mayHaveSiblings && !isGiven ? [siblings] : []),
     ...commands.map((argv): ImageStep => {
-      const shown = isScript(argv) ? ["npm", "run", scriptName(argv)] : argv;
-      return { ...common, step: "build", rest: argv, shown };
+      return { ...common, step: "build", rest: argv, shown: shownCommand(argv) };
     }),
+    ...(project.kind === "command" && project.afterBuild !== undefined
+      ? [
+          {
+            ...common,
+            step: "build-if-possible",
+            rest: project.afterBuild,
+            shown: shownCommand(project.afterBuild),
+          } as const,
+        ]
+      : []),
   ];
 }
 

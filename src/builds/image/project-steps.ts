@@ -2,7 +2,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { childEnvironment } from "../../base/child-environment.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
-import { runBuildCommand, runBuildLine } from "../node/build-project.ts";
+import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
 import { BuildLog } from "../worker/build-log.ts";
@@ -18,6 +18,7 @@ const steps: Record<string, (context: BuildContext, directory: string, rest: str
   "install-with": (context, directory, [line = ""]) => installPackages(context, { directory, installCommand: line }),
   siblings: (context, directory) => buildSiblings(context, directory),
   build: (context, directory, argv) => runBuildCommand(context, directory, argv),
+  "build-if-possible": runIfPossible,
   "build-with": (context, directory, [line = ""]) => runBuildLine(context, directory, line),
 };
 

@@ -1,8 +1,9 @@
-import { parseCommandLine } from "../detect/command-line.ts";
+import { type Command, parseCommandLine, showCommand } from "../detect/command-line.ts";
+import { BuildFailure, ProgramFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { buildWithPlaceholders } from "./placeholder-variables.ts";
 import { runAll } from "./run-all.ts";
-import { isScript, scriptCommand, startCommand } from "./run-script.ts";
+import { isScript, scriptCommand, shownCommand, startCommand } from "./run-script.ts";
 
 /**
  * Runs the build command that a user wrote.
@@ -11,7 +12,7 @@ import { isScript, scriptCommand, startCommand } from "./run-script.ts";
  */
 export async function runBuildLine(context: BuildContext, directory: string, line: string): Promise<void> {
   const commands = parseCommandLine(line, { cwd: directory, what: "build command" });
-  await buildWithPlaceholders(context, directory, (inContext) => runAll(inContext, commands, "BuildFailed"));
+  await build(context, directory, commands);
 }
 
 /**
@@ -25,6 +26,45 @@ export async function runBuildCommand(context: BuildContext, directory: string, 
   const argv = isScript(given)
     ? await scriptCommand(sourceDir, directory, { argv: given, searchPath })
     : await startCommand(sourceDir, directory, { start: given, searchPath });
-  const command = { argv, cwd: directory, env: {} };
-  await buildWithPlaceholders(context, directory, (inContext) => runAll(inContext, [command], "BuildFailed"));
+  await build(context, directory, [{ argv, cwd: directory, env: {} }]);
+}
+
+/**
+ * Runs a command without which the server may still start: one that needs a variable of the deployment, or the build of a project
+ * that runs its sources.
+ */
+export async function runIfPossible(context: BuildContext, directory: string, argv: string[]): Promise<void> {
+  try {
+    await runBuildCommand(context, directory, argv);
+  } catch (error) {
+    context.signal.throwIfAborted();
+    if (!(error instanceof BuildFailure) || error.reason === "DiskFull") throw error;
+    context.log.say(
+      `Note: \`${showCommand(shownCommand(argv))}\` failed. The build goes on without it, because the server may not need it.`,
+    );
+  }
+}
+
+async function build(context: BuildContext, directory: string, commands: Command[]): Promise<void> {
+  try {
+    await buildWithPlaceholders(context, directory, (inContext) => runAll(inContext, commands, "BuildFailed"));
+  } catch (error) {
+    context.signal.throwIfAborted();
+    const found = error instanceof ProgramFailure ? causeIn(context.log.lastLines(100)) : null;
+    if (!(error instanceof ProgramFailure) || found === null) throw error;
+    context.log.say(found);
+    throw new ProgramFailure(error.reason, `${found}\n${error.message}`, error.exitCode);
+  }
+}
+
+/** Causes that frameworks report in many lines, and what to do. */
+const causes: [form: RegExp, because: string][] = [
+  [
+    /Failed to fetch .{0,200} from Google Fonts|fonts\.(?:googleapis|gstatic)\.com/,
+    "The build downloads fonts from Google (next/font/google), which this machine cannot reach. Let builds reach fonts.googleapis.com and fonts.gstatic.com, or keep the fonts in the project with next/font/local.",
+  ],
+];
+
+function causeIn(lines: readonly string[]): string | null {
+  return causes.find(([form]) => lines.some((line) => form.test(line.slice(0, 1_000))))?.[1] ?? null;
 }

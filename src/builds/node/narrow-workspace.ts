@@ -46,9 +46,17 @@ export async function narrowWorkspace(sourceDir: string, root: string, member: s
     );
   }
   if (pnpmWorkspace !== "") {
+    const { pnpm } = manifest;
+    if (typeof pnpm === "object" && pnpm !== null && "patchedDependencies" in pnpm) {
+      const tolerant = { ...manifest, pnpm: { ...pnpm, allowNonAppliedPatches: true, allowUnusedPatches: true } };
+      await writeFile(path.join(base, "package.json"), `${JSON.stringify(tolerant, null, 2)}\n`);
+    }
     const list = `packages:\n${names.map((name) => `  - ${JSON.stringify(name)}\n`).join("")}`;
     const sections = pnpmWorkspace.split(/^(?=\w)/m).filter((section) => !section.startsWith("packages:"));
-    await writeFile(path.join(base, "pnpm-workspace.yaml"), list + sections.join(""));
+    // The patches of the other members are left over, which pnpm takes for mistakes.
+    const patches = /^patchedDependencies:/m.test(pnpmWorkspace) && !/^allowUnusedPatches:/m.test(pnpmWorkspace);
+    const tolerance = patches ? "allowUnusedPatches: true\n" : "";
+    await writeFile(path.join(base, "pnpm-workspace.yaml"), tolerance + list + sections.join(""));
   }
   return omitted;
 }

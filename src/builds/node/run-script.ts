@@ -11,6 +11,9 @@ const scriptPrefix = "script:";
 
 export const isScript = ([first = ""]: readonly string[]) => first.startsWith(scriptPrefix);
 
+/** Returns a command as people write it. */
+export const shownCommand = (argv: string[]) => (isScript(argv) ? ["npm", "run", scriptName(argv)] : argv);
+
 /** Returns the program and arguments that run a script, with the package manager of the project. */
 export async function scriptCommand(
   sourceDir: string,

@@ -13,9 +13,8 @@ import { projectReader } from "../detect/project-reader.ts";
 import { readVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
-import { runBuildCommand, runBuildLine } from "../node/build-project.ts";
+import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
-import { runAll } from "../node/run-all.ts";
 import { startCommand } from "../node/run-script.ts";
 import { engineDirOf, langgraphToolchain } from "../node/toolchain.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
@@ -179,20 +178,8 @@ async function build(request: BuildRequest, context: BuildContext, project: Buil
   } else if (project.kind !== "command" || project.afterBuild === undefined) {
     context.log.say("Nothing to build.");
   }
-  if (project.kind === "command" && project.afterBuild !== undefined) await finish(context, project.afterBuild, cwd);
-}
-
-/** Runs a command without which the server still starts, for example because the command needs a variable of the deployment. */
-async function finish(context: BuildContext, argv: string[], cwd: string): Promise<void> {
-  try {
-    await runAll(context, [{ argv, cwd, env: {} }], "BuildFailed");
-  } catch (error) {
-    context.signal.throwIfAborted();
-    if (!(error instanceof BuildFailure) || error.reason === "DiskFull") throw error;
-    context.log.say(
-      `Note: \`${showCommand(argv)}\` failed. The build goes on without it, because the server may not need it.`,
-    );
-  }
+  if (project.kind === "command" && project.afterBuild !== undefined)
+    await runIfPossible(context, cwd, project.afterBuild);
 }
 
 type StartPlan = (Artifact & { kind: "directory" })["start"];

@@ -93,15 +93,14 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
     const chosen = startOf(preset, node);
     if (chosen === null) continue;
     const { start, adds } = chosen;
-    const script = preset.scripts.find((name) => start === `script:${name}`);
+    const script = start.startsWith("script:") ? start.slice("script:".length) : undefined;
     const how = script === undefined ? node.entry : `its ${script} script`;
     return {
       preset: preset.id,
       name: preset.name,
       because: package_ === undefined ? `package.json and ${how}` : `${package_} in package.json`,
       language: "node",
-      build: node.scripts["build"] !== undefined ? "script:build" : preset.build,
-      afterBuild: null,
+      ...buildsOf(preset, node, script),
       start:
         preset.id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : start,
       hasOwnPort: hasOwnPort(preset, node, script),
@@ -112,12 +111,40 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
   return null;
 }
 
+function buildsOf(preset: NodePreset, node: NodeFacts, script: string | undefined) {
+  const build = node.scripts["build"] !== undefined ? "script:build" : preset.build;
+  const isOptional = preset.build === null && needsNoBuild(node, node.scripts[script ?? ""] ?? "");
+  return isOptional ? { build: null, afterBuild: build } : { build, afterBuild: null };
+}
+
 /** The servers of Next.js and the like, and scripts that set it, read PORT without a word in the sources. */
 const hasOwnPort = ({ start, build }: NodePreset, node: NodeFacts, script: string | undefined) =>
   node.hasOwnPort &&
   start === null &&
   build === null &&
   !/PORT|react-scripts|vite|fastify start/.test(node.scripts[script ?? ""] ?? "");
+
+/** Programs that run sources as they are: then a build is for checks, or for the publication of a package. */
+const sourceRunner =
+  /^(?:\w+=\S+ )*(?:npx )?(?:(?:tsx|ts-node|bun(?: run)?) |node .*--(?:import|loader|require)[ =](?:tsx|ts-node)\b)/;
+
+/** Programs whose output servers also load from sources. */
+const bundlers = [
+  "next",
+  "nuxt",
+  "vite",
+  "astro",
+  "webpack",
+  "rollup",
+  "@remix-run/dev",
+  "@react-router/dev",
+  "prisma",
+];
+
+const needsNoBuild = ({ packages }: NodeFacts, script: string) =>
+  sourceRunner.test(script) &&
+  !/\b(?:dist|build|out|lib)\//.test(script) &&
+  !bundlers.some((name) => packages.has(name));
 
 /** What starts a server, and the packages of `added` that it needs. */
 interface NodeStart {
@@ -126,13 +153,18 @@ interface NodeStart {
 }
 
 function startOf(
-  { id, scripts, start }: NodePreset,
+  { id, scripts, start, otherwise }: NodePreset,
   { scripts: given, entry, exportsApp, needsBun, packages }: NodeFacts,
 ): NodeStart | null {
-  // A project of SvelteKit often has a server of its own around what the framework builds.
-  const isAround = id === "sveltekit" && startsAnyway.test(given["start"] ?? "");
+  // Such projects often have a server of their own around what the framework builds.
+  const isAround = (id === "sveltekit" || id === "astro") && startsAnyway.test(given["start"] ?? "");
   if (start !== null && !isAround) return { start, adds: [] };
-  const script = scripts.find((name) => given[name] !== undefined);
+  const script = scripts
+    .flatMap((name) =>
+      Object.keys(given).filter((one) => one === name || (name.endsWith("*") && one.startsWith(name.slice(0, -1)))),
+    )
+    .find((name) => otherwise === undefined || !developmentServer.test(given[name] ?? ""));
+  if (script === undefined && otherwise !== undefined) return { start: otherwise, adds: [] };
   if (script !== undefined) return { start: `script:${script}`, adds: [] };
   if (entry === null) return null;
   if (needsBun) return { start: `${withBun} ${entry}`, adds: [] };
@@ -144,6 +176,8 @@ function startOf(
   const host = `${node} ${added.srvx.file} serve --prod --host $HOST --port $PORT --entry ${entry}`;
   return { start: host, adds: [...adds, added.srvx.package] };
 }
+
+const developmentServer = /^(?:\w+=\S+ )*(?:npx )?(?:vite|vinxi)(?: dev| serve)?(?: -|$)/;
 
 const detectPython = (python: PythonFacts): DetectedServer | null =>
   serverAmong(
@@ -197,11 +231,20 @@ function whyNot(facts: ProjectFacts): Omit<Unrecognized, "server"> {
     : { because: advice, saysWhatToDo: true };
 }
 
-function adviceFor({ node, python }: ProjectFacts): string | null {
+const vercelFunction = /^api\/.+\.[cm]?[jt]sx?$/;
+
+function adviceFor({ node, python, files }: ProjectFacts): string | null {
   if (node?.isStdioOnly === true)
     return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Add StreamableHTTPServerTransport and listen on PORT.";
   if (node !== null && node.workerFile !== null)
     return `This project is a Cloudflare Worker: ${node.workerFile} imports modules that exist only in Cloudflare's runtime. To run it in the local version of that runtime, write a pierhead.json with {"build": ["npm install"], "start": "npx wrangler dev --ip $HOST --port $PORT"}.`;
+  if (
+    node !== null &&
+    node.entry === null &&
+    files.has("vercel.json") &&
+    [...files].some((file) => vercelFunction.test(file))
+  )
+    return "The files in api/ of this project are functions for Vercel, which start no server. Add a file that serves them, for example with Hono or Express, and a start script that runs it.";
   if (python?.speaksStdio === true)
     return 'The MCP server of this project speaks over standard input only, and no program starts it. Add a file that starts it under `if __name__ == "__main__":`, or run it with a transport over HTTP, such as streamable-http, and listen on PORT.';
   if (python?.packages.has("crewai") === true)

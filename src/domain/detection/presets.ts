@@ -16,10 +16,12 @@ interface CommonPreset {
 
 export interface NodePreset extends CommonPreset {
   language: "node";
-  /** Scripts of package.json that start the server, in order. */
+  /** Scripts of package.json that start the server, in order. A `*` at the end stands for any rest. */
   scripts: readonly string[];
   /** Start command; null: the script, or else the server file. */
   start: string | null;
+  /** Start command of a project whose script is missing, or starts a server for development. */
+  otherwise?: string;
   /** Program that builds a project without a build script; null: nothing. */
   build: string | null;
 }
@@ -88,6 +90,15 @@ export const presets: readonly Preset[] = [
     start: "vite preview --host $HOST --port $PORT",
     build: "vite build",
   }),
+  node("astro", "Astro", ["@astrojs/node"], { start: "node dist/server/entry.mjs", build: "astro build" }),
+  node("astro", "Astro", ["astro"], { start: "astro preview --host $HOST --port $PORT", build: "astro build" }),
+  node("tanstack-start", "TanStack Start", ["@tanstack/react-start", "@tanstack/solid-start"], {
+    otherwise: "vite preview --host $HOST --port $PORT",
+    build: "vite build",
+  }),
+  // The build is a project of its own, with the packages of the directory above.
+  node("adonis", "AdonisJS", ["@adonisjs/core"], { start: "cd build && node bin/server.js", build: "node ace build" }),
+  node("angular", "Angular", ["@angular/ssr"], { scripts: ["serve:ssr:*", "start:ssr", "start"], build: "ng build" }),
   node("mastra", "Mastra", ["mastra"], { start: "node .mastra/output/index.mjs", build: "mastra build" }),
   node("nestjs", "NestJS", ["@nestjs/core"], { scripts: ["start:prod", "start"], build: "nest build" }),
   node(

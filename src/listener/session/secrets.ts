@@ -77,5 +77,11 @@ export function replicaEnvironment(
 ): Record<string, string> {
   const { PORT: _port, PATH: _path, ...values } = secrets;
   const { LANGGRAPH_API_URL: url } = env;
-  return { ...(url === undefined ? {} : { PUBLIC_URL: url }), ...values, ...env };
+  return { ...(url === undefined ? {} : addressVariables(url)), ...values, ...env };
 }
+
+/** `vite preview` answers 403 for hosts that neither its configuration nor this variable names. */
+const addressVariables = (url: string) => ({
+  PUBLIC_URL: url,
+  ...(URL.canParse(url) ? { __VITE_ADDITIONAL_SERVER_ALLOWED_HOSTS: new URL(url).hostname } : {}),
+});
