@@ -15,6 +15,8 @@ const packageJson = (packages: string[], more: object = {}) =>
 const typescript = "--import ./.pierhead-node/node_modules/tsx/dist/loader.mjs";
 const host = "node ./.pierhead-node/node_modules/srvx/bin/srvx.mjs serve --prod --host $HOST --port $PORT --entry";
 
+const proxy = "node ./.pierhead-node/node_modules/mcp-proxy/dist/bin/mcp-proxy.mjs --host $HOST --port $PORT --";
+
 /** Projects without a start script: their files, the preset, the start command and the build script. */
 const projects: [string, Files, string, string, string?][] = [
   [
@@ -176,6 +178,24 @@ const projects: [string, Files, string, string, string?][] = [
     "angular",
     "script:serve:ssr:shop",
     "ng build",
+  ],
+  [
+    "a program that speaks MCP over standard input, through a proxy",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], {
+        scripts: { start: "node dist/index.js", build: "tsc" },
+      }),
+      "src/index.ts": "new StdioServerTransport()",
+    },
+    "mcp-typescript",
+    `${proxy} npm run --silent start`,
+    "script:build",
+  ],
+  [
+    "a file that speaks MCP over standard input, with the program that runs it",
+    { "package.json": packageJson(["@modelcontextprotocol/sdk", "tsx"]), "src/index.ts": "new StdioServerTransport()" },
+    "mcp-typescript",
+    `${proxy} npm exec --no -- tsx src/index.ts`,
   ],
   [
     "SvelteKit with another adapter",

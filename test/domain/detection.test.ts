@@ -485,10 +485,10 @@ test("says why a project has no server", async () => {
     return "because" in found ? found.because : "";
   };
   const stdio = {
-    "package.json": packageJson(["@modelcontextprotocol/sdk"], start),
-    "src/index.ts": "new StdioServerTransport()",
+    "package.json": packageJson(["@modelcontextprotocol/sdk"]),
+    "src/tools/stdio.ts": "new StdioServerTransport()",
   };
-  assert.match(await because(stdio), /standard input only.*Add StreamableHTTPServerTransport/);
+  assert.match(await because(stdio), /standard input, and no program starts it.*start script/);
   const python = { "requirements.txt": "mcp", "main.py": 'def start():\n  mcp.run(transport="stdio")' };
   assert.match(await because(python), /standard input only.*streamable-http/);
   assert.match(

@@ -190,11 +190,14 @@ export const serverProjects = [
   javascript(
     "mcp over standard input",
     {
-      "package.json": manifest({ "@modelcontextprotocol/sdk": "1.22.0" }, { scripts: { start: "node index.js" } }),
-      "index.js": "new StdioServerTransport();\n",
+      "package.json": manifest(
+        { "@modelcontextprotocol/sdk": "1.22.0" },
+        { type: "module", scripts: { start: "node index.js" } },
+      ),
+      "index.js": `import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";\nimport { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";\nawait new McpServer({ name: "greeter", version: "1.0.0" }).connect(new StdioServerTransport());\n`,
     },
-    /Read the configuration/,
-    { ask: { buildFails: /standard input only.*StreamableHTTPServerTransport/s } },
+    /Recognized MCP TypeScript SDK/,
+    { ask: mcp },
   ),
   javascript(
     "peers that disagree",

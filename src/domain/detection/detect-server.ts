@@ -79,8 +79,8 @@ const fromAegra = (python: PythonFacts | null): DetectedServer => ({
   pythonVersion: python?.version ?? null,
 });
 
-const canServe = ({ isStdioOnly, workerFile, scripts }: NodeFacts) =>
-  !isStdioOnly && (workerFile === null || startsAnyway.test(scripts["start"] ?? ""));
+const canServe = ({ workerFile, scripts }: NodeFacts) =>
+  workerFile === null || startsAnyway.test(scripts["start"] ?? "");
 
 /** A start script that runs a server of Node, or anything on the given port: beside a Worker, or around a framework. */
 const startsAnyway = /\$\{?PORT\b|^(?:\w+=\S+ )*(?:node|tsx|ts-node|bun)\b/;
@@ -90,10 +90,10 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
     if (preset.language !== "node") continue;
     const package_ = preset.packages.find((name) => node.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
-    const chosen = startOf(preset, node);
-    if (chosen === null) continue;
-    const { start, adds } = chosen;
-    const script = start.startsWith("script:") ? start.slice("script:".length) : undefined;
+    const own = startOf(preset, node);
+    if (own === null) continue;
+    const { start, adds } = node.isStdioOnly && preset.id === "mcp-typescript" ? behindProxy(own) : own;
+    const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
     const how = script === undefined ? node.entry : `its ${script} script`;
     return {
       preset: preset.id,
@@ -109,6 +109,16 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
     };
   }
   return null;
+}
+
+/** The output of the server is its protocol, to which package managers must add nothing. */
+function behindProxy({ start, adds }: NodeStart): NodeStart {
+  const { file, package: proxy } = added.mcpProxy;
+  const isPlain = /^(?:node|npm) /.test(start);
+  const command = start.startsWith("script:")
+    ? `npm run --silent ${start.slice("script:".length)}`
+    : `${isPlain ? "" : "npm exec --no -- "}${start}`;
+  return { start: `node ${file} --host $HOST --port $PORT -- ${command}`, adds: [...adds, proxy] };
 }
 
 function buildsOf(preset: NodePreset, node: NodeFacts, script: string | undefined) {
@@ -235,7 +245,7 @@ const vercelFunction = /^api\/.+\.[cm]?[jt]sx?$/;
 
 function adviceFor({ node, python, files }: ProjectFacts): string | null {
   if (node?.isStdioOnly === true)
-    return "The MCP server of this project speaks over standard input only, so no client can reach it over HTTP. Add StreamableHTTPServerTransport and listen on PORT.";
+    return "The MCP server of this project speaks over standard input, and no program starts it. Name it in main of package.json or in a start script.";
   if (node !== null && node.workerFile !== null)
     return `This project is a Cloudflare Worker: ${node.workerFile} imports modules that exist only in Cloudflare's runtime. To run it in the local version of that runtime, write a pierhead.json with {"build": ["npm install"], "start": "npx wrangler dev --ip $HOST --port $PORT"}.`;
   if (

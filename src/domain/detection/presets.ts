@@ -71,10 +71,14 @@ export const addedDirName = ".pierhead-node";
 
 const addedFile = (file: string) => `./${addedDirName}/node_modules/${file}`;
 
-/** Packages that Pierhead adds to a JavaScript project: TypeScript for Node, and a host for an application that opens no port. */
+/**
+ * Packages that Pierhead adds to a JavaScript project: TypeScript for Node, a host for an application that opens no port, and a
+ * proxy that offers an MCP server over HTTP, at /mcp and /sse.
+ */
 export const added = {
   tsx: { package: "tsx@4.23.15", file: addedFile("tsx/dist/loader.mjs") },
   srvx: { package: "srvx@1.0.8", file: addedFile("srvx/bin/srvx.mjs") },
+  mcpProxy: { package: "mcp-proxy@6.7.19", file: addedFile("mcp-proxy/dist/bin/mcp-proxy.mjs") },
 } as const;
 
 /** Runs a program with Bun, which npm brings: machines with Node often lack it. */
