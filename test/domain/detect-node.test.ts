@@ -198,6 +198,35 @@ const projects: [string, Files, string, string, string?][] = [
     `${proxy} npm exec --no -- tsx src/index.ts`,
   ],
   [
+    "an MCP server that speaks over standard input unless an argument asks for HTTP",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk", "tsx"], { scripts: { dev: "tsx scripts/start.ts" } }),
+      "scripts/start.ts": "new StdioServerTransport()\napp.listen(port)",
+      "scripts/options.ts": "let transport = 'stdio'",
+    },
+    "mcp-typescript",
+    `${proxy} npm exec --no -- tsx scripts/start.ts`,
+  ],
+  [
+    "an MCP server whose script asks for HTTP",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], { scripts: { start: "node server.js --http" } }),
+      "server.js": "const { transport } = parse({ default: 'stdio' })\nnew StdioServerTransport()\napp.listen(port)",
+    },
+    "mcp-typescript",
+    "script:start",
+  ],
+  [
+    "an MCP server whose transport a variable chooses",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], { scripts: { start: "node server.js" } }),
+      "server.js":
+        "let transport = 'stdio'\nif (process.env.TRANSPORT) f()\nnew StdioServerTransport()\napp.listen(port)",
+    },
+    "mcp-typescript",
+    "script:start",
+  ],
+  [
     "SvelteKit with another adapter",
     { "package.json": packageJson(["@sveltejs/kit", "@sveltejs/adapter-auto"]) },
     "sveltekit",

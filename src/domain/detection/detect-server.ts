@@ -92,7 +92,7 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
     if (preset.packages.length > 0 && package_ === undefined) continue;
     const own = startOf(preset, node);
     if (own === null) continue;
-    const { start, adds } = node.isStdioOnly && preset.id === "mcp-typescript" ? behindProxy(own) : own;
+    const { start, adds } = speaksStdio(preset, node, own) ? behindProxy(own) : own;
     const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
     const how = script === undefined ? node.entry : `its ${script} script`;
     return {
@@ -109,6 +109,12 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
     };
   }
   return null;
+}
+
+function speaksStdio({ id }: NodePreset, { isStdioOnly, isStdioDefault, scripts }: NodeFacts, { start }: NodeStart) {
+  if (id !== "mcp-typescript") return false;
+  const command = `${start} ${scripts[start.replace("script:", "")] ?? ""}`;
+  return isStdioOnly || (isStdioDefault && !/http|sse/i.test(command));
 }
 
 /** The output of the server is its protocol, to which package managers must add nothing. */

@@ -18,6 +18,8 @@ export interface NodeFacts {
   isWorkspaceRoot: boolean;
   /** Whether its only transport is the standard input: there is no HTTP server. */
   isStdioOnly: boolean;
+  /** Whether an MCP server speaks over standard input unless its arguments ask for another transport. */
+  isStdioDefault: boolean;
   /** A source file that imports the runtime of Cloudflare Workers, which Node does not have; null: none. */
   workerFile: string | null;
   /** Whether its own sources start a server, and none of them reads the variable PORT. */
@@ -52,6 +54,7 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
       (packages.includes("elysia") && !packages.includes("@elysiajs/node")),
     isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
     isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts),
+    isStdioDefault: isStdioDefault([...texts, ...(await textsBeside(reader, files, entry))]),
     workerFile: worker === null ? null : (sources.texts.find(({ text }) => workerRuntime.test(text))?.file ?? null),
     hasOwnPort: !exportsApp && sources.isComplete && texts.some(opensPort) && !texts.some(readsPort),
   };
@@ -138,6 +141,23 @@ function isStdioOnly(texts: readonly string[]): boolean {
   return !texts.some((text) =>
     /HTTPServerTransport|HttpServerTransport|SSEServerTransport|\.listen\(|\bserve\(/.test(text),
   );
+}
+
+/** Whether a default is an argument's. Where a variable chooses the transport, the deployment may set it. */
+const isStdioDefault = (texts: readonly string[]) =>
+  texts.some((text) => text.includes("StdioServerTransport")) &&
+  texts.some((text) => /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']stdio["']/i.test(text)) &&
+  !texts.some((text) => /\benv(?:\.|\[["'])\w*TRANSPORT/.test(text));
+
+const besideMax = 20;
+
+/** Returns the sources in the directory of the server file, also in one that does not count as source, such as `scripts`. */
+async function textsBeside(reader: ProjectReader, files: ReadonlySet<string>, entry: string | null): Promise<string[]> {
+  if (entry === null) return [];
+  const directory = path.posix.dirname(entry);
+  const near = [...files].filter((file) => path.posix.dirname(file) === directory && /\.[cm]?[jt]s$/.test(file));
+  const texts = await Promise.all(near.slice(0, besideMax).map((file) => reader.read(file)));
+  return texts.filter((text) => text !== null);
 }
 
 /** How JavaScript reads it: by name, by destructuring, or in a schema of all variables. */
