@@ -172,6 +172,8 @@ function unreachable(lines: readonly string[]): string | null {
   if (first === undefined) return null;
   const host = said.map(hostOf).find((found) => found !== undefined);
   const what = host ?? lastAddress(lines.slice(0, lines.indexOf(first))) ?? "another server";
+  if (/^(?:localhost|127\.0\.0\.1|::1|postgres|db):5432$/.test(what))
+    return `It could not connect to a PostgreSQL at ${what} while it started. Set the address of a database among its variables, or start the server with PIERHEAD_AGENT_POSTGRES_URL and create the deployment again: it then finds a database of its own in DATABASE_URI and POSTGRES_URI.`;
   return `It could not connect to ${what} while it started. Check the address and the network of this machine, or connect when the first request needs it.`;
 }
 

@@ -96,7 +96,10 @@ test("names the server that a start cannot reach", () => {
     ) ?? "",
     /could not connect to api\.invalid/,
   );
-  assert.match(cause("connect ECONNREFUSED 127.0.0.1:5432") ?? "", /127\.0\.0\.1:5432/);
+  assert.match(
+    cause("connect ECONNREFUSED 127.0.0.1:5432") ?? "",
+    /PostgreSQL at 127\.0\.0\.1:5432.*PIERHEAD_AGENT_POSTGRES_URL/,
+  );
 });
 
 test("names the host of a client that does not repeat it, and the address of a database", () => {
