@@ -38,10 +38,12 @@ previous=
 for word; do [ "$previous" = --constraint ] && constraints=$(wc -l < "$word"); previous=$word; done
 echo "$constraints pins: $*" >> "$UV_SEEN"
 if [ -s "$UV_FAILURES" ]; then
-  head -n 1 "$UV_FAILURES" >&2
-  seq 60 | sed "s/^/      and because of reason /" >&2
+  first=$(head -n 1 "$UV_FAILURES")
   tail -n +2 "$UV_FAILURES" > "$UV_FAILURES.rest"
   mv "$UV_FAILURES.rest" "$UV_FAILURES"
+  [ "$first" = none ] && exit 0
+  echo "$first" >&2
+  seq 60 | sed "s/^/      and because of reason /" >&2
   exit 1
 fi
 case "$*" in *--dry-run*) cat "$UV_RESOLVED" ;; esac
@@ -216,6 +218,29 @@ test("installs a uv.lock again after a build in which its versions did not exist
   assert.equal(await host.build(), locked);
   await host.fail("error: request 404 was cancelled");
   await assert.rejects(host.build({ "uv.lock": "version = 2\n" }), { reason: "InstallFailed" });
+});
+
+test("installs what a project allows when not even the kept versions of its uv.lock can be installed", async () => {
+  await using host = await openHost({
+    "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
+    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["fastapi"]\n',
+    "uv.lock": "version = 1\nfastapi==0.1.0\n",
+  });
+  const conflict = "error: No solution found when resolving dependencies";
+  await host.fail(conflict, "none", conflict);
+  await host.build();
+  assert.match(host.log(), /Not all versions that were kept can be installed\. Installing without them\./);
+  assert.doesNotMatch((await host.installs()).at(-1) ?? "", /kept-versions/);
+});
+
+test("installs packages from where the sources of uv say, also in a project that is no package", async () => {
+  await using host = await openHost({
+    "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
+    "pyproject.toml":
+      '[project]\nname = "a"\ndependencies = ["words"]\n[tool.uv.sources]\nwords = { path = "./words" }\n',
+  });
+  await host.build();
+  assert.match((await host.installs()).at(-1) ?? "", /--requirement pyproject\.toml/);
 });
 
 test("installs only the dependencies of a project that its build back end cannot package", async () => {

@@ -420,3 +420,21 @@ test("names the projects below a monorepo's root that has no server", async () =
     hints: ["pierhead deploy apps/agent"],
   });
 });
+
+test("packs the directories above a Python project from which it installs packages", async () => {
+  await using place = await createDirectory({
+    "apps/agent/pyproject.toml":
+      '[project]\nname = "agent"\n[tool.uv.sources]\nwords = { path = "../../libs/words", editable = true }\ngone = { path = "../../../../gone" }\n',
+    "libs/words/pyproject.toml": '[tool.poetry.dependencies]\nletters = { path = "../../base/letters" }\n',
+    "base/letters/pyproject.toml": "",
+    "web/requirements.txt": "flask\n-e ../libs/words[extra]\n",
+    "web/main.py": "app = Flask(__name__)",
+    "apps/agent/main.py": "app = FastAPI()",
+  });
+  const rootOf = async (...parts: string[]) => {
+    const { root, configPath } = await findProject(path.join(place.directory, ...parts), undefined);
+    return [path.relative(place.directory, root), configPath];
+  };
+  assert.deepEqual(await rootOf("apps", "agent"), ["", "apps/agent/pyproject.toml"]);
+  assert.deepEqual(await rootOf("web"), ["", "web/requirements.txt"]);
+});

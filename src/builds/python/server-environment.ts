@@ -42,7 +42,12 @@ export async function serverEnvironment(
         "The versions in uv.lock contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, run `uv lock`.",
       );
       // Other versions need an environment of their own. The next build tries the lock file again.
-      return environmentOf(other);
+      return await environmentOf(other).catch(async (failure: unknown) => {
+        const none = await other.unlocked?.(interpreter.python);
+        if (!(failure instanceof BuildFailure) || none == null || context.signal.aborted) throw failure;
+        context.log.say("Not all versions that were kept can be installed. Installing without them.");
+        return environmentOf(none);
+      });
     }
   });
 }

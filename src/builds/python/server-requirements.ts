@@ -15,7 +15,8 @@ export interface ServerRequirements {
   /** The same without the project itself, for a project that cannot be packaged; null: it is not among them. */
   withoutProject: string[] | null;
   /**
-   * What is installed when the versions of the lock file contradict the project or do not exist any more; absent: no lock file.
+   * What is installed when the versions of the lock file contradict the project or do not exist any more; absent: no lock file, or
+   * nothing of it is kept.
    * @param python for which the versions that still fit are kept.
    */
   unlocked?: (python: string) => Promise<ServerRequirements | null>;
@@ -63,7 +64,7 @@ export async function findServerRequirements(
     if (locked !== null) return locked;
   }
   if (named !== null || (await has("pyproject.toml"))) {
-    const found = await fromPyproject(context, directory, adds);
+    const found = await fromPyproject(context, { directory, adds, uv });
     if (found !== null) return found;
   }
   for (const file of ["requirements.txt", "requirements/base.txt", "requirements/production.txt"])
@@ -157,7 +158,7 @@ async function fromUvLock(
     argv: ["--requirement", exported, ...adds],
     withoutProject: locals.some(isProject) ? ["--requirement", alone, ...adds] : null,
     unlocked: async (python) => {
-      const other = await fromPyproject(context, directory, adds);
+      const other = await fromPyproject(context, { directory, adds, uv });
       return other && keepFitting(context, other, { directory, adds, uv, python, locked: text });
     },
     packageDirs: locals.map((local) => path.posix.join(root, local)),
@@ -196,6 +197,7 @@ async function keepFitting(
   const same = lines.filter((line) => locked.includes(line)).length;
   return {
     ...other,
+    unlocked: async () => other,
     argv: [...other.argv, "--constraint", kept],
     withoutProject: other.withoutProject && [...other.withoutProject, "--constraint", kept],
     because: `${other.because} ${same} of the ${locked.length} versions in uv.lock still fit and are kept.`,
@@ -255,8 +257,7 @@ async function constraintsOf({ sourceDir }: BuildContext, directory: string) {
  */
 async function fromPyproject(
   context: BuildContext,
-  directory: string,
-  adds: readonly string[],
+  { directory, adds, uv }: { directory: string; adds: readonly string[]; uv: string | null },
 ): Promise<ServerRequirements | null> {
   const text = await readFile(path.join(context.sourceDir, directory, "pyproject.toml"), "utf8");
   const project = tomlSection(text, "project");
@@ -268,7 +269,11 @@ async function fromPyproject(
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
   const locked = await constraintsOf(context, directory);
   const constraints = locked === null ? [] : ["--constraint", locked.file];
-  const dependencies = [...(lines.length === 0 ? [] : ["--requirement", file]), ...constraints, ...adds];
+  // uv also reads where packages come from, such as a directory beside the project.
+  const hasSources =
+    uv !== null && tomlList(project, "dependencies").length > 0 && /^\s*\[tool\.uv\.sources\b/m.test(text);
+  const wanted = hasSources ? ["--requirement", "pyproject.toml"] : lines.length === 0 ? [] : ["--requirement", file];
+  const dependencies = [...wanted, ...constraints, ...adds];
   const versions = locked === null ? "" : ` Its versions come from ${locked.from}.`;
   return {
     argv: isPackage ? ["--editable", ".", ...constraints, ...adds] : dependencies,
@@ -278,6 +283,6 @@ async function fromPyproject(
       ? `Installing the project and the dependencies in its pyproject.toml.${versions}`
       : `Installing the dependencies in pyproject.toml.${versions} It has no [build-system], so the project runs from its directory.`,
     identity: [text, adds, locked?.text],
-    isShareable: !isPackage && !elsewhere.test(lines.join("\n")),
+    isShareable: !isPackage && !hasSources && !elsewhere.test(lines.join("\n")),
   };
 }

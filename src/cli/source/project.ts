@@ -8,6 +8,7 @@ import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { listFiles } from "./list-files.ts";
 import { projectsBelow } from "./projects-below.ts";
+import { pythonPaths } from "./python-paths.ts";
 import { workspaceRoot } from "./workspace-root.ts";
 
 /** Source of an agent server on this machine. */
@@ -41,7 +42,7 @@ export async function findProject(directory: string, configOption: string | unde
   const configDirectory = path.dirname(config);
   const root = localDependencies(content)
     .map((dependency) => path.resolve(configDirectory, dependency))
-    .concat((await workspaceRoot(configDirectory)) ?? [])
+    .concat((await workspaceRoot(configDirectory)) ?? [], await pythonPaths(configDirectory))
     .reduce(commonAncestor, commonAncestor(path.resolve(directory), configDirectory));
   if (root !== path.resolve(directory)) await refuseHome(root);
   const envFile = path.join(configDirectory, ".env");
