@@ -43,6 +43,84 @@ test("offers a server of the MCP over standard input through a proxy", async () 
   assert.equal(await startOf({ "server.py": serve, "main.py": "app = FastAPI()" }), uvicorn("main:app"));
 });
 
+test("offers a server with several transports over standard input, if no option chooses another", async () => {
+  const both = (more = "") => ({
+    "requirements.txt": "mcp",
+    "server.py": `${more}\nasync def main():\n  if http:\n    uvicorn.Server(config)\n  stdio_server()\nif __name__ == "__main__":\n  main()`,
+  });
+  assert.match((await detect(both())).server?.start ?? "", /^mcp-proxy .* -- python server\.py$/);
+  const chosen = 'parser.add_argument("--transport", choices=["stdio", "streamable-http"])';
+  assert.equal((await detect(both(chosen))).server?.start, "python server.py --transport streamable-http");
+  assert.equal((await detect(both('port = os.getenv("PORT")'))).server?.start, "python server.py");
+});
+
+test("starts a program that passes its transport on to a server of FastMCP", async () => {
+  const files = {
+    "pyproject.toml":
+      '[project]\nname = "x"\ndependencies = ["fastmcp"]\n[project.scripts]\nshop = "shop:main"\n[build-system]\nrequires = ["hatchling"]',
+    "src/shop/__init__.py": `from .server import make\n@click.option("--transport", type=click.Choice(["stdio", "sse", "streamable-http"]))\n@click.option("--port")\ndef main(**options):\n  asyncio.run(make().run_async(**options))`,
+    "src/shop/server.py": "def make():\n  return FastMCP()",
+  };
+  assert.equal((await detect(files)).server?.start, "shop --transport streamable-http --port $PORT");
+});
+
+test("serves an MCP server of the SDK for all host names, with a file of its own", async () => {
+  const files = { "requirements.txt": "mcp", "shop/server.py": 'shop = FastMCP("x")' };
+  const { server } = await detect(files);
+  assert.equal(server?.start, `${uvicorn("pierhead_mcp:app")} --factory`);
+  assert.equal(server?.file?.name, "pierhead_mcp.py");
+  assert.match(server?.file?.text ?? "", /^from shop\.server import shop as server$/m);
+});
+
+test("starts a server in the directory from which it imports its modules", async () => {
+  const startOf = async (files: Files) => (await detect({ "requirements.txt": "fastapi", ...files })).server?.start;
+  const app = (imports: string) => `${imports}\napp = FastAPI()`;
+  const nested = { "backend/main.py": app("from core.config import settings"), "backend/core/config.py": "" };
+  assert.equal(await startOf(nested), `cd backend && ${uvicorn("main:app")}`);
+  const package_ = { "api/shop/main.py": app("from shop import words"), "api/shop/words.py": "" };
+  assert.equal(await startOf(package_), `cd api && ${uvicorn("shop.main:app")}`);
+  const fromRoot = { "app/main.py": app("from app.words import word"), "app/words.py": "" };
+  assert.equal(await startOf(fromRoot), uvicorn("app.main:app"));
+  assert.equal(
+    await startOf({ "src/main.py": app("from words import word"), "src/words.py": "" }),
+    uvicorn("main:app"),
+  );
+  const named = { "requirements.txt": "fastapi\nmcp", "api/main.py": app("import mcp"), "api/mcp/tools.py": "" };
+  assert.equal(await startOf(named), uvicorn("api.main:app"), "a package has the name of the directory");
+  const above = { "api/main.py": app("from api.words import word\nimport words"), "api/words.py": "" };
+  assert.equal(await startOf(above), uvicorn("api.main:app"), "it imports its own package from above");
+  const program = {
+    "my apps/run.py": 'import words\nif __name__ == "__main__":\n  uvicorn.run(app)',
+    "my apps/words.py": "",
+  };
+  assert.equal(await startOf(program), "cd 'my apps' && python run.py");
+});
+
+test("takes no sample and no test for the server", async () => {
+  const files = { "requirements.txt": "fastapi\na2a-sdk", "shop/web/api.py": "app = FastAPI()" };
+  for (const other of ["sample_files/main.py", "examples-v2/app.py", "samples/app.py", "test_server.py", "app_test.py"])
+    assert.equal(
+      (await detect({ ...files, [other]: "app = FastAPI()" })).server?.start,
+      uvicorn("shop.web.api:app"),
+      other,
+    );
+});
+
+test("recognizes the applications of Quart, Litestar and Sanic, and the program of Robyn and Tornado", async () => {
+  const found = async (requirements: string, text: string) => {
+    const { server } = await detect({ "requirements.txt": requirements, "main.py": text });
+    return [server?.preset, server?.start];
+  };
+  const made = `${uvicorn("main:create_app")} --factory`;
+  assert.deepEqual(await found("quart", "def create_app():\n  return Quart(__name__)"), ["quart", made]);
+  assert.deepEqual(await found("litestar", "def create_app():\n  return Litestar()"), ["litestar", made]);
+  assert.deepEqual(await found("sanic", 'app = Sanic("x")'), ["sanic", uvicorn("main:app")]);
+  const robyn = 'app = Robyn(__file__)\nif __name__ == "__main__":\n  app.start(port=8080)';
+  assert.deepEqual(await found("robyn", robyn), ["robyn", "ROBYN_HOST=$HOST ROBYN_PORT=$PORT python main.py"]);
+  const tornado = 'if __name__ == "__main__":\n  app.listen(8888)\n  tornado.ioloop.IOLoop.current().start()';
+  assert.deepEqual(await found("tornado", tornado), ["python", "python main.py"]);
+});
+
 test("says whether the reason for an unknown server is also the advice", async () => {
   const advises = async (files: Files) => {
     const found = await detect(files);

@@ -70,6 +70,9 @@ const mcp: Question[] = [
   },
 ];
 
+/** The SDK refuses hosts other than localhost unless the project names them. */
+const ofAnyHost: Question[] = mcp.map((one) => ({ ...one, headers: { ...one.headers, host: "agents.example.com" } }));
+
 const card: Question[] = [{ path: "/.well-known/agent-card.json", answers: /"name": ?"greeter"/ }];
 
 /** A workspace whose member needs another member. */
@@ -318,12 +321,32 @@ export const serverProjects = [
     { ask: [{ path: "/hello", answers: /static\/hello\.\w{12}\.txt/ }] },
   ),
   python(
-    "mcp python sdk",
+    "mcp python sdk 1 in a directory with modules of its own",
     {
-      "requirements.txt": "mcp==1.22.0\n",
-      "server.py": 'from mcp.server.fastmcp import FastMCP\n\nmcp = FastMCP("greeter")\n',
+      "requirements.txt": "mcp==1.30.0\n",
+      "shop/server.py": "from mcp.server.fastmcp import FastMCP\nfrom words import name\n\nmcp = FastMCP(name)\n",
+      "shop/words.py": 'name = "greeter"\n',
+    },
+    /Recognized MCP Python SDK[\s\S]*\(in shop\)/,
+    { ask: ofAnyHost },
+  ),
+  python(
+    "mcp python sdk 2",
+    {
+      "requirements.txt": "mcp==2.3.0\n",
+      "server.py": 'from mcp.server import MCPServer\n\nmcp = MCPServer("greeter")\n',
     },
     /Recognized MCP Python SDK/,
+    { ask: ofAnyHost },
+  ),
+  python(
+    "mcp python sdk 2 over standard input",
+    {
+      "requirements.txt": "mcp==2.3.0\n",
+      "server.py":
+        'from mcp.server import MCPServer\n\n\ndef serve():\n    MCPServer("greeter").run(transport="stdio")\n\n\nif __name__ == "__main__":\n    serve()\n',
+    },
+    /Start: mcp-proxy/,
     { ask: mcp },
   ),
   server({

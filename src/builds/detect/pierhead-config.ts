@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { AddedFile } from "../../domain/detection/presets.ts";
 import { readPythonVersion } from "../python/settings.ts";
 import type { ConfigValue } from "./config-reader.ts";
 
@@ -13,6 +14,8 @@ export interface CommandProject {
   python: PythonRequest | null;
   /** Each is a program and its arguments, or `["script:NAME"]` for a script of package.json. */
   build: string[][];
+  /** A file that the build adds to `directory`, for the start command. */
+  file?: AddedFile;
   /** Runs after `build`. Its failure does not fail the build. */
   afterBuild?: string[];
   /** As `build`; `$PORT`, `$HOST` and `$PUBLIC_URL` stand for the values at the start. */
@@ -36,6 +39,8 @@ export interface PythonRequest {
   requirements: string | null;
   /** Packages to install beside those of the project. */
   adds: readonly string[];
+  /** Programs to install in an environment of their own; absent: none. */
+  tools?: readonly string[];
 }
 
 /** A server that is built as an image from its own Dockerfile. Paths are relative to the root of the source. */

@@ -123,8 +123,9 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     directory,
     install: server.language,
     // The build reads the version of Python from the project's files.
-    python: server.language === "python" ? { version: null, requirements: null, adds: server.adds } : null,
+    python: server.language === "python" ? pythonRequest(server) : null,
     build: [...(server.language === "node" ? installsAdded(server.adds) : []), ...buildOf(server)],
+    ...(server.file === undefined ? {} : { file: server.file }),
     ...(server.afterBuild === null ? {} : { afterBuild: server.afterBuild.split(" ") }),
     start: start.argv,
     ...(start.cwd === directory ? {} : { startDirectory: start.cwd }),
@@ -134,6 +135,10 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     warnings: [],
   };
 }
+
+const pythonRequest = ({ adds, tools }: DetectedServer) => {
+  return { version: null, requirements: null, adds, ...(tools === undefined ? {} : { tools }) };
+};
 
 const buildOf = ({ build }: DetectedServer) =>
   build === null ? [] : [build.startsWith("script:") ? [build] : build.split(" ")];

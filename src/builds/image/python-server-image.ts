@@ -3,6 +3,7 @@ import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import { findServerRequirements } from "../python/server-requirements.ts";
+import { toolLauncher, toolName } from "../python/tool-environment.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { type ImageCommand, planStart } from "./commands.ts";
@@ -30,7 +31,7 @@ export async function pythonServerInstructions(
     label,
   }: { project: PythonServer; build: ImageCommand[]; context: BuildContext; label: string },
 ): Promise<Instruction[]> {
-  const { directory } = project;
+  const { directory, startDirectory = directory } = project;
   const requirements = await findServerRequirements(context, project, null);
   context.log.say(requirements.because);
   const wanted = await moveRequirements(requirements.argv, context);
@@ -39,7 +40,9 @@ export async function pythonServerInstructions(
   const hasExtra = certificates !== null || wanted.some((argument) => argument.startsWith(ownDir));
   const pip = ["python", "-m", "pip", "install", "--no-cache-dir", ...wanted];
   const runs = { shown: showCommand(["pip", "install", ...wanted]), reason: "InstallFailed" as const };
-  const importDirs = [directory, path.posix.join(directory, "src")].map((one) => path.posix.join(appDir, one));
+  const importDirs = [startDirectory, path.posix.join(startDirectory, "src")].map((one) =>
+    path.posix.join(appDir, one),
+  );
   return [
     plain(`FROM ${target.pythonImage.replaceAll("{version}", await imageVersion(context, project))}`),
     plain(label),
@@ -49,14 +52,44 @@ export async function pythonServerInstructions(
     ...(certificates === null ? [] : trustInstructions),
     plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`),
     ...(wanted.length === 0 ? [] : [workdir(requirements.cwd), { text: `RUN ${JSON.stringify(pip)}`, runs }]),
+    ...installTools(project.python.tools ?? []),
     ...build.flatMap(({ argv, cwd, reason }) => [
       workdir(cwd),
       { text: `RUN ${JSON.stringify(argv)}`, runs: { shown: showCommand(argv), reason } },
     ]),
-    workdir(directory),
+    ...afterBuild(project),
+    workdir(startDirectory),
     plain(`ENV HOME=${stateMount} PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1`),
     plain(`ENV PYTHONPATH=${JSON.stringify(importDirs.join(":"))}`),
     plain(`USER ${agentUser}`),
     plain(`CMD ${JSON.stringify(await planStart(context.sourceDir, project))}`),
   ];
+}
+
+const toolDir = `${ownDir}/tools`;
+
+/** Installs programs in an environment of their own, and starts them from a directory of the PATH. */
+function installTools(tools: readonly string[]): Instruction[] {
+  if (tools.length === 0) return [];
+  const pip = [`${toolDir}/bin/python`, "-m", "pip", "install", "--no-cache-dir", ...tools];
+  const launchers = Object.fromEntries(
+    tools.map(toolName).map((name) => [`/usr/local/bin/${name}`, toolLauncher(toolDir, name)]),
+  );
+  const write = `import os\nfor name, text in ${JSON.stringify(launchers)}.items():\n    open(name, "w").write(text)\n    os.chmod(name, 0o755)`;
+  return [
+    plain(`RUN ${JSON.stringify(["python", "-m", "venv", toolDir])}`),
+    {
+      text: `RUN ${JSON.stringify(pip)}`,
+      runs: { shown: showCommand(["pip", "install", ...tools]), reason: "ToolchainFailed" },
+    },
+    plain(`RUN ${JSON.stringify(["python", "-c", write])}`),
+  ];
+}
+
+/** As in builds without an engine, the failure of this command does not fail the build: the server may not need it. */
+function afterBuild({ afterBuild: argv, directory }: PythonServer): Instruction[] {
+  if (argv === undefined) return [];
+  const shown = showCommand(argv);
+  const text = `RUN ${JSON.stringify(["sh", "-c", `${shown} || echo 'Note: this command failed. The build goes on without it.'`])}`;
+  return [workdir(directory), { text, runs: { shown, reason: "BuildFailed" } }];
 }

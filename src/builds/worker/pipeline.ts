@@ -1,6 +1,7 @@
 import { cp, mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Artifact, Engine } from "../../contract/listeners/assignment.ts";
+import type { AddedFile } from "../../domain/detection/presets.ts";
 import { engines } from "../../domain/engines.ts";
 import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
@@ -8,6 +9,7 @@ import { moveWhole } from "../cache/move-atomically.ts";
 import { showCommand } from "../detect/command-line.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
 import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
+import type { CommandProject } from "../detect/pierhead-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
 import { projectReader } from "../detect/project-reader.ts";
 import { readVariables } from "../detect/read-variables.ts";
@@ -21,6 +23,7 @@ import { buildSiblings } from "../node/workspace-siblings.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
 import { layOutPrograms, serverEnvironment } from "../python/server-environment.ts";
 import { noteUser } from "../python/shared-environment.ts";
+import { layOutTools, toolEnvironment } from "../python/tool-environment.ts";
 import { virtualEnvironment } from "../python/virtual-environment.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { fetchSource, showSource } from "../sources/source.ts";
@@ -44,6 +47,7 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   );
   await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context));
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
+  if (project.kind === "command" && project.file !== undefined) await addFile(context, project, project.file);
   if (wanted.kind === "image") {
     const { makeImage, storeManifest } = await import("../image/image-pipeline.ts");
     const artifact = await steps.run("Build the image", () => makeImage(request, wanted, { project, context }));
@@ -62,6 +66,18 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   const start = await steps.run("Prepare the start", () => prepareStart(context, project, { target, installed }));
   const artifact = await steps.run("Store the artifact", () => store(request, context, { project, start, target }));
   return { ok: true, artifact, cached: false, steps: steps.done };
+}
+
+/** Adds a file beside the server, where its start command finds it. A link of the source with its name may lead elsewhere. */
+async function addFile(
+  { sourceDir, log }: BuildContext,
+  { directory, startDirectory = directory }: CommandProject,
+  { name, text }: AddedFile,
+): Promise<void> {
+  const file = path.join(sourceDir, startDirectory, name);
+  await rm(file, { recursive: true, force: true });
+  await writeFile(file, text, { flag: "wx" });
+  log.say(`Added ${path.posix.join(startDirectory, name)}, which the start command needs.`);
 }
 
 const stepCount = 6;
@@ -127,6 +143,8 @@ const descriptions = {
 /** Directories that the install step created outside the source. */
 interface Installed {
   environmentDir?: string;
+  /** Programs in an environment of their own, which the start command needs. */
+  tools?: { directory: string; names: readonly string[] };
 }
 
 /** Puts the programs of the Python environment on the PATH of the build commands. */
@@ -142,7 +160,10 @@ async function install(request: BuildRequest, context: BuildContext, project: Bu
   }
   if (project.kind === "command" && project.python !== null) {
     if (request.installCommand !== null) await installJavascript(request, context, project);
-    return { environmentDir: await serverEnvironment(context, { ...project, python: project.python }, request.key) };
+    const { python } = project;
+    const environmentDir = await serverEnvironment(context, { ...project, python }, request.key);
+    if (python.tools === undefined) return { environmentDir };
+    return { environmentDir, tools: { directory: await toolEnvironment(context, python.tools), names: python.tools } };
   }
   await installJavascript(request, context, project);
   return {};
@@ -196,11 +217,15 @@ async function prepareStart(
     const argv = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
     context.log.say(`Start: ${showCommand(argv)}${cwd === "." ? "" : ` (in ${cwd})`}`);
     const plan = { runner: "command" as const, argv, cwd };
-    const { environmentDir } = installed;
+    const { environmentDir, tools } = installed;
     if (environmentDir === undefined) return plan;
     await layOutLocalPackages(environmentDir, sourceDir, target);
     await layOutPrograms(environmentDir, sourceDir);
     await noteUser(environmentDir, target);
+    if (tools !== undefined) {
+      await layOutTools(tools.directory, sourceDir, tools.names);
+      await noteUser(tools.directory, target);
+    }
     return { ...plan, environment_dir: environmentDir, packages_dir: packagesDirName };
   }
   for (const { place, file } of project.entryFiles) {

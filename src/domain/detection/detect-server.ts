@@ -1,5 +1,5 @@
 import type { NodeFacts } from "./node-facts.ts";
-import { added, type NodePreset, type PythonPreset, presets, stdioPreset, withBun } from "./presets.ts";
+import { type AddedFile, added, type NodePreset, presets, stdioPreset, withBun } from "./presets.ts";
 import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
 import type { PythonEntry } from "./python-entries.ts";
 
@@ -23,6 +23,10 @@ export interface DetectedServer {
   hasOwnPort: boolean;
   /** Packages to install beside those of the project. */
   adds: readonly string[];
+  /** Python programs to install apart from the project, whose packages they may exclude; absent: none. */
+  tools?: readonly string[];
+  /** A file that the start command needs; absent: none. */
+  file?: AddedFile;
   /** `3.12`; null: any. */
   pythonVersion: string | null;
 }
@@ -216,9 +220,11 @@ function serverAmong(entries: readonly PythonEntry[], python: PythonFacts): Dete
       language: "python",
       build: null,
       afterBuild: afterBuildOf(python),
-      start: fill(preset, entry),
+      start: startIn(entry.importRoot, fill(preset.start, entry)),
       hasOwnPort: entry.hasOwnPort && !python.readsPort,
       adds: preset.adds.some((name) => python.packages.has(name)) ? [] : preset.adds,
+      ...(preset.tools === undefined ? {} : { tools: preset.tools }),
+      ...(preset.file === undefined ? {} : { file: { ...preset.file, text: `${fill(preset.file.text, entry)}\n` } }),
       pythonVersion: python.version,
     };
   }
@@ -229,15 +235,22 @@ function serverAmong(entries: readonly PythonEntry[], python: PythonFacts): Dete
 const afterBuildOf = ({ collectsStatic }: PythonFacts) =>
   collectsStatic ? "python manage.py collectstatic --noinput" : null;
 
-function fill({ start }: PythonPreset, entry: PythonEntry): string {
-  const { module, name, file, options } = entry;
+/** A module is found below the directory from which Python imports it. */
+const startIn = (directory: string, command: string) =>
+  directory === "" ? command : `cd ${showWord(directory)} && ${command}`;
+
+const showWord = (word: string) => (/^[\w./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+function fill(template: string, entry: PythonEntry): string {
+  const { module, name, options, importRoot } = entry;
+  const file = importRoot === "" ? entry.file : entry.file.slice(importRoot.length + 1);
   const directory = file.split("/").slice(0, -1).join("/");
   // `adk` takes the directory that has one directory per agent.
   const agents = directory.split("/").slice(0, -1).join("/") || ".";
   const isModule = directory !== "" && !module.includes("-");
   const program = isModule ? `-m ${module}` : file;
-  const words: Record<string, string> = { app: `${module}:${name}`, module, file, program, agents, options };
-  return start.replaceAll(/\{(\w+)\}/g, (whole, word: string) => words[word] ?? whole).trim();
+  const words: Record<string, string> = { app: `${module}:${name}`, module, name, file, program, agents, options };
+  return template.replaceAll(/\{(\w+)\}/g, (whole, word: string) => words[word] ?? whole).trim();
 }
 
 function whyNot(facts: ProjectFacts): Omit<Unrecognized, "server"> {

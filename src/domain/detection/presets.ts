@@ -33,6 +33,16 @@ export interface PythonPreset extends CommonPreset {
   start: string;
   /** Packages that the start command needs; installed unless the project has one of them. */
   adds: readonly string[];
+  /** Programs beside the server, whose packages may exclude those of the project. */
+  tools?: readonly string[];
+  /** A file that is added to the project, with the same words in braces as the start command. */
+  file?: AddedFile;
+}
+
+/** A file that Pierhead adds to a project, in its directory. */
+export interface AddedFile {
+  name: string;
+  text: string;
 }
 
 const node = (id: string, name: string, packages: string[], how: Partial<NodePreset> = {}): NodePreset => {
@@ -43,7 +53,7 @@ const asgi = { entry: "asgi", start: "python -m uvicorn {app} --host $HOST --por
 const factory = { ...asgi, entry: "asgi-factory", start: `${asgi.start} --factory` } as const;
 const wsgi = { entry: "wsgi", start: "python -m gunicorn {app} --bind $HOST:$PORT", adds: ["gunicorn"] } as const;
 const program = { entry: "program", start: "python {program} {options}", adds: [] } as const;
-type How = Pick<PythonPreset, "entry" | "start" | "adds">;
+type How = Pick<PythonPreset, "entry" | "start" | "adds" | "tools" | "file">;
 
 const python = (id: string, name: string, packages: string[], how: How): PythonPreset => {
   return { id, name, language: "python", packages, ...how };
@@ -63,8 +73,32 @@ const stdio = (entry: PythonEntryKind, command: string) =>
   python(stdioPreset, "MCP server over standard input", ["mcp", "fastmcp"], {
     entry,
     start: `mcp-proxy --pass-environment --host $HOST --port $PORT -- ${command}`,
-    adds: ["mcp-proxy>=0.8"],
+    adds: [],
+    tools: ["mcp-proxy>=0.8"],
   });
+
+/**
+ * Makes the application of the MCP SDK. The SDK allows requests for localhost only, unless the project names hosts, and no
+ * setting changes that: version 1 keeps it in the server, version 2 takes the host when it makes the application.
+ */
+const mcpHost: AddedFile = {
+  name: "pierhead_mcp.py",
+  text: `import inspect
+
+from {module} import {name} as server
+
+LOCALHOST = {"127.0.0.1:*", "localhost:*", "[::1]:*"}
+
+
+def app():
+    make = server.streamable_http_app
+    settings = getattr(server, "settings", None)
+    security = getattr(settings, "transport_security", None)
+    if security is not None and set(security.allowed_hosts) == LOCALHOST:
+        settings.transport_security = None
+    return make(host="0.0.0.0") if "host" in inspect.signature(make).parameters else make()
+`,
+};
 
 /** Directory of a source for packages that the start command needs beside those of the project. */
 export const addedDirName = ".pierhead-node";
@@ -154,8 +188,9 @@ export const presets: readonly Preset[] = [
   python("mcp-python", "MCP Python SDK", ["mcp"], asgi),
   python("mcp-python", "MCP Python SDK", ["mcp"], {
     entry: "mcp",
-    start: "python -m uvicorn {app}.streamable_http_app --factory --host $HOST --port $PORT",
+    start: "python -m uvicorn pierhead_mcp:app --host $HOST --port $PORT --factory",
     adds: ["uvicorn"],
+    file: mcpHost,
   }),
   python("fastapi", "FastAPI", ["fastapi"], asgi),
   python("fastapi", "FastAPI", ["fastapi"], factory),
@@ -177,8 +212,20 @@ export const presets: readonly Preset[] = [
     start: "streamlit run {file} --server.headless true --server.address $HOST --server.port $PORT",
     adds: [],
   }),
+  python("quart", "Quart", ["quart"], asgi),
+  python("quart", "Quart", ["quart"], factory),
+  python("litestar", "Litestar", ["litestar"], asgi),
+  python("litestar", "Litestar", ["litestar"], factory),
+  python("sanic", "Sanic", ["sanic"], asgi),
+  python("sanic", "Sanic", ["sanic"], factory),
+  python("robyn", "Robyn", ["robyn"], {
+    entry: "robyn",
+    start: "ROBYN_HOST=$HOST ROBYN_PORT=$PORT python {program}",
+    adds: [],
+  }),
   python("asgi", "an ASGI application", [], asgi),
   python("wsgi", "a WSGI application", [], wsgi),
+  python("asgi", "an ASGI application", [], factory),
   python("python", "a Python program", [], program),
   // Gradio is often a demonstration beside the server itself.
   python("gradio", "Gradio", ["gradio"], {

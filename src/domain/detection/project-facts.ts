@@ -53,11 +53,12 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     ...requirementNames((requirements ?? "").split("\n")),
     ...tomlKeys(tomlSection(pipfile ?? "", "packages")),
   ];
+  const names = new Set(packages.map(normalized));
   const { texts, isComplete } = await readSources(reader, files, /\.py$/);
   return {
-    packages: new Set(packages.map(normalized)),
+    packages: names,
     declaredIn,
-    entries: findPythonEntries({ sources: texts, scripts: scriptsOfPackage(pyproject ?? "") }, files),
+    entries: findPythonEntries({ sources: texts, scripts: scriptsOfPackage(pyproject ?? ""), packages: names }, files),
     speaksStdio:
       packages.some((name) => /^(mcp|fastmcp)$/i.test(name)) && texts.some(({ text }) => pythonStdio.test(text)),
     collectsStatic:

@@ -12,7 +12,8 @@ const sourceDepthMax = 5;
 const sourceCharactersMax = 4 * 1024 * 1024;
 
 /** Directories whose programs are not the server. */
-const besides = /(^|\/)(tests?|__tests__|docs?|examples?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\//;
+const besides =
+  /(^|\/)(tests?|__tests__|docs?|(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\/|(^|\/)(?:test_\w+|\w+_test|conftest)\.py$/;
 
 export interface SourceText {
   file: string;

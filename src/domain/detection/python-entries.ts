@@ -2,7 +2,9 @@
 export interface PythonEntry {
   kind: PythonEntryKind;
   file: string;
-  /** Import name of the file, such as `app.main`. */
+  /** Directory from which the file imports the project's other modules, and in which it is started; empty: the project's own. */
+  importRoot: string;
+  /** Import name of the file there, such as `app.main`. */
   module: string;
   /** The variable or function that is the server; empty for a program. */
   name: string;
@@ -26,6 +28,7 @@ export type PythonEntryKind =
   | "streamlit"
   | "chainlit"
   | "gradio"
+  | "robyn"
   | "program"
   | "script"
   | "stdio-program"
@@ -36,9 +39,16 @@ export type PythonEntryKind =
 const assigned = (what: string) => new RegExp(`^(\\w+)[ \\t]*(?::[^=\\n]+)?=\\s*(?:\\(\\s*)?${what}`, "m");
 const called = (names: string) => assigned(`(?:[\\w.]+\\.)?(?:${names})\\s*\\(`);
 
-/** How a program starts a server. */
-const serving =
-  /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.run\([^()]*transport=(?!["']stdio["'])|\.serve\(/;
+/** How a program starts a server: of ASGI, aiohttp, Python itself, the MCP, Tornado, or Robyn. */
+const serving = new RegExp(
+  [
+    /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.serve\(/,
+    /\.run(?:_async)?\([^()]*transport=(?!["']stdio["'])|\.run_async\(\*\*|\.run_(?:http|sse|streamable_http)_async\(/,
+    /\bIOLoop\.(?:current|instance)\(\)\.start\(|\bapp(?:lication)?\.listen\(|\bapp\.start\([^()]*\bport *=/,
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+);
 
 /** How a server of the MCP SDK for Python speaks over its standard input. */
 export const pythonStdio = /\bstdio_server\(|transport=["']stdio["']/;
@@ -75,13 +85,14 @@ const forms: Form[] = [
   {
     kind: "asgi-factory",
     form: /^(?:async )?def ((?:create|make|build|get)_(?:app|application|server|api))\(/m,
-    beside: /FastAPI\(|Starlette\(|LlamaIndexServer\(/,
+    beside: /(?:FastAPI|Starlette|LlamaIndexServer|Quart|Litestar|Sanic)\(/,
   },
   { kind: "wsgi-factory", form: /^def ((?:create|make|build|get)_(?:app|application|server))\(/m, beside: /Flask\(/ },
   { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
   { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^[ \t]*st\.\w+\(/m },
   { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
   { kind: "gradio", form: /^()(?:import gradio|from gradio)\b/m, beside: /\.launch\(/ },
+  { kind: "robyn", form: called("Robyn") },
   { kind: "program", form: /^()if __name__ *==/m, beside: serving },
   { kind: "stdio-program", form: /^()if __name__ *==/m, beside: pythonStdio, isIndirect: true },
 ];
@@ -101,22 +112,31 @@ export interface PythonSources {
   sources: readonly PythonSource[];
   /** The scripts of pyproject.toml, by name: `app.server:main`. */
   scripts: Readonly<Record<string, string>>;
+  /** Normalized names of its dependencies. */
+  packages: ReadonlySet<string>;
 }
 
 /** Finds the entries in the source files of a project, the most usual first. */
 export function findPythonEntries(project: PythonSources, files: ReadonlySet<string>): PythonEntry[] {
   const { sources } = project;
+  const rootOf = importRoots(files, project.packages);
   const importsSrc = sources.some(({ text }) => /^[ \t]*(from|import) src[. ]/m.test(text));
   const found = sources.flatMap(({ file, text }) => {
-    const module = moduleOf(file, importsSrc || files.has("src/__init__.py"));
+    const importRoot = rootOf(file, text);
+    const module = moduleOf(
+      importRoot === "" ? file : file.slice(importRoot.length + 1),
+      importsSrc || files.has("src/__init__.py"),
+    );
     return forms.flatMap(({ kind, form, beside, isIndirect = false }) => {
       if (beside !== undefined && !beside.test(text)) return [];
       const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
       if (names.length === 0) return [];
       const name = usualNames.find((usual) => names.includes(usual)) ?? names[0] ?? "";
       const options = kind === "program" ? optionsOf(text) : "";
+      if (kind === "program" && prefersStdio(text, options)) return [];
       const isFound = isIndirect && !isServed(name, text);
-      return [{ kind, file, module, name, options, hasOwnPort: hasOwnPort(kind, text, options), isIndirect: isFound }];
+      const own = hasOwnPort(kind, text, options);
+      return [{ kind, file, importRoot, module, name, options, hasOwnPort: own, isIndirect: isFound }];
     });
   });
   const isSrcPackage = files.has("src/__init__.py") || importsSrc;
@@ -131,6 +151,10 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
 /** Whether the file also passes a variable to uvicorn, as it is and not what one of its methods returns. */
 const isServed = (name: string, text: string) =>
   new RegExp(`\\buvicorn\\.run\\(\\s*(?:["'][\\w.]+:)?${name}["']?\\s*[,)]`).test(text);
+
+/** Whether a server with several transports takes none of them by an option or a port: then standard input is the usual one. */
+const prefersStdio = (text: string, options: string) =>
+  pythonStdio.test(text) && !/--(?:transport|port)\b/.test(options) && !/["']PORT["']/.test(text);
 
 /** What a program calls, and the kinds of the programs and scripts that call it. */
 interface Called {
@@ -170,10 +194,10 @@ function callingPrograms(
     const isNamed = /(^|\/)__main__\.py$/.test(file);
     const isProgram = isNamed || /^if __name__ *==/m.test(text);
     const server = isProgram && !direct.includes(source) ? servers.get(source) : undefined;
-    if (server === undefined) return [];
+    if (server === undefined || (form === serving && prefersStdio(server.text, optionsOf(server.text)))) return [];
     return [
       {
-        ...programOf(program, { file, module: moduleIn(file), name: "" }, server.text),
+        ...programOf(program, { file, importRoot: "", module: moduleIn(file), name: "" }, server.text),
         isIndirect: !isNamed || form !== serving,
       },
     ];
@@ -182,7 +206,9 @@ function callingPrograms(
     const source = byModule.get(target.split(":")[0] ?? "");
     const server = source === undefined ? undefined : servers.get(source);
     if (source === undefined || server === undefined) return [];
-    return [{ ...programOf(script, { file: source.file, module: name, name }, server.text), isIndirect: true }];
+    if (form === serving && prefersStdio(server.text, optionsOf(server.text))) return [];
+    const what = { file: source.file, importRoot: "", module: name, name };
+    return [{ ...programOf(script, what, server.text), isIndirect: true }];
   });
   return [...programs, ...named];
 }
@@ -202,7 +228,9 @@ function importsOf(text: string, ownPackage: string): string[] {
 
 const importsMax = 200;
 
-const programOf = (kind: PythonEntryKind, what: { file: string; module: string; name: string }, text: string) => {
+type Program = Pick<PythonEntry, "file" | "importRoot" | "module" | "name">;
+
+const programOf = (kind: PythonEntryKind, what: Program, text: string) => {
   const options = optionsOf(text);
   return { kind, ...what, options, hasOwnPort: hasOwnPort(kind, text, options) };
 };
@@ -219,11 +247,41 @@ const byFile = new Set<PythonEntryKind>([
   "streamlit",
   "chainlit",
   "gradio",
+  "robyn",
   "program",
   "script",
   "stdio-program",
   "stdio-script",
 ]);
+
+/**
+ * Returns a function that finds the import root of a file: the nearest directory above the file that has a module which the file
+ * imports, when the project's own directory and its `src` do not have it, and no package has its name. Such a project is started in
+ * that directory, unless the file also imports its own package from above.
+ */
+function importRoots(
+  files: ReadonlySet<string>,
+  packages: ReadonlySet<string>,
+): (file: string, text: string) => string {
+  const modules = new Set([...files].filter((file) => file.endsWith(".py")).flatMap(importablePaths));
+  return (file, text) => {
+    const parts = file.split("/").slice(0, -1);
+    const above = parts.map((_, at) => parts.slice(0, parts.length - at).join("/")).filter((one) => one !== "src");
+    if (above.length === 0) return "";
+    const imported = [...text.matchAll(/^[ \t]*(?:from|import)[ \t]+(\w+)/gm)].map((match) => match[1] ?? "");
+    if (imported.includes(parts[0] ?? "")) return "";
+    const isNested = (name: string) =>
+      !modules.has(name) && !modules.has(`src/${name}`) && !packages.has(name.toLowerCase().replaceAll("_", "-"));
+    const nested = [...new Set(imported.slice(0, importsMax))].filter(isNested);
+    return above.find((root) => nested.some((name) => modules.has(`${root}/${name}`))) ?? "";
+  };
+}
+
+/** Returns the paths of a module and of the packages around it: `a`, `a/b` and `a/b/c` for `a/b/c.py`. */
+function importablePaths(file: string): string[] {
+  const parts = file.replace(/(\/__init__)?\.py$/, "").split("/");
+  return parts.map((_, at) => parts.slice(0, at + 1).join("/"));
+}
 
 function moduleOf(file: string, isSrcPackage: boolean): string {
   const name = file
@@ -260,7 +318,7 @@ function optionsOf(text: string): string {
 function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {
   const file = [...files].find((one) => /^[\w/]+\/wsgi\.py$/.test(one));
   if (file === undefined) return [];
-  const own = { options: "", hasOwnPort: false, isIndirect: false };
+  const own = { importRoot: "", options: "", hasOwnPort: false, isIndirect: false };
   return [{ kind: "django", file, module: moduleOf(file, true), name: "application", ...own }];
 }
 

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import path from "node:path";
+import { test } from "node:test";
+import { readProject } from "../../src/builds/detect/project.ts";
+import { pythonServerInstructions } from "../../src/builds/image/python-server-image.ts";
+import { BuildLog } from "../../src/builds/worker/build-log.ts";
+import { type Files, scratch, writeFiles } from "./fixtures.ts";
+
+async function dockerfileOf(files: Files): Promise<string> {
+  await using place = await scratch();
+  const sourceDir = path.join(place.dir, "source");
+  await writeFiles(sourceDir, files);
+  const project = await readProject(sourceDir, null, { nodeMajor: 24, target: "image" });
+  assert.ok(project.kind === "command" && project.python !== null);
+  const { signal } = new AbortController();
+  const context = { sourceDir, cacheDir: place.dir, env: {}, log: new BuildLog(() => {}), signal };
+  const target = { installationId: "i", nodeImage: "node", pythonImage: "python:{version}" };
+  const server = { ...project, python: project.python };
+  const instructions = await pythonServerInstructions(target, {
+    project: server,
+    build: [],
+    context,
+    label: "LABEL a=b",
+  });
+  return instructions.map(({ text }) => text).join("\n");
+}
+
+test("collects the static files of Django in an image, and goes on without them", async () => {
+  const dockerfile = await dockerfileOf({
+    "requirements.txt": "django\n",
+    "manage.py": "",
+    "shop/wsgi.py": "",
+    "shop/settings.py": 'INSTALLED_APPS = ["django.contrib.staticfiles"]\nSTATIC_ROOT = "static"\n',
+  });
+  assert.match(dockerfile, /RUN \["sh","-c","python manage\.py collectstatic --noinput \|\| echo /);
+});
+
+test("gives a proxy in an image an environment of its own", async () => {
+  const server = 'if __name__ == "__main__":\n  mcp.run(transport="stdio")\n';
+  const dockerfile = await dockerfileOf({ "requirements.txt": "mcp\n", "server.py": server });
+  assert.match(dockerfile, /pip","install","--no-cache-dir","--requirement","requirements\.txt"\]/);
+  assert.match(dockerfile, /RUN \["\/opt\/pierhead\/tools\/bin\/python",.*"mcp-proxy>=0\.8"\]/);
+  assert.match(dockerfile, /CMD \["mcp-proxy",.*"python","server\.py"\]/);
+});
+
+test("starts an image of a server in the directory from which it imports its modules", async () => {
+  const main = "from words import word\napp = FastAPI()\n";
+  const dockerfile = await dockerfileOf({ "requirements.txt": "fastapi\n", "web/main.py": main, "web/words.py": "" });
+  assert.match(dockerfile, /ENV PYTHONPATH="\/app\/web:\/app\/web\/src"/);
+  assert.match(dockerfile, /WORKDIR \/app\/web\nENV HOME[\s\S]*CMD \["python","-m","uvicorn","main:app"/);
+});
