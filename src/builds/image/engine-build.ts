@@ -270,7 +270,10 @@ class StepLog {
     if (/^ ---> Running in [0-9a-f]+$/.test(line)) {
       this.#onContainer();
     } else if (line === " ---> Using cache") {
-      if (!this.#isOwn) log.say("  unchanged since an earlier build");
+      if (this.#isOwn) return;
+      const runs = this.#current?.runs;
+      if (runs?.printsPrograms === true) log.say(`$ ${runs.shown}`);
+      log.say("  unchanged since an earlier build");
     } else if (!/^( ---> [0-9a-f]+|Removing intermediate container .*|Successfully (built|tagged) .*|)$/.test(line)) {
       log.output("stdout", line);
     }
