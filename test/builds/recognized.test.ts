@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { readFile, symlink } from "node:fs/promises";
+import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { execa } from "execa";
 import { expectedVariables } from "../../src/builds/detect/expected-variables.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
 import { projectReader } from "../../src/builds/detect/project-reader.ts";
@@ -408,4 +412,20 @@ test("leaves the patches of other members out when it narrows a workspace of pnp
   const read = (name: string) => readFile(path.join(place.dir, name), "utf8");
   assert.match(await read("pnpm-workspace.yaml"), /^allowUnusedPatches: true$/m);
   assert.equal(JSON.parse(await read("package.json")).pnpm.allowUnusedPatches, true);
+});
+
+test("opens the port in PORT for a server of an image that has a port of its own", async () => {
+  const free = createServer().listen(0, "127.0.0.1");
+  await once(free, "listening");
+  const { port } = free.address() as AddressInfo;
+  free.close();
+  await once(free, "close");
+  const preload = fileURLToPath(new URL("../../src/compute/docker/entrypoints/listen-on-port.ts", import.meta.url));
+  const server = `
+    const server = require("node:http").createServer((_, response) => response.end());
+    server.listen(3000, "localhost", () => { console.log(server.address().port); process.exit(); });`;
+  const { stdout } = await execa(process.execPath, ["--import", preload, "-e", server], {
+    env: { PORT: String(port) },
+  });
+  assert.equal(stdout, String(port));
 });

@@ -26,6 +26,8 @@ export interface CommandProject {
   healthPath: string;
   /** Whether the server keeps state in its working directory, so that two replicas must never run at once. */
   isExclusive: boolean;
+  /** Whether it listens on a port of its own, because nothing in it reads PORT. */
+  hasOwnPort?: true;
   /** What the server is and how it was recognized; absent: it has a configuration. */
   recognized?: { name: string; because: string };
   warnings: string[];

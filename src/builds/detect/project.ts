@@ -97,9 +97,10 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
     (other) => `The source also contains ${other}. To use it, set the config path (--config).`,
   );
   // Containers have ports of their own.
-  const isExclusive = server.hasOwnPort && target === "directory" && !(await isMember(sourceDir, directory, server));
+  const hasOwnPort = server.hasOwnPort && !(await isMember(sourceDir, directory, server));
+  const isExclusive = hasOwnPort && target === "directory";
   if (isExclusive) warnings.push(ownPort);
-  return { ...commandProject(server, place, directory), isExclusive, warnings };
+  return { ...commandProject(server, place, directory), ...(hasOwnPort && { hasOwnPort }), isExclusive, warnings };
 }
 
 /** Returns whether a JavaScript project is a member of a workspace, whose other packages may read PORT for it. */

@@ -10,6 +10,7 @@ import {
   type Instruction,
   ownDir,
   plain,
+  portProgram,
   programExtension,
   stepsProgram,
   tidyProgram,
@@ -27,7 +28,7 @@ export const fitProgram = "builds/image/fit-server";
 
 /** Pierhead's programs for each kind of base, relative to `src`. Their imports come along. */
 const programsOf = {
-  command: [tidyProgram, stepsProgram],
+  command: [tidyProgram, stepsProgram, portProgram],
   "langgraph-js": [
     tidyProgram,
     stepsProgram,

@@ -26,6 +26,8 @@ export interface ImageContent {
   /** Run after the installation, before files that change with every commit. */
   afterInstall: Instruction[];
   build: ImageStep[];
+  /** Whether the server reads no PORT. */
+  hasOwnPort: boolean;
   /** Working directory of the server, relative to the root of the source. */
   directory: string;
   start: string[];
@@ -41,6 +43,7 @@ export const ownDir = "/opt/pierhead";
 /** Extension of the programs: .ts in a clone, .js when built. */
 export const programExtension = path.extname(fileURLToPath(import.meta.url));
 export const tidyProgram = "builds/image/run-and-tidy";
+export const portProgram = "compute/docker/entrypoints/listen-on-port";
 export const stepsProgram = "builds/image/project-steps";
 
 /** A user id that exists on no host: an agent needs no permissions, not even to write its own code. */
@@ -51,7 +54,7 @@ export const agentUser = "10001:10001";
  * change with every commit, so that the engine's cache can reuse it.
  */
 export function generateDockerfile(content: ImageContent): Instruction[] {
-  const { base, label, install, afterInstall, build, directory, start } = content;
+  const { base, label, install, afterInstall, build, hasOwnPort, directory, start } = content;
   const installs = [...install.steps.flatMap(runStep), ...afterInstall];
   const copyAll = plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`);
   const copyAndInstall =
@@ -63,6 +66,7 @@ export function generateDockerfile(content: ImageContent): Instruction[] {
     ...build.flatMap(runStep),
     workdir(directory),
     plain(`ENV HOME=${stateMount} NODE_ENV=production`),
+    ...(hasOwnPort ? [plain(`ENV NODE_OPTIONS="--import ${ownDir}/${portProgram}${programExtension}"`)] : []),
     plain(`USER ${agentUser}`),
     plain(`CMD ${JSON.stringify(start)}`),
   ];

@@ -171,6 +171,7 @@ async function prepareGenerated(
     install,
     afterInstall: project.kind === "langgraph-js" ? [fitServer(project)] : [],
     build: planBuild(request, project, { mayHaveSiblings: install.manifests === null }),
+    hasOwnPort: project.kind === "command" && project.hasOwnPort === true && project.install === "node",
     directory: (project.kind === "command" ? project.startDirectory : undefined) ?? project.directory,
     start: project.kind === "command" ? await planStart(sourceDir, project) : startLanggraph(project),
   });
