@@ -276,6 +276,17 @@ test("distinguishes a truncated or filtered list from an empty one", async () =>
   assert.equal(most.stderr, "More deployments exist. Show them: --limit 100\n");
 });
 
+test("leaves out columns of a list that would wrap on a narrow terminal, and none elsewhere", async () => {
+  const url = "https://support-6b1f0f64.agents.example.net";
+  const body = { resources: [{ ...deployment, url }], offset: 1 };
+  await using server = await startAnswering(() => ({ status: 200, body }));
+  const head = async (more: object) => (await runCli(["list", "--url", server.url], more)).stdout.split("\n")[0];
+  assert.match((await head({})) ?? "", /URL$/);
+  assert.match((await head({ isTTY: true, columns: 200 })) ?? "", /URL/);
+  const narrow = (await head({ isTTY: true, columns: 80, env: { NO_COLOR: "1" } })) ?? "";
+  assert.match(narrow, /CHANGED +SOURCE$/);
+});
+
 test("completes commands, options and deployment names, and prints nothing without a server", async () => {
   await using server = await startAnswering(() => ({
     status: 200,

@@ -18,6 +18,8 @@ export interface RunOptions {
   stdin?: string | Readable;
   /** Pretends that all three streams are a terminal. */
   isTTY?: boolean;
+  /** Width of that terminal. */
+  columns?: number;
   signal?: AbortSignal;
   startServer?: StartServer;
   /** Called with each write to stderr. */
@@ -30,7 +32,7 @@ export interface RunOptions {
 export async function runCli(argv: string[], options: RunOptions = {}): Promise<Ran> {
   const written = { stdout: "", stderr: "" };
   const stream = (name: keyof typeof written) => {
-    const writable: Writable & { isTTY?: boolean } = new Writable({
+    const writable: Writable & { isTTY?: boolean; columns?: number } = new Writable({
       write(chunk, _, done) {
         written[name] += String(chunk);
         const seen = name === "stderr" ? options.onStderr : options.onStdout;
@@ -39,6 +41,7 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
       },
     });
     if (options.isTTY) writable.isTTY = true;
+    if (options.columns !== undefined) writable.columns = options.columns;
     return writable;
   };
   const stdin: Readable & { isTTY?: boolean } = options.isTTY

@@ -1,5 +1,6 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { HealthWord } from "../../contract/deployments/health.ts";
+import type { Output } from "../context.ts";
 import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { maskSecrets } from "../terminal/mask.ts";
@@ -59,25 +60,34 @@ export async function list(session: Session, _: string[], options: ListOptions):
   if (hasMore) session.terminal.say(`More deployments exist. Show them: --limit ${Math.max(100, limit * 10)}`);
 }
 
-function render({ terminal }: Session, deployments: Deployment[]): string | undefined {
+function render({ terminal, context }: Session, deployments: Deployment[]): string | undefined {
   if (deployments.length === 0) return undefined;
   const rows = deployments.map((deployment) => [
     harmless(deployment.name),
     shortId(deployment.id),
     healthText(deployment).text,
     serving(deployment),
-    deployment.source,
     age(deployment.updated_at),
+    deployment.source,
     harmless(deployment.url ?? "-"),
   ]);
-  const [head, ...lines] = columns([["NAME", "ID", "HEALTH", "SERVING", "SOURCE", "CHANGED", "URL"], ...rows]).split(
-    "\n",
-  );
+  const table = [["NAME", "ID", "HEALTH", "SERVING", "CHANGED", "SOURCE", "URL"], ...rows];
+  const [head, ...lines] = fittingColumns(table, context.stdout).split("\n");
   const painted = lines.map((line, row) => {
     const { text, style } = healthText(deployments[row] as Deployment);
     return line.replace(new RegExp(`(?<=^\\S+ +\\S+ +)${text}`), (found) => terminal.paintOut(style, found));
   });
   return [terminal.paintOut("dim", head ?? ""), ...painted].join("\n");
+}
+
+/** Leaves out the address and then the source where lines would wrap. `pierhead open NAME` prints the address. */
+function fittingColumns(table: string[][], { isTTY, columns: width }: Output): string {
+  const all = columns(table);
+  if (isTTY !== true || width === undefined) return all;
+  const fits = (text: string) => text.split("\n").every((line) => line.length <= width);
+  const without = (last: number) => columns(table.map((row) => row.slice(0, row.length - last)));
+  if (fits(all)) return all;
+  return fits(without(1)) ? without(1) : without(2);
 }
 
 /** Formats the active revision: `b8a1c2d3`, or `b8a1c2d3 < 77aa00bb` if a newer revision does not serve yet. */

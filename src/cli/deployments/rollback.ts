@@ -61,7 +61,9 @@ export function describePreview({ name }: Pick<Deployment, "name">, preview: Rol
     ...listed("-", variables.removed),
     ...listed("~", variables.changed),
   ];
-  const settings = changes.map(
+  // The path of an upload says nothing to users, and the lines above name both uploads.
+  const shown = changes.filter(({ field }) => field !== "source_revision_config.source_tarball_path");
+  const settings = shown.map(
     ({ field, before, after }) => `    ${harmless(field)}: ${valueText(before)} -> ${valueText(after)}`,
   );
   const unchanged = isCodeOnly ? "  Variables and resources stay as they are." : "  Variables stay the same.";
