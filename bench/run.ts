@@ -7,6 +7,7 @@ import { buildsBench } from "./builds.ts";
 import { deployBench } from "./deploy.ts";
 import { dockerBench } from "./docker.ts";
 import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts";
+import { enginesBench } from "./engines.ts";
 import { gatewayBench } from "./gateway.ts";
 import { type BenchRun, startBenchRun } from "./installation.ts";
 import { isolationBench } from "./isolation.ts";
@@ -33,6 +34,7 @@ const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   builds: buildsBench,
   deploy: deployBench,
   docker: dockerBench,
+  engines: enginesBench,
   gateway: gatewayBench,
   isolation: isolationBench,
   listeners: listenersBench,

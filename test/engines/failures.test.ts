@@ -4,7 +4,8 @@ import { after, type TestContext, test } from "node:test";
 import { eventually } from "../support/eventually.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import type { Loose } from "./checks.ts";
-import { followStream, newJournal, type Replica, readJournal, type Step, startReplica } from "./replicas.ts";
+import { expectComplete, expectOneAtATime, type Started, startRuns } from "./expectations.ts";
+import { followStream, newJournal, type Replica, readJournal, startReplica } from "./replicas.ts";
 
 const server = await startPostgresServer();
 after(() => server?.stop());
@@ -19,58 +20,6 @@ function replicasOf(context: TestContext, engine: Loose = {}, journal?: string):
     context.after(() => replica.process.kill("SIGKILL"));
     return replica;
   };
-}
-
-interface Started {
-  thread_id: string;
-  run_id: string;
-}
-
-/** Starts runs on new threads, in turn on the replicas. */
-function startRuns(replicas: Replica[], count: number, input: Loose): Promise<Started[]> {
-  return Promise.all(
-    Array.from({ length: count }, async (_, index) => {
-      const { client } = replicas[index % replicas.length] as Replica;
-      const { thread_id } = await client.threads.create();
-      const { run_id } = await client.runs.create(thread_id, "steps", {
-        input,
-        streamMode: "custom",
-        streamResumable: true,
-      });
-      return { thread_id, run_id };
-    }),
-  );
-}
-
-async function expectComplete({ client }: Replica, runs: Started[], total: number): Promise<void> {
-  for (const { thread_id, run_id } of runs) {
-    await eventually(
-      () => client.runs.get(thread_id, run_id),
-      (run: Loose) => run.status !== "pending" && run.status !== "running",
-      { timeoutMs: 60_000, what: "the end of the run" },
-    );
-    assert.equal((await client.runs.get(thread_id, run_id)).status, "success");
-    const { values } = await client.threads.getState(thread_id);
-    assert.deepEqual(
-      values.done,
-      Array.from({ length: total }, (_, index) => index + 1),
-    );
-    assert.equal((await client.threads.get(thread_id)).status, "idle");
-  }
-}
-
-/** No process works on a run after another one has begun to, and a process change repeats each step once at most. */
-function expectOneAtATime(steps: Step[], runs: Started[], total: number): void {
-  for (const { run_id } of runs) {
-    const mine = steps.filter((step) => step.run_id === run_id);
-    const pids = mine.map(({ pid }) => pid);
-    const changes = pids.filter((pid, index) => index > 0 && pid !== pids[index - 1]).length;
-    assert.equal(new Set(pids).size, changes + 1, `run ${run_id} went back to an earlier process`);
-    for (let number = 1; number <= total; number += 1) {
-      const begun = mine.filter(({ event, step }) => event === "begin" && step === number).length;
-      assert.ok(begun <= 1 + changes, `run ${run_id}: step ${number} begun ${begun} times with ${changes} changes`);
-    }
-  }
 }
 
 const waitForSteps = (journal: string, pid: number | undefined, count: number) =>
