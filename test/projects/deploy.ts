@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { request as httpRequest, type IncomingMessage } from "node:http";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { text as streamText } from "node:stream/consumers";
 import { describe, test } from "node:test";
 import { promisify } from "node:util";
 import { packArchive } from "../../src/cli/source/archive.ts";
@@ -114,14 +117,25 @@ async function check(url: string, question: Question): Promise<void> {
     body,
     status = 200,
   } = question;
-  const response = await fetch(url + pathname, {
+  const answer = await send(url + pathname, {
     method,
     headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    body: body === undefined ? "" : JSON.stringify(body),
   });
-  const text = await response.text();
-  assert.equal(response.status, status, `${method} ${pathname}: ${text}`);
+  const { text } = answer;
+  assert.equal(answer.status, status, `${method} ${pathname}: ${text}`);
   assert.match(text, question.answers, `${method} ${pathname}`);
+}
+
+/** Sends a request. Unlike fetch, node:http sends the `host` of a question. */
+async function send(
+  url: string,
+  { body, ...options }: { method: string; headers: Record<string, string>; body: string },
+): Promise<{ status: number | undefined; text: string }> {
+  const request = httpRequest(url, options);
+  request.end(body);
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  return { status: response.statusCode, text: await streamText(response) };
 }
 
 /** Uploads a project as `pierhead deploy DIR` does. */
