@@ -4,6 +4,7 @@ import { apiBench } from "./api.ts";
 import { backupBench } from "./backup.ts";
 import { bodiesBench } from "./bodies.ts";
 import { buildsBench } from "./builds.ts";
+import { consoleBench } from "./console.ts";
 import { deployBench } from "./deploy.ts";
 import { dockerBench } from "./docker.ts";
 import { endAll, Interrupted, interruption, useOwnDirectory } from "./endings.ts";
@@ -32,6 +33,7 @@ const benches: Record<string, (run: BenchRun) => Promise<BenchLine[]>> = {
   backup: backupBench,
   bodies: bodiesBench,
   builds: buildsBench,
+  console: consoleBench,
   deploy: deployBench,
   docker: dockerBench,
   engines: enginesBench,

@@ -3,6 +3,7 @@ import { useState } from "react";
 import type { PatchQuotas, Quotas } from "../../../src/contract/administration/organization.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { TextField } from "../parts/fields.tsx";
+import { FormCard } from "../parts/form-card.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
 import { useToasts } from "../parts/toasts.tsx";
@@ -71,14 +72,13 @@ function Limits({ quotas }: { quotas: Quotas }) {
     },
   });
   return (
-    <form
-      className="card"
-      onSubmit={(event) => {
-        event.preventDefault();
-        save.mutate();
-      }}
+    <FormCard
+      title="Limits"
+      isReady={limits.length > 0 && isGood}
+      isSaving={save.isPending}
+      onSave={() => save.mutate()}
+      call={{ id: "patchQuotas", input: { workspace_id: workspaceId, body } }}
     >
-      <h2>Limits</h2>
       <p className="soft">Leave a field empty for no limit.</p>
       <div className="quota-fields">
         {(Object.keys(words) as Name[]).map((name) => (
@@ -91,12 +91,6 @@ function Limits({ quotas }: { quotas: Quotas }) {
           />
         ))}
       </div>
-      <div className="row">
-        <button type="submit" className="primary" disabled={limits.length === 0 || !isGood || save.isPending}>
-          Save
-        </button>
-        <CopyAs call={{ id: "patchQuotas", input: { workspace_id: workspaceId, body } }} />
-      </div>
-    </form>
+    </FormCard>
   );
 }

@@ -5,6 +5,7 @@ import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
+import { RevisionMeta } from "../overview/main-revision.tsx";
 import { RevisionCause } from "../parts/cause.tsx";
 import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
@@ -15,7 +16,6 @@ import { isFailure, isInProgress } from "../parts/status.tsx";
 import { StepBar } from "../parts/step-bar.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
-import { RevisionMeta } from "./overview.tsx";
 
 const pageSize = 20;
 

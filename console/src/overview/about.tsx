@@ -1,0 +1,58 @@
+import type { Revision } from "../../../src/contract/revisions/revision.ts";
+import { engines } from "../../../src/domain/engines.ts";
+import { SourceIcon } from "../parts/source-icon.tsx";
+import { type Deployment, sourceText, typeText } from "../parts/words.ts";
+import { CardHead, PartLink } from "./card-head.tsx";
+
+/** The facts of a deployment that do not change with its revisions. */
+export function About({ deployment, engine }: { deployment: Deployment; engine: Revision["engine"] }) {
+  const { source_config: config, source_revision_config: revision, image_version: version } = deployment;
+  const type = deployment.is_preview ? "Preview" : config.deployment_type;
+  return (
+    <section className="card" aria-label="About">
+      <CardHead title="About">
+        <PartLink deployment={deployment} part="settings" text="Settings" />
+      </CardHead>
+      <dl className="facts">
+        <dt>Source</dt>
+        <dd>
+          <SourceIcon of={deployment.source} size={13} /> {sourceText(deployment)}
+        </dd>
+        {deployment.source === "github" && (
+          <>
+            <dt>On push</dt>
+            <dd>{config.build_on_push ? "Deploys" : "Does nothing"}</dd>
+          </>
+        )}
+        {revision.langgraph_config_path !== null && (
+          <>
+            <dt>Config</dt>
+            <dd className="mono">{revision.langgraph_config_path}</dd>
+          </>
+        )}
+        {type !== null && (
+          <>
+            <dt>Type</dt>
+            <dd>{typeText(type)}</dd>
+          </>
+        )}
+        {version !== null && (
+          <>
+            <dt>Agent server</dt>
+            <dd>Version {version}</dd>
+          </>
+        )}
+        {engine !== null && (
+          <>
+            <dt>Threads and runs</dt>
+            <dd>{engine === "own" ? "The project's own server" : engines[engine].title}</dd>
+          </>
+        )}
+        <dt>Variables</dt>
+        <dd>{deployment.secrets.length + (deployment.secret_references?.length ?? 0)}</dd>
+        <dt>ID</dt>
+        <dd className="mono">{deployment.id}</dd>
+      </dl>
+    </section>
+  );
+}
