@@ -17,7 +17,7 @@ const opened = "newest-agent";
 const key = process.env["PIERHEAD_API_KEY"] ?? "";
 await createClient({ baseUrl: url, apiKey: key }).createDeployment({
   body: {
-    ...{ name: opened, source: "external_docker", source_config: {} },
+    ...{ name: opened, source: "internal_docker", source_config: {} },
     source_revision_config: { image_uri: "127.0.0.1:1/agent:1" },
   },
 });
