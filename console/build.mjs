@@ -18,6 +18,7 @@ if (outDir !== undefined) {
     // The server writes the base path into the page, so the build works under any path.
     base: "./",
     logLevel: "error",
+    plugins: [{ name: "preload-app", transformIndexHtml: { order: "post", handler: preloadApp } }],
     build: {
       outDir: path.resolve(outDir),
       emptyOutDir: true,
@@ -32,6 +33,17 @@ if (outDir !== undefined) {
       reportCompressedSize: false,
     },
   });
+}
+
+/** Loads the scripts of the application beside the entry, which asks for the first data meanwhile. */
+function preloadApp(html, { bundle }) {
+  const chunks = Object.values(bundle);
+  const app = chunks.find(({ facadeModuleId }) => facadeModuleId?.endsWith("/src/app.tsx"));
+  const files = [app.fileName, ...app.imports].filter((file) => !html.includes(file));
+  return files.map((file) => ({
+    ...{ tag: "link", injectTo: "head" },
+    attrs: { rel: "modulepreload", crossorigin: true, href: `./${file}` },
+  }));
 }
 
 /** Installs the packages of the lock file. Exits with npm's code when npm fails. */

@@ -3,11 +3,13 @@ import { createContext, type ReactNode, useContext, useEffect, useMemo, useState
 import { type Client, isRefusal } from "../../src/client/client.ts";
 import type { Session } from "../../src/contract/administration/session.ts";
 import { forgetForeign } from "./agent/foreign-servers.ts";
+import { takeFirstSession } from "./first-view.ts";
 import { forgetDrafts } from "./kept-draft.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
 import { Failure, Loading } from "./parts/notices.tsx";
 import { clientOf, queries, whenSignedOut } from "./server.ts";
 import { forgetStagedChanges } from "./staged-changes.ts";
+import { chosenWorkspace, keepWorkspace, workspaceOf } from "./workspace.ts";
 
 /** The signed-in user, their workspace, and the client that acts for them. */
 export interface SignedIn {
@@ -32,8 +34,6 @@ export function useSession(): SignedIn {
   return found;
 }
 
-const workspaceKey = "pierhead.workspace";
-
 /** Shows its children to signed-in users and the sign-in page to others. */
 export function SessionGate({ children }: { children: ReactNode }) {
   const open = useMemo(() => clientOf(null), []);
@@ -55,12 +55,15 @@ export function SessionGate({ children }: { children: ReactNode }) {
   );
 }
 
+/** Returns a name for what this browser keeps for a user in a workspace. */
+export const ownerOf = (session: Session, workspaceId: string) => `${workspaceId}:${idOf(session)}`;
+
 const idOf = ({ api_key_id, member_id }: Session) => api_key_id ?? member_id ?? "";
 
 async function readSession(open: Client): Promise<Session | null> {
-  const found = await open
-    .getSession()
-    .catch((error: unknown) => (isRefusal(error, "invalidToken") ? null : fail(error)));
+  const found = await (takeFirstSession() ?? open.getSession()).catch((error: unknown) =>
+    isRefusal(error, "invalidToken") ? null : fail(error),
+  );
   const before = queries.getQueryData<Session | null>(["session"]) ?? null;
   if (before !== null && (found === null || idOf(found) !== idOf(before))) forgetAll();
   return found;
@@ -96,12 +99,10 @@ function fail(error: unknown): never {
 }
 
 function Signed({ session, children }: { session: Session; children: ReactNode }) {
-  const linked = /\/o\/([0-9a-f-]{36})\/host\//i.exec(location.pathname)?.[1];
-  const [chosen, setChosen] = useState(linked ?? sessionStorage.getItem(workspaceKey));
-  const isKnown = session.workspaces.some(({ id }) => id === chosen);
-  const workspaceId = (isKnown ? chosen : (session.workspace_id ?? session.workspaces[0]?.id)) ?? "";
+  const [chosen, setChosen] = useState(chosenWorkspace);
+  const workspaceId = workspaceOf(session, chosen);
   // Stores a workspace from a link too, so that a reload stays in it.
-  useEffect(() => sessionStorage.setItem(workspaceKey, workspaceId), [workspaceId]);
+  useEffect(() => keepWorkspace(workspaceId), [workspaceId]);
   // A member can have different roles in different workspaces.
   const { role, scope } = session.workspaces.find(({ id }) => id === workspaceId) ?? session;
   const client = useMemo(() => clientOf(workspaceId), [workspaceId]);

@@ -43,7 +43,7 @@ export interface Inbox {
 }
 
 /** Requests of all agents of the workspace. */
-export function useInbox(everyMs: number) {
+export function useInbox(everyMs: number, isEnabled = true) {
   const { client, workspaceId } = useSession();
   const queryKey = ["approvals", workspaceId];
   return useQuery({
@@ -51,6 +51,7 @@ export function useInbox(everyMs: number) {
     queryFn: ({ signal }) => readInbox(client, queries.getQueryData<Inbox>(queryKey), signal),
     refetchInterval: everyMs,
     staleTime: inboxMs,
+    enabled: isEnabled,
   });
 }
 

@@ -1,3 +1,4 @@
+import { memo } from "react";
 import type { LogLevel } from "../../../src/contract/logs/log.ts";
 import type { LogCounts } from "../../../src/contract/logs/search.ts";
 import { type LogField, logLevelNames, logTermsOf } from "../../../src/domain/log-query.ts";
@@ -11,7 +12,7 @@ interface Facet {
 }
 
 /** Counts by field. A click adds the value to the query, or takes it out. */
-export function Facets(props: {
+export const Facets = memo(function Facets(props: {
   counts: LogCounts;
   query: string;
   onToggle: (field: LogField, value: string) => void;
@@ -63,7 +64,7 @@ export function Facets(props: {
         })}
     </>
   );
-}
+});
 
 /** Returns the values that the query asks for. A query with a mistake asks for none. */
 function chosenOf(query: string): Set<string> {

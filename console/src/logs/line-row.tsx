@@ -1,4 +1,5 @@
 import { Link } from "@tanstack/react-router";
+import { memo } from "react";
 import type { FoundLogEntry } from "../../../src/contract/logs/search.ts";
 import type { LogField } from "../../../src/domain/log-query.ts";
 import { copyText } from "../parts/copy-as.tsx";
@@ -8,11 +9,15 @@ import { useSession } from "../session.tsx";
 import { clockOf, fieldsOf, idIn } from "./line-fields.ts";
 
 /** One line in the list: time, level, deployment and message. It opens its details. */
-export function LineRow(props: { line: FoundLogEntry; isOpen: boolean; onToggle: () => void }) {
+export const LineRow = memo(function LineRow(props: {
+  line: FoundLogEntry;
+  isOpen: boolean;
+  onToggle: (id: string) => void;
+}) {
   const { line, isOpen, onToggle } = props;
   const { text, fields } = fieldsOf(line.message);
   return (
-    <button type="button" aria-expanded={isOpen} onClick={onToggle}>
+    <button type="button" aria-expanded={isOpen} onClick={() => onToggle(line.id)}>
       <time dateTime={line.timestamp}>{clockOf(line.timestamp)}</time>
       <b>{line.level.toLowerCase()}</b>
       <span className="of clip">{line.deployment_name}</span>
@@ -28,7 +33,7 @@ export function LineRow(props: { line: FoundLogEntry; isOpen: boolean; onToggle:
       </span>
     </button>
   );
-}
+});
 
 interface DetailsProps {
   line: FoundLogEntry;

@@ -2,14 +2,15 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { Plus, Search } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
+import { listInput, listQuery } from "../deployment-list.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
-import { DeploymentTable, pageSize, sortableColumns, useSearchChange } from "../parts/deployment-table.tsx";
+import { DeploymentTable, sortableColumns, useSearchChange } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { HealthChips } from "../parts/health-chips.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
-import { attentionWords, DeploymentTypeNames, typeText } from "../parts/words.ts";
+import { DeploymentTypeNames, typeText } from "../parts/words.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 
@@ -20,22 +21,8 @@ export function DeploymentsPage() {
   usePageTitle("Deployments");
   const search = route.useSearch();
   const { client, workspaceId, mayChange } = useSession();
-  const input = {
-    limit: pageSize,
-    offset: ((search.page ?? 1) - 1) * pageSize,
-    ...(search.q !== undefined && { name_contains: search.q }),
-    ...(search.health !== undefined && {
-      health: search.health === "attention" ? [...attentionWords] : [search.health],
-    }),
-    ...(search.type !== undefined && { deployment_type: search.type as "prod" }),
-    ...(search.sort !== undefined && { sort_by: search.sort }),
-    ...(search.order !== undefined && { sort_order: search.order }),
-  };
-  const list = useQuery({
-    queryKey: ["deployments", workspaceId, input],
-    queryFn: ({ signal }) => client.listDeployments(input, { signal }),
-    placeholderData: keepPreviousData,
-  });
+  const input = listInput(search);
+  const list = useQuery({ ...listQuery(client, workspaceId, search), placeholderData: keepPreviousData });
   const isFiltered = search.q !== undefined || search.health !== undefined || search.type !== undefined;
   const isEmpty = list.data?.resources.length === 0 && !isFiltered && search.page === undefined;
   return (

@@ -20,10 +20,11 @@ export function ActionMenu(props: {
   heading?: ReactNode;
   actions: readonly MenuAction[];
   align?: "start" | "end";
+  isOpenAtFirst?: boolean;
 }) {
-  const { trigger, heading, actions, align = "end" } = props;
+  const { trigger, heading, actions, align = "end", isOpenAtFirst = false } = props;
   return (
-    <Menu.Root>
+    <Menu.Root defaultOpen={isOpenAtFirst}>
       <Menu.Trigger render={trigger} />
       <Menu.Portal>
         <Menu.Positioner sideOffset={5} align={align} className="positioner">

@@ -1,17 +1,16 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp, ChevronsUpDown } from "lucide-react";
-import { useRef, useState } from "react";
+import { useCallback, useRef, useState } from "react";
 import type { DeploymentSort } from "../../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../../src/contract/page.ts";
+import { pageSize } from "../deployment-list.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 import { BulkActions } from "./bulk-actions.tsx";
 import { DeploymentRow } from "./deployment-row.tsx";
 import { useKeys } from "./keys.ts";
 import type { Deployment } from "./words.ts";
-
-export const pageSize = 50;
 
 /** One page of the list. `j` and `k` move through the rows, `x` selects a row, Enter opens it. */
 export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: ListSearch }) {
@@ -28,8 +27,12 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
     k: () => goTo(Math.max(at() - 1, 0)),
     x: () => body.current?.rows[at()]?.querySelector<HTMLElement>("input[type=checkbox]")?.click(),
   });
-  const toggle = (id: string, isOn: boolean) =>
-    setSelected((before) => new Set(isOn ? [...before, id] : [...before].filter((one) => one !== id)));
+  // Stable, so that a tick draws one row and not all.
+  const toggle = useCallback(
+    (id: string, isOn: boolean) =>
+      setSelected((before) => new Set(isOn ? [...before, id] : [...before].filter((one) => one !== id))),
+    [],
+  );
   if (rows.length === 0)
     return (
       <>

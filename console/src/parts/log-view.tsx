@@ -210,10 +210,16 @@ function Line({ line, isFirstBad, isTitle = false }: LineProps) {
 }
 
 /** A button that saves the shown lines as a file. */
-export function Download({ lines, name }: { lines: LogEntry[]; name: string }) {
+export function Download<L extends LogEntry>(props: {
+  lines: readonly L[];
+  name: string;
+  /** The text of a line, if it is more than the message. */
+  textOf?: (line: L) => string;
+}) {
+  const { lines, name, textOf = ({ message }) => message } = props;
   const { notify } = useToasts();
   const save = () => {
-    const text = lines.map(({ timestamp, level, message }) => `${timestamp} ${level} ${message}\n`);
+    const text = lines.map((line) => `${line.timestamp} ${line.level} ${textOf(line)}\n`);
     const url = URL.createObjectURL(new Blob(text, { type: "text/plain" }));
     Object.assign(document.createElement("a"), { href: url, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(url), 1_000);
