@@ -104,7 +104,8 @@ export function bodyOf(draft: Draft): CreateDeployment {
   const shared = { name, source, ...(secrets.length > 0 && { secrets }) };
   if (source === "external_docker")
     return { ...shared, source_config: placementOf(draft), source_revision_config: { image_uri: draft.image } };
-  const settings = draft.listenerId === "" ? { deployment_type: draft.type, ...engineOf(draft) } : placementOf(draft);
+  const place = draft.listenerId === "" ? { deployment_type: draft.type } : placementOf(draft);
+  const settings = { ...place, ...engineOf(draft) };
   if (source === "internal_template") {
     const config = { template_id: draft.templateId, ...settings };
     return { ...shared, source_config: config, source_revision_config: {} };

@@ -63,6 +63,10 @@ test("a user finds a line of one deployment among all, narrows by facet, opens i
   await page.getByText("1 of 2,001 lines match").waitFor();
   await page.getByRole("region", { name: "Lines by level" }).getByRole("button", { name: /error/ }).click();
   await page.waitForURL(/q=%22timed.out%22.level%3Aerror/);
+  await page.goto(`${pierhead.url}/host/logs?q=${encodeURIComponent('"timed out"')}`);
+  await page.getByText("1 of 2,001 lines match").waitFor();
+  assert.equal(await query.inputValue(), '"timed out"', "a link keeps the quotes of a phrase");
+  await page.goBack();
   await row(page, "charge timed out").getByRole("button").click();
   const details = page.locator(".log-detail");
   await details.getByText('"id": 8841').waitFor();

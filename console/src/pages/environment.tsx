@@ -22,9 +22,8 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   // Kept changes are applied to what the deployment has now, which others may have changed meanwhile.
   const [base, setBase] = useState<Environment>({ secrets, references: secret_references ?? [] });
   const { variable } = useSearch({ strict: false });
-  const [staged, setStaged] = useState(() =>
-    withVariable(kept === undefined ? base : mergeChanges(base, kept.base, kept.staged), variable),
-  );
+  const [staged, setStaged] = useState(() => (kept === undefined ? base : mergeChanges(base, kept.base, kept.staged)));
+  const rows = useOfferedRow(variable, staged.secrets, (secrets) => setStaged({ ...staged, secrets }));
   const editor = useRef<HTMLElement>(null);
   // The cause of a failure names the variable, and its link leads to the field of the value.
   useEffect(() => {
@@ -36,8 +35,11 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   const referenceChanges = differences(base.references.map(asVariable), staged.references.map(asVariable));
   const hasNewReferences = Object.values(referenceChanges).flat().length > 0;
   if (!mayChange) return <ReadOnly deployment={deployment} />;
-  const markOf = ({ name }: Secret) =>
-    secretChanges.added.includes(name) ? "new" : secretChanges.changed.includes(name) ? "changed" : "";
+  const markOf = ({ name }: Secret) => {
+    if (name === rows.offered) return "has no value yet";
+    if (secretChanges.added.includes(name)) return "new";
+    return secretChanges.changed.includes(name) ? "changed" : "";
+  };
   return (
     <>
       <StagedChanges
@@ -67,11 +69,7 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
             ? "The agent server gets no variables of yours yet. Keys of models and addresses of services belong here."
             : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
         </p>
-        <VariablesEditor
-          variables={staged.secrets}
-          onChange={(changed) => setStaged({ ...staged, secrets: changed })}
-          markOf={markOf}
-        />
+        <VariablesEditor variables={rows.shown} onChange={rows.change} markOf={markOf} />
       </section>
       {deployment.source === "external_docker" && (
         <ReferencesEditor
@@ -83,10 +81,18 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   );
 }
 
-/** Adds an empty variable of this name, if there is none. */
-function withVariable(environment: Environment, name: string | undefined): Environment {
-  if (name === undefined || environment.secrets.some((one) => one.name === name)) return environment;
-  return { ...environment, secrets: [...environment.secrets, { name, value: "" }] };
+/** Offers a row for the variable that a link names. The row is no change until it has a value, and the user can remove it. */
+function useOfferedRow(variable: string | undefined, secrets: Secret[], onChange: (secrets: Secret[]) => void) {
+  const [name, setName] = useState(variable);
+  const isOffered = name !== undefined && !secrets.some((one) => one.name === name);
+  return {
+    shown: isOffered ? [{ name, value: "" }, ...secrets] : secrets,
+    offered: isOffered ? name : undefined,
+    change: (changed: Secret[]) => {
+      if (!changed.some((one) => one.name === name)) setName(undefined);
+      onChange(changed.filter((one) => !(isOffered && one.name === name && one.value === "")));
+    },
+  };
 }
 
 const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({

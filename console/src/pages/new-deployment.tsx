@@ -5,7 +5,6 @@ import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Detection } from "../../../src/contract/detections/detection.ts";
-import type { Listener } from "../../../src/contract/listeners/listener.ts";
 import type { SourceFile } from "../archive.ts";
 import { bodyOf, type Draft, type Problems, problemsOf } from "../draft.ts";
 import { forgetDraft, keepDraft, keptDraft } from "../kept-draft.ts";
@@ -16,7 +15,7 @@ import { DropFolder } from "../parts/drop-folder.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
-import { PlacementFields, usePlacement } from "../parts/placement.tsx";
+import { type Placement, PlacementFields, usePlacement } from "../parts/placement.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
 import { VariablesEditor } from "../parts/variables-editor.tsx";
 import { DeploymentTypeNames, sourceNames, typeText } from "../parts/words.ts";
@@ -80,7 +79,7 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
   const navigate = useNavigate();
   const offered = useOfferedSources();
   const { draft: typed, change, forget } = useDraft(offered);
-  const { draft, listeners } = usePlacement(typed);
+  const { draft, placement } = usePlacement(typed);
   const attempt = useRef<Attempt | null>(null);
   const problems = problemsOf(draft);
   const found = useDetection(draft);
@@ -123,7 +122,7 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
             <SourceFields {...form} />
             <DetectionCard found={found} onConfigPath={(configPath) => change({ configPath })} />
           </section>
-          <General {...form} listeners={listeners} />
+          <General {...form} placement={placement} />
         </div>
         <aside className="card" aria-label="What will happen">
           <h2>What will happen</h2>
@@ -308,7 +307,7 @@ function TemplateFields({ draft, change }: FormProps) {
   );
 }
 
-function General({ draft, change, problems, listeners }: FormProps & { listeners: Listener[] }) {
+function General({ draft, change, problems, placement }: FormProps & { placement: Placement }) {
   return (
     <>
       <section className="card">
@@ -321,15 +320,17 @@ function General({ draft, change, problems, listeners }: FormProps & { listeners
           hint="Unique in the workspace. You cannot change it later."
           required
         />
-        <PlacementFields draft={draft} listeners={listeners} change={change} />
-        {draft.source !== "external_docker" && draft.listenerId === "" && (
+        <PlacementFields draft={draft} placement={placement} change={change} />
+        {draft.source !== "external_docker" && (
           <div className="pair">
-            <SelectField
-              label="Type"
-              value={draft.type}
-              onValue={(type) => change({ type })}
-              options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeText(value) }))}
-            />
+            {draft.listenerId === "" && (
+              <SelectField
+                label="Type"
+                value={draft.type}
+                onValue={(type) => change({ type })}
+                options={DeploymentTypeNames.toReversed().map((value) => ({ value, text: typeText(value) }))}
+              />
+            )}
             <SelectField
               label="Threads and runs"
               value={draft.engine}

@@ -15,6 +15,7 @@ export function addInfoRoutes(api: Api): void {
     region,
     regions: shownRegions(mode, region, settings.regions),
     sources: [...modes[mode].sources],
+    builtin_data_plane: settings.hasBuiltinDataPlane,
     agents_domain: settings.agentsDomain,
   };
 

@@ -35,6 +35,9 @@ export const Info = Type.Object(
     region: Type.String({ description: "Name of the region that sent this response." }),
     regions: Type.Array(Region),
     sources: Type.Array(SourceKind, { description: "Sources that this installation accepts for deployments." }),
+    builtin_data_plane: Type.Boolean({
+      description: "Whether this installation runs deployments itself. false: each one needs a listener.",
+    }),
     agents_domain: nullable(
       Type.String({ examples: ["agents.example.net"] }),
       "Domain whose names serve the agents of this installation. null: they answer below its own address.",
@@ -59,6 +62,7 @@ export const Info = Type.Object(
         region: "local",
         regions: [{ name: "local", url: "http://127.0.0.1:8124" }],
         sources: SourceKind.enum,
+        builtin_data_plane: true,
         agents_domain: null,
         sign_in: null,
       },
