@@ -1,7 +1,14 @@
-import { createRootRoute, createRoute, createRouter, Navigate, redirect } from "@tanstack/react-router";
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  Navigate,
+  parseSearchWith,
+  redirect,
+  stringifySearchWith,
+} from "@tanstack/react-router";
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
 import type { LogLevel } from "../../src/contract/logs/log.ts";
-import { DeploymentPage } from "./pages/deployment.tsx";
 import { DeploymentsPage } from "./pages/deployments.tsx";
 import { lazyPart } from "./parts/lazy-part.tsx";
 import { NotFound } from "./parts/not-found.tsx";
@@ -10,6 +17,8 @@ import { Shell } from "./parts/shell.tsx";
 import { HealthNames } from "./parts/words.ts";
 import { returnToLeft } from "./return-to.ts";
 import {
+  type ChartRange,
+  chartRanges,
   type DeploymentSearch,
   type ListSearch,
   type LogSearchParams,
@@ -18,6 +27,8 @@ import {
   searchSpans,
 } from "./search.ts";
 import { basePath } from "./server.ts";
+
+const DeploymentPage = lazyPart(() => import("./pages/deployment.tsx").then((file) => file.DeploymentPage));
 
 const root = createRootRoute({
   component: Shell,
@@ -90,6 +101,7 @@ const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(raw["q"] !== undefined && String(raw["q"]) !== "" && { q: String(raw["q"]) }),
   ...(levels.includes(raw["level"] as LogLevel) && { level: raw["level"] as LogLevel }),
   ...(logSpans.some(({ seconds }) => seconds === Number(raw["span"])) && { span: Number(raw["span"]) }),
+  ...(Object.hasOwn(chartRanges, String(raw["range"])) && { range: raw["range"] as ChartRange }),
   ...(/^[A-Za-z_]\w*$/.test(String(raw["variable"] ?? "")) && { variable: String(raw["variable"]) }),
   ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
 });
@@ -164,6 +176,9 @@ export const router = createRouter({
     settings,
   ]),
   basepath: basePath,
+  // A query such as "timed out" keeps its quotes. The default would read it as JSON.
+  parseSearch: parseSearchWith((text) => text),
+  stringifySearch: stringifySearchWith(String),
   defaultPreload: "intent",
   scrollRestoration: false,
 });

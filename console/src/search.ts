@@ -35,9 +35,20 @@ export interface DeploymentSearch {
   q?: string;
   level?: LogLevel;
   span?: number;
+  /** The time that the charts show, as in `chartRanges`. Default: an hour. */
+  range?: ChartRange;
   /** A variable to add, named by the cause of a failure. */
   variable?: string;
 }
+
+/** Times that charts show, with the step of their points. */
+export const chartRanges = {
+  "1h": { text: "1 h", hours: 1, stepS: 60 },
+  "6h": { text: "6 h", hours: 6, stepS: 60 },
+  "1d": { text: "1 d", hours: 24, stepS: 300 },
+  "7d": { text: "7 d", hours: 168, stepS: 1_800 },
+};
+export type ChartRange = keyof typeof chartRanges;
 
 /** Times that a log can look back. */
 export const logSpans = [

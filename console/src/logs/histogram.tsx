@@ -1,5 +1,6 @@
-import { useRef, useState } from "react";
+import { memo, useRef, useState } from "react";
 import type { LogCounts } from "../../../src/contract/logs/search.ts";
+import type { RevisionMark } from "./revision-marks.ts";
 
 const heightPx = 56;
 const ticks = 5;
@@ -7,12 +8,13 @@ const ticks = 5;
 interface Props {
   counts: LogCounts;
   range: { from: string; to: string };
+  marks: readonly RevisionMark[];
   /** Narrows the range to a part of it. */
   onRange: (from: string, to: string) => void;
 }
 
 /** Matching lines over time by level. A click or a drag narrows the range. Time that was not read is hatched. */
-export function Histogram({ counts, range, onRange }: Props) {
+export const Histogram = memo(function Histogram({ counts, range, marks, onRange }: Props) {
   const { step_ms: step, histogram } = counts;
   const [startMs, endMs] = [Date.parse(range.from), Date.parse(range.to)];
   const first = Math.floor(startMs / step);
@@ -62,6 +64,12 @@ export function Histogram({ counts, range, onRange }: Props) {
             </g>
           );
         })}
+        {marks.map(({ atMs, text }) => (
+          <g key={`${atMs}${text}`} className="served">
+            <title>{`${timeText(atMs)}, ${text}`}</title>
+            <line x1={(atMs / step - first) * 10} x2={(atMs / step - first) * 10} y2={heightPx} />
+          </g>
+        ))}
         {drag !== null && (
           <rect
             className="chosen"
@@ -79,7 +87,7 @@ export function Histogram({ counts, range, onRange }: Props) {
       </div>
     </div>
   );
-}
+});
 
 const dayMs = 86_400_000;
 const timeText = (ms: number) => new Date(ms).toLocaleString([], { hourCycle: "h23" });

@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Event } from "../../../src/contract/logs/event.ts";
@@ -9,15 +10,8 @@ import { CopyAs } from "../parts/copy-as.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { Empty, Failure, Loading } from "../parts/notices.tsx";
 import { numberText, titleOf } from "../parts/revision-words.tsx";
+import { type ChartRange, chartRanges } from "../search.ts";
 import { useSession } from "../session.tsx";
-
-const spans = {
-  "1 h": { hours: 1, stepS: 60 },
-  "6 h": { hours: 6, stepS: 60 },
-  "1 d": { hours: 24, stepS: 300 },
-  "7 d": { hours: 168, stepS: 1_800 },
-};
-type Span = keyof typeof spans;
 
 /** Listeners measure once a minute. */
 const renewMs = 30_000;
@@ -33,7 +27,16 @@ interface Series {
   isBad?: boolean;
 }
 
-const charts: { title: string; format: (value: number) => string; least: number; series: Series[] }[] = [
+interface ChartPlan {
+  title: string;
+  format: (value: number) => string;
+  least: number;
+  series: Series[];
+  /** Left out while nothing is measured: not every agent server counts its runs. */
+  isOptional?: boolean;
+}
+
+const charts: ChartPlan[] = [
   {
     title: "Requests",
     format: count,
@@ -74,17 +77,39 @@ const charts: { title: string; format: (value: number) => string; least: number;
       { name: "restarts", read: ({ restarts }) => restarts, isBad: true },
     ],
   },
+  {
+    ...{ title: "Runs in progress", format: count, least: 5, isOptional: true },
+    series: [
+      { name: "running", read: ({ runs_running }) => runs_running },
+      { name: "failed", read: ({ runs_failed }) => runs_failed, isBad: true },
+    ],
+  },
+  {
+    ...{ title: "Runs in the queue", format: count, least: 5, isOptional: true },
+    series: [
+      { name: "waiting", read: ({ runs_waiting }) => runs_waiting },
+      { name: "recovered", read: ({ runs_recovered }) => runs_recovered },
+    ],
+  },
 ];
 
 /** Metrics of a deployment as charts with one shared point in time, or as a table. */
 export function ChartsPart({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
-  const [span, setSpan] = useState<Span>("1 h");
+  const { range = "1h" } = useSearch({ strict: false });
+  const navigate = useNavigate();
+  const show = (chosen: ChartRange) =>
+    void navigate({
+      to: "/o/$tenantId/host/deployments/$id/$part",
+      params: { tenantId: deployment.tenant_id, id: deployment.id, part: "charts" },
+      search: chosen === "1h" ? {} : { range: chosen },
+      replace: true,
+    });
   const [form, setForm] = useState<"charts" | "table">("charts");
-  const { hours, stepS } = spans[span];
+  const { hours, stepS } = chartRanges[range];
   const input = { deployment_id: deployment.id, step_s: stepS };
   const metrics = useQuery({
-    queryKey: ["metrics", deployment.id, span],
+    queryKey: ["metrics", deployment.id, range],
     queryFn: ({ signal }) =>
       client.readMetrics({ ...input, start_time: new Date(Date.now() - hours * 3_600_000).toISOString() }, { signal }),
     refetchInterval: renewMs,
@@ -96,9 +121,12 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
         <div className="row">
           <Tabs
             label="Time range"
-            value={span}
-            onValue={setSpan}
-            options={(Object.keys(spans) as Span[]).map((value) => ({ value, text: value }))}
+            value={range}
+            onValue={show}
+            options={(Object.keys(chartRanges) as ChartRange[]).map((value) => ({
+              value,
+              text: chartRanges[value].text,
+            }))}
           />
           <Tabs
             label="Show as"
@@ -119,6 +147,8 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
   );
 }
 
+const isMeasured = (value: number | null) => value !== null;
+
 /** The fewest points of an axis, so that a line of a new deployment has room to grow. */
 const pointsMin = 15;
 
@@ -137,10 +167,12 @@ function Found({ points, markers, form }: { points: MetricPoint[]; markers: Mark
   const setAt = (to: number | null) => setTime(to === null ? null : (times[to] ?? null));
   const drawn = useMemo(
     () =>
-      charts.map(({ series, ...chart }) => ({
-        ...chart,
-        lines: series.map(({ name, read, isBad = false }): Line => ({ name, values: points.map(read), isBad })),
-      })),
+      charts
+        .map(({ series, ...chart }) => ({
+          ...chart,
+          lines: series.map(({ name, read, isBad = false }): Line => ({ name, values: points.map(read), isBad })),
+        }))
+        .filter(({ isOptional = false, lines }) => !isOptional || lines.some(({ values }) => values.some(isMeasured))),
     [points],
   );
   if (points.every(({ replicas }) => replicas === null))

@@ -17,7 +17,8 @@ import { Failure, Loading } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { Status, statusText } from "../parts/status.tsx";
 import { typeText } from "../parts/words.ts";
-import { useSession } from "../session.tsx";
+import { useRemembered } from "../recent.ts";
+import { ownerOf, useSession } from "../session.tsx";
 import { LogsPart } from "./logs.tsx";
 import { OverviewPart } from "./overview.tsx";
 import { RevisionsPart } from "./revisions.tsx";
@@ -70,11 +71,13 @@ export function DeploymentPage({ part }: { part: string }) {
 function Found({ deployment, part }: { deployment: Deployment; part: string }) {
   const title = Object.hasOwn(parts, part) ? parts[part as keyof typeof parts] : parts.overview;
   const { health } = deployment;
+  const { session, workspaceId } = useSession();
   const row = useCurrentInView(part);
   const inbox = useInbox(countMs);
   const waiting = inbox.data?.requests.filter((request) => request.deployment.id === deployment.id).length ?? 0;
   const hasNoThreads = inbox.data !== undefined && isKnownForeign(deployment);
   const warning = health.status === "live" ? undefined : statusText(health.status);
+  useRemembered(ownerOf(session, workspaceId), deployment.id);
   usePageTitle(warning, title, deployment.display_name ?? deployment.name);
   return (
     <>

@@ -1,16 +1,17 @@
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { ListFilter, Search } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { ListFilter } from "lucide-react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import type { FoundLogEntry } from "../../../src/contract/logs/search.ts";
-import { LogQueryError, parseLogQuery, toggleLogValue } from "../../../src/domain/log-query.ts";
+import { type LogField, toggleLogValue } from "../../../src/domain/log-query.ts";
 import { Facets } from "../logs/facets.tsx";
 import { Histogram } from "../logs/histogram.tsx";
 import { LineList } from "../logs/line-list.tsx";
 import { aroundMs, LineDetails, LineRow } from "../logs/line-row.tsx";
+import { QueryForm } from "../logs/query-form.tsx";
+import { useRevisionMarks } from "../logs/revision-marks.ts";
 import { SavedViews } from "../logs/saved-views.tsx";
 import { type FoundLogs, shownLinesMax, useLogSearch } from "../logs/use-log-search.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
-import { useKeys } from "../parts/keys.ts";
 import { Download } from "../parts/log-view.tsx";
 import { Failure } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
@@ -30,20 +31,26 @@ export function LogSearchPage() {
   const isFollowing = mayFollow && to === undefined;
   const [isFilterOpen, setFilterOpen] = useState(false);
   const found = useLogSearch({ query: q, span, from, to }, isFollowing);
+  const marks = useRevisionMarks(found.counts, found.range);
   const change = (next: LogSearchParams, replace = false) => void navigate({ search: next, replace });
   const { line: _line, ...unopened } = search;
   const withQuery = (query: string) => {
     const { q: _q, ...rest } = unopened;
     change(query === "" ? rest : { ...rest, q: query });
   };
-  const open = (id: string) => {
+  const open = useStable((id: string) => {
     setFollowing(false);
     change(id === line ? unopened : { ...unopened, line: id }, true);
-  };
+  });
+  const narrow = useStable((start: string, end: string) => {
+    setFollowing(false);
+    change({ ...(q !== "" && { q }), since: start, until: end });
+  });
+  const toggle = useStable((field: LogField, value: string) => withQuery(toggled(q, field, value, false)));
   return (
     <div className="logs-page">
       <Head search={search} lines={found.lines} onOpen={change} />
-      <QueryForm query={q} onQuery={withQuery} />
+      <QueryForm query={q} counts={found.counts} onQuery={withQuery} />
       <div className="log-bar row">
         <Range search={search} onRange={change} />
         <FollowBox isOn={isFollowing} isPossible={to === undefined} onTurn={setFollowing} />
@@ -59,24 +66,11 @@ export function LogSearchPage() {
       </div>
       {found.problem !== null && <Failure error={found.problem} retry={found.again} />}
       {found.counts !== null && found.range !== null && (
-        <Histogram
-          counts={found.counts}
-          range={found.range}
-          onRange={(start, end) => {
-            setFollowing(false);
-            change({ ...(q !== "" && { q }), since: start, until: end });
-          }}
-        />
+        <Histogram counts={found.counts} range={found.range} marks={marks} onRange={narrow} />
       )}
       <div className="log-grid">
         <aside className={isFilterOpen ? "facets open" : "facets"} aria-label="Filter">
-          {found.counts !== null && (
-            <Facets
-              counts={found.counts}
-              query={q}
-              onToggle={(field, value) => withQuery(toggled(q, field, value, false))}
-            />
-          )}
+          {found.counts !== null && <Facets counts={found.counts} query={q} onToggle={toggle} />}
         </aside>
         <div className="log-card" aria-busy={found.isReading}>
           <div className="log-head" aria-hidden="true">
@@ -95,7 +89,7 @@ export function LogSearchPage() {
               isFollowing={isFollowing}
               onFollow={(isAtEnd) => to === undefined && setFollowing(isAtEnd)}
               onReachStart={found.older}
-              row={(one) => <LineRow line={one} isOpen={one.id === line} onToggle={() => open(one.id)} />}
+              row={(one) => <LineRow line={one} isOpen={one.id === line} onToggle={open} />}
               details={(one) => (
                 <LineDetails
                   line={one}
@@ -113,6 +107,15 @@ export function LogSearchPage() {
       </div>
     </div>
   );
+}
+
+/** Returns a function that stays the same and does what the one of the last render does, so that memoized parts rest. */
+function useStable<A extends unknown[]>(act: (...args: A) => void): (...args: A) => void {
+  const latest = useRef(act);
+  useEffect(() => {
+    latest.current = act;
+  });
+  return useCallback((...args: A) => latest.current(...args), []);
 }
 
 /** A range that has an end gets no new lines. */
@@ -145,10 +148,7 @@ function Head(props: {
       <h1>Logs</h1>
       <div className="row">
         <CopyAs call={{ id: "searchLogs", input, ...(to === undefined && { cli }) }} />
-        <Download
-          name="logs.log"
-          lines={lines.map((one) => ({ ...one, message: `${one.deployment_name} ${one.message}` }))}
-        />
+        <Download name="logs.log" lines={lines} textOf={({ deployment_name: of, message }) => `${of} ${message}`} />
         <SavedViews search={search} onOpen={onOpen} />
       </div>
     </div>
@@ -170,68 +170,6 @@ function toggled(
 function around({ id, timestamp }: FoundLogEntry): LogSearchParams {
   const at = Date.parse(timestamp);
   return { since: new Date(at - aroundMs).toISOString(), until: new Date(at + aroundMs).toISOString(), line: id };
-}
-
-function QueryForm({ query, onQuery }: { query: string; onQuery: (query: string) => void }) {
-  const [typed, setTyped] = useState(query);
-  const [mistake, setMistake] = useState<LogQueryError | null>(null);
-  const box = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    setTyped(query);
-    setMistake(null);
-  }, [query]);
-  useKeys({ "/": () => box.current?.focus() });
-  const submit = (text: string) => {
-    try {
-      parseLogQuery(text);
-    } catch (error) {
-      if (!(error instanceof LogQueryError)) throw error;
-      setMistake(error);
-      box.current?.focus();
-      box.current?.setSelectionRange(error.position - 1, text.length);
-      return;
-    }
-    setMistake(null);
-    onQuery(text.trim());
-  };
-  return (
-    <search>
-      <form
-        className="filters log-query"
-        onSubmit={(event) => {
-          event.preventDefault();
-          submit(typed);
-        }}
-      >
-        <span className="with-icon">
-          <Search size={14} />
-          <input
-            ref={box}
-            type="search"
-            aria-label="Query"
-            placeholder={'level:error deployment:support "timed out" -health'}
-            spellCheck={false}
-            autoCapitalize="off"
-            value={typed}
-            aria-invalid={mistake !== null}
-            aria-describedby="log-query-note"
-            onChange={(event) => setTyped(event.target.value)}
-          />
-          <kbd>/</kbd>
-        </span>
-        <button type="submit">Search</button>
-      </form>
-      <p
-        id="log-query-note"
-        className={mistake === null ? "softer" : "bad"}
-        role={mistake === null ? undefined : "alert"}
-      >
-        {mistake === null
-          ? 'Words, "phrases", -without, and fields: level, deployment, revision, replica, source, stream, run.'
-          : `Character ${mistake.position}: ${mistake.message}`}
-      </p>
-    </search>
-  );
 }
 
 const custom = "custom";

@@ -28,8 +28,7 @@ import { Mark } from "./mark.tsx";
 import { Palette } from "./palette.tsx";
 import { settingsPages } from "./settings-pages.ts";
 import { ShortcutsDialog, useShortcuts } from "./shortcuts.tsx";
-import { Light, statusText } from "./status.tsx";
-import { attentionWords } from "./words.ts";
+import { SideLists } from "./side-lists.tsx";
 
 /** The frame of every page: workspace, navigation, account, and where the user is. */
 export function Shell() {
@@ -138,7 +137,7 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
           <Settings size={15} /> Settings
         </Link>
       </nav>
-      <NeedsALook />
+      <SideLists />
       <div className="side-foot">
         <Account onKeys={onKeys} />
         <ThemeButton />
@@ -147,48 +146,23 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
   );
 }
 
+/** The inbox calls up to a hundred agents. The page has its own data before. */
+const inboxDelayMs = 2_000;
+
 /** How many runs wait for a person. Sleeping deployments are not woken for it. */
 function WaitingCount() {
-  const count = useInbox(countMs).data?.requests.length ?? 0;
+  const [isDue, setDue] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setDue(true), inboxDelayMs);
+    return () => clearTimeout(timer);
+  }, []);
+  const count = useInbox(countMs, isDue).data?.requests.length ?? 0;
   if (count === 0) return null;
   return (
     <span className="lamp-count">
       {count}
       <span className="sr"> waiting</span>
     </span>
-  );
-}
-
-const shownMax = 5;
-
-/** The deployments that need the attention of a user. Empty while all are well. */
-function NeedsALook() {
-  const { client, workspaceId } = useSession();
-  const { id } = useParams({ strict: false });
-  const found = useQuery({
-    queryKey: ["deployments", workspaceId, "attention"],
-    queryFn: ({ signal }) =>
-      client.listDeployments({ health: [...attentionWords], sort_by: "health", limit: shownMax }, { signal }),
-  });
-  const rows = found.data?.resources ?? [];
-  if (rows.length === 0) return null;
-  return (
-    <nav aria-label="Needs a look">
-      <p className="side-title">Needs a look</p>
-      {rows.map((row) => (
-        <Link
-          key={row.id}
-          to="/o/$tenantId/host/deployments/$id"
-          params={{ tenantId: row.tenant_id, id: row.id }}
-          className="side-link"
-          aria-current={row.id === id ? "page" : undefined}
-        >
-          <Light of={row.health.status} />
-          <span className="clip">{row.display_name ?? row.name}</span>
-          <span className="sr">, {statusText(row.health.status)}</span>
-        </Link>
-      ))}
-    </nav>
   );
 }
 
