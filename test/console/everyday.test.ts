@@ -210,6 +210,7 @@ test("the cause of a failed start leads to the field of the variable that it mis
     () => page.evaluate(() => document.activeElement?.getAttribute("aria-label")),
     (label) => label === "Value of LEDGER_URL",
   );
+  assert.equal(await page.getByRole("region", { name: "Staged changes" }).count(), 0, "a link alone changes nothing");
   await page.keyboard.type("postgres://ledger");
   await page.getByRole("button", { name: "Deploy these changes" }).click();
   await page.locator(".revision.active").getByText("Live", { exact: true }).waitFor();

@@ -54,7 +54,15 @@ test("a user finds a line of one deployment among all, narrows by facet, opens i
   await page.getByText("2,001 of 2,001 lines match").waitFor();
   assert.ok((await page.locator(".ll").count()) < 150, "only the visible rows are in the page");
 
-  const query = page.getByLabel("Query");
+  const query = page.getByLabel("Query", { exact: true });
+  await query.pressSequentially("lev");
+  await page.getByRole("option", { name: "level:" }).waitFor();
+  for (const key of ["ArrowDown", "Enter", "ArrowDown", "ArrowDown", "Enter"]) await query.press(key);
+  assert.equal(await query.inputValue(), "level:error");
+  await query.pressSequentially(" deployment:b");
+  await page.getByRole("option", { name: "billing 1" }).waitFor();
+  assert.deepEqual(await findings(page), [], "completions");
+  await query.press("Escape");
   await query.fill('"charge timed out" levle:error');
   await query.press("Enter");
   await page.getByRole("alert").getByText("Character 20: There is no field 'levle'").waitFor();

@@ -160,6 +160,8 @@ test("charts show the metrics, also as text, and mark when a revision began to s
     assert.equal((await asked).status(), 200);
     await chart("Replicas").waitFor();
   }
+  await page.reload();
+  await page.getByRole("button", { name: "7 d", pressed: true }).waitFor();
   await addMetrics(pierhead, made.id, () => ({ requests: 0, errors: 0, cpu_cores: 0.25, memory_mib: 128, slow: 0 }));
   await page.goto(`${pierhead.url}${addressOf(made)}/charts`);
   const mark = page.locator(".chart .marker.revision").first();
@@ -374,6 +376,7 @@ test("a new deployment chooses its listener, and a source only one that builds i
   await page.getByLabel("Plain Node server").check();
   assert.deepEqual(await place.locator("option").allInnerTexts(), ["This server", "builds-images"]);
   await place.selectOption({ label: "builds-images" });
+  await page.getByLabel("Threads and runs").selectOption({ label: "LangGraph.js on files" });
   await page.getByLabel("Type", { exact: true }).waitFor({ state: "detached" });
   await page.getByLabel("Namespace").selectOption("staging");
   await page.getByLabel("Name", { exact: true }).fill("in-cluster");
@@ -382,8 +385,12 @@ test("a new deployment chooses its listener, and a source only one that builds i
   await page.waitForURL(/made=/);
   const { resources } = await client.listDeployments({ name: "in-cluster" });
   assert.deepEqual(
-    [resources[0]?.source_config.listener_id, resources[0]?.source_config.listener_config?.k8s_namespace],
-    [builder.id, "staging"],
+    [
+      resources[0]?.source_config.listener_id,
+      resources[0]?.source_config.listener_config?.k8s_namespace,
+      resources[0]?.source_config.engine,
+    ],
+    [builder.id, "staging", "file"],
   );
   await session.close(AbortSignal.timeout(20_000));
   await page.context().close();

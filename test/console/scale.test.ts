@@ -62,6 +62,7 @@ test("the server filters, sorts and pages a list of 10,000 deployments, and the 
   await row.first().getByRole("link", { name: "one", exact: true }).waitFor();
 
   const cold = await open({ key: null });
+  await cold.getByLabel("API key").waitFor();
   let coldBytes = 0;
   cold.on("response", (response) => {
     const isCounted = ["script", "stylesheet"].includes(response.request().resourceType());
