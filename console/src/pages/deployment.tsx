@@ -141,7 +141,7 @@ function Head({ deployment, part }: { deployment: Deployment; part: string }) {
   const { name, display_name, url } = deployment;
   const type = deployment.is_preview ? "Preview" : deployment.source_config.deployment_type;
   return (
-    <header className="head">
+    <header className={part === "overview" ? "head" : "head head-short"}>
       <div className="row">
         <h1>{display_name ?? name}</h1>
         <Status of={deployment.health.status} isPill />
