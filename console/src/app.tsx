@@ -5,7 +5,7 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ToastProvider } from "./parts/toasts.tsx";
-import { router } from "./router.tsx";
+import { DeploymentPage, router } from "./router.tsx";
 import { queries } from "./server.ts";
 import { SessionGate } from "./session.tsx";
 
@@ -27,7 +27,7 @@ export function start(): void {
       </CSPProvider>
     </StrictMode>,
   );
-  whenIdle(() => void import("./pages/deployment.tsx"));
+  whenIdle(() => void DeploymentPage.preload());
 }
 
 /** The list shows links to the pages of deployments. Their scripts are there before the user follows one. */

@@ -28,7 +28,7 @@ import {
 } from "./search.ts";
 import { basePath } from "./server.ts";
 
-const DeploymentPage = lazyPart(() => import("./pages/deployment.tsx").then((file) => file.DeploymentPage));
+export const DeploymentPage = lazyPart(() => import("./pages/deployment.tsx").then((file) => file.DeploymentPage));
 
 const root = createRootRoute({
   component: Shell,

@@ -46,6 +46,12 @@ test("a row shows the last commit with its author, the tags, and the requests an
   for (const words of ["Jonas Weber", "payments", "just now|s ago", "[34],\\d00\\n", "2\\.\\d+ % errors"])
     assert.match(text, new RegExp(words), text);
   assert.equal(await row.locator(".spark-error").count(), 1, "one hour had errors");
+  const more = row.getByRole("button", { name: "More for billing" });
+  await more.click();
+  await page.getByRole("menuitem", { name: "Variables" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("menu").waitFor({ state: "detached" });
+  await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "More for billing");
   const quiet = page.locator("tbody tr").filter({ hasText: "orders" });
   assert.match(await quiet.innerText(), /no requests/);
   for (const colorScheme of ["light", "dark"] as const) {

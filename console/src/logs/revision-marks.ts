@@ -9,7 +9,8 @@ export interface RevisionMark {
   text: string;
 }
 
-const eventsMax = 1_000;
+const eventsMax = 500;
+const renewMs = 60_000;
 const none: RevisionMark[] = [];
 
 /** Returns the revisions that began to serve in the range, of the deployments whose lines were found. */
@@ -19,10 +20,11 @@ export function useRevisionMarks(
 ): readonly RevisionMark[] {
   const { client, workspaceId } = useSession();
   const events = useQuery({
-    // Events of revisions invalidate it with everything else of the deployments.
-    queryKey: ["deployments", workspaceId, "began-to-serve"],
+    queryKey: ["began-to-serve", workspaceId],
     queryFn: ({ signal }) =>
       client.listEvents({ types: ["revision.status"], order: "desc", limit: eventsMax }, { signal }),
+    staleTime: renewMs,
+    refetchInterval: renewMs,
     enabled: counts !== null,
   });
   const found = events.data?.events;
