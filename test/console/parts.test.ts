@@ -424,6 +424,7 @@ test("the display name and the custom address of an image are saved without a re
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), "https://agents.example.org/desk");
   assert.deepEqual(await findings(page), []);
   assert.ok((await narrowWidthOf(page)) <= 360);
+  await page.setViewportSize({ width: 1_200, height: 800 });
   const { display_name, url, latest_revision_id } = await client.getDeployment({ deployment_id: image.id });
   assert.deepEqual(
     [display_name, url, latest_revision_id],
