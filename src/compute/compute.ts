@@ -46,6 +46,11 @@ export interface ReplicaState {
   serverVersion?: string;
 }
 
+/** The image of a replica could not be pulled now. The registry may come back, so the start is tried again. */
+export class RegistryUnreachable extends Error {
+  override name = "RegistryUnreachable";
+}
+
 /**
  * Runs replicas somewhere. Every method is idempotent: the listener remembers nothing of what it did, compares desired
  * and actual state, and may repeat any call.

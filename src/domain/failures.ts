@@ -39,6 +39,7 @@ const causeCodes: Readonly<Record<string, FailureCode>> = {
   Storage: "storage_missing",
   Unschedulable: "no_capacity",
   ImagePull: "image_missing",
+  RegistryUnreachable: "image_missing",
   ClusterError: "cluster_unreachable",
 };
 

@@ -25,7 +25,7 @@ export const timeSettings = {
     drainTimeoutMs,
     0,
     3_600_000,
-    "Time that in-flight requests get to finish when a replica is replaced.",
+    "Time that in-flight requests get to finish when a replica is replaced. Runs of a server with local state get at most half of PIERHEAD_DEPLOY_TIMEOUT_MS.",
   ),
   idleAfterMs: whole(
     "PIERHEAD_IDLE_AFTER_MS",

@@ -20,10 +20,12 @@ import { startTestServer, type TestServer } from "../support/server.ts";
  * | the build fails, then a fix; a newer build fails while the older revision serves | health.test.ts |
  * | the server exits again and again; exits as events; one alert for a loop | health.test.ts |
  * | bad variables, bad code, both: rollback | rollback.test.ts |
- * | memory limit, image missing, never healthy, bad command on Docker | test/docker/failures.test.ts |
+ * | image missing, memory limit, exits, never healthy on Docker, with the way out | test/docker/failure-table.test.ts |
+ * | image missing, memory limit, exits, never ready, no room on Kubernetes, with the way out | test/kubeplane/failure-table.test.ts |
+ * | bad commands, refusals of the engine on Docker | test/docker/failures.test.ts |
  * | a full disk of the server | test/faults/full-disk.test.ts |
  * | a listener that is silent | test/domain/deployment-health.test.ts, test/kubeplane/interference.test.ts |
- * | no room, quotas, policies, unpullable images, pods that never get ready | test/kubeplane/refusals.test.ts, rollout.test.ts |
+ * | quotas, policies, service accounts on Kubernetes | test/kubeplane/refusals.test.ts, rollout.test.ts |
  */
 interface Failure {
   name: string;

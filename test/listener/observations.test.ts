@@ -37,7 +37,7 @@ test("confirms a refused start by a later observation without the replica, and d
     [[replica("ready")], ["ready"]],
   ] as const) {
     const sightings = new Observations();
-    sightings.expect(replica("starting"), 1, "no space left");
+    sightings.expect(replica("starting"), 1, { reason: "EngineRefused", message: "no space left" });
     sightings.update([], 1);
     assert.deepEqual(phases(sightings), ["starting"]);
     sightings.update([...seen], 2);

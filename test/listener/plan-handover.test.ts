@@ -12,7 +12,7 @@ function handingOver(parts: Partial<RevisionRun> = {}): PlanWorld {
   world.settleDown();
   world.assign({ target: runOf("b") });
   world.pass();
-  world.preparation = { revisionId: "b", phase: "done", message: "" };
+  world.preparation = { revisionId: "b", phase: "done", reason: "StartError", message: "" };
   return world;
 }
 

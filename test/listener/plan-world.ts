@@ -215,7 +215,7 @@ export class PlanWorld {
       if (replica !== undefined) replica.isBeingRemoved = true;
     }
     if (action.kind === "prepare" && this.preparation?.revisionId !== action.run.revision_id) {
-      this.preparation = { revisionId: action.run.revision_id, phase: "running", message: "" };
+      this.preparation = { revisionId: action.run.revision_id, phase: "running", reason: "StartError", message: "" };
     }
     if (action.kind === "removeState") {
       assert.equal(this.replicas.length, 0, "state is removed while replicas use it");

@@ -303,7 +303,8 @@ class DockerCompute implements DockerComputeDriver {
       if (containerId !== null) await removeContainer(this.#engine, containerId);
       await this.#networks.leave(spec.tenantId, spec.replicaId).catch(() => {});
       if (!isFinal) throw error;
-      this.#add(await Replica.refuse(this.#context, record, error.message));
+      const reason = error instanceof UnusableSpec ? error.reason : "StartError";
+      this.#add(await Replica.refuse(this.#context, record, { reason, message: error.message }));
       this.#context.notifyChange();
     }
   }

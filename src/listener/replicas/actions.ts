@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { type Compute, offersRuns } from "../../compute/compute.ts";
+import { type Compute, offersRuns, RegistryUnreachable } from "../../compute/compute.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import type { Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
@@ -79,7 +79,12 @@ export class Actions {
 
   async #prepare(member: Member, assignment: Assignment, run: NonNullable<Assignment["target"]>): Promise<void> {
     if (member.preparation?.revisionId === run.revision_id) return;
-    const preparation: Preparation = { revisionId: run.revision_id, phase: "running", message: "" };
+    const preparation: Preparation = {
+      revisionId: run.revision_id,
+      phase: "running",
+      reason: "StartError",
+      message: "",
+    };
     member.preparation = preparation;
     try {
       await this.#deps.operations.prepare(assignment, run);
@@ -87,6 +92,9 @@ export class Actions {
     } catch (error) {
       preparation.phase = "failed";
       preparation.message = describeError(error);
+      if (error instanceof RegistryUnreachable || (error as { reason?: unknown }).reason === "ImagePull") {
+        preparation.reason = "ImagePull";
+      }
     }
     if (member.preparation === preparation) this.#deps.enqueue(member.deploymentId);
   }

@@ -1,5 +1,11 @@
 import type { ReplicaExit, ReplicaState } from "../../compute/compute.ts";
 
+/** Why a replica could not be started for now. */
+export interface Refusal {
+  reason: "EngineRefused" | "RegistryUnreachable";
+  message: string;
+}
+
 interface Observation {
   state: ReplicaState;
   /** Start time on the steady clock, which deadlines use. Fixed when the replica is first observed. */
@@ -11,7 +17,7 @@ interface Observation {
   /** Only observations with a higher number began after we started or last changed it, so only they can show or miss it. */
   sinceNumber: number;
   /** Why the engine refused to start it. Null once an observation shows it. */
-  refusal: string | null;
+  refusal: Refusal | null;
 }
 
 /** An engine may once answer with an outdated list. A replica that two observations miss is lost. */
@@ -49,7 +55,7 @@ export class Observations {
   }
 
   /** Records a start during or before observation `number`. `refusal` is the engine's reason if it refused the start. */
-  expect(state: ReplicaState, number: number, refusal: string | null): void {
+  expect(state: ReplicaState, number: number, refusal: Refusal | null): void {
     if (!this.#replicas.has(state.replicaId)) {
       const startedAtMs = state.startedAt.getTime();
       this.#add({ state, startedAtMs, lastShownIn: 0, missed: 0, sinceNumber: number, refusal });
@@ -163,7 +169,7 @@ const lostExit: ReplicaExit = {
 };
 
 /** Unlike `StartError`, which means that a replica can never start, this may pass: a registry is down or a disk is full. */
-const refusedExit = (message: string): ReplicaExit => ({ ...lostExit, reason: "EngineRefused", message });
+const refusedExit = (refusal: Refusal): ReplicaExit => ({ ...lostExit, ...refusal });
 
 function isSame(a: ReplicaState, b: ReplicaState): boolean {
   return (

@@ -4,6 +4,7 @@ import { settledWithin, withDeadline } from "../../base/deadline.ts";
 import {
   type Compute,
   offersPreparation,
+  RegistryUnreachable,
   type ReplicaSpec,
   type ReplicaState,
   type StopTimes,
@@ -14,7 +15,7 @@ import type { Span } from "../../telemetry/traces.ts";
 import type { RolloutSpans } from "../session/rollout-spans.ts";
 import { replicaEnvironment, type Secrets } from "../session/secrets.ts";
 import { FairSlots } from "./fair-slots.ts";
-import type { Observations } from "./observations.ts";
+import type { Observations, Refusal } from "./observations.ts";
 
 /** A start or a removal in progress. Each replica has at most one at a time. */
 export interface Operation {
@@ -142,7 +143,7 @@ export class Operations {
     assignment: Assignment,
     run: RevisionRun,
     { operation, isUrgent, signal, span }: StartRequest,
-  ): Promise<string | null> {
+  ): Promise<Refusal | null> {
     const { replicaId, deploymentId } = operation;
     try {
       const spec = await this.#spec(assignment, run, replicaId, signal);
@@ -162,7 +163,8 @@ export class Operations {
       const fields = { deployment_id: deploymentId, replica_id: replicaId, error: describeError(error) };
       this.#logger.warn(fields, "replica could not be started");
       span?.fail("StartRefused");
-      return fields.error;
+      const reason = error instanceof RegistryUnreachable ? "RegistryUnreachable" : "EngineRefused";
+      return { reason, message: fields.error };
     }
   }
 

@@ -58,6 +58,7 @@ export interface Preparation {
   revisionId: string;
   phase: "running" | "done" | "failed";
   /** Why it failed. */
+  reason: "ImagePull" | "StartError";
   message: string;
 }
 

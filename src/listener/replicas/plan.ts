@@ -189,7 +189,7 @@ function recordFailedStart(pass: Pass, revisionId: string, exit: ReplicaExit): v
   const sinceMs = before?.sinceMs ?? nowMs;
   const attempts = (before?.attempts ?? 0) + 1;
   const cause = causeOf(exit);
-  const isRefused = exit.reason === "EngineRefused";
+  const isRefused = exit.reason === "EngineRefused" || exit.reason === "RegistryUnreachable";
   const isExternal = exit.reason === "PortTaken" || exit.reason === "Lost";
   const delayMs = isRefused ? backoffMs(attempts, refusedStartBounds) : 0;
   const isInTime = nowMs + delayMs < sinceMs + (startTimeoutMsOf(pass, revisionId) ?? 0);
@@ -242,8 +242,8 @@ function settleFailures(pass: Pass): void {
   }
   const { preparation } = facts;
   if (preparation?.phase === "failed" && isUnproven(pass, preparation.revisionId)) {
-    const { revisionId, message } = preparation;
-    giveUp(pass, revisionId, { reason: "StartError", message, exit_code: null, signal: null, last_lines: [] });
+    const { revisionId, reason, message } = preparation;
+    giveUp(pass, revisionId, { reason, message, exit_code: null, signal: null, last_lines: [] });
   }
 }
 

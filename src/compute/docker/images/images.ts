@@ -1,10 +1,17 @@
-import type { ReplicaSpec } from "../../compute.ts";
+import { RegistryUnreachable, type ReplicaSpec } from "../../compute.ts";
 import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
 
 /** A spec that can never run here: retrying cannot help. */
 export class UnusableSpec extends Error {
   override name = "UnusableSpec";
+  /** As in `ReplicaExit`. */
+  readonly reason: "ImagePull" | "StartError";
+
+  constructor(message: string, reason: "ImagePull" | "StartError" = "StartError") {
+    super(message);
+    this.reason = reason;
+  }
 }
 
 export interface RegistryCredential {
@@ -129,7 +136,12 @@ export class Images {
     try {
       for await (const { error } of progress) if (error !== undefined) throw new EngineError(500, error);
     } catch (error) {
-      throw error instanceof EngineError && isFinal(error) ? unavailable(uri, error) : error;
+      if (!(error instanceof EngineError)) throw error;
+      if (isFinal(error)) throw unavailable(uri, error);
+      throw new RegistryUnreachable(
+        `The image ${uri} cannot be pulled now: ${error.message}. Check that this machine reaches its registry.`,
+        { cause: error },
+      );
     }
   }
 }
@@ -179,10 +191,12 @@ function isFinal({ status, message }: EngineError): boolean {
 const gone = (uri: string) =>
   new UnusableSpec(
     `The image that ${uri} referred to when this revision was created no longer exists on this server. Deploy the image that the name refers to now as a new revision.`,
+    "ImagePull",
   );
 
 function unavailable(uri: string, { message }: EngineError): UnusableSpec {
   return new UnusableSpec(
     `The image ${uri} cannot be pulled: ${message}. Push the image, correct its name, or ask the operator to give this server credentials for the registry.`,
+    "ImagePull",
   );
 }

@@ -99,8 +99,12 @@ export class Replica {
   }
 
   /** Records a start that can never succeed as an exited replica, so that its cause is reported. */
-  static async refuse(context: ReplicaContext, record: ReplicaRecord, message: string): Promise<Replica> {
-    const exit = { reason: "StartError", message, exitCode: null, signal: null, lastLines: [] };
+  static async refuse(
+    context: ReplicaContext,
+    record: ReplicaRecord,
+    because: Pick<ReplicaExit, "reason" | "message">,
+  ): Promise<Replica> {
+    const exit = { ...because, exitCode: null, signal: null, lastLines: [] };
     await context.journal.write(record.replicaId, { exit, refused: record });
     return Replica.refused(context, record, exit);
   }

@@ -1,0 +1,96 @@
+import { createServer } from "node:http";
+import { after, before, describe, test } from "node:test";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { checkFailure, type ExpectedFailure } from "../support/failure-table.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
+import { buildAgentImage } from "./base-image.ts";
+import { dockerSkipped, engineForTests } from "./dockerd.ts";
+
+const serve = (answer: string) => `
+import { createServer } from "node:http";
+createServer((_, response) => { ${answer} }).listen(Number(process.env.PORT), process.env.HOST);
+process.on("SIGTERM", () => process.exit(0));
+`;
+const works = serve('response.end("ok")');
+
+/** Failures that differ from those of plain processes, which test/e2e/failures.test.ts has. The way out of each is another image. */
+const failures: (ExpectedFailure & { name: string; program?: string })[] = [
+  {
+    name: "missing",
+    ...{ word: "failed", code: "image_missing", action: "deploy" },
+    message: /image .* cannot be pulled: .*manifest unknown.* Push the image, correct its name/,
+  },
+  {
+    name: "unreachable",
+    ...{ word: "failed", code: "image_missing", action: "deploy" },
+    message: /The image 127\.0\.0\.1:1\/team\/agent:1 cannot be pulled now: /,
+  },
+  {
+    name: "memory",
+    program: "const held = []; setInterval(() => held.push(Buffer.alloc(16 << 20, 1)), 5);",
+    ...{ word: "failed", code: "out_of_memory", action: "deploy" },
+    message: /memory limit of 128 MiB before it was ready/,
+  },
+  {
+    name: "later",
+    program: `${works} setTimeout(() => { throw new Error("lost the model"); }, 1500);`,
+    ...{ word: "crash_looping", code: "exited", action: "read_log" },
+    message: /ends soon after each start\. .* Error: lost the model/,
+  },
+  {
+    name: "health",
+    program: serve("response.writeHead(503).end()"),
+    ...{ word: "failed", code: "never_healthy", action: "read_log" },
+    message: /did not answer 200 on \/ok within 15 s .*503/,
+  },
+];
+
+const imageOf = (name: string) => `pierhead-test/failure-${name}:1`;
+
+describe("docker: failures and their ways out", { skip: dockerSkipped, concurrency: true }, () => {
+  let engine: Engine;
+  let end: () => Promise<void>;
+  let pierhead: TestServer;
+  /** Knows no image. */
+  const registry = createServer(({ url }, response) => {
+    const body = { errors: [{ code: "MANIFEST_UNKNOWN", message: "manifest unknown" }] };
+    response.writeHead(url === "/v2/" ? 200 : 404, { "content-type": "application/json" }).end(JSON.stringify(body));
+  });
+
+  before(async () => {
+    ({ engine, end } = await engineForTests());
+    await buildAgentImage(engine, imageOf("works"), works);
+    for (const { name, program } of failures)
+      if (program !== undefined) await buildAgentImage(engine, imageOf(name), program);
+    await new Promise<void>((listening) => registry.listen(0, "127.0.0.1", listening));
+    const settings = { DOCKER_HOST: engine.host, PIERHEAD_DEPLOY_TIMEOUT_MS: "15000" };
+    pierhead = await startTestServer({ PIERHEAD_COMPUTE: "docker", ...settings });
+  });
+  after(async () => {
+    await pierhead?.[Symbol.asyncDispose]();
+    registry.close();
+    await end?.();
+  });
+
+  const nameOf = (name: string) => {
+    const { port } = registry.address() as { port: number };
+    if (name === "missing") return `127.0.0.1:${port}/team/agent:1`;
+    return name === "unreachable" ? "127.0.0.1:1/team/agent:1" : imageOf(name);
+  };
+
+  for (const { name, program: _, ...expected } of failures) {
+    test(`${name}: ${expected.word} because of ${expected.code}, and another image serves`, async () => {
+      const { client } = pierhead;
+      const { id } = await client.createDeployment({
+        body: {
+          name,
+          source: "external_docker",
+          source_config: { resource_spec: { cpu: 0.5, memory_mb: 128, memory_limit_mb: 128 } },
+          source_revision_config: { image_uri: nameOf(name) },
+        },
+      });
+      const body = { source_revision_config: { image_uri: imageOf("works") } };
+      await checkFailure(client, id, expected, () => client.patchDeployment({ deployment_id: id, body }));
+    });
+  }
+});
