@@ -21,7 +21,8 @@ import { startTestServer, type TestServer } from "../support/server.ts";
  * | the server exits again and again; exits as events; one alert for a loop | health.test.ts |
  * | bad variables, bad code, both: rollback | rollback.test.ts |
  * | image missing, memory limit, exits, never healthy on Docker, with the way out | test/docker/failure-table.test.ts |
- * | no room, quotas, policies, unpullable images, pods that never get ready | test/kubeplane/refusals.test.ts, rollout.test.ts |
+ * | image missing, memory limit, exits, never ready, no room on Kubernetes, with the way out | test/kubeplane/failure-table.test.ts |
+ * | quotas, policies, service accounts on Kubernetes | test/kubeplane/refusals.test.ts, rollout.test.ts |
  * | bad commands, refusals of the engine on Docker | test/docker/failures.test.ts |
  * | a full disk of the server | test/faults/full-disk.test.ts |
  * | a listener that is silent | test/domain/deployment-health.test.ts, test/kubeplane/interference.test.ts |

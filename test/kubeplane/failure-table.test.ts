@@ -1,0 +1,113 @@
+import { randomUUID } from "node:crypto";
+import { after, before, suite, test } from "node:test";
+import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
+import { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
+import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
+import { clusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
+import { createListener, type Listener } from "../../src/listener/listener.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
+import { checkFailure, type ExpectedFailure } from "../support/failure-table.ts";
+import { startTestServer, type TestServer } from "../support/server.ts";
+import { grant, policy, startWorld } from "./harness.ts";
+
+/** The fake kubelet does what the name of an image says. */
+const failures: (ExpectedFailure & { name: string; image: string })[] = [
+  {
+    name: "image",
+    image: "127.0.0.1:1/pull-fails:1",
+    ...{ word: "failed", code: "image_missing", action: "deploy" },
+    message: /The image 127\.0\.0\.1:1\/pull-fails:1 cannot be pulled/,
+  },
+  {
+    name: "memory",
+    image: "127.0.0.1:1/out-of-memory:1",
+    ...{ word: "failed", code: "out_of_memory", action: "deploy" },
+    message: /used more memory than its limit/,
+  },
+  {
+    name: "crash",
+    image: "127.0.0.1:1/crashes:1",
+    ...{ word: "failed", code: "exited", action: "read_log" },
+    message: /keeps exiting with exit code 3/,
+  },
+  {
+    name: "health",
+    image: "127.0.0.1:1/never-ready:1",
+    ...{ word: "failed", code: "never_healthy", action: "read_log" },
+    message: /ready/,
+  },
+];
+
+const working = "127.0.0.1:1/agent:1";
+
+let world: Awaited<ReturnType<typeof startWorld>>;
+let pierhead: TestServer;
+let cluster: Awaited<ReturnType<typeof openKubernetesCluster>>;
+let listener: Listener;
+let listenerId: string;
+
+before(async () => {
+  world = await startWorld();
+  pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_DEPLOY_TIMEOUT_MS: "15000" });
+  const namespace = await world.plane.newNamespace();
+  await grant(world.plane, namespace);
+  const body = { compute_type: "k8s", compute_id: "cluster", compute_config: {} } as const;
+  const { id, listener_key: key } = await pierhead.client.createListener({ body });
+  listenerId = id;
+  const logger = createLogger("silent");
+  const api = new ApiServer(world.plane.address("listener"));
+  cluster = await openKubernetesCluster({ api, namespaces: [namespace], discoverMs: 300, policy, logger });
+  const client = createListenerClient(httpSend(pierhead.url, key));
+  const options = { logger, metricsIntervalMs: 1_000, instanceId: randomUUID(), version: "0.0.0" };
+  listener = createListener({ client, ...options }, clusterFleet({ cluster, graceMs: 2_000 }));
+  listener.start();
+});
+after(async () => {
+  await listener?.stop();
+  await cluster?.close();
+  await pierhead?.[Symbol.asyncDispose]();
+  await world?.[Symbol.asyncDispose]();
+});
+
+const deploy = async (name: string, image: string) => {
+  const { id } = await pierhead.client.createDeployment({
+    body: {
+      name,
+      source: "external_docker",
+      source_config: { listener_id: listenerId },
+      source_revision_config: { image_uri: image },
+      secrets: [
+        { name: "POSTGRES_URI_CUSTOM", value: "postgresql://127.0.0.1:1/x" },
+        { name: "REDIS_URI_CUSTOM", value: "redis://127.0.0.1:1" },
+      ],
+    },
+  });
+  return id;
+};
+
+suite("Kubernetes: failures and their ways out", { concurrency: true }, () => {
+  for (const { name, image, ...expected } of failures) {
+    test(`${name}: ${expected.word} because of ${expected.code}, and another image serves`, async () => {
+      const id = await deploy(name, image);
+      const body = { source_revision_config: { image_uri: working } };
+      await checkFailure(pierhead.client, id, expected, () =>
+        pierhead.client.patchDeployment({ deployment_id: id, body }),
+      );
+    });
+  }
+});
+
+test("room: failed because of no_capacity, and the same revision serves once a node has room", async () => {
+  const { client } = pierhead;
+  await world.node.resize("0");
+  const id = await deploy("room", working);
+  const expected: ExpectedFailure = {
+    ...{ word: "failed", code: "no_capacity", action: "deploy" },
+    message: /No node has room for a pod: .*Insufficient cpu/,
+  };
+  await checkFailure(client, id, expected, async () => {
+    await world.node.resize("64");
+    const { latest_revision_id: revision_id } = await client.getDeployment({ deployment_id: id });
+    await client.redeployRevision({ deployment_id: id, revision_id: revision_id ?? "" });
+  });
+});
