@@ -58,7 +58,7 @@ test("starts a program that passes its transport on to a server of FastMCP", asy
   const files = {
     "pyproject.toml":
       '[project]\nname = "x"\ndependencies = ["fastmcp"]\n[project.scripts]\nshop = "shop:main"\n[build-system]\nrequires = ["hatchling"]',
-    "src/shop/__init__.py": `from .server import make\n@click.option("--transport", type=click.Choice(["stdio", "sse", "streamable-http"]))\n@click.option("--port")\ndef main(**options):\n  asyncio.run(make().run_async(**options))`,
+    "src/shop/__init__.py": `from .server import make\n@click.option("--transport", type=click.Choice(["stdio", "sse", "streamable-http"]))\n@click.option("--port")\ndef main(**options):\n  asyncio.run(make().run_async(**options))\nif __name__ == "__main__":\n  main()`,
     "src/shop/server.py": "def make():\n  return FastMCP()",
   };
   assert.equal((await detect(files)).server?.start, "shop --transport streamable-http --port $PORT");

@@ -134,6 +134,8 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
       const name = usualNames.find((usual) => names.includes(usual)) ?? names[0] ?? "";
       const options = kind === "program" ? optionsOf(text) : "";
       if (kind === "program" && prefersStdio(text, options)) return [];
+      // Python does not run the __init__.py of a package.
+      if (/^(?:stdio-)?program$/.test(kind) && file.endsWith("/__init__.py")) return [];
       const isFound = isIndirect && !isServed(name, text);
       const own = hasOwnPort(kind, text, options);
       return [{ kind, file, importRoot, module, name, options, hasOwnPort: own, isIndirect: isFound }];
