@@ -64,6 +64,8 @@ export interface BuildRequest {
   buildCommand: string | null;
   /** What keeps threads and runs, as the deployment chose it; null: the configuration says it. */
   engine: "file" | "memory" | "postgres" | null;
+  /** Engine of a LangGraph.js project whose configuration names none and whose packages allow it; null: files. */
+  defaultEngine: "postgres" | null;
   /** `<data dir>/artifacts`: the finished artifact is renamed to `<artifactsDir>/<key>` in one step. */
   artifactsDir: string;
   /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */

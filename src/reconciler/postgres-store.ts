@@ -19,6 +19,7 @@ import {
   findDeploymentDatabase,
   planDeploymentDatabase,
   readDatabaseSettings,
+  readDefaultEngine,
 } from "../store/deployments/deployment-databases.ts";
 import { recordHealth } from "../store/deployments/deployment-health.ts";
 import { readDeploymentState } from "../store/deployments/deployment-state.ts";
@@ -86,6 +87,7 @@ export function createReconcilerStore(db: Db, sealer: Sealer): ReconcilerStore {
     findDatabase: (deployment) => findDeploymentDatabase(db, sealer, deployment),
     planDatabase: (deployment, kinds) => planDeploymentDatabase(db, sealer, deployment, kinds),
     readDatabaseSettings: (deploymentId) => readDatabaseSettings(db, deploymentId),
+    readDefaultEngine: (deploymentId) => readDefaultEngine(db, deploymentId),
     readSecrets: async (deploymentId, secretSetId) =>
       (await findSecretSet(db, sealer, { listenerId: null, deploymentId, secretSetId }))?.values ?? {},
 

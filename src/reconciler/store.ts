@@ -91,6 +91,8 @@ export interface ReconcilerStore {
     kinds: Pick<DeploymentDatabase, "postgres" | "redis">,
   ): Promise<DeploymentDatabase>;
   readDatabaseSettings(deploymentId: string): Promise<DatabaseSettingsRow | undefined>;
+  /** Returns the engine of LangGraph.js projects that name none; null: files. */
+  readDefaultEngine(deploymentId: string): Promise<"postgres" | null>;
   /** Returns the values of a secret set; empty when there is no such set. */
   readSecrets(deploymentId: string, secretSetId: string): Promise<Record<string, string>>;
 
@@ -114,6 +116,8 @@ export interface DeploymentMove {
   message?: string | undefined;
   /** Made by a pass that reads the deployment again before it ends, so no further pass is needed. */
   byPass?: boolean;
+  /** Recorded with the move: the engine of LangGraph.js projects that name none. */
+  defaultEngine?: "postgres";
 }
 
 /** Port: the builds that listeners run in their clusters. */

@@ -72,6 +72,7 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
       installCommand: null,
       buildCommand: null,
       engine: null,
+      defaultEngine: null,
       artifactsDir: path.join(dir, "artifacts"),
       key: `key-${buildId}`,
       workDir: workDirOf(path.join(dir, "builds"), buildId),

@@ -48,14 +48,19 @@ async function repositoryOf(engine?: string) {
   });
 }
 
-function create(client: Client, repository: string, engine: EngineChoice | null = null) {
+function create(
+  client: Client,
+  repository: string,
+  engine: EngineChoice | null = null,
+  type: "prod" | "dev_zero" = "prod",
+) {
   return client.createDeployment({
     body: {
-      name: "durable",
+      name: `durable-${type.replace("_", "-")}`,
       source: "github",
       source_config: {
         repo_url: repository,
-        deployment_type: "prod",
+        deployment_type: type,
         build_on_push: false,
         engine,
       },
@@ -75,7 +80,7 @@ test("an agent moves from files to PostgreSQL, runs as two replicas, and is upda
   });
   await using repository = await repositoryOf();
   const { client } = pierhead;
-  const made = await create(client, repository.url);
+  const made = await create(client, repository.url, "file");
   const ids = { deployment_id: made.id };
   const settled = (revisionId: string | null) =>
     client.waitForRevision({ ...ids, revision_id: String(revisionId) }, { timeoutMs });
@@ -169,6 +174,32 @@ test("an agent moves from files to PostgreSQL, runs as two replicas, and is upda
     Array.from({ length: 60 }, (_, index) => index + 1),
   );
   assert.deepEqual((await agent.threads.getState(kept)).values.done, [1, 2, 3]);
+});
+
+test("a new deployment with a PostgreSQL runs on it unless it scales to zero, and goes back to files when told to", async () => {
+  const port = await freePort();
+  const postgres = await startPostgresServer({ port });
+  assert.ok(postgres);
+  after(() => postgres.stop());
+  await using pierhead = await startTestServer({
+    PIERHEAD_AGENT_POSTGRES_URL: postgres.url,
+    PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
+  });
+  await using repository = await repositoryOf();
+  const { client } = pierhead;
+  const engineOf = async ({ id, latest_revision_id: revision }: { id: string; latest_revision_id: string | null }) => {
+    const ids = { deployment_id: id, revision_id: String(revision) };
+    const { status, status_message, engine, engine_because } = await client.waitForRevision(ids, { timeoutMs });
+    assert.equal(status, "DEPLOYED", status_message ?? "");
+    return [engine, engine_because];
+  };
+  const made = await create(client, repository.url);
+  assert.deepEqual(await engineOf(made), ["postgres", "default"]);
+  assert.deepEqual(await engineOf(await create(client, repository.url, null, "dev_zero")), ["file", "default"]);
+  const choose = (engine: EngineChoice) =>
+    client.patchDeployment({ deployment_id: made.id, body: { source_config: { engine } } });
+  assert.deepEqual(await engineOf(await choose("file")), ["file", "deployment"]);
+  assert.deepEqual(await engineOf(await choose("default")), ["file", "default"], "it stays on files");
 });
 
 test("a deployment that chooses PostgreSQL, whatever its files say, is refused with the next step while it has none", async () => {

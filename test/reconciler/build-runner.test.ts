@@ -35,6 +35,7 @@ async function makeBuild(db: Db, directory: string, files: Record<string, string
     installCommand: null,
     buildCommand: null,
     engine: null,
+    defaultEngine: null,
     artifactsDir: path.join(directory, "artifacts"),
     key: id,
     workDir: workDirOf(directory, id),

@@ -200,6 +200,7 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
       created_at: then,
       updated_at: then,
       engine: null,
+      engine_because: null,
       rollout: null,
       artifact_digest: null,
       builder_version: null,
@@ -448,6 +449,10 @@ export class MemoryStore implements ReconcilerStore, BuildStore {
     const planned = this.#databases.get(id) ?? { ...kinds, password: "secret" };
     this.#databases.set(id, planned);
     return planned;
+  }
+
+  async readDefaultEngine() {
+    return null;
   }
 
   async readDatabaseSettings(deploymentId: string): Promise<DatabaseSettingsRow | undefined> {

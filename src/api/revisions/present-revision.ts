@@ -17,6 +17,7 @@ export function revisionOf(row: ShownRevisionRow): Revision {
     triggered_by: row.triggered_by,
     rollout: row.rollout,
     engine: row.engine,
+    engine_because: row.engine_because,
     artifact_digest: row.artifact_digest,
     builder_version: row.builder_version,
     number: row.number,

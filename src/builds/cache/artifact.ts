@@ -29,6 +29,7 @@ export function artifactKey(build: {
   installCommand: string | null;
   buildCommand: string | null;
   engine: BuildRequest["engine"];
+  defaultEngine: BuildRequest["defaultEngine"];
   builderVersion?: string;
   nodeMajor?: number;
 }): string {
@@ -46,6 +47,7 @@ export function artifactKey(build: {
     installCommand,
     buildCommand,
     build.engine,
+    ...(build.defaultEngine === null ? [] : ["default engine", build.defaultEngine]),
   ];
   return createHash("sha256").update(JSON.stringify(what)).digest("hex");
 }

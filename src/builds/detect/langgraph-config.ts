@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { EngineBecause } from "../../contract/listeners/assignment.ts";
 import { BuildFailure } from "../failure.ts";
 import { type PythonSettings, readPythonSettings } from "../python/settings.ts";
 import type { ConfigValue } from "./config-reader.ts";
@@ -9,6 +10,7 @@ export type LanggraphProject = JavascriptProject | PythonProject;
 export interface JavascriptProject extends GraphProject {
   kind: "langgraph-js";
   engine: "file" | "postgres";
+  engineBecause: EngineBecause;
 }
 
 export interface PythonProject extends GraphProject {
@@ -45,7 +47,8 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
   if (graphs.every(({ file }) => isJavascript(file))) {
     const warnings = [...notes, ...ignoredKeys(config), ...readNodeVersion(config.get("node_version"), nodeMajor)];
     const engine = readEngine(config.get("engine"), ["file", "postgres"] as const);
-    return { kind: "langgraph-js", engine, configPath, directory, entryFiles, warnings };
+    const engineBecause = config.get("engine").isAbsent ? "default" : "configuration";
+    return { kind: "langgraph-js", engine, engineBecause, configPath, directory, entryFiles, warnings };
   }
   readEngine(config.get("engine"), ["memory"] as const);
   const python = readPythonSettings(config, directory);
@@ -61,15 +64,20 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
 
 /**
  * Gives a project the engine that its deployment chose.
+ * @param fallback engine of a JavaScript project that names none; null: files.
  * @throws BuildFailure `ConfigInvalid` when the project cannot run on it.
  */
 export function withEngine<Any extends { kind: string; configPath: string }>(
   project: Any | JavascriptProject,
   chosen: "file" | "memory" | "postgres" | null,
+  fallback: "postgres" | null = null,
 ): Any | JavascriptProject {
-  if (chosen === null) return project;
+  if (chosen === null) {
+    const isOpen = isJavascriptProject(project) && project.engineBecause === "default";
+    return isOpen && fallback !== null ? { ...project, engine: fallback } : project;
+  }
   if (isJavascriptProject(project)) {
-    if (chosen !== "memory") return { ...project, engine: chosen };
+    if (chosen !== "memory") return { ...project, engine: chosen, engineBecause: "deployment" };
     throw unfit(chosen, `${project.configPath} has graphs in JavaScript`, '"file" or "postgres"');
   }
   if (project.kind !== "langgraph-python") {

@@ -56,6 +56,12 @@ export async function langgraphToolchain(
   throw misfit(packages, problem, servers);
 }
 
+/** Returns the directory of the server on PostgreSQL; null when it does not work with the project's packages. */
+export async function findPostgresToolchain(context: BuildContext, graphDir: string): Promise<string | null> {
+  const found = await findServer(context, graphDir, [postgresServer]);
+  return "directory" in found ? found.directory : null;
+}
+
 /** Tries the servers that fit the project's packages, the best first. */
 async function findServer(
   context: BuildContext,

@@ -18,7 +18,7 @@ import { isUsable } from "../image/saved-image.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { startCommand } from "../node/run-script.ts";
-import { engineDirOf, langgraphToolchain } from "../node/toolchain.ts";
+import { engineDirOf, findPostgresToolchain, langgraphToolchain } from "../node/toolchain.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
 import { layOutPrograms, serverEnvironment } from "../python/server-environment.ts";
@@ -121,12 +121,18 @@ class Steps {
 
 async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
   const host = { nodeMajor, target: request.target.kind === "directory" ? "directory" : "image" } as const;
-  const project = withEngine(await readProject(sourceDir, request.configPath, host), request.engine);
+  const project = withEngine(
+    await readProject(sourceDir, request.configPath, host),
+    request.engine,
+    request.defaultEngine,
+  );
   const recognized = project.kind === "command" ? project.recognized : undefined;
   if (recognized === undefined) log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
   else log.say(`Recognized ${recognized.name}: ${recognized.because}.`);
   for (const warning of project.warnings) log.say(`Note: ${warning}`);
   if (request.engine !== null) log.say(`Engine: ${request.engine}, as the deployment chose it.`);
+  else if (project.kind === "langgraph-js" && project.engineBecause === "default" && project.engine === "postgres")
+    log.say(`Engine: postgres, because the deployment has a PostgreSQL and ${project.configPath} names no engine.`);
   const expected = await expectedVariables(sourceDir, project.directory);
   if (expected !== null && expected.names.length > 0)
     log.say(`${expected.file} names these variables: ${expected.names.join(", ")}.`);
@@ -244,16 +250,30 @@ async function prepareStart(
     return { runner: "langgraph-python", ...start };
   }
   const [graph] = project.entryFiles;
-  const toolchain = await langgraphToolchain(context, {
-    projectDir: path.join(sourceDir, project.directory),
-    graphDir: path.join(sourceDir, path.dirname(graph?.file ?? project.configPath)),
-    engine: project.kind === "langgraph-js" ? project.engine : "file",
-  });
+  const projectDir = path.join(sourceDir, project.directory);
+  const graphDir = path.join(sourceDir, path.dirname(graph?.file ?? project.configPath));
+  const start = { runner: "langgraph-js", config_path: project.configPath } as const;
+  const onPostgres = await postgresToolchain(context, project, { projectDir, graphDir });
+  if (onPostgres !== null) return { ...start, toolchain_dir: onPostgres, engine_dir: engineDirOf(onPostgres) };
+  const toolchain = await langgraphToolchain(context, { projectDir, graphDir, engine: "file" });
   const inside = path.relative(sourceDir, toolchain);
-  const toolchainDir = inside.startsWith("..") ? toolchain : path.join(target, inside);
-  const start = { runner: "langgraph-js", toolchain_dir: toolchainDir, config_path: project.configPath } as const;
-  const isOnPostgres = project.kind === "langgraph-js" && project.engine === "postgres";
-  return isOnPostgres ? { ...start, engine_dir: engineDirOf(toolchainDir) } : start;
+  return { ...start, toolchain_dir: inside.startsWith("..") ? toolchain : path.join(target, inside) };
+}
+
+/** Returns null for a project on files, also for one whose packages do not fit the default. */
+async function postgresToolchain(
+  context: BuildContext,
+  project: BuiltHere,
+  directories: { projectDir: string; graphDir: string },
+): Promise<string | null> {
+  if (project.kind !== "langgraph-js" || project.engine !== "postgres") return null;
+  if (project.engineBecause !== "default") return langgraphToolchain(context, { ...directories, engine: "postgres" });
+  const found = await findPostgresToolchain(context, directories.graphDir);
+  if (found === null)
+    context.log.say(
+      "Engine: file, because the one on PostgreSQL does not work with the project's packages. Update them and choose it: pierhead change NAME --engine postgres",
+    );
+  return found;
 }
 
 /** As many as the contract allows. */
@@ -267,7 +287,7 @@ async function store(
 ): Promise<Artifact & { kind: "directory" }> {
   const bytes = await directorySize(sourceDir, signal);
   if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
-  const engine = engineOf(project);
+  const engine = engineOf(project, start);
   const { rollout, healthPath } = engines[engine];
   const expected = (await expectedVariables(sourceDir, project.directory))?.names ?? [];
   const read = await readVariables(projectReader(sourceDir, project.directory));
@@ -280,6 +300,7 @@ async function store(
     health_path: project.kind === "command" ? project.healthPath : healthPath,
     rollout: project.kind === "command" && project.isExclusive ? "handover" : rollout,
     engine,
+    ...(project.kind === "langgraph-js" && { engine_because: project.engineBecause }),
     ...(variables.length === 0 ? {} : { variables }),
     builder: builderVersion,
   };
@@ -288,9 +309,10 @@ async function store(
   return moveInto(sourceDir, artifact, { env, signal });
 }
 
-function engineOf(project: BuiltHere): Engine {
+function engineOf(project: BuiltHere, start: StartPlan): Engine {
   if (project.kind === "command") return "own";
-  return project.kind === "langgraph-js" ? project.engine : "memory";
+  if (project.kind === "langgraph-python") return "memory";
+  return start.runner === "langgraph-js" && start.engine_dir !== undefined ? "postgres" : "file";
 }
 
 /** Moves the directory to its final path. If another build of the same source was faster, its artifact is used. */

@@ -1,5 +1,6 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
+import type { EngineBecause } from "../../contract/listeners/assignment.ts";
 import type { MetricPoint } from "../../contract/logs/metrics.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
@@ -95,10 +96,19 @@ function render(session: Session, deployment: Deployment, { revisions, replicas,
   ].join("\n");
 }
 
+const engineReasons: Record<EngineBecause, string> = {
+  deployment: "chosen for this deployment",
+  configuration: "named in langgraph.json",
+  default: "by default",
+};
+
 /** The engine of the revision that serves, or of the newest one. */
 function engineFacts({ active_revision_id: active }: Deployment, revisions: Revision[]): string[][] {
-  const engine = (revisions.find(({ id }) => id === active) ?? revisions[0])?.engine ?? null;
-  return engine === null ? [] : [["  Engine", `${engine}: ${engines[engine].title}`]];
+  const { engine = null, engine_because: because = null } =
+    revisions.find(({ id }) => id === active) ?? revisions[0] ?? {};
+  if (engine === null) return [];
+  const reason = because === null ? "" : ` (${engineReasons[because]})`;
+  return [["  Engine", `${engine}: ${engines[engine].title}${reason}`]];
 }
 
 /** The queue of an engine that counts its runs. */

@@ -16,6 +16,12 @@ export type Rollout = Static<typeof Rollout>;
 export const Engine = literals(["file", "memory", "postgres", "own"]);
 export type Engine = Static<typeof Engine>;
 
+/** What decided about the engine: the choice of the deployment, the configuration, or the default. */
+export const EngineBecause = literals(["deployment", "configuration", "default"]);
+export type EngineBecause = Static<typeof EngineBecause>;
+
+const engineBecause = Type.Optional(EngineBecause);
+
 const engine = Type.Optional(
   Type.Union([Engine], { description: "Absent: the image or an earlier builder does not say." }),
 );
@@ -76,6 +82,7 @@ export const Artifact = Type.Union([
     }),
     rollout: Rollout,
     engine,
+    engine_because: engineBecause,
     variables: Type.Optional(
       Type.Array(Type.String(), {
         description: "Names in the project's example file of variables, such as .env.example.",
@@ -90,6 +97,7 @@ export const Artifact = Type.Union([
     health_path: Type.String({ description: "As for a directory. In a cluster, empty means that the port is open." }),
     rollout: Rollout,
     engine,
+    engine_because: engineBecause,
     builder,
   }),
 ]);

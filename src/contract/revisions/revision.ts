@@ -9,7 +9,7 @@ import {
   SourceRevisionConfigInput,
 } from "../deployments/deployment.ts";
 import { createRevisionExample, revisionExample } from "../examples.ts";
-import { Engine, Rollout } from "../listeners/assignment.ts";
+import { Engine, EngineBecause, Rollout } from "../listeners/assignment.ts";
 import { offsetQuery, resourcePage } from "../page.ts";
 import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { Failure } from "./failure.ts";
@@ -82,6 +82,10 @@ export const Revision = Type.Object(
     engine: nullable(
       Engine,
       "What keeps threads and runs. file: LangGraph.js on files. memory: LangGraph for Python. postgres: LangGraph.js on PostgreSQL. own: the project's own server. null: not built yet, an image, or built by an older server.",
+    ),
+    engine_because: nullable(
+      EngineBecause,
+      "What decided about the engine of a LangGraph.js agent: the choice of the deployment, the configuration, or the default, which is `postgres` for a new deployment with a PostgreSQL. null: nothing to choose, or built by an older server.",
     ),
     artifact_digest: nullable(Type.String(), "Digest of the build or of the image. null until it is known."),
     builder_version: nullable(Type.String(), "Version of the builder. null: this server did not build it."),

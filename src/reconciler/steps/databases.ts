@@ -39,10 +39,11 @@ const retryWhileWaitedForMs = 2_000;
 const retryMs = 30_000;
 
 type DatabaseDeps = Pick<StepDeps, "store" | "databases" | "logger" | "outward">;
+type ProvisionDeps = DatabaseDeps & Pick<StepDeps, "settings">;
 
 /** Creates the databases of a deployment and moves it AWAITING_DATABASE -> READY. Retries until it succeeds. */
 export async function provisionDatabase(
-  deps: DatabaseDeps,
+  deps: ProvisionDeps,
   state: DeploymentState,
   _step: unknown,
   signal: AbortSignal,
@@ -52,9 +53,29 @@ export async function provisionDatabase(
     const failure = await createDatabases(deps, databases, state, signal);
     if (failure !== null) return failLateRevisions(store, state, failure);
   }
-  const isMoved = await store.moveDeployment(state.id, { from: "AWAITING_DATABASE", to: "READY", byPass: true });
+  const engine = await defaultEngineOf(deps, state);
+  const move = { from: "AWAITING_DATABASE", to: "READY", byPass: true } as const;
+  const isMoved = await store.moveDeployment(state.id, { ...move, ...(engine !== null && { defaultEngine: engine }) });
   store.reached("database provisioned");
   return isMoved ? { kind: "done", state: { ...state, status: "READY" } } : done;
+}
+
+/**
+ * Decides, once for a new deployment, where LangGraph.js projects that name no engine keep their state: on its PostgreSQL if it has
+ * one. A deployment that scales to zero stays on files, because the engine on PostgreSQL never sleeps.
+ */
+async function defaultEngineOf(
+  { store, databases, settings }: ProvisionDeps,
+  state: DeploymentState,
+): Promise<"postgres" | null> {
+  if (settings.buildTarget.kind !== "directory") return null;
+  const given = await store.readDatabaseSettings(state.id);
+  if (given === undefined || given.source_config.listener_id != null) return null;
+  const { deployment_type: type, resource_spec: spec } = given.source_config;
+  if (effectiveSizes(type ?? null, spec ?? null, given.sizes ?? null).minReplicas === 0) return null;
+  const kinds = databases === null ? undefined : await store.findDatabaseKinds(state.id);
+  if (kinds !== undefined && kinds.postgres !== "none") return "postgres";
+  return (await readSecrets(store, state.id, given.secret_set_id))[customNames.postgres] ? "postgres" : null;
 }
 
 /** Why a revision cannot be used. */

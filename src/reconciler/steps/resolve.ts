@@ -70,7 +70,7 @@ async function resolveContent(deps: StepDeps, revision: RevisionRow, signal: Abo
     configPath: revision.source_revision_config.langgraph_config_path,
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,
-    engine: chosenEngine(revision.source_config),
+    ...(await engineOf(deps, revision)),
   });
   const artifact = await deps.store.findArtifactByKey(revision.tenant_id, key);
   const isBuilt = artifact !== undefined && (await isUsable(artifact.manifest, target));
@@ -79,9 +79,14 @@ async function resolveContent(deps: StepDeps, revision: RevisionRow, signal: Abo
   return { ok: true, commitSha, artifactKey: key, artifactId: isBuilt ? artifact.id : null };
 }
 
-/** Settings of earlier versions have no engine, and `default` is never stored. */
-export function chosenEngine({ engine }: RevisionRow["source_config"]): BuildRequest["engine"] {
-  return engine === "default" ? null : (engine ?? null);
+/** Returns the engine that the deployment chose, or else the default of a configuration that names none. */
+export async function engineOf(
+  { store }: Pick<StepDeps, "store">,
+  { deployment_id: id, source_config: config }: Pick<RevisionRow, "deployment_id" | "source_config">,
+): Promise<Pick<BuildRequest, "engine" | "defaultEngine">> {
+  // Settings of earlier versions have no engine, and `default` is never stored.
+  const engine = config.engine === "default" ? null : (config.engine ?? null);
+  return { engine, defaultEngine: engine === null ? await store.readDefaultEngine(id) : null };
 }
 
 /** Redeploy and rollback name an artifact. When its files are gone, the recorded source is built again. */

@@ -211,6 +211,7 @@ export async function requestDelete(
 /**
  * Moves a deployment to another status, only if it still has the status that the caller saw.
  * @param move.message shown with the event; absent: none.
+ * @param move.defaultEngine recorded with the move; absent: what was recorded stays.
  * @param move.byPass the move is made by a pass that holds the deployment and reads it again before it ends, so it is not
  * enqueued.
  * @returns false when another worker moved it first.
@@ -229,18 +230,21 @@ type Move = {
   to: DeploymentStatus;
   message?: string | undefined;
   byPass?: boolean;
+  defaultEngine?: "postgres";
 };
 
 const joinedMoves = batched(async (db, moves: Move[]): Promise<boolean[]> => {
-  const wanted = moves.map(({ byPass = false, message, ...move }, n) => {
-    return { n, ...move, message: message && sanitizeText(message), by_pass: byPass };
+  const wanted = moves.map(({ byPass = false, message, defaultEngine, ...move }, n) => {
+    return { n, ...move, message: message && sanitizeText(message), by_pass: byPass, default_engine: defaultEngine };
   });
   const { rows } = await db.query<{ n: number }>(sql`
     with wanted as (
       select * from jsonb_to_recordset(${JSON.stringify(wanted)}::jsonb)
-        as w (n integer, id uuid, "from" text, "to" text, message text, by_pass boolean)
+        as w (n integer, id uuid, "from" text, "to" text, message text, by_pass boolean,
+                default_engine text)
     ), moved as (
-      update deployments d set status = w."to", status_since = now(), updated_at = now()
+      update deployments d set status = w."to", status_since = now(), updated_at = now(),
+             default_engine = coalesce(w.default_engine, d.default_engine)
         from wanted w
        where d.id = any(${moves.map(({ id }) => id)}::uuid[]) and d.id = w.id and d.status = w."from"
       returning w.n, d.id as deployment_id, d.tenant_id, w."from", w."to", w.message, w.by_pass

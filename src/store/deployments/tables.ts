@@ -61,6 +61,7 @@ export const deploymentsTable = table("deployments", {
   tracer_session_id: nullable(uuid),
   delete_tracing_project: boolean,
   force_delete: boolean,
+  default_engine: nullable(textOf<"postgres">()),
   created_at: timestamp,
   updated_at: timestamp,
 });

@@ -1,4 +1,4 @@
-import type { Engine } from "../../contract/listeners/assignment.ts";
+import type { Engine, EngineBecause } from "../../contract/listeners/assignment.ts";
 import type { Failure } from "../../contract/revisions/failure.ts";
 import type { RevisionStatus } from "../../contract/revisions/revision.ts";
 import type { Health } from "../../domain/deployment-health.ts";
@@ -50,6 +50,8 @@ export interface RevisionRow extends RowOf<typeof revisionFields> {
   rollout: "rolling" | "handover" | null;
   /** What keeps its threads and runs; null until there is an artifact, and for one that does not say. */
   engine: Engine | null;
+  /** What decided about it; null where nothing could be chosen. */
+  engine_because: EngineBecause | null;
   artifact_digest: string | null;
   builder_version: string | null;
 }
@@ -80,11 +82,12 @@ export interface NewRevision
   traceparent: string | null;
 }
 
-const ofManifest = (key: "rollout" | "engine" | "digest" | "builder") =>
+const ofManifest = (key: "rollout" | "engine" | "engine_because" | "digest" | "builder") =>
   sql`(select a.manifest ->> ${sql.literal(key)} from artifacts a where a.id = r.artifact_id)`;
 
 export const revisionColumns = sql`
   ${selectList(revisionFields, "r")}, ${ofManifest("rollout")} as rollout, ${ofManifest("engine")} as engine,
+  ${ofManifest("engine_because")} as engine_because,
   ${ofManifest("digest")} as artifact_digest, ${ofManifest("builder")} as builder_version`;
 
 /** A revision with what only users see: names instead of ids. */

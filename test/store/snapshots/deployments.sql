@@ -64,9 +64,11 @@ select d.id, d.tenant_id, d.status, d.active_revision_id, d.force_delete,
 -- moveDeployment
 with wanted as (
       select * from jsonb_to_recordset($1::jsonb)
-        as w (n integer, id uuid, "from" text, "to" text, message text, by_pass boolean)
+        as w (n integer, id uuid, "from" text, "to" text, message text, by_pass boolean,
+                default_engine text)
     ), moved as (
-      update deployments d set status = w."to", status_since = now(), updated_at = now()
+      update deployments d set status = w."to", status_since = now(), updated_at = now(),
+             default_engine = coalesce(w.default_engine, d.default_engine)
         from wanted w
        where d.id = any($2::uuid[]) and d.id = w.id and d.status = w."from"
       returning w.n, d.id as deployment_id, d.tenant_id, w."from", w."to", w.message, w.by_pass
