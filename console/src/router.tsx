@@ -102,6 +102,7 @@ const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(levels.includes(raw["level"] as LogLevel) && { level: raw["level"] as LogLevel }),
   ...(logSpans.some(({ seconds }) => seconds === Number(raw["span"])) && { span: Number(raw["span"]) }),
   ...(Object.hasOwn(chartRanges, String(raw["range"])) && { range: raw["range"] as ChartRange }),
+  ...(text(raw["compare"]) !== undefined && { compare: String(raw["compare"]) }),
   ...(/^[A-Za-z_]\w*$/.test(String(raw["variable"] ?? "")) && { variable: String(raw["variable"]) }),
   ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
 });

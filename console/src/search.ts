@@ -37,6 +37,8 @@ export interface DeploymentSearch {
   span?: number;
   /** The time that the charts show, as in `chartRanges`. Default: an hour. */
   range?: ChartRange;
+  /** Two runs of the thread that are compared, separated by a comma. */
+  compare?: string;
   /** A variable to add, named by the cause of a failure. */
   variable?: string;
 }

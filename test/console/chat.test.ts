@@ -132,6 +132,20 @@ test("a run that waits for a person is edited and approved in its thread, with e
   await page.getByRole("region", { name: "State of the thread" }).getByText('"amount": 300').waitFor();
   await page.getByRole("button", { name: "Runs", exact: true }).click();
   await page.getByRole("row", { name: /Done/ }).nth(1).waitFor();
+  for (const box of await page.getByLabel(/^Compare run/).all()) await box.check();
+  await page.getByRole("button", { name: "Compare", exact: true }).click();
+  const two = page.getByRole("table", { name: "Two runs" });
+  await two
+    .getByRole("row", { name: /^Nodes/ })
+    .getByText("lookup")
+    .waitFor();
+  await two
+    .getByRole("row", { name: /^amount/ })
+    .getByText("300", { exact: true })
+    .waitFor();
+  await assertAccessible(page);
+  await page.reload();
+  await two.waitFor();
   await page.context().close();
 });
 

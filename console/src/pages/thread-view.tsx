@@ -19,6 +19,7 @@ import { useRun } from "../agent/use-run.ts";
 import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
 import { JsonBlock, jsonOf } from "../parts/agent/json-text.tsx";
 import { Line, MessageEntry } from "../parts/agent/message-entry.tsx";
+import { ThreadRuns } from "../parts/agent/thread-runs.tsx";
 import { ThreadLight, ThreadStatusText } from "../parts/agent/thread-status.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
@@ -163,7 +164,9 @@ export function ThreadView(props: { deployment: Deployment; agent: Agent; thread
           error={thread.data.status === "error" ? thread.data.error : null}
         />
       )}
-      {view === "runs" && <Runs runs={runs.data ?? []} error={thread.data.error} states={states} />}
+      {view === "runs" && (
+        <ThreadRuns {...{ params, threadId }} runs={runs.data ?? []} error={thread.data.error} history={history.data} />
+      )}
       {view === "state" && (
         <div className="thread-body">
           <JsonBlock label="State of the thread" value={last?.values ?? thread.data.values ?? {}} />
@@ -313,43 +316,5 @@ function NodeEntry({
         </pre>
       )}
     </Line>
-  );
-}
-
-function Runs({ runs, error, states }: { runs: Run[]; error: unknown; states: ThreadState[] }) {
-  const failed = states.at(-1)?.tasks?.find((task) => task.error != null)?.error ?? error;
-  if (runs.length === 0) return <p className="thread-body soft">This thread has no runs.</p>;
-  return (
-    <div className="thread-body">
-      <table className="list">
-        <thead>
-          <tr>
-            <th scope="col">Run</th>
-            <th scope="col">Status</th>
-            <th scope="col">Started</th>
-            <th scope="col">Duration</th>
-          </tr>
-        </thead>
-        <tbody>
-          {runs.map((run, at) => {
-            const ms = Date.parse(run.updated_at ?? "") - Date.parse(run.created_at ?? "");
-            const isFailed = run.status === "error" || run.status === "timeout";
-            return (
-              <tr key={run.run_id}>
-                <td className="mono">{run.run_id}</td>
-                <td>
-                  <ThreadStatusText status={run.status} />
-                  {isFailed && at === 0 && failed != null && <p className="bad-text">{errorText(failed)}</p>}
-                </td>
-                <td>
-                  <Ago at={run.created_at ?? null} />
-                </td>
-                <td>{Number.isFinite(ms) && ms >= 0 ? durationText(ms) : "–"}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </div>
   );
 }
