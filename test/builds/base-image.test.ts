@@ -23,7 +23,7 @@ test("pulls the operator's build image with the credential for its registry", as
 });
 
 test("the programs of an image import nothing that the image lacks", async () => {
-  for (const kind of ["command", "langgraph-js"] as const) {
+  for (const kind of ["command", "langgraph-js", "langgraph-js-postgres"] as const) {
     const files = await programFilesOf(kind);
     for (const [file, text] of Object.entries(files).filter(([name]) => name.endsWith(".ts"))) {
       const imports = text.matchAll(/^(?:import|export) (?!type\b)[^;]*?from "([^"]+)"/gm);

@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { labels, stateMount } from "../../compute/docker/replicas/container.ts";
 import type { BaseImages } from "../build.ts";
 import { agentServers, postgresServer } from "../node/agent-servers.ts";
+import { readEngine } from "../node/postgres-engine.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import {
   agentUser,
@@ -19,6 +20,9 @@ import { type Bases, readCertificates, type UsedBase } from "./make-base.ts";
 
 /** Directory of the agent server in an image. */
 export const toolchainDir = `${ownDir}/toolchain`;
+
+/** Directory of the engine on PostgreSQL in an image, beside its packages. */
+export const imageEngineDir = `${toolchainDir}/engine`;
 
 /** The program that starts a LangGraph.js agent. */
 export const startProgram = "compute/docker/entrypoints/langgraph-js-start";
@@ -46,7 +50,10 @@ const dataFiles = [
   ),
 ];
 
-export type BaseKind = keyof typeof programsOf;
+/** On PostgreSQL, the base has the same programs with another server. */
+export type BaseKind = keyof typeof programsOf | "langgraph-js-postgres";
+
+const programKindOf = (kind: BaseKind) => (kind === "langgraph-js-postgres" ? "langgraph-js" : kind);
 
 /** Public name of the base image for LangGraph.js agents, on which users can build (`langgraph deploy --base-image`). */
 export const publicBaseName = "pierhead/langgraph-js";
@@ -63,13 +70,19 @@ export async function baseImage(
   const certificates = await readCertificates(context.env);
   return bases.use({
     kind,
-    people: kind === "command" ? "servers" : "LangGraph.js agents",
+    people: peopleOf[kind],
     from: target.nodeImage,
     instructions: baseInstructions(target, kind, certificates !== null),
     files: await filesOf(kind, certificates),
     ...(kind === "langgraph-js" && { publicName: publicBaseName }),
   });
 }
+
+const peopleOf: Record<BaseKind, string> = {
+  command: "servers",
+  "langgraph-js": "LangGraph.js agents",
+  "langgraph-js-postgres": "LangGraph.js agents on PostgreSQL",
+};
 
 function baseInstructions(target: BaseImages, kind: BaseKind, hasCertificates: boolean): Instruction[] {
   const [user] = agentUser.split(":");
@@ -85,7 +98,9 @@ function baseInstructions(target: BaseImages, kind: BaseKind, hasCertificates: b
     plain(`COPY programs/ ${ownDir}/`),
     ...(hasCertificates ? [plain(`COPY certificates.pem ${ownDir}/`)] : []),
     plain(`ENV ${variables.join(" ")}`),
-    ...(kind === "command" ? [] : serverInstructions),
+    ...(kind === "command" ? [] : installServer),
+    ...(kind === "langgraph-js" ? startOfDerived : []),
+    ...(kind === "langgraph-js-postgres" ? [plain(`COPY engine/ ${imageEngineDir}/`)] : []),
   ];
 }
 
@@ -93,9 +108,14 @@ function baseInstructions(target: BaseImages, kind: BaseKind, hasCertificates: b
  * Start command without a langgraph.json. Derived images may run as any user, so every user may write to the state
  * directory.
  */
-const startOfDerived = ["node", `${ownDir}/${startProgram}${programExtension}`, "", stateMount, toolchainDir];
+const commandOfDerived = ["node", `${ownDir}/${startProgram}${programExtension}`, "", stateMount, toolchainDir];
 
-const serverInstructions: Instruction[] = [
+const startOfDerived: Instruction[] = [
+  plain(`LABEL "${labels.state}"="exclusive"`),
+  plain(`CMD ${JSON.stringify(commandOfDerived)}`),
+];
+
+const installServer: Instruction[] = [
   plain(`WORKDIR ${toolchainDir}`),
   plain("COPY toolchain/ ./"),
   {
@@ -103,8 +123,6 @@ const serverInstructions: Instruction[] = [
     runs: { shown: "npm install (of the LangGraph.js server)", reason: "ToolchainFailed" },
   },
   plain("WORKDIR /"),
-  plain(`LABEL "${labels.state}"="exclusive"`),
-  plain(`CMD ${JSON.stringify(startOfDerived)}`),
 ];
 
 /** Returns the text of the files of Pierhead that a base image contains, by their names relative to `src`. */
@@ -117,7 +135,7 @@ export async function programFilesOf(kind: BaseKind): Promise<Record<string, str
     found[file] = text;
     for (const target of importsOf(text)) await add(path.posix.join(path.posix.dirname(file), target));
   };
-  for (const program of programsOf[kind]) await add(`${program}${programExtension}`);
+  for (const program of programsOf[programKindOf(kind)]) await add(`${program}${programExtension}`);
   for (const file of kind === "command" ? [] : dataFiles) await add(file);
   return Object.fromEntries(Object.entries(found).sort());
 }
@@ -128,8 +146,11 @@ const importsOf = (text: string) =>
 
 async function filesOf(kind: BaseKind, certificates: string | null): Promise<Record<string, string>> {
   const programs = Object.entries(await programFilesOf(kind)).map(([file, text]) => [`programs/${file}`, text]);
-  const [server] = agentServers;
+  const isOnPostgres = kind === "langgraph-js-postgres";
+  const server = isOnPostgres ? postgresServer : agentServers[0];
+  const engine = isOnPostgres ? Object.entries(await readEngine()) : [];
   return {
+    ...Object.fromEntries(engine.map(([file, text]) => [`engine/${file}`, text])),
     ...Object.fromEntries(programs),
     "programs/package.json": JSON.stringify({ type: "module" }),
     ...(certificates === null ? {} : { "certificates.pem": certificates }),

@@ -5,24 +5,28 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { sharedPackages } from "../../compute/process/langgraph/langgraph-js-packages.ts";
-import { type AgentServer, apiPackage, fittingServers } from "../node/agent-servers.ts";
+import { type AgentServer, agentServers, apiPackage, fittingServers, postgresServer } from "../node/agent-servers.ts";
 
 /**
  * Runs while an image is built, after the project's packages are installed. The base image contains the newest LangGraph.js
  * server; this program replaces it when the project's packages need an older one, and checks that they work together.
  *
- *     node fit-server.js <toolchain directory> <project directory>
+ *     node fit-server.js <toolchain directory> <project directory> [postgres]
+ *
+ * With `postgres` the base image contains the server of the engine on PostgreSQL, and no other one is possible.
  */
-function main([toolchainDir = "", projectDir = ""]: string[]): number {
-  if (hasOwnServer(projectDir)) return 0;
+function main([toolchainDir = "", projectDir = "", engine]: string[]): number {
+  const isOnPostgres = engine === "postgres";
+  if (!isOnPostgres && hasOwnServer(projectDir)) return 0;
   const packages = sharedPackages(existing(projectDir), "/");
-  for (const { server, because } of fittingServers(packages)) {
+  for (const { server, because } of fittingServers(packages, isOnPostgres ? [postgresServer] : agentServers)) {
     console.log(`Using the LangGraph.js server ${server.version}: ${because}.`);
     if (installedVersion(toolchainDir) !== server.version && !install(toolchainDir, server)) return 1;
     if (passesCheck(toolchainDir, existing(projectDir))) return 0;
   }
   const installed = Object.entries(packages).map(([name, { version }]) => `${name} ${version}`);
-  console.error(`No LangGraph.js server works with ${installed.join(", ")}. Update them together.`);
+  const kind = isOnPostgres ? "LangGraph.js server on PostgreSQL" : "LangGraph.js server";
+  console.error(`No ${kind} works with ${installed.join(", ")}. Update them together.`);
   return 1;
 }
 

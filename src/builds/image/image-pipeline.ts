@@ -19,7 +19,7 @@ import type { PythonServer } from "../python/wanted-version.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { contextFileOf } from "../worker/context-file.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import { baseImage, fitProgram, startProgram, toolchainDir } from "./base-image.ts";
+import { baseImage, fitProgram, imageEngineDir, startProgram, toolchainDir } from "./base-image.ts";
 import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { withBuildNetwork } from "./build-network.ts";
@@ -53,7 +53,6 @@ export async function makeImage(
   target: ImageTarget,
   { project, context }: { project: Project; context: BuildContext },
 ): Promise<ImageArtifact> {
-  if (project.kind === "langgraph-js" && project.engine === "postgres") throw needsProcesses(project.configPath);
   const engine = await new Engine(target.host).open();
   try {
     const uri = `${builtRepository(target.installationId)}:${request.key}`;
@@ -85,7 +84,6 @@ export async function prepareForCluster(
   target: ClusterTarget,
   { project, context }: { project: Project; context: BuildContext },
 ): Promise<{ artifact: ImageArtifact; prepared: PreparedContext }> {
-  if (project.kind === "langgraph-js" && project.engine === "postgres") throw needsProcesses(project.configPath);
   const label = stageLabel(target.installationId, request.tenantId);
   // The build has no credentials and no images of others, so a project's own Dockerfile may name any image.
   const { context: packed, dockerfile } =
@@ -94,7 +92,7 @@ export async function prepareForCluster(
       : await prepareGenerated(stageBases(context), request, target, { project, context, label });
   const file = contextFileOf(request.workDir);
   await pipeline(packed, createWriteStream(file, { mode: 0o600 }), { signal: context.signal });
-  if (project.kind === "langgraph-js" || project.kind === "langgraph-python")
+  if ((project.kind === "langgraph-js" && !isOnPostgres(project)) || project.kind === "langgraph-python")
     context.log.say("Note: this agent server keeps its threads in its pod. They are lost when the pod is replaced.");
   const artifact = { ...(await describeImage(project, context)), digest: "", uri: "" };
   return { artifact, prepared: { path: file, dockerfile } };
@@ -107,21 +105,18 @@ async function packOwn(dockerfile: string, { sourceDir }: BuildContext) {
 
 async function describeImage(project: Project, { sourceDir }: BuildContext) {
   const isServer = project.kind === "langgraph-js" || project.kind === "langgraph-python";
-  const isExclusive = isServer || project.isExclusive;
+  const isExclusive = isServer ? !isOnPostgres(project) : project.isExclusive;
   return {
     kind: "image",
     health_path: isServer ? await healthPath(sourceDir, project) : project.healthPath,
     rollout: isExclusive ? "handover" : "rolling",
-    engine: project.kind === "langgraph-js" ? "file" : project.kind === "langgraph-python" ? "memory" : "own",
+    engine: project.kind === "langgraph-js" ? project.engine : project.kind === "langgraph-python" ? "memory" : "own",
+    ...(project.kind === "langgraph-js" && { engine_because: project.engineBecause }),
     builder: builderVersion,
   } as const;
 }
 
-const needsProcesses = (configPath: string) =>
-  new BuildFailure(
-    "Unsupported",
-    `${configPath}: engine "postgres" runs on process compute only, and this server builds images. Remove engine, or start the server with PIERHEAD_COMPUTE=process.`,
-  );
+const isOnPostgres = (project: Project) => project.kind === "langgraph-js" && project.engine === "postgres";
 
 type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions" | "mayUseCache">;
 
@@ -164,7 +159,10 @@ async function prepareGenerated(
   }
   const install = await planInstall(request, sourceDir, project);
   if (install.because !== "") log.say(install.because);
-  const base = await baseImage(bases, target, { kind: project.kind, context });
+  const base = await baseImage(bases, target, {
+    kind: isOnPostgres(project) ? "langgraph-js-postgres" : project.kind,
+    context,
+  });
   const own = generateDockerfile({
     base: base.name,
     label,
@@ -222,18 +220,21 @@ async function preparePythonServer(
 
 const textOf = (instructions: Instruction[]) => instructions.map(({ text }) => text).join("\n");
 
-function fitServer({ directory }: LanggraphProject): Instruction {
+function fitServer(project: LanggraphProject): Instruction {
+  const { directory } = project;
   const [tidy, fit] = [tidyProgram, fitProgram].map((program) => `${ownDir}/${program}${programExtension}`);
   const argv = ["node", tidy, "node", fit, toolchainDir, path.posix.join(appDir, directory)];
+  if (isOnPostgres(project)) argv.push("postgres");
   return {
     text: `RUN ${JSON.stringify(argv)}`,
     runs: { shown: "check of the LangGraph.js server", reason: "ToolchainFailed" },
   };
 }
 
-function startLanggraph({ configPath }: LanggraphProject): string[] {
+function startLanggraph(project: LanggraphProject): string[] {
   const program = `${ownDir}/${startProgram}${programExtension}`;
-  return ["node", program, path.posix.join(appDir, configPath), stateMount, toolchainDir];
+  const start = ["node", program, path.posix.join(appDir, project.configPath), stateMount, toolchainDir];
+  return isOnPostgres(project) ? [...start, imageEngineDir] : start;
 }
 
 /** Checks that the graphs exist. With a build command, which may generate them, only the agent server's start shows it. */

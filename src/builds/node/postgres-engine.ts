@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
-import { cp, mkdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { stripTypeScriptTypes } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -25,14 +25,21 @@ function digestOf(files: string[]): string {
 
 /** Copies the engine as JavaScript: below `node_modules`, where caches may be, Node runs no TypeScript. */
 export async function copyEngine(directory: string): Promise<void> {
-  await mkdir(directory, { recursive: true });
-  await writeFile(path.join(directory, "package.json"), JSON.stringify({ private: true, type: "module" }));
-  for (const file of filesOf()) {
-    const [from, to] = [path.join(engineFiles, file), path.join(directory, file.replace(/\.ts$/, ".js"))];
+  for (const [file, text] of Object.entries(await readEngine())) {
+    const to = path.join(directory, file);
     await mkdir(path.dirname(to), { recursive: true });
-    if (isBuilt) await cp(from, to);
-    else await writeFile(to, javascriptOf(await readFile(from, "utf8")));
+    await writeFile(to, text);
   }
+}
+
+/** Returns the files of the engine as JavaScript, by their paths in its directory. */
+export async function readEngine(): Promise<Record<string, string>> {
+  const files = filesOf().map(async (file) => {
+    const text = await readFile(path.join(engineFiles, file), "utf8");
+    return [file.replace(/\.ts$/, ".js"), isBuilt ? text : javascriptOf(text)] as const;
+  });
+  const manifest = JSON.stringify({ private: true, type: "module" });
+  return { "package.json": manifest, ...Object.fromEntries(await Promise.all(files)) };
 }
 
 function filesOf(): string[] {

@@ -314,7 +314,11 @@ class DockerCompute implements DockerComputeDriver {
     const context = {
       image,
       network: await this.#networks.join(spec.tenantId, spec.replicaId),
-      stateVolume: spec.artifact.rollout === "handover" ? this.#volumeOf(spec.deploymentId) : null,
+      // The engine on PostgreSQL copies the files of an earlier revision.
+      stateVolume:
+        spec.artifact.rollout === "handover" || spec.artifact.engine === "postgres"
+          ? this.#volumeOf(spec.deploymentId)
+          : null,
       labels: containerLabels,
       info: this.#info,
       isRootReadOnly: this.#options.isRootReadOnly ?? false,

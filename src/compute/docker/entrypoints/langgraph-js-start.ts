@@ -9,19 +9,21 @@ import type { LaunchOptions } from "../../process/langgraph/langgraph-js-shim.ts
  * First program of an image with a LangGraph.js agent. Becomes the host shim of the LangGraph.js server, with a heap size
  * that fits the container's memory. Without it, V8 would use all memory and be killed instead of collecting garbage.
  *
- *     node langgraph-js-start.js <langgraph.json> <state directory> <toolchain directory>
+ *     node langgraph-js-start.js <langgraph.json> <state directory> <toolchain directory> [<directory of the engine>]
  *
+ * With the directory of the engine on PostgreSQL, the server of the toolchain runs on the database in `DATABASE_URI`.
  * Without a file it reads the variables that `langgraph build` writes into its Dockerfiles.
  */
-const [givenFile = "", stateDir = "", toolchainDir = ""] = process.argv.slice(2);
+const [givenFile = "", stateDir = "", toolchainDir = "", engineDir = null] = process.argv.slice(2);
 const projectDir = givenFile === "" ? process.cwd() : path.dirname(givenFile);
+if (engineDir !== null && !process.env["DATABASE_URI"]) throw new Error(withoutDatabase());
 mkdirSync(stateDir, { recursive: true });
 const options: LaunchOptions = {
-  toolchainDir: findServer(projectDir) ?? toolchainDir,
+  toolchainDir: (engineDir === null ? findServer(projectDir) : null) ?? toolchainDir,
   rootDir: "/",
   configFile: givenFile === "" ? writeConfig() : givenFile,
-  engineDir: null,
-  engineSchema: "",
+  engineDir,
+  engineSchema: schemaOfEngine(),
   stateDir,
   listen: { host: process.env["HOST"] ?? "0.0.0.0", port: Number(process.env["PORT"] ?? 8000) },
   compileCacheDir: null,
@@ -38,6 +40,16 @@ const shim = fileURLToPath(new URL(`../../process/langgraph/langgraph-js-shim${e
 const program = [process.execPath, ...heapFlags(), shim, optionsFile];
 if (process.execve === undefined) throw new Error("this Node cannot replace its process (process.execve): use Node 24");
 process.execve(process.execPath, program, process.env);
+
+/** As in the process driver: deployments that name a database themselves may share it. */
+function schemaOfEngine(): string {
+  const id = process.env["LANGSMITH_HOST_PROJECT_ID"] ?? "";
+  return process.env["POSTGRES_URI_CUSTOM"] && id !== "" ? `langgraph_${id.replaceAll("-", "")}` : "langgraph";
+}
+
+function withoutDatabase(): string {
+  return "The engine postgres needs a PostgreSQL, and this deployment has none. Set POSTGRES_URI_CUSTOM among its variables, or give the server databases for agents and create the deployment again, or choose the engine file.";
+}
 
 /** Writes a langgraph.json from `LANGSERVE_GRAPHS` and its companions. Their paths are relative to the working directory. */
 function writeConfig(): string {

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, before, describe, test } from "node:test";
+import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import type { TestServer } from "../support/server.ts";
+import { nodeImage } from "./base-image.ts";
+import { databaseImagesSkipped, makeDatabaseImages } from "./database-images.ts";
+import { startServer } from "./database-world.ts";
+import { dockerSkipped, engineForTests } from "./dockerd.ts";
+
+const example = "examples/hello-agent";
+
+/** Longer than a cold install of the server and its packages on a loaded machine. Not a measurement. */
+const timeoutMs = 400_000;
+
+describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || databaseImagesSkipped || false }, () => {
+  let engine: Engine;
+  let end: () => Promise<void>;
+  let pierhead: TestServer;
+  before(async () => {
+    ({ engine, end } = await engineForTests());
+    await makeDatabaseImages(engine);
+    pierhead = await startServer(engine, { PIERHEAD_NODE_IMAGE: nodeImage });
+  });
+  after(async () => {
+    await pierhead?.[Symbol.asyncDispose]();
+    await end?.();
+  });
+
+  test("an agent moves from files to its PostgreSQL, runs as two containers, and keeps its threads", async () => {
+    const { client } = pierhead;
+    const names = [
+      "package.json",
+      "package-lock.json",
+      "langgraph.json",
+      "src/agent.ts",
+      "src/calculate.ts",
+      "src/understand.ts",
+    ];
+    const files = await Promise.all(names.map(async (name) => [name, await readFile(`${example}/${name}`, "utf8")]));
+    await using repository = await createAgentRepository(Object.fromEntries(files));
+    const made = await client.createDeployment({
+      body: {
+        name: "durable",
+        source: "github",
+        source_config: { repo_url: repository.url, deployment_type: "prod", build_on_push: false },
+        source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+      },
+    });
+    const ids = { deployment_id: made.id };
+    const settled = async (revisionId: string | null) => {
+      const revision = await client.waitForRevision({ ...ids, revision_id: String(revisionId) }, { timeoutMs });
+      assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+      return [revision.engine, revision.engine_because, revision.rollout];
+    };
+    assert.deepEqual(await settled(made.latest_revision_id), ["file", "default", "handover"]);
+    const { url } = await client.getDeployment(ids);
+    const call = async (method: string, path: string, body?: object) => {
+      const headers = { "content-type": "application/json" };
+      const answer = await fetch(`${url}${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+      assert.equal(answer.status, 200, path);
+      return (await answer.json()) as { thread_id: string; values: object; queue: object };
+    };
+    const { thread_id } = await call("POST", "/threads", {});
+    const input = { messages: [{ role: "user", content: "hello" }] };
+    await call("POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "agent", input });
+    const { values } = await call("GET", `/threads/${thread_id}/state`);
+
+    const changed = await client.patchDeployment({ ...ids, body: { source_config: { engine: "postgres" } } });
+    assert.deepEqual(await settled(changed.latest_revision_id), ["postgres", "deployment", "rolling"]);
+    assert.deepEqual((await call("GET", `/threads/${thread_id}/state`)).values, values, "the files were copied");
+    const scaled = await client.scaleDeployment({ ...ids, body: { min_replicas: 2 } });
+    assert.deepEqual(await settled(scaled.latest_revision_id), ["postgres", "deployment", "rolling"]);
+    const { replicas } = await client.listReplicas(ids);
+    assert.equal(replicas.filter(({ phase }) => phase === "ready").length, 2);
+    await call("POST", `/threads/${thread_id}/runs/wait`, { assistant_id: "agent", input });
+    const { queue } = await call("GET", "/metrics?format=json");
+    assert.deepEqual({ ...queue, pending_runs_wait_time_max_secs: 0 }, noRuns);
+  });
+});
+
+const noRuns = { n_pending: 0, n_running: 0, pending_runs_wait_time_max_secs: 0, n_failed: 0, n_recovered: 0 };
