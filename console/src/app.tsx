@@ -2,7 +2,7 @@ import { CSPProvider } from "@base-ui/react/csp-provider";
 import { Tooltip } from "@base-ui/react/tooltip";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
-import { StrictMode } from "react";
+import { StrictMode, useEffect } from "react";
 import { createRoot } from "react-dom/client";
 import { ToastProvider } from "./parts/toasts.tsx";
 import { DeploymentPage, router } from "./router.tsx";
@@ -20,6 +20,7 @@ export function start(): void {
             <ToastProvider>
               <SessionGate>
                 <RouterProvider router={router} />
+                <DeploymentPagePreload />
               </SessionGate>
             </ToastProvider>
           </QueryClientProvider>
@@ -27,10 +28,14 @@ export function start(): void {
       </CSPProvider>
     </StrictMode>,
   );
-  whenIdle(() => void DeploymentPage.preload());
 }
 
-/** The list shows links to the pages of deployments. Their scripts are there before the user follows one. */
+/** The list shows links to the pages of deployments. Their scripts are there before a signed-in user follows one. */
+function DeploymentPagePreload() {
+  useEffect(() => whenIdle(() => void DeploymentPage.preload()), []);
+  return null;
+}
+
 function whenIdle(act: () => void): void {
   if (typeof requestIdleCallback === "function") requestIdleCallback(act, { timeout: 5_000 });
   else setTimeout(act, 2_000);
