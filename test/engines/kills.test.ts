@@ -9,7 +9,7 @@ import { followStream, newJournal, type Replica, readJournal, startReplica } fro
 
 /** `PIERHEAD_ENGINE_KILLS=200` is the full size, which takes some twenty minutes. */
 const kills = Number(process.env["PIERHEAD_ENGINE_KILLS"] ?? 2);
-const runsAtOnce = 50;
+const runsAtOnce = kills > 2 ? 50 : 20;
 const replicasAtOnce = 3;
 /** Every fifth run is watched by a client that reconnects. */
 const watchedEvery = 5;
@@ -20,7 +20,9 @@ after(() => server?.stop());
 
 test(`${kills} kills under ${runsAtOnce} concurrent runs lose no run, run none twice at once, and cut no stream for good`, async (context) => {
   const journal = newJournal();
-  const engine = { schema: "kills", leaseMs: 2_000, maxConnections: 4 };
+  // A replica that a busy machine holds up for a shorter time must not lose its runs again and again: three losses without a
+  // new checkpoint end a run.
+  const engine = { schema: "kills", leaseMs: 6_000, maxConnections: 4 };
   const start = () => startReplica("postgres", { connectionString: server?.url ?? "", engine, journal });
   const replicas: Replica[] = await Promise.all(Array.from({ length: replicasAtOnce }, start));
   /** Ends the clients when the test has failed. */
