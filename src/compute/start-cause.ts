@@ -103,7 +103,8 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
         forms.map((form) => form.exec(line)?.[1]).find((found) => found !== undefined) ??
         read?.find((one) => unset.includes(one)) ??
         read?.[0];
-      if (name !== undefined) return { names: [name], sentence: `${name} is not set. ${setVariable(name)}`, line };
+      if (name !== undefined && name.length <= nameMax)
+        return { names: [name], sentence: `${name} is not set. ${setVariable(name)}`, line };
     }
     return null;
   };
@@ -115,15 +116,19 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
   const settings = lines.flatMap((line, index) =>
     /^Field required\b/.test(lines[index + 1] ?? "") ? (/^([A-Za-z_]\w*)$/.exec(line)?.slice(1) ?? []) : [],
   );
-  const names = [...new Set(settings.map((name) => name.toUpperCase()))].slice(0, settingsMax);
+  const short = settings.filter((name) => name.length <= nameMax);
+  const names = [...new Set(short.map((name) => name.toUpperCase()))].slice(0, settingsMax);
   const [first] = names;
   if (first === undefined) return null;
   const sentence =
     names.length === 1
-      ? `The setting ${settings[0]} is not set. ${setVariable(first)}`
+      ? `The setting ${short[0]} is not set. ${setVariable(first)}`
       : `These settings are not set: ${names.join(", ")}. ${setVariable(first).replace("it", "each")}`;
   return { names, sentence, line: `Field required: ${names.join(", ")}` };
 }
+
+/** Longest name that a report may contain (`Cause` in the contract). A longer one is no name of a variable. */
+const nameMax = 256;
 
 /** More names make a message unreadable. */
 const settingsMax = 10;

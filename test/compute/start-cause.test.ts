@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { explainExit } from "../../src/compute/exit-cause.ts";
 import { readableLines } from "../../src/compute/log-line.ts";
-import { findStartCause } from "../../src/compute/start-cause.ts";
+import { findMissingVariables, findStartCause } from "../../src/compute/start-cause.ts";
 
 /** Names the directory of an artifact. */
 const digest = "0a".repeat(32);
@@ -30,6 +30,17 @@ test("names the variable that a start misses", () => {
   ];
   for (const form of forms)
     assert.match(cause(form) ?? "", /OPENAI_API_KEY.*pierhead env set DEPLOYMENT OPENAI_API_KEY/i, form);
+});
+
+test("names no variable that is too long for a report", () => {
+  const long = "A_".repeat(200);
+  for (const form of [
+    `KeyError: '${long}'`,
+    `Error: Missing required environment variable: ${long}`,
+    `ValidationError: 1 validation error\n${long}\n  Field required [x]`,
+  ]) {
+    assert.equal(findMissingVariables(form.split("\n"), []), null);
+  }
 });
 
 test("names every setting that pydantic misses", () => {
