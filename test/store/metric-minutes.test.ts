@@ -32,6 +32,23 @@ const sample = (deploymentId: string, at: string, changed: Partial<MetricSample>
 const openSession = (db: Db, listenerId: string) =>
   openListenerSession(db, listenerId, { instanceId: "a", version: "1", leaseMs: 60_000 });
 
+eachDatabase("stores the other samples when an agent reports an absurd number of runs", async (db) => {
+  const world = await makeWorld(db);
+  const [odd, other] = [await makeDeployment(db, world), await makeDeployment(db, world)];
+  const session = await openSession(db, world.listenerId);
+  const absurd = { runs_waiting: Number.MAX_SAFE_INTEGER, runs_failed: Number.MAX_SAFE_INTEGER };
+  await addMetricSamples(db, session, [
+    sample(odd.id, "2026-01-01T10:00:10Z", absurd),
+    sample(other.id, "2026-01-01T10:00:10Z"),
+  ]);
+  await addMetricSamples(db, session, [sample(odd.id, "2026-01-01T10:00:20Z", absurd)]);
+  const range = { from: new Date("2026-01-01T10:00:00Z"), to: new Date("2026-01-01T10:01:00Z") };
+  const runsOf = async (id: string) =>
+    (await readMetricMinutes(db, id, range)).map(({ runsWaiting, runsFailed }) => [runsWaiting, runsFailed]);
+  assert.deepEqual(await runsOf(other.id), [[2, 1]]);
+  assert.deepEqual(await runsOf(odd.id), [[2_147_483_647, 2_147_483_647]]);
+});
+
 eachDatabase("samples of one minute are one row, and only the listener's newest session adds to it", async (db) => {
   const world = await makeWorld(db);
   const { id } = await makeDeployment(db, world);

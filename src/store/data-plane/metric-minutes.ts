@@ -10,6 +10,29 @@ const { sampled_at, ...measured } = metricMinutesTable.columns;
 const sampled = recordColumns(measured);
 const minuteColumns = selectList({ ...measured, sampled_at });
 
+/** Largest integer of the database. */
+const integerMax = 2_147_483_647;
+
+/** `least` ignores null. */
+function sumOfRuns(name: "runs_failed" | "runs_recovered") {
+  const [stored, added] = [sql.identifier(`m.${name}`), sql.identifier(`excluded.${name}`)];
+  return sql`case when ${stored} is null or ${added} is null then coalesce(${stored}, ${added})
+             else least(${stored}::bigint + ${added}, ${integerMax}) end`;
+}
+
+/** Agents report their runs themselves. A number that does not fit must not cost the samples of other deployments. */
+function withStorableRuns(sample: MetricSample): MetricSample {
+  const storable = (count: number | null | undefined) => (count == null ? null : Math.min(count, integerMax));
+  const { runs_waiting, runs_running, runs_failed, runs_recovered } = sample;
+  return {
+    ...sample,
+    runs_waiting: storable(runs_waiting),
+    runs_running: storable(runs_running),
+    runs_failed: storable(runs_failed),
+    runs_recovered: storable(runs_recovered),
+  };
+}
+
 /**
  * Adds samples to the minutes in which they end. If a minute already has one (the listener was restarted), counts are
  * added and levels take the maximum. The sample that was added last is not added again, because its response may have been
@@ -30,7 +53,7 @@ export async function addMetricSamples(
              s.deployment_id, date_trunc('minute', s.at) as at, s.replicas, s.cpu_cores, s.memory_mib, s.restarts,
              s.requests, s.errors, s.latency_counts, s.runs_waiting, s.runs_running, s.runs_failed, s.runs_recovered,
              s.at as sampled_at
-        from jsonb_to_recordset(${JSON.stringify(samples)}::jsonb)
+        from jsonb_to_recordset(${JSON.stringify(samples.map(withStorableRuns))}::jsonb)
           as s ${sampled}
         join deployments d on d.id = s.deployment_id
         join session using (listener_id)
@@ -52,8 +75,7 @@ export async function addMetricSamples(
            order by place),
         runs_waiting = greatest(m.runs_waiting, excluded.runs_waiting),
         runs_running = greatest(m.runs_running, excluded.runs_running),
-        runs_failed = coalesce(m.runs_failed + excluded.runs_failed, m.runs_failed, excluded.runs_failed),
-        runs_recovered = coalesce(m.runs_recovered + excluded.runs_recovered, m.runs_recovered, excluded.runs_recovered),
+        runs_failed = ${sumOfRuns("runs_failed")}, runs_recovered = ${sumOfRuns("runs_recovered")},
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
     )

@@ -70,8 +70,9 @@ with session as (
            order by place),
         runs_waiting = greatest(m.runs_waiting, excluded.runs_waiting),
         runs_running = greatest(m.runs_running, excluded.runs_running),
-        runs_failed = coalesce(m.runs_failed + excluded.runs_failed, m.runs_failed, excluded.runs_failed),
-        runs_recovered = coalesce(m.runs_recovered + excluded.runs_recovered, m.runs_recovered, excluded.runs_recovered),
+        runs_failed = case when "m"."runs_failed" is null or "excluded"."runs_failed" is null then coalesce("m"."runs_failed", "excluded"."runs_failed")
+             else least("m"."runs_failed"::bigint + "excluded"."runs_failed", $4) end, runs_recovered = case when "m"."runs_recovered" is null or "excluded"."runs_recovered" is null then coalesce("m"."runs_recovered", "excluded"."runs_recovered")
+             else least("m"."runs_recovered"::bigint + "excluded"."runs_recovered", $5) end,
         sampled_at = excluded.sampled_at
       where m.sampled_at is distinct from excluded.sampled_at
     )
