@@ -63,6 +63,11 @@ export class ObjectStorage {
     if (answer.statusCode !== 200) throw this.#refused(answer.statusCode, "store an object");
   }
 
+  /** Returns whether there is an object. @throws ObjectStorageError */
+  async has(key: string, signal: AbortSignal): Promise<boolean> {
+    return (await this.#list(key, { signal, max: 1 })).includes(key);
+  }
+
   /** Returns a URL from which anybody who has it can read one object for `lifeMs`. */
   async presign(key: string, lifeMs: number): Promise<string> {
     const url = new URL(this.#urlOf(key));

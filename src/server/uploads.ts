@@ -84,6 +84,8 @@ export class DirectoryUploads implements Uploads {
   }
 }
 
+/** Limit for sending or reading one archive. Not only its caller waits meanwhile: it holds its part of the upload space. */
+const transferTimeoutMs = 10 * 60_000;
 /** Limit for deleting the archives of one deployment. What is left is deleted in the next attempt. */
 const removeTimeoutMs = 120_000;
 
@@ -91,13 +93,15 @@ const removeTimeoutMs = 120_000;
 export class BucketUploads implements Uploads {
   readonly isShared = true;
   readonly #storage: ObjectStorage;
+  readonly #timeoutMs: number;
 
-  constructor(storage: ObjectStorage) {
+  constructor(storage: ObjectStorage, { timeoutMs = transferTimeoutMs }: { timeoutMs?: number } = {}) {
     this.#storage = storage;
+    this.#timeoutMs = timeoutMs;
   }
 
   async keep(file: ReceivedArchive, objectPath: string, signal: AbortSignal): Promise<boolean> {
-    await this.#storage.put(objectPath, file, signal);
+    await this.#storage.put(objectPath, file, this.#deadline(signal));
     await rm(file.path, { force: true });
     await rmdir(path.dirname(file.path)).catch(() => {});
     return true;
@@ -121,17 +125,18 @@ export class BucketUploads implements Uploads {
   }
 
   async copyTo(objectPath: string, target: string, signal: AbortSignal): Promise<void> {
-    await this.#storage.fetchTo(objectPath, target, signal);
+    await this.#storage.fetchTo(objectPath, target, this.#deadline(signal));
   }
 
   async takeOver(directory: string, signal: AbortSignal): Promise<() => Promise<void>> {
-    const stored: string[] = [];
+    const added: string[] = [];
     for (const objectPath of await archivesIn(directory)) {
+      // Another installation may still use what the bucket has: a backup is also restored beside the one that it is of.
+      if (!(await this.#storage.has(objectPath, signal))) added.push(objectPath);
       await this.#put(path.join(directory, objectPath), objectPath, signal);
-      stored.push(objectPath);
     }
     return async () => {
-      for (const objectPath of stored) await this.remove(objectPath);
+      for (const objectPath of added) await this.remove(objectPath);
     };
   }
 
@@ -141,6 +146,8 @@ export class BucketUploads implements Uploads {
    * @returns how many
    */
   async moveFrom(dataDir: string, signal: AbortSignal): Promise<number> {
+    // What a crash left of deleted archives must not come back as objects, which nothing would delete.
+    await finishRemovals(path.join(dataDir, folder));
     const found = await archivesIn(dataDir);
     for (const objectPath of found) {
       const file = path.join(dataDir, objectPath);
@@ -155,7 +162,12 @@ export class BucketUploads implements Uploads {
     const hash = createHash("sha256");
     for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) hash.update(chunk);
     const { size: sizeBytes } = await stat(file);
-    await this.#storage.put(objectPath, { path: file, sha256: hash.digest("hex"), sizeBytes }, signal);
+    const archive = { path: file, sha256: hash.digest("hex"), sizeBytes };
+    await this.#storage.put(objectPath, archive, this.#deadline(signal));
+  }
+
+  #deadline(signal: AbortSignal): AbortSignal {
+    return AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)]);
   }
 }
 

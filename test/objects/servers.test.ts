@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
-import { mkdir, readdir, rename } from "node:fs/promises";
+import { randomBytes, randomUUID } from "node:crypto";
+import { cp, mkdir, mkdtemp, readdir, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
 import { list } from "tar";
 import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
+import { ObjectStorage } from "../../src/integrations/object-storage.ts";
 import { readConfig } from "../../src/server/config.ts";
 import { restoreBackup } from "../../src/server/restore.ts";
+import { BucketUploads } from "../../src/server/uploads.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { gzippedTar } from "../builds/tar-fixture.ts";
 import { runCli } from "../cli/run-cli.ts";
@@ -142,6 +145,35 @@ test("an upload that the object storage does not take is refused as temporary, a
   assert.equal((await put()).status, 200);
   assert.deepEqual(await readdir(path.join(server.dataDir, "uploads")), []);
   assert.equal((await readdir(path.join(directory, "later", "uploads", deployment_id))).length, 1);
+});
+
+test("what a crash left of a deleted deployment does not move to the bucket", async () => {
+  await using server = await startTestServer();
+  const left = path.join(server.dataDir, "uploads", `${randomUUID()}.doomed-${randomUUID()}`);
+  await mkdir(left, { recursive: true });
+  await writeFile(path.join(left, `${randomUUID()}.tar.gz`), archiveOf("deleted"));
+  await server.restart({ ...objects.environment, PIERHEAD_S3_PREFIX: "crashed/" });
+  assert.deepEqual(await readdir(path.join(server.dataDir, "uploads")), []);
+  assert.equal((await readdir(objects.directory)).includes("crashed"), false);
+});
+
+test("a restore that fails keeps the archives that the bucket had before", async () => {
+  const [old, fresh] = [`uploads/${randomUUID()}/1.tar.gz`, `uploads/${randomUUID()}/2.tar.gz`];
+  const unpacked = await mkdtemp(path.join(tmpdir(), "pierhead-unpacked-"));
+  after(() => rm(unpacked, { recursive: true, force: true }));
+  for (const objectPath of [old, fresh]) {
+    await mkdir(path.dirname(path.join(unpacked, objectPath)), { recursive: true });
+    await writeFile(path.join(unpacked, objectPath), archiveOf(objectPath));
+  }
+  const storage = new ObjectStorage({ ...objects.bucket, prefix: "restored/" });
+  const uploads = new BucketUploads(storage);
+  const live = path.join(unpacked, "live");
+  await cp(path.join(unpacked, path.dirname(old)), path.join(live, path.dirname(old)), { recursive: true });
+  await uploads.moveFrom(live, signal);
+  const undo = await uploads.takeOver(unpacked, signal);
+  assert.equal(await storage.has(fresh, signal), true);
+  await undo();
+  assert.deepEqual([await storage.has(old, signal), await storage.has(fresh, signal)], [true, false]);
 });
 
 test("a server with a bucket that it cannot use does not start and says which setting to check", async () => {
