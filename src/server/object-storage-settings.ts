@@ -34,6 +34,12 @@ export function readBucket(read: Read<typeof objectStorageSettings>): BucketSett
     throw new Error("PIERHEAD_S3_BUCKET needs PIERHEAD_S3_ACCESS_KEY_ID and PIERHEAD_S3_SECRET_ACCESS_KEY");
   }
   const prefix = read.s3Prefix.replace(/^\/+/, "");
+  // Lists of keys are XML, and a part of dots would leave the bucket.
+  if (!/^(?:[\w-][\w.-]*\/)*(?:[\w-][\w.-]*)?$/.test(prefix)) {
+    throw new Error(
+      `PIERHEAD_S3_PREFIX may have letters, digits, dots, hyphens and underscores between slashes, got "${prefix}"`,
+    );
+  }
   return {
     endpoint: endpoint ?? `https://s3.${region}.amazonaws.com`,
     ...{ region, bucket },

@@ -79,6 +79,25 @@ test("rejects a blank number instead of reading it as 0", () => {
   assert.throws(() => readConfig({ PIERHEAD_RATE_LIMIT: " " }), /^Error: PIERHEAD_RATE_LIMIT must be a whole number/);
 });
 
+test("accepts prefixes of a bucket whose keys lists show as they are, and no others", () => {
+  const keys = { PIERHEAD_S3_ACCESS_KEY_ID: "a", PIERHEAD_S3_SECRET_ACCESS_KEY: "b" };
+  const bucket = { PIERHEAD_S3_BUCKET: "sources", ...keys };
+  for (const [given, taken] of [
+    ["", ""],
+    ["/pierhead", "pierhead/"],
+    ["team-a/v1.2/", "team-a/v1.2/"],
+  ]) {
+    assert.equal(readConfig({ ...bucket, PIERHEAD_S3_PREFIX: given }).bucket?.prefix, taken);
+  }
+  for (const given of ["r&d/", "../others/", "a//b/", "a/./b"]) {
+    assert.throws(
+      () => readConfig({ ...bucket, PIERHEAD_S3_PREFIX: given }),
+      /^Error: PIERHEAD_S3_PREFIX may have/,
+      given,
+    );
+  }
+});
+
 test("names the setting of an invalid database address without repeating its password", () => {
   const nothing = /^Error: (\w+) must be /;
   for (const [name, given] of [
