@@ -66,6 +66,8 @@ export interface BuildRequest {
   engine: "file" | "memory" | "postgres" | null;
   /** Engine of a LangGraph.js project whose configuration names none and whose packages allow it; null: files. */
   defaultEngine: "postgres" | null;
+  /** Whether the deployment serves from its default engine. Files would hide the threads that it has there. */
+  isDefaultKept: boolean;
   /** `<data dir>/artifacts`: the finished artifact is renamed to `<artifactsDir>/<key>` in one step. */
   artifactsDir: string;
   /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */

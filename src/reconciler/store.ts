@@ -11,7 +11,11 @@ import type { UploadRow } from "../store/builds/uploads.ts";
 import type { IntegrationRow, IntegrationSecrets } from "../store/code-hosts/integrations.ts";
 import type { AssignedRevisionRow, DesiredAssignment } from "../store/data-plane/assigned-revisions.ts";
 import type { ReplacedAssignment } from "../store/data-plane/assignments.ts";
-import type { DatabaseSettingsRow, DeploymentDatabase } from "../store/deployments/deployment-databases.ts";
+import type {
+  DatabaseSettingsRow,
+  DefaultEngine,
+  DeploymentDatabase,
+} from "../store/deployments/deployment-databases.ts";
 import type { DeploymentStateRow } from "../store/deployments/deployment-state.ts";
 import type { TracingProjectRow } from "../store/deployments/tracing-projects.ts";
 import type { FaultPoint } from "../store/engine/fault-points.ts";
@@ -92,7 +96,7 @@ export interface ReconcilerStore {
   ): Promise<DeploymentDatabase>;
   readDatabaseSettings(deploymentId: string): Promise<DatabaseSettingsRow | undefined>;
   /** Returns the engine of LangGraph.js projects that name none; null: files. */
-  readDefaultEngine(deploymentId: string): Promise<"postgres" | null>;
+  readDefaultEngine(deploymentId: string): Promise<DefaultEngine | null>;
   /** Returns the values of a secret set; empty when there is no such set. */
   readSecrets(deploymentId: string, secretSetId: string): Promise<Record<string, string>>;
 

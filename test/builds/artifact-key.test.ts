@@ -47,6 +47,7 @@ test("returns equal keys only for equal content", () => {
     artifactKey({ ...build, source: git, target: { ...imageTarget, pythonImage: "python:3.13" } }),
     artifactKey({ ...build, source: git, engine: "postgres" }),
     artifactKey({ ...build, source: git, defaultEngine: "postgres" }),
+    artifactKey({ ...build, source: git, defaultEngine: "postgres", isDefaultKept: true }),
   ];
   assert.equal(new Set(keys).size, keys.length);
   assert.match(keys[0] as string, /^[0-9a-f]{64}$/);

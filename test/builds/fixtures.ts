@@ -73,6 +73,7 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
       buildCommand: null,
       engine: null,
       defaultEngine: null,
+      isDefaultKept: false,
       artifactsDir: path.join(dir, "artifacts"),
       key: `key-${buildId}`,
       workDir: workDirOf(path.join(dir, "builds"), buildId),

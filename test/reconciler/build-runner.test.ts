@@ -36,6 +36,7 @@ async function makeBuild(db: Db, directory: string, files: Record<string, string
     buildCommand: null,
     engine: null,
     defaultEngine: null,
+    isDefaultKept: false,
     artifactsDir: path.join(directory, "artifacts"),
     key: id,
     workDir: workDirOf(directory, id),

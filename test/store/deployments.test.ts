@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
 import { randomBytes, randomUUID } from "node:crypto";
 import { ApiError } from "../../src/contract/error.ts";
+import type { Artifact } from "../../src/contract/listeners/assignment.ts";
+import { saveArtifact } from "../../src/store/builds/artifacts.ts";
 import { findFollowedBranch, recordBranchPoll } from "../../src/store/code-hosts/branch-watches.ts";
 import { createDeployment } from "../../src/store/deployments/create-deployment.ts";
+import { readDefaultEngine } from "../../src/store/deployments/deployment-databases.ts";
 import {
   deleteDeploymentRow,
   findDeployment,
@@ -186,3 +189,22 @@ async function timesMadeDue(db: Db, id: string): Promise<number> {
     select generation from reconcile_queue where deployment_id = ${id}`);
   return rows[0]?.generation ?? 0;
 }
+
+eachDatabase(
+  "the default engine is kept once a deployment serves from it, and gone once it serves from files",
+  async (db) => {
+    const world = await makeWorld(db);
+    const { id, revisionId } = await makeDeployment(db, world);
+    assert.equal(await readDefaultEngine(db, id), null);
+    await db.query(sql`update deployments set default_engine = 'postgres' where id = ${id}`);
+    assert.deepEqual(await readDefaultEngine(db, id), { engine: "postgres", isServing: false });
+    const serveFrom = async (engine: "postgres" | "file") => {
+      const artifact = await saveArtifact(db, world.tenantId, `on ${engine}`, { engine } as Artifact);
+      await db.query(sql`update revisions set artifact_id = ${artifact} where id = ${revisionId}`);
+      await db.query(sql`update deployments set active_revision_id = ${revisionId} where id = ${id}`);
+      return readDefaultEngine(db, id);
+    };
+    assert.deepEqual(await serveFrom("postgres"), { engine: "postgres", isServing: true });
+    assert.equal(await serveFrom("file"), null);
+  },
+);

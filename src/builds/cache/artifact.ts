@@ -30,6 +30,7 @@ export function artifactKey(build: {
   buildCommand: string | null;
   engine: BuildRequest["engine"];
   defaultEngine: BuildRequest["defaultEngine"];
+  isDefaultKept?: boolean;
   builderVersion?: string;
   nodeMajor?: number;
 }): string {
@@ -48,6 +49,7 @@ export function artifactKey(build: {
     buildCommand,
     build.engine,
     ...(build.defaultEngine === null ? [] : ["default engine", build.defaultEngine]),
+    ...(build.isDefaultKept === true ? ["kept"] : []),
   ];
   return createHash("sha256").update(JSON.stringify(what)).digest("hex");
 }

@@ -87,7 +87,7 @@ function misfit(packages: Packages, problem: string, servers: readonly AgentServ
   const ranges = servers.length === 1 ? `${oldest} on PostgreSQL` : `${oldest} and ${newest}`;
   return new BuildFailure(
     "ToolchainFailed",
-    `No LangGraph.js server works with ${installed.join(", ")}: ${problem}. Update them together, for example with \`npm install @langchain/langgraph@latest @langchain/core@latest\`, and deploy again. Servers exist for @langchain/langgraph ${ranges}.`,
+    `No LangGraph.js server works with ${installed.join(", ")}: ${problem}. Update them together, for example with \`npm install @langchain/langgraph@latest @langchain/core@latest\`, and deploy again. Servers exist for @langchain/langgraph ${ranges}.${servers.length === 1 ? " Files, which begin without the threads of the database, are possible too: pierhead change NAME --engine file" : ""}`,
   );
 }
 

@@ -36,7 +36,8 @@ type BuiltHere = Exclude<Project, { kind: "dockerfile" }>;
 export async function runPipeline(request: BuildRequest, context: BuildContext): Promise<Built> {
   const target = path.join(request.artifactsDir, request.key);
   const kept = await readArtifact(target);
-  if (kept !== undefined && (await isUsable(kept, request.target))) {
+  const isHiding = request.isDefaultKept && kept?.engine === "file";
+  if (kept !== undefined && !isHiding && (await isUsable(kept, request.target))) {
     context.log.say("This source was built before: reusing its artifact.");
     return { ok: true, artifact: kept, cached: true, steps: [] };
   }
@@ -63,7 +64,9 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   if (project.kind === "dockerfile") throw needsEngine(project);
   const installed = await steps.run("Install dependencies", () => install(request, context, project));
   await steps.run("Build", () => build(request, withEnvironment(context, installed), project));
-  const start = await steps.run("Prepare the start", () => prepareStart(context, project, { target, installed }));
+  const start = await steps.run("Prepare the start", () =>
+    prepareStart(request, context, { project, target, installed }),
+  );
   const artifact = await steps.run("Store the artifact", () => store(request, context, { project, start, target }));
   return { ok: true, artifact, cached: false, steps: steps.done };
 }
@@ -212,9 +215,9 @@ async function build(request: BuildRequest, context: BuildContext, project: Buil
 type StartPlan = (Artifact & { kind: "directory" })["start"];
 
 async function prepareStart(
+  request: BuildRequest,
   context: BuildContext,
-  project: BuiltHere,
-  { target, installed }: { target: string; installed: Installed },
+  { project, target, installed }: { project: BuiltHere; target: string; installed: Installed },
 ): Promise<StartPlan> {
   const { sourceDir } = context;
   if (project.kind === "command") {
@@ -253,21 +256,22 @@ async function prepareStart(
   const projectDir = path.join(sourceDir, project.directory);
   const graphDir = path.join(sourceDir, path.dirname(graph?.file ?? project.configPath));
   const start = { runner: "langgraph-js", config_path: project.configPath } as const;
-  const onPostgres = await postgresToolchain(context, project, { projectDir, graphDir });
+  const onPostgres = await postgresToolchain(request, context, { project, projectDir, graphDir });
   if (onPostgres !== null) return { ...start, toolchain_dir: onPostgres, engine_dir: engineDirOf(onPostgres) };
   const toolchain = await langgraphToolchain(context, { projectDir, graphDir, engine: "file" });
   const inside = path.relative(sourceDir, toolchain);
   return { ...start, toolchain_dir: inside.startsWith("..") ? toolchain : path.join(target, inside) };
 }
 
-/** Returns null for a project on files, also for one whose packages do not fit the default. */
+/** Returns null for a project on files, also for one whose packages do not fit the default that has no threads yet. */
 async function postgresToolchain(
+  { isDefaultKept }: BuildRequest,
   context: BuildContext,
-  project: BuiltHere,
-  directories: { projectDir: string; graphDir: string },
+  { project, ...directories }: { project: BuiltHere; projectDir: string; graphDir: string },
 ): Promise<string | null> {
   if (project.kind !== "langgraph-js" || project.engine !== "postgres") return null;
-  if (project.engineBecause !== "default") return langgraphToolchain(context, { ...directories, engine: "postgres" });
+  if (isDefaultKept || project.engineBecause !== "default")
+    return langgraphToolchain(context, { ...directories, engine: "postgres" });
   const found = await findPostgresToolchain(context, directories.graphDir);
   if (found === null)
     context.log.say(

@@ -63,16 +63,21 @@ async function resolveContent(deps: StepDeps, revision: RevisionRow, signal: Abo
   const wanted = await buildTargetOf(deps, revision);
   if (!wanted.ok) return wanted;
   const { target } = wanted;
-  const key = artifactKey({
+  const engine = await engineOf(deps, revision);
+  const build = {
     tenantId: revision.tenant_id,
     source: source.source,
     target,
     configPath: revision.source_revision_config.langgraph_config_path,
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,
-    ...(await engineOf(deps, revision)),
-  });
-  const artifact = await deps.store.findArtifactByKey(revision.tenant_id, key);
+    ...engine,
+  };
+  const find = async (key: string) => ({ key, artifact: await deps.store.findArtifactByKey(revision.tenant_id, key) });
+  const first = await find(artifactKey({ ...build, isDefaultKept: false }));
+  // The default of a new deployment may have become files, on which one that serves from PostgreSQL has no threads.
+  const isHiding = engine.isDefaultKept && first.artifact?.manifest.engine === "file";
+  const { key, artifact } = isHiding ? await find(artifactKey(build)) : first;
   const isBuilt = artifact !== undefined && (await isUsable(artifact.manifest, target));
   if (isBuilt) await logNothingToBuild(deps, revision);
   const commitSha = source.source.kind === "git" ? source.source.commitSha : null;
@@ -83,10 +88,11 @@ async function resolveContent(deps: StepDeps, revision: RevisionRow, signal: Abo
 export async function engineOf(
   { store }: Pick<StepDeps, "store">,
   { deployment_id: id, source_config: config }: Pick<RevisionRow, "deployment_id" | "source_config">,
-): Promise<Pick<BuildRequest, "engine" | "defaultEngine">> {
+): Promise<Pick<BuildRequest, "engine" | "defaultEngine" | "isDefaultKept">> {
   // Settings of earlier versions have no engine, and `default` is never stored.
   const engine = config.engine === "default" ? null : (config.engine ?? null);
-  return { engine, defaultEngine: engine === null ? await store.readDefaultEngine(id) : null };
+  const found = engine === null ? await store.readDefaultEngine(id) : null;
+  return { engine, defaultEngine: found?.engine ?? null, isDefaultKept: found?.isServing ?? false };
 }
 
 /** Redeploy and rollback name an artifact. When its files are gone, the recorded source is built again. */

@@ -84,18 +84,24 @@ export async function readDatabaseSettings(db: Db, deploymentId: string): Promis
   return rows[0];
 }
 
+export interface DefaultEngine {
+  engine: "postgres";
+  /** Whether the deployment serves from it, and so has its threads there. */
+  isServing: boolean;
+}
+
 /**
  * Returns the engine of LangGraph.js projects that name none; null: files. A deployment that serves from files stays on them:
  * its packages did not fit, or a user chose files. A preview follows its parent.
  */
-export async function readDefaultEngine(db: Db, deploymentId: string): Promise<"postgres" | null> {
-  const { rows } = await db.query<{ engine: "postgres" }>(sql`
-    select d.default_engine as engine
+export async function readDefaultEngine(db: Db, deploymentId: string): Promise<DefaultEngine | null> {
+  const { rows } = await db.query<DefaultEngine>(sql`
+    select d.default_engine as engine, a.manifest ->> 'engine' is not distinct from d.default_engine as "isServing"
       from deployments d left join revisions r on r.id = d.active_revision_id left join artifacts a on a.id = r.artifact_id
            left join deployments p on p.id = d.parent_deployment_id
-     where d.id = ${deploymentId} and a.manifest ->> 'engine' is distinct from 'file'
+     where d.id = ${deploymentId} and d.default_engine is not null and a.manifest ->> 'engine' is distinct from 'file'
        and (p.id is null or p.default_engine is not null)`);
-  return rows[0]?.engine ?? null;
+  return rows[0] ?? null;
 }
 
 const boundTo = (deployment: Owner) => `database/${deployment.tenantId}/${deployment.id}`;

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { after, test } from "node:test";
+import { begin } from "./fixtures.ts";
+
+/** An agent whose packages are too old for the engine on PostgreSQL, with a server of its own for files. */
+const packages = {
+  "@langchain/langgraph": { version: "0.1.0", main: "index.js" },
+  "@langchain/langgraph-api": {
+    version: "1.0.0",
+    exports: { "./server": "./index.js", "./package.json": "./package.json" },
+  },
+};
+const install = `
+import { mkdirSync, writeFileSync } from "node:fs";
+for (const [name, manifest] of Object.entries(${JSON.stringify(packages)})) {
+  mkdirSync("node_modules/" + name, { recursive: true });
+  writeFileSync("node_modules/" + name + "/package.json", JSON.stringify({ name, ...manifest }));
+  writeFileSync("node_modules/" + name + "/index.js", "");
+}
+`;
+
+test("builds an agent that serves from PostgreSQL for nothing else, when its packages no longer fit", async () => {
+  const dir = await mkdtemp(path.join(tmpdir(), "pierhead-kept-engine-"));
+  after(() => rm(dir, { recursive: true, force: true }));
+  const directory = path.join(dir, "source");
+  await mkdir(directory);
+  const files = {
+    "langgraph.json": JSON.stringify({ graphs: { agent: "./agent.js:graph" } }),
+    "package.json": JSON.stringify({ name: "agent", type: "module" }),
+    "agent.js": "export const graph = {};",
+    "install.mjs": install,
+  };
+  for (const [name, text] of Object.entries(files)) await writeFile(path.join(directory, name), text);
+  const source = { kind: "template", directory, digest: "a" } as const;
+  const build = async (isDefaultKept: boolean) => {
+    const changes = { installCommand: "node install.mjs", defaultEngine: "postgres", isDefaultKept } as const;
+    const started = begin(dir, source, changes);
+    return { ...started, result: await started.build.result };
+  };
+  const fresh = await build(false);
+  assert.equal(fresh.result.ok && fresh.result.artifact.engine, "file", fresh.log());
+  const serving = await build(true);
+  assert.ok(!serving.result.ok, serving.log());
+  assert.equal(serving.result.reason, "ToolchainFailed");
+  assert.match(serving.result.message, /on PostgreSQL.*pierhead change NAME --engine file/);
+});
