@@ -129,7 +129,8 @@ const actions: Readonly<Record<Exclude<FailureCode, "variables_missing">, NextAc
 
 /** Returns what a user can do about a failure. */
 export function actionOf({ code, variables }: Failure): NextAction {
-  if (code !== "variables_missing") return actions[code];
+  // A newer version, which an operator took back, may have recorded a code that this one does not know.
+  if (code !== "variables_missing") return actions[code] ?? actions.exited;
   const [first = "", ...others] = variables;
   const text =
     others.length === 0

@@ -253,6 +253,12 @@ test("derives what to do about a failed revision from its failure, and from the 
   assert.match(earlier?.text ?? "", /^Set the variable MODEL_KEY\./);
 });
 
+test("says what to do about a failure that only a newer version knows", () => {
+  const failure = { code: "of_a_newer_version" as FailureCode, variables: [] };
+  const action = nextActionOf({ word: "failed", reason: "BuildFailed", message: "It failed.", failure });
+  assert.equal(action?.kind, "read_log");
+});
+
 test("has a code for each reason of a failed build", () => {
   for (const reason of buildFailureReasons.filter((one) => one !== "Cancelled" && one !== "BuildFailed"))
     assert.notEqual(buildFailure(reason).code, "build_failed", reason);
