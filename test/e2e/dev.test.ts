@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import type { StartServer } from "../../src/cli/context.ts";
@@ -74,6 +74,17 @@ test("dev serves a project, follows its files and its .env, keeps the old code b
     await change("server.mjs", source("three"));
     await answers("three bye");
     assert.equal(deploys(), before + 1, "a file that git ignores deploys nothing");
+    await change("server.mjs", "setInterval(() => {}, 1000)");
+    await eventually(deploys, (count) => count === before + 2, {
+      timeoutMs: 60_000,
+      what: "a deploy of what never answers",
+    });
+    await change("server.mjs", source("four"));
+    await answers("four bye");
+    await rm(path.join(project.directory, ".env"));
+    await answers("four undefined");
+    await change(".env", "WORD=again");
+    await answers("four again");
   } finally {
     stop.abort();
     assert.equal((await running).code, 0, said.err);

@@ -6,25 +6,43 @@ import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts
 
 /** Cancels the revisions in progress, queued ones first, because a freed slot would otherwise start the next one. */
 export async function cancel(session: Session, [name = "", id]: (string | undefined)[]): Promise<void> {
-  const { terminal, signal } = session;
-  const client = await session.client();
+  const { terminal } = session;
   const deployment = await findDeployment(session, name);
-  const revisions =
-    id === undefined ? await unsettled(session, deployment.id) : [await findRevision(session, deployment, id)];
   const interrupted: string[] = [];
-  for (const revision of revisions) {
-    try {
-      await client.interruptRevision({ deployment_id: deployment.id, revision_id: revision.id }, { signal });
-    } catch (error) {
-      // It has ended since the list was read. Continue with the others.
-      if (id === undefined && isRefusal(error, "revisionSettled")) continue;
-      throw error;
-    }
+  const say = (revision: Revision) => {
     interrupted.push(revision.id);
     terminal.say(`Cancelled revision ${shortId(revision.id)}, which was ${revision.status}.`);
+  };
+  if (id === undefined) await interruptRevisions(session, await unsettled(session, deployment.id), say);
+  else {
+    const revision = await findRevision(session, deployment, id);
+    await interrupt(session, revision);
+    say(revision);
   }
   if (interrupted.length === 0) terminal.say(`No revision of ${deployment.name} is in progress.`);
   session.answer({ deployment_id: deployment.id, interrupted }, () => undefined);
+}
+
+/** Cancels revisions, except those that have ended since they were read. @param seen is called with each that it cancelled. */
+export async function interruptRevisions(
+  session: Session,
+  revisions: readonly Revision[],
+  seen?: (revision: Revision) => void,
+): Promise<void> {
+  for (const revision of revisions) {
+    try {
+      await interrupt(session, revision);
+    } catch (error) {
+      if (isRefusal(error, "revisionSettled")) continue;
+      throw error;
+    }
+    seen?.(revision);
+  }
+}
+
+async function interrupt(session: Session, { id, deployment_id }: Revision): Promise<void> {
+  const client = await session.client();
+  await client.interruptRevision({ deployment_id, revision_id: id }, { signal: session.signal });
 }
 
 /** Returns unsettled revisions, newest first, so that queued ones come first. */

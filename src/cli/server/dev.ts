@@ -8,6 +8,7 @@ import type { Deployment, Secret } from "../../contract/deployments/deployment.t
 import type { Revision } from "../../contract/revisions/revision.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
 import type { CliContext, Environment, RunningServer } from "../context.ts";
+import { interruptRevisions } from "../deployments/cancel.ts";
 import { sendArchive } from "../deployments/deploy-directory.ts";
 import { endOfBuildLog } from "../deployments/follow-revision.ts";
 import { renderLogEntry } from "../deployments/render-log-entry.ts";
@@ -42,16 +43,16 @@ export async function dev(outer: Session, [given = "."]: [string?], options: Dev
   const { terminal, context } = outer;
   const directory = path.resolve(context.cwd, given);
   const project = await findProject(directory, options.config);
-  const envFile = options.envFrom ?? project.envFile;
   const session = sessionFor(outer, directory, project.name);
+  const variablesOf = createVariables(session, options.envFrom);
   terminal.say(`Found ${harmless(project.found)}`);
-  if (envFile !== undefined) terminal.say(`Variables from ${path.relative(context.cwd, envFile) || envFile}`);
+  await variablesOf(project);
   terminal.say("Starting Pierhead ...");
   const server = await startServer(session, options.port);
   const stop = new AbortController();
   try {
     terminal.say(`Console   ${await consoleUrl(session, server)}`);
-    await deployChanges(session, { directory, project, envFile, options }, stop.signal);
+    await deployChanges(session, { directory, project, variablesOf, options }, stop.signal);
   } catch (error) {
     if (!session.signal.aborted) throw error;
   } finally {
@@ -62,36 +63,69 @@ export async function dev(outer: Session, [given = "."]: [string?], options: Dev
   terminal.say("Stopped. The next pierhead dev of this directory goes on with its threads.");
 }
 
+/** Returns the variables of a project, and the file that they are in, unless that is stdin. */
+type VariablesOf = (project: Project) => Promise<{ variables: Secret[]; file: string | undefined }>;
+
+function createVariables(session: Session, envFrom: string | undefined): VariablesOf {
+  const { context, terminal } = session;
+  let said: string | undefined;
+  // Stdin has its content only once.
+  const ofStdin = envFrom === "-" ? readVariables(session, envFrom) : undefined;
+  return async ({ envFile }) => {
+    if (ofStdin !== undefined) return { variables: await ofStdin, file: undefined };
+    const file = envFrom === undefined ? envFile : path.resolve(context.cwd, envFrom);
+    if (file !== said && file !== undefined) terminal.say(`Variables from ${path.relative(context.cwd, file)}`);
+    said = file;
+    return { variables: file === undefined ? [] : await readVariables(session, file), file };
+  };
+}
+
 interface Work {
   directory: string;
   project: Project;
-  envFile: string | undefined;
+  variablesOf: VariablesOf;
   options: DevOptions;
 }
 
 async function deployChanges(session: Session, { directory, project: first, ...work }: Work, stop: AbortSignal) {
   const { terminal, signal } = session;
-  using watch = watchSource(first.root);
+  const { config, envFrom } = work.options;
+  using watch = watchSource((error) => {
+    terminal.say(`Not every directory is watched, so changes may be missed: ${error.message}`);
+  });
+  const cover = (project: Project) => {
+    const extra = envFrom === undefined || envFrom === "-" ? undefined : path.resolve(session.context.cwd, envFrom);
+    return watch.cover(project.root, () => filesOf(session, project), extra);
+  };
+  const sayError = (error: unknown) => {
+    const { message, because, hints } = explainFailure(error, signal);
+    terminal.say(`${terminal.paintErr("red", "Error:")} ${harmless(message)}`);
+    for (const line of [because, ...hints]) if (line !== null) terminal.say(`  ${harmless(line)}`);
+  };
   let sent: Sent | undefined;
   let project = first;
-  let isFollowed = false;
+  let newer: AbortController | undefined;
   for (;;) {
     try {
-      const files = await filesOf(session, project);
-      watch.cover(files);
-      project = await findProject(directory, work.options.config);
-      const next = await send(session, { project, files, envFile: work.envFile }, sent);
+      let files = await cover(project);
+      const found = await findProject(directory, config);
+      if (!isDeepStrictEqual(found, project)) files = await cover(found);
+      project = found;
+      const { variables } = await work.variablesOf(project);
+      const next = await send(session, { project, files, variables }, sent);
       if (next !== undefined) {
+        if (newer === undefined) void followLog(session, next.deployment, stop);
+        newer?.abort();
+        await interruptOlder(session, next.deployment);
+        newer = new AbortController();
         sent = next.sent;
-        if (!isFollowed) void followLog(session, next.deployment, stop);
-        isFollowed = true;
-        await report(session, next.deployment, next.startedAt);
+        // Not awaited: a program that never becomes healthy must not delay its correction.
+        const reported = AbortSignal.any([signal, stop, newer.signal]);
+        report(session, next, reported).catch((error) => reported.aborted || sayError(error));
       }
     } catch (error) {
       signal.throwIfAborted();
-      const { message, because, hints } = explainFailure(error, signal);
-      terminal.say(`${terminal.paintErr("red", "Error:")} ${harmless(message)}`);
-      for (const line of [because, ...hints]) if (line !== null) terminal.say(`  ${harmless(line)}`);
+      sayError(error);
     }
     await watch.changed(signal);
   }
@@ -102,14 +136,19 @@ async function filesOf({ context, signal }: Session, { root, buildFiles }: Proje
   return files;
 }
 
+interface Next {
+  sent: Sent;
+  deployment: Deployment;
+  startedAt: number;
+}
+
 /** Deploys the files unless they are as at the last time. */
 async function send(
   session: Session,
-  { project, files, envFile }: { project: Project; files: string[]; envFile: string | undefined },
+  { project, files, variables }: { project: Project; files: string[]; variables: Secret[] },
   last: Sent | undefined,
-): Promise<{ sent: Sent; deployment: Deployment; startedAt: number } | undefined> {
+): Promise<Next | undefined> {
   const startedAt = performance.now();
-  const variables = envFile === undefined ? [] : await readVariables(session, envFile);
   await using archive = await packArchive(project.root, files, session.signal);
   const sent = { sha256: archive.sha256, variables };
   if (isDeepStrictEqual(sent, last)) return undefined;
@@ -131,9 +170,18 @@ async function removeAll(client: Client, { id, secrets }: Deployment, signal: Ab
   await client.changeVariables({ deployment_id: id, body }, { signal });
 }
 
+/** Ends rollouts of older code, which would be waited for, also those of an earlier call of this command. */
+async function interruptOlder(session: Session, { id }: Deployment): Promise<void> {
+  const client = await session.client();
+  const { latest_revision_id: latest } = await client.getDeployment({ deployment_id: id }, { signal: session.signal });
+  const { resources } = await client.listRevisions({ deployment_id: id, limit: 20 }, { signal: session.signal });
+  const older = resources.filter((revision) => revision.id !== latest && !isSettled(revision.status));
+  await interruptRevisions(session, older);
+}
+
 /** Waits for the newest revision, and says what became of it. */
-async function report(session: Session, { id }: Deployment, startedAt: number): Promise<void> {
-  const { terminal, signal, context } = session;
+async function report(session: Session, { deployment: { id }, startedAt }: Next, signal: AbortSignal): Promise<void> {
+  const { terminal, context } = session;
   const client = await session.client();
   const { latest_revision_id: latest } = await client.getDeployment({ deployment_id: id }, { signal });
   if (latest === null) return;
@@ -153,7 +201,7 @@ async function report(session: Session, { id }: Deployment, startedAt: number): 
 
 async function sayFailed(session: Session, deployment: Deployment, revision: Revision): Promise<void> {
   const { terminal } = session;
-  if (!isSettled(revision.status)) return;
+  if (revision.status === "SKIPPED") return; // A newer one is on its way.
   const log = revision.status === "BUILD_FAILED" ? await endOfBuildLog(session, revision) : [];
   const cause = withDeploymentName(revision.status_message, deployment.name) ?? `It ended in ${revision.status}.`;
   terminal.say(`${terminal.paintErr("red", "Failed:")} ${harmless([cause, ...log].join("\n"))}`);
