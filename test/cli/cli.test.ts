@@ -307,6 +307,29 @@ test("completes commands, options and deployment names, and prints nothing witho
   assert.deepEqual(offline, { code: 0, stdout: "", stderr: "" });
 });
 
+test("restore names a file that is missing, and does not wait for a backup to be typed", async () => {
+  const missing = await runCli(["restore", "nowhere.tar.gz"]);
+  assert.deepEqual(
+    [missing.code, /Cannot read the file nowhere\.tar\.gz/.test(missing.stderr)],
+    [2, true],
+    missing.stderr,
+  );
+  const typed = await runCli(["restore", "-"], { isTTY: true });
+  assert.equal(typed.code, 2);
+  assert.match(typed.stderr, /pierhead restore - < backup\.tar\.gz/);
+});
+
+test("quotes the words of a printed command that a shell would split", async () => {
+  await using project = await createDirectory({
+    "north.yaml": 'tag: "sea=north sea"\ndeployments: {}\n',
+    "all agents.yaml": "deployments:\n  support: { source: internal_template, template: node-server }\n",
+  });
+  await using server = await startAnswering(() => ({ status: 200, body: { resources: [], offset: 0 } }));
+  const plan = (file: string) => runCli(["plan", "--file", file, "--url", server.url], { cwd: project.directory });
+  assert.match((await plan("north.yaml")).stderr, /pierhead admin tags add sea 'north sea'\n/);
+  assert.match((await plan("all agents.yaml")).stderr, /pierhead apply --file 'all agents\.yaml'\n/);
+});
+
 test("prints completion scripts that call this program and rejects an unknown shell", async () => {
   for (const shell of ["bash", "zsh", "fish", "pwsh"])
     assert.match((await runCli(["completion", shell])).stdout, /pierhead __complete/);

@@ -3,7 +3,7 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
-import { count, parseDuration } from "../terminal/text.ts";
+import { count, parseDuration, shellWord } from "../terminal/text.ts";
 import { compare } from "./changes.ts";
 import { usualFile } from "./desired-file.ts";
 import type { Change } from "./step.ts";
@@ -30,8 +30,10 @@ export async function plan(session: Session, _: unknown, options: PlanOptions): 
   if (changes.length === 0) return session.terminal.say("No changes.");
   const argv = [
     "pierhead apply",
-    ...(options.file === undefined || options.file === usualFile ? [] : [`--file ${options.file}`]),
-    ...(options.prune === undefined ? [] : ["--prune", ...(options.prune === true ? [] : options.prune)]),
+    ...(options.file === undefined || options.file === usualFile ? [] : [`--file ${shellWord(options.file)}`]),
+    ...(options.prune === undefined
+      ? []
+      : ["--prune", ...(options.prune === true ? [] : options.prune.map(shellWord))]),
   ];
   throw new CliFailure(`${count(changes.length, "deployment")} would change.`, {
     exitCode: exitCodes.cancelled,

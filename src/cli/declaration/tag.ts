@@ -1,6 +1,7 @@
 import type { Client } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { everyPage } from "../terminal/choose.ts";
+import { shellWord } from "../terminal/text.ts";
 import { wrong } from "./desired-file.ts";
 import type { Step } from "./step.ts";
 
@@ -20,7 +21,10 @@ export async function findFileTag(client: Client, text: string, signal: AbortSig
   const tags = await everyPage((page) => client.listTags(page, { signal }));
   const found = tags.find((tag) => tag.name === name)?.values.find((one) => one.name === value);
   if (found === undefined) {
-    throw wrong(`There is no tag ${text}.`, `An administrator creates it: pierhead admin tags add ${name} ${value}`);
+    throw wrong(
+      `There is no tag ${text}.`,
+      `An administrator creates it: pierhead admin tags add ${shellWord(name)} ${shellWord(value)}`,
+    );
   }
   const tagged = new Map<string, Deployment>();
   for await (const one of client.all("listDeployments", { tag_value_ids: found.id }, { signal })) {
@@ -43,7 +47,7 @@ export async function withTag(
   if (other !== undefined) {
     throw wrong(
       `${name} has the tag ${other.name}=${other.value}, so another file declares it.`,
-      `Move it to this file: pierhead admin tags set ${name} ${tag.text}`,
+      `Move it to this file: pierhead admin tags set ${name} ${shellWord(tag.text)}`,
     );
   }
   const change = step?.change ?? { name, action: "change", fields: [], variables: { set: [], removed: [] } };

@@ -1,5 +1,5 @@
 import { createWriteStream } from "node:fs";
-import { mkdtemp, rename, rm, stat } from "node:fs/promises";
+import { access, mkdtemp, rename, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Readable } from "node:stream";
@@ -61,7 +61,16 @@ export async function restore(session: Session, [given = ""]: string[]): Promise
 
 /** Returns the file of a backup. That of stdin is stored for the time of the restore, because it is read more than once. */
 async function sourceOf({ context, signal }: Session, given: string): Promise<{ file: string } & AsyncDisposable> {
-  if (given !== "-") return { file: path.resolve(context.cwd, given), [Symbol.asyncDispose]: async () => {} };
+  if (given !== "-") {
+    const file = path.resolve(context.cwd, given);
+    await access(file).catch((error: Error) => {
+      throw usageFailure(`Cannot read the file ${given}: ${error.message}`);
+    });
+    return { file, [Symbol.asyncDispose]: async () => {} };
+  }
+  if (context.stdin.isTTY === true) {
+    throw usageFailure("A backup is no text.", "Read it from a file: pierhead restore - < backup.tar.gz");
+  }
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-restore-"));
   const remove = () => rm(directory, { recursive: true, force: true });
   const file = path.join(directory, "backup.tar.gz");

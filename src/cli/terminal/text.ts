@@ -28,6 +28,10 @@ export const shortId = (id: string) => id.slice(0, 8);
 
 export const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
+/** Quotes a word for the shell, if it needs that, so that a printed command runs as it stands. */
+export const shellWord = (word: string) =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+
 const unitMs = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** Parses `90`, `90s`, `10m`, `2h` or `1d` into milliseconds. A number without a unit is in seconds. */
