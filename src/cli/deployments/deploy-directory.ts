@@ -34,13 +34,13 @@ export async function deployDirectory(session: Session, directory: string, optio
     steps.begin("Pack");
     const known = { environment: session.context.env, buildFiles: project.buildFiles };
     const { files, leftOut, sizeBytes } = await listFiles(project.root, signal, known);
-    refuseTooLarge("source", sizeBytes, buildDiskBytesMax);
+    refuseLargeSource(sizeBytes);
     const surprising = leftOut.filter((file) => path.join(project.root, file) !== project.envFile);
     for (const file of surprising.slice(0, 10))
       terminal.say(terminal.paintErr("yellow", `  left out: ${harmless(file)}`));
     await using archive = await packArchive(project.root, files, signal);
     steps.note(`${count(files.length, "file")}, ${size(archive.sizeBytes)}`);
-    refuseTooLarge("packed source", archive.sizeBytes, uploadBytesMax);
+    refuseLargeArchive(archive);
 
     steps.begin("Upload");
     const patched = await sendArchive(session, archive, { name, project, variables, options });
@@ -125,6 +125,16 @@ function patchOf(deployment: Deployment, project: Project, objectPath: string, o
     ...(Object.keys(commands).length === 0 ? {} : { source_config: commands }),
     source_revision_config: { source_tarball_path: objectPath, langgraph_config_path: project.configPath },
   };
+}
+
+/** Refuses what no build would unpack, before it is packed. */
+export function refuseLargeSource(sizeBytes: number): void {
+  refuseTooLarge("source", sizeBytes, buildDiskBytesMax);
+}
+
+/** Refuses what the server would not accept, before it is sent. */
+export function refuseLargeArchive({ sizeBytes }: Archive): void {
+  refuseTooLarge("packed source", sizeBytes, uploadBytesMax);
 }
 
 function refuseTooLarge(what: string, sizeBytes: number, sizeBytesMax: number): void {

@@ -9,7 +9,7 @@ import type { Revision } from "../../contract/revisions/revision.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
 import type { CliContext, Environment, RunningServer } from "../context.ts";
 import { interruptRevisions } from "../deployments/cancel.ts";
-import { sendArchive } from "../deployments/deploy-directory.ts";
+import { refuseLargeArchive, refuseLargeSource, sendArchive } from "../deployments/deploy-directory.ts";
 import { endOfBuildLog } from "../deployments/follow-revision.ts";
 import { renderLogEntry } from "../deployments/render-log-entry.ts";
 import { readVariables } from "../deployments/variables.ts";
@@ -93,9 +93,15 @@ async function deployChanges(session: Session, { directory, project: first, ...w
   using watch = watchSource((error) => {
     terminal.say(`Not every directory is watched, so changes may be missed: ${error.message}`);
   });
-  const cover = (project: Project) => {
-    const extra = envFrom === undefined || envFrom === "-" ? undefined : path.resolve(session.context.cwd, envFrom);
-    return watch.cover(project.root, () => filesOf(session, project), extra);
+  const extra = envFrom === undefined || envFrom === "-" ? undefined : path.resolve(session.context.cwd, envFrom);
+  const cover = async ({ root, buildFiles }: Project): Promise<Listed> => {
+    let sizeBytes = 0;
+    const list = async () => {
+      const listed = await listFiles(root, signal, { environment: session.context.env, buildFiles });
+      sizeBytes = listed.sizeBytes;
+      return listed.files;
+    };
+    return { files: await watch.cover(root, list, extra), sizeBytes };
   };
   const sayError = (error: unknown) => {
     const { message, because, hints } = explainFailure(error, signal);
@@ -107,12 +113,12 @@ async function deployChanges(session: Session, { directory, project: first, ...w
   let newer: AbortController | undefined;
   for (;;) {
     try {
-      let files = await cover(project);
+      let listed = await cover(project);
       const found = await findProject(directory, config);
-      if (!isDeepStrictEqual(found, project)) files = await cover(found);
+      if (!isDeepStrictEqual(found, project)) listed = await cover(found);
       project = found;
       const { variables } = await work.variablesOf(project);
-      const next = await send(session, { project, files, variables }, sent);
+      const next = await send(session, { project, listed, variables }, sent);
       if (next !== undefined) {
         if (newer === undefined) void followLog(session, next.deployment, stop);
         newer?.abort();
@@ -131,9 +137,9 @@ async function deployChanges(session: Session, { directory, project: first, ...w
   }
 }
 
-async function filesOf({ context, signal }: Session, { root, buildFiles }: Project): Promise<string[]> {
-  const { files } = await listFiles(root, signal, { environment: context.env, buildFiles });
-  return files;
+interface Listed {
+  files: string[];
+  sizeBytes: number;
 }
 
 interface Next {
@@ -145,13 +151,15 @@ interface Next {
 /** Deploys the files unless they are as at the last time. */
 async function send(
   session: Session,
-  { project, files, variables }: { project: Project; files: string[]; variables: Secret[] },
+  { project, listed, variables }: { project: Project; listed: Listed; variables: Secret[] },
   last: Sent | undefined,
 ): Promise<Next | undefined> {
   const startedAt = performance.now();
-  await using archive = await packArchive(project.root, files, session.signal);
+  refuseLargeSource(listed.sizeBytes);
+  await using archive = await packArchive(project.root, listed.files, session.signal);
   const sent = { sha256: archive.sha256, variables };
   if (isDeepStrictEqual(sent, last)) return undefined;
+  refuseLargeArchive(archive);
   session.terminal.say(last === undefined ? `Deploying ${project.name} ...` : "Changed. Deploying again ...");
   const client = await session.client();
   const deployment = await sendArchive(session, archive, {
