@@ -30,7 +30,7 @@ function render(session: Session, deployment: Deployment, debug: DeploymentDebug
     ["Lease", facts(debug.lease)],
   ];
   const sections: [string, string][] = [
-    ["Next step", `  ${describeNextStep(deployment, debug)}`],
+    ["Next step of the server", `  ${describeNextStep(deployment, debug)}`],
     ["Latest passes", passes.length === 0 ? "  none yet" : columns(passes)],
     ...(showsInternals ? internals : []),
   ];

@@ -32,7 +32,7 @@ export const toolCommands: readonly CommandSpec[] = [
   },
   {
     name: "completion",
-    summary: "Print a completion script for bash, zsh or fish",
+    summary: "Print a completion script for bash, zsh, fish or PowerShell",
     args: [["<shell>", "bash, zsh, fish or pwsh"]],
     examples: [
       "source <(pierhead completion bash)",
