@@ -64,8 +64,8 @@ test("dev serves a project, follows its files and its .env, keeps the old code b
     await change(".env", "WORD=bye");
     await answers("two bye");
     await says(/two is ready/);
-    await change("server.mjs", 'throw new Error("a mistake")');
-    await says(/Failed:.*\n(?:.*\n)*.*a mistake/);
+    await change("server.mjs", 'throw new Error("Missing environment variable API_TOKEN")');
+    await says(/Failed:.* API_TOKEN is not set\. Put it into \.env\.\n(?:.*\n)*.*throw new Error/);
     await answers("two bye");
     assert.match(said.err, /The code before still serves\./);
     const deploys = () => said.err.split("Deploying again").length;

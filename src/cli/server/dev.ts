@@ -63,20 +63,21 @@ export async function dev(outer: Session, [given = "."]: [string?], options: Dev
   terminal.say("Stopped. The next pierhead dev of this directory goes on with its threads.");
 }
 
-/** Returns the variables of a project, and the file that they are in, unless that is stdin. */
-type VariablesOf = (project: Project) => Promise<{ variables: Secret[]; file: string | undefined }>;
+/** Returns the variables of a project, and the name of the file that has them or would have them. */
+type VariablesOf = (project: Project) => Promise<{ variables: Secret[]; named: string }>;
 
 function createVariables(session: Session, envFrom: string | undefined): VariablesOf {
   const { context, terminal } = session;
   let said: string | undefined;
   // Stdin has its content only once.
   const ofStdin = envFrom === "-" ? readVariables(session, envFrom) : undefined;
-  return async ({ envFile }) => {
-    if (ofStdin !== undefined) return { variables: await ofStdin, file: undefined };
+  return async ({ envFile, root, configPath }) => {
+    if (ofStdin !== undefined) return { variables: await ofStdin, named: "stdin" };
     const file = envFrom === undefined ? envFile : path.resolve(context.cwd, envFrom);
     if (file !== said && file !== undefined) terminal.say(`Variables from ${path.relative(context.cwd, file)}`);
     said = file;
-    return { variables: file === undefined ? [] : await readVariables(session, file), file };
+    const named = path.relative(context.cwd, file ?? path.join(root, path.dirname(configPath), ".env"));
+    return { variables: file === undefined ? [] : await readVariables(session, file), named };
   };
 }
 
@@ -117,7 +118,7 @@ async function deployChanges(session: Session, { directory, project: first, ...w
       const found = await findProject(directory, config);
       if (!isDeepStrictEqual(found, project)) listed = await cover(found);
       project = found;
-      const { variables } = await work.variablesOf(project);
+      const { variables, named } = await work.variablesOf(project);
       const next = await send(session, { project, listed, variables }, sent);
       if (next !== undefined) {
         if (newer === undefined) void followLog(session, next.deployment, stop);
@@ -127,7 +128,7 @@ async function deployChanges(session: Session, { directory, project: first, ...w
         sent = next.sent;
         // Not awaited: a program that never becomes healthy must not delay its correction.
         const reported = AbortSignal.any([signal, stop, newer.signal]);
-        report(session, next, reported).catch((error) => reported.aborted || sayError(error));
+        report(session, { ...next, named }, reported).catch((error) => reported.aborted || sayError(error));
       }
     } catch (error) {
       signal.throwIfAborted();
@@ -188,14 +189,18 @@ async function interruptOlder(session: Session, { id }: Deployment): Promise<voi
 }
 
 /** Waits for the newest revision, and says what became of it. */
-async function report(session: Session, { deployment: { id }, startedAt }: Next, signal: AbortSignal): Promise<void> {
+async function report(
+  session: Session,
+  { deployment: { id }, startedAt, named }: Next & { named: string },
+  signal: AbortSignal,
+): Promise<void> {
   const { terminal, context } = session;
   const client = await session.client();
   const { latest_revision_id: latest } = await client.getDeployment({ deployment_id: id }, { signal });
   if (latest === null) return;
   const revision = await client.waitForRevision({ deployment_id: id, revision_id: latest }, { signal });
   const deployment = await client.getDeployment({ deployment_id: id }, { signal });
-  if (revision.status !== "DEPLOYED") return sayFailed(session, deployment, revision);
+  if (revision.status !== "DEPLOYED") return sayFailed(session, deployment, revision, named);
   const took = duration(performance.now() - startedAt);
   terminal.say(`${terminal.paintErr("green", "Ready")} in ${took}. Change a file to deploy again, stop with Ctrl-C.`);
   if (session.hasAnswered()) return;
@@ -207,11 +212,13 @@ async function report(session: Session, { deployment: { id }, startedAt }: Next,
   if (context.stdout.isTTY === true && url !== null) terminal.say(terminal.paintErr("dim", `  curl ${harmless(url)}/`));
 }
 
-async function sayFailed(session: Session, deployment: Deployment, revision: Revision): Promise<void> {
+async function sayFailed(session: Session, deployment: Deployment, revision: Revision, named: string): Promise<void> {
   const { terminal } = session;
   if (revision.status === "SKIPPED") return; // A newer one is on its way.
   const log = revision.status === "BUILD_FAILED" ? await endOfBuildLog(session, revision) : [];
-  const cause = withDeploymentName(revision.status_message, deployment.name) ?? `It ended in ${revision.status}.`;
+  const message = withDeploymentName(revision.status_message, deployment.name) ?? `It ended in ${revision.status}.`;
+  // The command would set the variable on another server, and the next deploy from here would remove it.
+  const cause = message.replace(/\bSet (it|each) with: pierhead env set \S+ \w+\./, `Put $1 into ${named}.`);
   terminal.say(`${terminal.paintErr("red", "Failed:")} ${harmless([cause, ...log].join("\n"))}`);
   terminal.say(
     deployment.active_revision_id === null
