@@ -77,8 +77,10 @@ test("the steps of an image install and build a project with the repairs of a bu
     "apps/agent/.env.example": "DATABASE_URL=\n",
   });
   const program = fileURLToPath(new URL("../../src/builds/image/project-steps.ts", import.meta.url));
+  // `npm run` tells programs below it where its own package is. No image has that.
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("npm_")));
   const run = (...argv: string[]) =>
-    execa(process.execPath, [program, ...argv], { cwd: place.dir, all: true, reject: false });
+    execa(process.execPath, [program, ...argv], { cwd: place.dir, env, extendEnv: false, all: true, reject: false });
   const steps = [
     await run("install", "apps/agent"),
     await run("siblings", "apps/agent"),
