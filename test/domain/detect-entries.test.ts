@@ -89,6 +89,22 @@ test("starts a server in the directory from which it imports its modules", async
   assert.equal(await startOf(named), uvicorn("api.main:app"), "a package has the name of the directory");
   const above = { "api/main.py": app("from api.words import word\nimport words"), "api/words.py": "" };
   assert.equal(await startOf(above), uvicorn("api.main:app"), "it imports its own package from above");
+  const ofPython = {
+    "app/main.py": app("import logging\nfrom .words import word"),
+    "app/logging.py": "",
+    "app/words.py": "",
+  };
+  assert.equal(await startOf(ofPython), uvicorn("app.main:app"), "Python has a module of the name");
+  const ofPackage = { "app/main.py": app("import jwt\nfrom .words import word"), "app/jwt.py": "", "app/words.py": "" };
+  assert.equal(await startOf(ofPackage), uvicorn("app.main:app"), "it imports from its own package");
+  const deep = {
+    "web/app/main.py": app("import jwt\nfrom app.words import word"),
+    "web/app/jwt.py": "",
+    "web/app/words.py": "",
+  };
+  assert.equal(await startOf(deep), `cd web && ${uvicorn("app.main:app")}`, "it imports its own package");
+  const beside = { "work/main.py": app("import queue\nfrom shared import word"), "work/queue.py": "", "shared.py": "" };
+  assert.equal(await startOf(beside), uvicorn("work.main:app"), "Python has a module of the name");
   const program = {
     "my apps/run.py": 'import words\nif __name__ == "__main__":\n  uvicorn.run(app)',
     "my apps/words.py": "",

@@ -1,3 +1,5 @@
+import { standardModules } from "./python-modules.ts";
+
 /** A place in a Python project from which a server can be started. */
 export interface PythonEntry {
   kind: PythonEntryKind;
@@ -258,8 +260,8 @@ const byFile = new Set<PythonEntryKind>([
 
 /**
  * Returns a function that finds the import root of a file: the nearest directory above the file that has a module which the file
- * imports, when the project's own directory and its `src` do not have it, and no package has its name. Such a project is started in
- * that directory, unless the file also imports its own package from above.
+ * imports, when the project's own directory and its `src` do not have it, and neither Python nor a package has its name. Such a
+ * project is started in that directory. It is always above the packages that the file names, or from which it imports relatively.
  */
 function importRoots(
   files: ReadonlySet<string>,
@@ -268,14 +270,20 @@ function importRoots(
   const modules = new Set([...files].filter((file) => file.endsWith(".py")).flatMap(importablePaths));
   return (file, text) => {
     const parts = file.split("/").slice(0, -1);
-    const above = parts.map((_, at) => parts.slice(0, parts.length - at).join("/")).filter((one) => one !== "src");
-    if (above.length === 0) return "";
     const imported = [...text.matchAll(/^[ \t]*(?:from|import)[ \t]+(\w+)/gm)].map((match) => match[1] ?? "");
-    if (imported.includes(parts[0] ?? "")) return "";
+    const ownPackage = parts.findIndex((part) => imported.includes(part));
+    const levels = [...text.matchAll(/^[ \t]*from[ \t]+(\.+)/gm)].map((match) => match[1]?.length ?? 0);
+    const packageDepth = levels.reduce((most, level) => Math.max(most, level), 0);
+    const depth = Math.min(ownPackage === -1 ? parts.length : ownPackage, parts.length - packageDepth);
+    if (depth <= 0) return "";
+    const above = parts.slice(0, depth).map((_, at) => parts.slice(0, depth - at).join("/"));
     const isNested = (name: string) =>
-      !modules.has(name) && !modules.has(`src/${name}`) && !packages.has(name.toLowerCase().replaceAll("_", "-"));
-    const nested = [...new Set(imported.slice(0, importsMax))].filter(isNested);
-    return above.find((root) => nested.some((name) => modules.has(`${root}/${name}`))) ?? "";
+      !standardModules.has(name) &&
+      !modules.has(name) &&
+      !modules.has(`src/${name}`) &&
+      !packages.has(name.toLowerCase().replaceAll("_", "-"));
+    const nested = [...new Set(imported)].filter(isNested).slice(0, importsMax);
+    return above.find((root) => root !== "src" && nested.some((name) => modules.has(`${root}/${name}`))) ?? "";
   };
 }
 
