@@ -8,6 +8,8 @@ type Files = Record<string, string>;
 const size = 256 * 1024;
 const fill = (text: string) => text.repeat(Math.ceil(size / text.length)).slice(0, size);
 
+const scripts = `# uvicorn.run(app)\n[build-system]\n[project.scripts]\n${Array.from({ length: size / 20 }, (_, at) => `s${at} = "pkg.a:f"\n`).join("")}`;
+
 /** The largest texts that are read, for each of which some way to search needs hours. */
 const texts: [string, string][] = [
   ["line breaks", fill("\n")],
@@ -28,6 +30,7 @@ const texts: [string, string][] = [
   ["a web command of cds", `web: ${fill("cd a && ")}`],
   ["a web command of defaults", "web: ".padEnd(size, "$" + "{PORT:-")],
   ["sections", fill("[a")],
+  ["many scripts", scripts.slice(0, size)],
 ];
 
 for (const [name, text] of texts) {

@@ -70,11 +70,16 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   };
 }
 
+/** More than a package has. For each of them, all of its server's source is searched. */
+const scriptsMax = 50;
+
 /** Returns the scripts of a project that is installed as a package: another one has no programs. */
 function scriptsOfPackage(pyproject: string): Record<string, string> {
   if (!/^[ \t]*\[build-system\]/m.test(pyproject)) return {};
   const section = ["project.scripts", "tool.poetry.scripts"].map((name) => tomlSection(pyproject, name)).join("\n");
-  const names = tomlKeys(section).filter((name) => /^[\w-]+$/.test(name));
+  const names = tomlKeys(section)
+    .filter((name) => /^[\w-]+$/.test(name))
+    .slice(0, scriptsMax);
   return Object.fromEntries(names.flatMap((name) => [[name, tomlString(section, name) ?? ""]]));
 }
 
