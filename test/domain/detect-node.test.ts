@@ -254,6 +254,27 @@ test("adds TypeScript and a host in exact versions, and only where the start nee
   assert.deepEqual(await adds(["hono"], { "index.js": "serve(app)\nexport default app" }), []);
 });
 
+test("starts a proxy only for an MCP server that speaks over standard input", async () => {
+  const found = async (files: Files) => {
+    const manifest = packageJson(["@modelcontextprotocol/sdk"], { scripts: { start: "node index.js" } });
+    const { server } = await detect({ "package.json": manifest, ...files });
+    return [server?.start, server?.hasOwnPort];
+  };
+  const both = "new StdioServerTransport()\nnew StreamableHTTPServerTransport()\n";
+  const typed = `type Transport = "stdio" | "http"\n${both}app.listen(process.env.PORT)`;
+  assert.deepEqual(await found({ "index.ts": typed }), ["script:start", false]);
+  const defaulted = `${both}const transport = "stdio"\napp.listen(3000)`;
+  assert.deepEqual(await found({ "index.js": defaulted }), [`${proxy} npm run --silent start`, false]);
+  const manifest = { "package.json": packageJson(["@modelcontextprotocol/sdk"]) };
+  const app = {
+    "index.js": "new StreamableHTTPTransport()\nexport default app",
+    "src/cli.js": "new StdioServerTransport()",
+  };
+  assert.equal((await detect({ ...manifest, ...app })).server?.start, `${host} index.js`);
+  const maker = { "index.js": "export default function make() {}\nmake().connect(new StdioServerTransport())" };
+  assert.equal((await detect({ ...manifest, ...maker })).server?.start, `${proxy} node index.js`);
+});
+
 test("refuses a Worker that needs the runtime of Cloudflare, with the command that runs it locally", async () => {
   const worker = {
     "package.json": packageJson(["agents"], { scripts: { start: "vite dev" } }),

@@ -96,7 +96,8 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
     if (preset.packages.length > 0 && package_ === undefined) continue;
     const own = startOf(preset, node);
     if (own === null) continue;
-    const { start, adds } = speaksStdio(preset, node, own) ? behindProxy(own) : own;
+    const isProxied = speaksStdio(preset, node, own);
+    const { start, adds } = isProxied ? behindProxy(own) : own;
     const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
     const how = script === undefined ? node.entry : `its ${script} script`;
     return {
@@ -107,7 +108,7 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
       ...buildsOf(preset, node, script),
       start:
         preset.id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : start,
-      hasOwnPort: hasOwnPort(preset, node, script),
+      hasOwnPort: !isProxied && hasOwnPort(preset, node, script),
       adds,
       pythonVersion: null,
     };

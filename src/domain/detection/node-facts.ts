@@ -43,7 +43,9 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   const entry = serverFile({ manifest, scripts, files, sources: sources.texts, workerMain: worker?.main ?? null });
   const entryText = sources.texts.find(({ file }) => file === entry)?.text ?? "";
   const isStarted = sources.texts.some(({ file, text }) => opensPort(text) && isImported(file, entry ?? "", entryText));
-  const exportsApp = !opensPort(entryText) && !isStarted && exportsDefault.test(entryText);
+  const isStdio = packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts);
+  const isStdioEntry = isStdio && entryText.includes(stdioTransport);
+  const exportsApp = !isStdioEntry && !opensPort(entryText) && !isStarted && exportsDefault.test(entryText);
   return {
     scripts,
     packages: new Set(packages),
@@ -53,7 +55,7 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
       texts.some((text) => bunRuntime.test(text)) ||
       (packages.includes("elysia") && !packages.includes("@elysiajs/node")),
     isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
-    isStdioOnly: packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts),
+    isStdioOnly: isStdio && !exportsApp,
     isStdioDefault: isStdioDefault([...texts, ...(await textsBeside(reader, files, entry))]),
     workerFile: worker === null ? null : (sources.texts.find(({ text }) => workerRuntime.test(text))?.file ?? null),
     hasOwnPort: !exportsApp && sources.isComplete && texts.some(opensPort) && !texts.some(readsPort),
@@ -136,17 +138,20 @@ const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::(?!test")\w+)
 const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text);
 const exportsDefault = /^export default\b|^export \{[^{}]*\bas default\b|^module\.exports = app\b/m;
 
+const stdioTransport = "StdioServerTransport";
+
 function isStdioOnly(texts: readonly string[]): boolean {
-  if (!texts.some((text) => text.includes("StdioServerTransport"))) return false;
-  return !texts.some((text) =>
-    /HTTPServerTransport|HttpServerTransport|SSEServerTransport|\.listen\(|\bserve\(/.test(text),
-  );
+  if (!texts.some((text) => text.includes(stdioTransport))) return false;
+  return !texts.some((text) => /(?:HTTP|Http|SSE)(?:Server)?Transport|\.listen\(|\bserve\(/.test(text));
 }
 
-/** Whether a default is an argument's. Where a variable chooses the transport, the deployment may set it. */
+/**
+ * Whether a default is an argument's, and not the first member of a type. Where a variable chooses the transport, the deployment
+ * may set it.
+ */
 const isStdioDefault = (texts: readonly string[]) =>
-  texts.some((text) => text.includes("StdioServerTransport")) &&
-  texts.some((text) => /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']stdio["']/i.test(text)) &&
+  texts.some((text) => text.includes(stdioTransport)) &&
+  texts.some((text) => /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']stdio["'](?!\s*\|)/i.test(text)) &&
   !texts.some((text) => /\benv(?:\.|\[["'])\w*TRANSPORT/.test(text));
 
 const besideMax = 20;
