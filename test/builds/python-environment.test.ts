@@ -6,6 +6,7 @@ import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts"
 import { readProject } from "../../src/builds/detect/project.ts";
 import { serverEnvironment } from "../../src/builds/python/server-environment.ts";
 import { noteUser } from "../../src/builds/python/shared-environment.ts";
+import { toolEnvironment } from "../../src/builds/python/tool-environment.ts";
 import { virtualEnvironment } from "../../src/builds/python/virtual-environment.ts";
 import type { PythonServer } from "../../src/builds/python/wanted-version.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
@@ -36,7 +37,8 @@ fi
 constraints=none
 previous=
 for word; do [ "$previous" = --constraint ] && constraints=$(wc -l < "$word"); previous=$word; done
-echo "$constraints pins: $*" >> "$UV_SEEN"
+[ -f uv.toml ] && settings=" with the settings of the source"
+echo "$constraints pins: $*$settings" >> "$UV_SEEN"
 if [ -s "$UV_FAILURES" ]; then
   first=$(head -n 1 "$UV_FAILURES")
   tail -n +2 "$UV_FAILURES" > "$UV_FAILURES.rest"
@@ -73,9 +75,17 @@ async function openHost(files: Files = {}) {
     log: () => lines.join("\n"),
     pins: async () => (await readFile(seen, "utf8")).match(/^\d+(?= pins)/gm)?.map(Number) ?? [],
     async build(changes: Files = {}) {
+      const context = await this.context(changes);
+      const project = await readProject(context.sourceDir, null, { nodeMajor: 24, target: "directory" });
+      const key = `key-${builds}`;
+      if (project.kind === "command") return serverEnvironment(context, project as PythonServer, key);
+      return virtualEnvironment(context, project as PythonProject, key);
+    },
+    /** What the steps of the next build share. */
+    async context(changes: Files = {}) {
       const sourceDir = path.join(place.dir, `build-${++builds}`, "source");
       await writeFiles(sourceDir, { "langgraph.json": config(["."]), "a.py": "", ...files, ...changes });
-      const context = {
+      return {
         sourceDir,
         cacheDir: path.join(place.dir, "cache"),
         env: {
@@ -88,10 +98,6 @@ async function openHost(files: Files = {}) {
         log: new BuildLog((line) => lines.push(line.message)),
         signal: new AbortController().signal,
       };
-      const project = await readProject(sourceDir, null, { nodeMajor: 24, target: "directory" });
-      const key = `key-${builds}`;
-      if (project.kind === "command") return serverEnvironment(context, project as PythonServer, key);
-      return virtualEnvironment(context, project as PythonProject, key);
     },
     [Symbol.asyncDispose]: () => place[Symbol.asyncDispose](),
   };
@@ -114,6 +120,26 @@ test("shares one complete environment between builds with equal requirements", a
   assert.equal(await readFile(path.join(first, "bin/tool"), "utf8"), `#!${first}/bin/python\n`);
   assert.notEqual(await host.build({ "requirements.txt": "httpx\n" }), first);
   assert.equal((await host.installs()).length, 3);
+});
+
+test("installs a program that all projects share without the settings of one of them", async () => {
+  await using host = await openHost({ "uv.toml": "" });
+  const first = await toolEnvironment(await host.context(), ["mcp-proxy>=0.8"]);
+  assert.equal(await toolEnvironment(await host.context(), ["mcp-proxy>=0.8"]), first);
+  const [installed = "", ...others] = await host.installs();
+  assert.match(installed, /mcp-proxy>=0\.8$/);
+  assert.deepEqual(others, []);
+});
+
+test("shares no environment between projects whose settings choose other packages", async () => {
+  const own = { "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }) };
+  await using host = await openHost({ ...own, "requirements.txt": "fastapi\n" });
+  const first = await host.build();
+  const index = 'index-url = "https://packages.invalid/simple"\n';
+  const settings = [{ "uv.toml": index }, { "pyproject.toml": `[tool.uv]\n${index}` }];
+  const others = [await host.build(settings[0]), await host.build(settings[1])];
+  assert.equal(new Set([first, ...others]).size, 3);
+  assert.equal(await host.build({ "pyproject.toml": "[tool.ruff]\n" }), first);
 });
 
 test("installs once for two simultaneous builds", async () => {

@@ -7,7 +7,7 @@ import { withFittingPython } from "./interpreter.ts";
 import { packagesDirName } from "./local-packages.ts";
 import { findServerRequirements, type ServerRequirements } from "./server-requirements.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
-import { findOrInstallUv } from "./uv.ts";
+import { findOrInstallUv, uvSettingsOf } from "./uv.ts";
 import { type PythonServer, wantedPython } from "./wanted-version.ts";
 
 /**
@@ -26,9 +26,16 @@ export async function serverEnvironment(
   const wanted = await wantedPython(context, project);
   const requirements = await findServerRequirements(context, project, uv);
   return withFittingPython(context, { wanted, uv }, async (interpreter) => {
-    const environmentOf = (chosen: ServerRequirements) => {
+    const environmentOf = async (chosen: ServerRequirements) => {
       const { identity, isShareable, cwd } = chosen;
-      const what = ["server", cwd, identity, isShareable ? null : artifactKey];
+      const settings = uv === null ? null : await uvSettingsOf(context, cwd);
+      const what = [
+        "server",
+        cwd,
+        identity,
+        isShareable ? null : artifactKey,
+        ...(settings === null ? [] : [settings]),
+      ];
       const plan = { requirements: chosen, interpreter, uv, projectDir: project.directory };
       return sharedEnvironment(context, plan, what, (draft) => installServer(context, draft, plan));
     };

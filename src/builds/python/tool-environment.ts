@@ -18,13 +18,15 @@ const anyVersion = { version: null, from: "", isPreference: false, ranges: [] };
  */
 export async function toolEnvironment(given: BuildContext, tools: readonly string[]): Promise<string> {
   const { uv, context } = await findOrInstallUv(given);
+  // All projects share it, so it must not depend on modules and settings in the source of the first one.
+  const outside = { ...context, sourceDir: path.dirname(context.sourceDir) };
   return withFittingPython(context, { wanted: anyVersion, uv }, (interpreter) =>
     sharedEnvironment(context, { interpreter, uv }, ["tools", tools], async (draft) => {
-      await makeEmptyEnvironment(context, { interpreter, uv }, draft);
+      await makeEmptyEnvironment(outside, { interpreter, uv }, draft);
       const python = path.join(draft, "bin", "python");
       const installer = uv === null ? [python, "-m", "pip", "install"] : [uv, "pip", "install", "--python", python];
       const shown = [...(uv === null ? [] : ["uv"]), "pip", "install", ...tools];
-      await runCommand(context, { argv: [...installer, ...tools], shown, cwd: ".", env: {} }, "ToolchainFailed");
+      await runCommand(outside, { argv: [...installer, ...tools], shown, cwd: ".", env: {} }, "ToolchainFailed");
     }),
   );
 }

@@ -1,8 +1,9 @@
-import { mkdir, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { installOnce } from "../cache/install-once.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import { BuildFailure } from "../failure.ts";
+import { isFileInside } from "../sources/inside.ts";
 import { findProgram } from "../worker/environment.ts";
 import { programOutput } from "../worker/program-output.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
@@ -62,6 +63,22 @@ async function install(context: BuildContext, python: string, directory: string)
   await moveWhole(unfinished, directory, context).catch(async (error: unknown) => {
     if ((await stat(directory).catch(() => null)) === null) throw error;
   });
+}
+
+/** Returns the settings of uv that apply in a directory of the source, because they decide what is installed; null: none. */
+export async function uvSettingsOf({ sourceDir }: BuildContext, cwd: string): Promise<string | null> {
+  for (let at = path.posix.normalize(cwd); ; at = path.posix.dirname(at)) {
+    const read = async (name: string) => {
+      const file = path.posix.join(at, name);
+      return (await isFileInside(sourceDir, file)) ? readFile(path.join(sourceDir, file), "utf8") : null;
+    };
+    const own = await read("uv.toml");
+    if (own !== null) return own;
+    const sections = ((await read("pyproject.toml")) ?? "").split(/^(?=[ \t]*\[)/m);
+    const ofUv = sections.filter((section) => /^[ \t]*\[{1,2}tool\.uv\b/.test(section));
+    if (ofUv.length > 0) return ofUv.join("");
+    if (at === ".") return null;
+  }
 }
 
 /** Settings of pip that decide where packages come from, and the variables of uv with the same meaning. */

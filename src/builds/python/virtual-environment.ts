@@ -9,7 +9,7 @@ import { withFittingPython } from "./interpreter.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
 import { pythonServers, pythonServerVersion, serverPackages } from "./server.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
-import { findOrInstallUv, type Uv } from "./uv.ts";
+import { findOrInstallUv, type Uv, uvSettingsOf } from "./uv.ts";
 import { wantedPython } from "./wanted-version.ts";
 
 /**
@@ -29,12 +29,14 @@ export async function virtualEnvironment(
   const requirements = await collectRequirements(context, project, uv);
   const { pipConfigFile } = project.python;
   const { cwd, identity, isShareable } = requirements;
+  const settings = uv === null ? null : await uvSettingsOf(context, cwd);
   const what = [
     pythonServerVersion,
     await pipConfigOf(context, pipConfigFile),
     cwd,
     identity,
     isShareable ? null : artifactKey,
+    ...(settings === null ? [] : [settings]),
   ];
   return withFittingPython(context, { wanted, uv }, (interpreter) => {
     const tools = { interpreter, uv, pipConfigFile, packageDirs: [project.directory, ...project.python.localDirs] };
