@@ -430,6 +430,9 @@ test("packs the directories above a Python project from which it installs packag
     "web/requirements.txt": "flask\n-e ../libs/words[extra]\n",
     "web/main.py": "app = Flask(__name__)",
     "apps/agent/main.py": "app = FastAPI()",
+    "alone/pyproject.toml":
+      '[tool.uv.sources]\n# words = { path = "../libs/words" }\nwords = { git = "https://a/b#c" } # path = "../libs/words"\n',
+    "alone/main.py": "app = FastAPI()",
   });
   const rootOf = async (...parts: string[]) => {
     const { root, configPath } = await findProject(path.join(place.directory, ...parts), undefined);
@@ -437,4 +440,5 @@ test("packs the directories above a Python project from which it installs packag
   };
   assert.deepEqual(await rootOf("apps", "agent"), ["", "apps/agent/pyproject.toml"]);
   assert.deepEqual(await rootOf("web"), ["", "web/requirements.txt"]);
+  assert.deepEqual(await rootOf("alone"), ["alone", "pyproject.toml"], "comments name nothing");
 });

@@ -6,7 +6,8 @@ const depthMax = 4;
 
 /**
  * Returns the directories that a Python project installs from outside its own: `path` in the sources of uv and in the
- * dependencies of Poetry, and directories in a requirements.txt. Those that do not exist are left out, and the installation fails with their name.
+ * dependencies of Poetry, and directories in a requirements.txt. Those that do not exist are left out, and the installation
+ * fails with their name.
  */
 export async function pythonPaths(directory: string): Promise<string[]> {
   const found = new Set([directory]);
@@ -24,6 +25,7 @@ async function pathsOf(directory: string): Promise<string[]> {
   const read = (name: string) => readFile(path.join(directory, name), "utf8").catch(() => "");
   const [pyproject, requirements] = await Promise.all([read("pyproject.toml"), read("requirements.txt")]);
   const sections = pyproject
+    .replaceAll(/(?:^|[ \t])#.*$/gm, "")
     .split(/^(?=[ \t]*\[)/m)
     .filter((one) => /^[ \t]*\[tool\.(?:uv\.sources|poetry\.)/.test(one));
   const named = [
