@@ -12,7 +12,8 @@ export interface Instruction {
   /** The program of the project that it runs, and the reason of its failure; null: it runs nothing of the project. */
   runs: {
     shown: string;
-    reason: BuildFailureReason /** It prints the programs that it runs itself. */;
+    reason: BuildFailureReason;
+    /** Whether it prints the programs that it runs. */
     printsPrograms?: true;
   } | null;
 }
