@@ -403,7 +403,7 @@ test("leaves the patches of other members out when it narrows a workspace of pnp
   await using place = await scratch();
   const patched = { patchedDependencies: { "left@1.0.0": "patches/left.patch" } };
   await writeFiles(place.dir, {
-    "package.json": JSON.stringify({ private: true, pnpm: patched }),
+    "package.json": JSON.stringify({ private: true, workspaces: ["apps/*"], pnpm: patched }),
     "pnpm-workspace.yaml": "packages:\n  - apps/*\npatchedDependencies:\n  left@1.0.0: patches/left.patch\n",
     "apps/one/package.json": '{"name":"one"}',
     "apps/two/package.json": '{"name":"two"}',
@@ -411,7 +411,9 @@ test("leaves the patches of other members out when it narrows a workspace of pnp
   assert.deepEqual(await narrowWorkspace(place.dir, ".", "apps/one"), ["apps/two"]);
   const read = (name: string) => readFile(path.join(place.dir, name), "utf8");
   assert.match(await read("pnpm-workspace.yaml"), /^allowUnusedPatches: true$/m);
-  assert.equal(JSON.parse(await read("package.json")).pnpm.allowUnusedPatches, true);
+  const manifest = JSON.parse(await read("package.json"));
+  assert.equal(manifest.pnpm.allowUnusedPatches, true);
+  assert.deepEqual(manifest.workspaces, ["apps/one"]);
 });
 
 test("opens the port in PORT for a server of an image that has a port of its own", async () => {

@@ -37,23 +37,22 @@ export async function narrowWorkspace(sourceDir: string, root: string, member: s
   const omitted = [...members.keys()].filter((directory) => !kept.has(directory));
   if (omitted.length === 0) return [];
   const names = [...kept].sort();
-  if (manifest.workspaces !== undefined) {
-    const { workspaces } = manifest;
-    const narrowed = Array.isArray(workspaces) ? names : { ...(workspaces as object), packages: names };
-    await writeFile(
-      path.join(base, "package.json"),
-      `${JSON.stringify({ ...manifest, workspaces: narrowed }, null, 2)}\n`,
-    );
+  const { workspaces } = manifest;
+  const pnpm = objectOf(manifest["pnpm"]);
+  // The patches of the other members are left over, which pnpm takes for mistakes.
+  const isPatched = pnpmWorkspace !== "" && "patchedDependencies" in pnpm;
+  if (workspaces !== undefined || isPatched) {
+    const packages = Array.isArray(workspaces) ? names : { ...objectOf(workspaces), packages: names };
+    const narrowed = {
+      ...manifest,
+      ...(workspaces === undefined ? {} : { workspaces: packages }),
+      ...(isPatched ? { pnpm: { ...pnpm, allowNonAppliedPatches: true, allowUnusedPatches: true } } : {}),
+    };
+    await writeFile(path.join(base, "package.json"), `${JSON.stringify(narrowed, null, 2)}\n`);
   }
   if (pnpmWorkspace !== "") {
-    const { pnpm } = manifest;
-    if (typeof pnpm === "object" && pnpm !== null && "patchedDependencies" in pnpm) {
-      const tolerant = { ...manifest, pnpm: { ...pnpm, allowNonAppliedPatches: true, allowUnusedPatches: true } };
-      await writeFile(path.join(base, "package.json"), `${JSON.stringify(tolerant, null, 2)}\n`);
-    }
     const list = `packages:\n${names.map((name) => `  - ${JSON.stringify(name)}\n`).join("")}`;
     const sections = pnpmWorkspace.split(/^(?=\w)/m).filter((section) => !section.startsWith("packages:"));
-    // The patches of the other members are left over, which pnpm takes for mistakes.
     const patches = /^patchedDependencies:/m.test(pnpmWorkspace) && !/^allowUnusedPatches:/m.test(pnpmWorkspace);
     const tolerance = patches ? "allowUnusedPatches: true\n" : "";
     await writeFile(path.join(base, "pnpm-workspace.yaml"), tolerance + list + sections.join(""));
