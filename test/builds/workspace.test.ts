@@ -4,6 +4,10 @@ import path from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
+import { childEnvironment } from "../../src/base/child-environment.ts";
+import { runBuildCommand } from "../../src/builds/node/build-project.ts";
+import { BuildLog } from "../../src/builds/worker/build-log.ts";
+import type { BuildContext } from "../../src/builds/worker/run-command.ts";
 import { begin, filesSource, scratch, writeFiles } from "./fixtures.ts";
 
 /** A package whose build makes the file that it offers, if what it depends on is built. */
@@ -111,14 +115,38 @@ test("builds again with placeholders when the build needs variables of the runni
   assert.match(log(), /placeholders for OPENAI_API_KEY, DATABASE_URL\./);
 });
 
-test("names the fonts that a build could not download", async () => {
+test("names the fonts that a build could not download, but not for a page that links to them", async () => {
+  await using place = await scratch();
+  const context: BuildContext = {
+    sourceDir: place.dir,
+    cacheDir: place.dir,
+    env: childEnvironment(),
+    log: new BuildLog(() => {}),
+    signal: new AbortController().signal,
+  };
+  const failureOf = (line: string) => {
+    const program = `console.error(${JSON.stringify(line)}); process.exit(1)`;
+    return runBuildCommand(context, ".", [process.execPath, "-e", program]).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+  };
+  const said = /^The build downloads fonts from Google .*next\/font\/local/;
+  assert.match(await failureOf("Failed to fetch `Inter` from Google Fonts."), said);
+  assert.match(await failureOf("Error: getaddrinfo ENOTFOUND fonts.gstatic.com"), said);
+  assert.match(await failureOf("request to https://fonts.googleapis.com/css2 failed, reason: "), said);
+  assert.doesNotMatch(await failureOf("warning: @import url(https://fonts.googleapis.com/css2) is not first"), said);
+});
+
+test("runs a build command instead of the build script of a server that runs its sources", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), {
-    "package.json": JSON.stringify({ scripts: { build: "node build.js", start: "node server.js" } }),
-    "build.js": 'console.error("Failed to fetch `Inter` from Google Fonts."); process.exit(1);',
-    "server.js": "",
+    "package.json": JSON.stringify({ scripts: { build: "node build.js script", start: "tsx server.ts" } }),
+    "build.js": 'require("node:fs").appendFileSync("built.txt", process.argv[2]);',
+    "server.ts": "",
   });
-  const { build } = begin(place.dir, source);
+  const { build, log } = begin(place.dir, source, { buildCommand: "node build.js command" });
   const result = await build.result;
-  assert.match(result.ok ? "" : result.message, /^The build downloads fonts from Google .*next\/font\/local/);
+  assert.ok(result.ok && result.artifact.kind === "directory", log());
+  assert.equal(await readFile(path.join(result.artifact.path, "built.txt"), "utf8"), "command");
 });

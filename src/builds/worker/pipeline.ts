@@ -208,7 +208,9 @@ async function build(request: BuildRequest, context: BuildContext, project: Buil
   } else if (project.kind !== "command" || project.afterBuild === undefined) {
     context.log.say("Nothing to build.");
   }
-  if (project.kind === "command" && project.afterBuild !== undefined)
+  // The user's own build command replaces the build script.
+  const isReplaced = request.buildCommand !== null && project.kind === "command" && project.install === "node";
+  if (project.kind === "command" && project.afterBuild !== undefined && !isReplaced)
     await runIfPossible(context, cwd, project.afterBuild);
 }
 
