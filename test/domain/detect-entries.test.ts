@@ -52,6 +52,10 @@ test("offers a server with several transports over standard input, if no option 
   const chosen = 'parser.add_argument("--transport", choices=["stdio", "streamable-http"])';
   assert.equal((await detect(both(chosen))).server?.start, "python server.py --transport streamable-http");
   assert.equal((await detect(both('port = os.getenv("PORT")'))).server?.start, "python server.py");
+  const client =
+    'tools = MCPTools("npx words", transport="stdio")\nif __name__ == "__main__":\n  uvicorn.run(make(), port=80)';
+  const { server } = await detect({ "requirements.txt": "agno\nmcp", "agent.py": client });
+  assert.equal(server?.start, "python agent.py", "it only calls a server over standard input");
 });
 
 test("starts a program that passes its transport on to a server of FastMCP", async () => {

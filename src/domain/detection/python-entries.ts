@@ -55,6 +55,9 @@ const serving = new RegExp(
 /** How a server of the MCP SDK for Python speaks over its standard input. */
 export const pythonStdio = /\bstdio_server\(|transport=["']stdio["']/;
 
+/** The same without clients, which also name their transport. */
+const servesStdio = /\bstdio_server\(|(?:\.run(?:_async)?|\bdef \w+)\([^()]*\btransport=["']stdio["']/;
+
 /** What a file names that makes an application of ASGI in another file. */
 const asgiFramework = /FastAPI\b|Starlette\b|LlamaIndexServer\b|\buvicorn\b/;
 
@@ -158,7 +161,7 @@ const isServed = (name: string, text: string) =>
 
 /** Whether a server with several transports takes none of them by an option or a port: then standard input is the usual one. */
 const prefersStdio = (text: string, options: string) =>
-  pythonStdio.test(text) && !/--(?:transport|port)\b/.test(options) && !/["']PORT["']/.test(text);
+  servesStdio.test(text) && !/--(?:transport|port)\b/.test(options) && !/["']PORT["']/.test(text);
 
 /** What a program calls, and the kinds of the programs and scripts that call it. */
 interface Called {
