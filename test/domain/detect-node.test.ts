@@ -124,21 +124,33 @@ const projects: [string, Files, string, string, string?][] = [
   ],
   [
     "Astro with the adapter for Node, whose start script is for development",
-    { "package.json": packageJson(["astro", "@astrojs/node"], { scripts: { start: "astro dev" } }) },
+    {
+      "package.json": packageJson(["astro", "@astrojs/node"], { scripts: { start: "astro dev" } }),
+      "astro.config.mjs": "",
+    },
     "astro",
     "node dist/server/entry.mjs",
     "astro build",
   ],
   [
     "Astro with a server of its own around it",
-    { "package.json": packageJson(["astro", "@astrojs/node"], { scripts: { start: "node server.mjs" } }) },
+    {
+      "package.json": packageJson(["astro", "@astrojs/node"], { scripts: { start: "node server.mjs" } }),
+      "astro.config.ts": "",
+    },
     "astro",
     "script:start",
     "astro build",
   ],
   [
+    "a server whose documentation is made with Astro",
+    { "package.json": packageJson(["hono", "astro"]), "docs/astro.config.mjs": "", "server.js": "serve(app)" },
+    "hono",
+    "node server.js",
+  ],
+  [
     "pages of Astro without a server",
-    { "package.json": packageJson(["astro"]) },
+    { "package.json": packageJson(["astro"]), "src/pages/index.astro": "" },
     "astro",
     "astro preview --host $HOST --port $PORT",
     "astro build",

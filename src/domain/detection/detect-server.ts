@@ -90,8 +90,8 @@ const canServe = ({ workerFile, scripts }: NodeFacts) =>
 const startsAnyway = /\$\{?PORT\b|^(?:\w+=\S+ )*(?:node|tsx|ts-node|bun)\b/;
 
 function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
-  for (const preset of presets) {
-    if (preset.language !== "node") continue;
+  for (const preset of nodePresets) {
+    if (!hasFiles(preset, files)) continue;
     const package_ = preset.packages.find((name) => node.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
     const own = startOf(preset, node);
@@ -106,8 +106,7 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
       because: package_ === undefined ? `package.json and ${how}` : `${package_} in package.json`,
       language: "node",
       ...buildsOf(preset, node, script),
-      start:
-        preset.id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : start,
+      start: builtStart(preset, files) ?? start,
       hasOwnPort: !isProxied && hasOwnPort(preset, node, script),
       adds,
       pythonVersion: null,
@@ -115,6 +114,14 @@ function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | 
   }
   return null;
 }
+
+const nodePresets = presets.filter((preset): preset is NodePreset => preset.language === "node");
+
+const builtStart = ({ id }: NodePreset, files: ReadonlySet<string>) =>
+  id === "next" && files.has(".next/standalone/server.js") ? "node .next/standalone/server.js" : null;
+
+const hasFiles = ({ files: form }: NodePreset, files: ReadonlySet<string>) =>
+  form === undefined || [...files].some((file) => form.test(file));
 
 function speaksStdio({ id }: NodePreset, { isStdioOnly, isStdioDefault, scripts }: NodeFacts, { start }: NodeStart) {
   if (id !== "mcp-typescript") return false;

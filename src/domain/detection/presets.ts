@@ -16,6 +16,8 @@ interface CommonPreset {
 
 export interface NodePreset extends CommonPreset {
   language: "node";
+  /** One of its files has such a name, because the package may also be a tool beside the server; absent: any. */
+  files?: RegExp;
   /** Scripts of package.json that start the server, in order. A `*` at the end stands for any rest. */
   scripts: readonly string[];
   /** Start command; null: the script, or else the server file. */
@@ -118,6 +120,8 @@ export const added = {
 /** Runs a program with Bun, which npm brings: machines with Node often lack it. */
 export const withBun = "npm exec --yes --package=bun@1 -- bun";
 
+const astroSite = /^(?:astro\.config\.[cm]?[jt]s$|src\/pages\/)/;
+
 /** The presets. The first that fits a project is used, so a framework stands before the one on which it builds. */
 export const presets: readonly Preset[] = [
   node("next", "Next.js", ["next"], { start: "next start -H $HOST -p $PORT", build: "next build" }),
@@ -128,8 +132,16 @@ export const presets: readonly Preset[] = [
     start: "vite preview --host $HOST --port $PORT",
     build: "vite build",
   }),
-  node("astro", "Astro", ["@astrojs/node"], { start: "node dist/server/entry.mjs", build: "astro build" }),
-  node("astro", "Astro", ["astro"], { start: "astro preview --host $HOST --port $PORT", build: "astro build" }),
+  node("astro", "Astro", ["@astrojs/node"], {
+    files: astroSite,
+    start: "node dist/server/entry.mjs",
+    build: "astro build",
+  }),
+  node("astro", "Astro", ["astro"], {
+    files: astroSite,
+    start: "astro preview --host $HOST --port $PORT",
+    build: "astro build",
+  }),
   node("tanstack-start", "TanStack Start", ["@tanstack/react-start", "@tanstack/solid-start"], {
     otherwise: "vite preview --host $HOST --port $PORT",
     build: "vite build",
