@@ -26,7 +26,8 @@ function main([toolchainDir = "", projectDir = "", engine]: string[]): number {
   }
   const installed = Object.entries(packages).map(([name, { version }]) => `${name} ${version}`);
   const kind = isOnPostgres ? "LangGraph.js server on PostgreSQL" : "LangGraph.js server";
-  console.error(`No ${kind} works with ${installed.join(", ")}. Update them together.`);
+  const advice = `Update them together${isOnPostgres ? ', or set engine to "file" in the configuration' : ""}`;
+  console.error(`No ${kind} works with ${installed.join(", ")}. ${advice}.`);
   return 1;
 }
 
