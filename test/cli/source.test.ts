@@ -433,6 +433,7 @@ test("packs the directories above a Python project from which it installs packag
     "alone/pyproject.toml":
       '[tool.uv.sources]\n# words = { path = "../libs/words" }\nwords = { git = "https://a/b#c" } # path = "../libs/words"\n',
     "alone/main.py": "app = FastAPI()",
+    "web/Dockerfile": "FROM scratch\n",
   });
   const rootOf = async (...parts: string[]) => {
     const { root, configPath } = await findProject(path.join(place.directory, ...parts), undefined);
@@ -440,5 +441,7 @@ test("packs the directories above a Python project from which it installs packag
   };
   assert.deepEqual(await rootOf("apps", "agent"), ["", "apps/agent/pyproject.toml"]);
   assert.deepEqual(await rootOf("web"), ["", "web/requirements.txt"]);
+  const { root } = await findProject(path.join(place.directory, "web"), "Dockerfile");
+  assert.equal(path.relative(place.directory, root), "web", "a Dockerfile copies files of its own directory");
   assert.deepEqual(await rootOf("alone"), ["alone", "pyproject.toml"], "comments name nothing");
 });

@@ -37,12 +37,14 @@ const configNames = ["langgraph.json", "pierhead.json"];
  */
 export async function findProject(directory: string, configOption: string | undefined): Promise<Project> {
   const config = path.resolve(directory, configOption ?? (await findConfigName(directory)));
-  const isConfig = !([...projectFileNames, dockerfileName] as string[]).includes(path.basename(config));
+  // A Dockerfile decides what is installed, and copies files of its own directory.
+  const isDockerfile = path.basename(config) === dockerfileName;
+  const isConfig = !isDockerfile && !(projectFileNames as readonly string[]).includes(path.basename(config));
   const content = isConfig ? await readConfig(config, directory) : {};
   const configDirectory = path.dirname(config);
   const root = localDependencies(content)
     .map((dependency) => path.resolve(configDirectory, dependency))
-    .concat((await workspaceRoot(configDirectory)) ?? [], await pythonPaths(configDirectory))
+    .concat((await workspaceRoot(configDirectory)) ?? [], isDockerfile ? [] : await pythonPaths(configDirectory))
     .reduce(commonAncestor, commonAncestor(path.resolve(directory), configDirectory));
   if (root !== path.resolve(directory)) await refuseHome(root);
   const envFile = path.join(configDirectory, ".env");
