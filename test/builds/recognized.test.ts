@@ -423,11 +423,17 @@ test("opens the port in PORT for a server of an image that has a port of its own
   free.close();
   await once(free, "close");
   const preload = fileURLToPath(new URL("../../src/compute/docker/entrypoints/listen-on-port.ts", import.meta.url));
-  const server = `
-    const server = require("node:http").createServer((_, response) => response.end());
-    server.listen(3000, "localhost", () => { console.log(server.address().port); process.exit(); });`;
-  const { stdout } = await execa(process.execPath, ["--import", preload, "-e", server], {
-    env: { PORT: String(port) },
-  });
-  assert.equal(stdout, String(port));
+  const run = async (program: string) => {
+    const options = { env: { PORT: String(port) }, timeout: 20_000 };
+    return (await execa(process.execPath, ["--import", preload, "-e", program], options)).stdout;
+  };
+  const made = 'const server = require("node:http").createServer();';
+  const shown = "console.log(server.address().port);";
+  assert.equal(
+    await run(`${made} server.listen(3000, "localhost", () => { ${shown} server.close(); });`),
+    String(port),
+  );
+  const stopped = `${made} const stop = new AbortController();
+    server.listen({ port: 3000, host: "localhost", signal: stop.signal }, () => { ${shown} stop.abort(); });`;
+  assert.equal(await run(stopped), String(port), "its other options stay");
 });

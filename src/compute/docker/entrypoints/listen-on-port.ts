@@ -21,5 +21,9 @@ Server.prototype.listen = function listenOnPort(this: Server, ...given: unknown[
   hasOpened = true;
   if (wanted === port) return Reflect.apply(listen, this, given);
   const onListening = given.filter((one) => typeof one === "function").at(-1);
-  return Reflect.apply(listen, this, [{ port, host: "0.0.0.0" }, ...(onListening === undefined ? [] : [onListening])]);
+  const options = typeof given[0] === "object" ? given[0] : {};
+  return Reflect.apply(listen, this, [
+    { ...options, port, host: "0.0.0.0" },
+    ...(onListening === undefined ? [] : [onListening]),
+  ]);
 };
