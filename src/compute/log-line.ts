@@ -43,7 +43,8 @@ function readJsonLine(line: string): LogLine | undefined {
   );
   return {
     level: readLevel(level ?? severity ?? levelname),
-    message: [...said, ...rest].join(" "),
+    // In JSON the codes are escaped, so that the line itself has none.
+    message: [...said, ...rest].join(" ").replace(terminalCodes, ""),
     ...(when === undefined ? {} : { timestamp: when }),
   };
 }

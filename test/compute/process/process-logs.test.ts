@@ -200,6 +200,7 @@ test("process compute: the level of a line comes from JSON or from its first wor
   for (const [line, level] of levels) assert.equal(readLogLine(line).level, level, line);
   assert.equal(readLogLine('{"answer":42}').message, '{"answer":42}');
   assert.equal(readLogLine('{"level":"info","msg":"hi","a":{"b":1}}').message, 'hi a={"b":1}');
+  assert.equal(readLogLine(JSON.stringify({ msg: "GET / \u001b[32m200\u001b[0m" })).message, "GET / 200");
   for (const time of [1e15, -1e12, 8.64e15]) assert.equal(readLogLine(JSON.stringify({ time })).timestamp, undefined);
   assert.equal(
     readLogLine('{"level":30,"time":1767322800000,"msg":"x"}').timestamp?.toISOString(),
