@@ -300,7 +300,9 @@ function Receivers() {
             {taking.map(({ id, url, deployment_ids: only }) => (
               <tr key={id}>
                 <td className="mono">{url}</td>
-                <td className="softer">{only === null ? "all deployments" : `${only.length} of the deployments`}</td>
+                <td className="softer short">
+                  {only === null ? "All deployments" : `${only.length} of the deployments`}
+                </td>
               </tr>
             ))}
           </tbody>

@@ -35,10 +35,13 @@ export function IntegrationsPage() {
       idOf={({ id }) => id}
       columns={[
         { name: "Name", show: ({ name }) => name },
-        { name: "Host", show: ({ host }) => hostName(host) },
+        { name: "Host", show: ({ host }) => hostName(host), isShort: true },
         { name: "Repositories under", show: ({ url }) => url },
-        { name: "Credentials", show: kindOf },
-        { name: "Webhook URL", show: ({ webhook_url }) => webhook_url ?? "set by the App" },
+        { name: "Credentials", show: kindOf, isShort: true },
+        {
+          name: "Webhook URL",
+          show: ({ webhook_url: url }) => (url === null ? "set by the App" : <code>{url}</code>),
+        },
       ]}
       {...(mayAdminister && {
         actions: ({ id, name }) => (

@@ -1,12 +1,12 @@
 import { useState } from "react";
-import type { KeyRole } from "../../../src/contract/administration/api-key.ts";
+import type { ApiKey, KeyRole } from "../../../src/contract/administration/api-key.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { shellWord } from "../parts/copy-as.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { roleTexts } from "../parts/roles.ts";
-import { Status } from "../parts/status.tsx";
+import { Status, statusText } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
 
@@ -33,9 +33,19 @@ export function KeysPage() {
       columns={[
         { name: "Name", show: ({ id, name }) => (id === session.api_key_id ? <b>{name} (current)</b> : name) },
         { name: "Prefix", show: ({ prefix }) => <code>{prefix}</code> },
-        { name: "Role", show: ({ role, scope }) => `${role}, ${scope}` },
-        { name: "Status", show: ({ status }) => <Status of={status} /> },
-        { name: "Last used", show: ({ last_used_at }) => <Ago at={last_used_at} /> },
+        { name: "Role", show: ({ role, scope }) => `${statusText(role)}, ${scope}`, isShort: true },
+        { name: "Status", show: StatusOfKey, isShort: true },
+        {
+          name: "Expires",
+          show: ({ expires_at: at }) =>
+            at === null ? (
+              <span className="softer">never</span>
+            ) : (
+              <time dateTime={at}>{new Date(at).toLocaleDateString()}</time>
+            ),
+          isShort: true,
+        },
+        { name: "Last used", show: ({ last_used_at }) => <Ago at={last_used_at} />, isShort: true },
       ]}
       actions={({ id, name, status }) =>
         status === "active" && (
@@ -54,6 +64,15 @@ export function KeysPage() {
       <NewKey />
     </ResourcePage>
   );
+}
+
+/** Time before its end at which a key needs a successor. */
+const soonMs = 7 * 86_400_000;
+
+function StatusOfKey({ status, expires_at: at }: ApiKey) {
+  if (status === "active" && at !== null && Date.parse(at) - Date.now() < soonMs)
+    return <Status of="expiring" text="Expires soon" />;
+  return <Status of={status} />;
 }
 
 function NewKey() {

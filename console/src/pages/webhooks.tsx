@@ -29,11 +29,18 @@ export function WebhooksPage() {
         call={{ id: "listWebhooks", input: { limit: 100 }, cli: "npx pierhead webhooks list" }}
         idOf={({ id }) => id}
         columns={[
-          { name: "URL", show: ({ url }) => url },
-          { name: "Description", show: ({ description }) => description ?? <span className="softer">None</span> },
-          { name: "Sends", show: ({ format }) => formats[format].text },
+          {
+            name: "URL",
+            show: ({ url, description }) => (
+              <>
+                {url}
+                {description !== null && <div className="softer">{description}</div>}
+              </>
+            ),
+          },
+          { name: "Sends", show: ({ format }) => formats[format].short, isShort: true },
           { name: "Events", show: ({ types }) => types?.map(eventName).join(", ") ?? "All events" },
-          { name: "Status", show: stateOf },
+          { name: "Status", show: stateOf, isShort: true },
         ]}
         actions={(webhook) => <Actions webhook={webhook} onOpen={() => setOpened(webhook)} />}
       >
@@ -99,21 +106,24 @@ function Actions({ webhook, onOpen }: { webhook: Webhook; onOpen: () => void }) 
 type Format = Webhook["format"];
 
 /** The forms of the messages. The address field asks for what each needs. */
-const formats: Record<Format, { text: string; label: string; placeholder: string; hint: string }> = {
+const formats: Record<Format, { text: string; short: string; label: string; placeholder: string; hint: string }> = {
   standard: {
     text: "Signed JSON to a URL",
+    short: "Signed JSON",
     label: "URL",
     placeholder: "https://",
     hint: "Receives all events, signed as Standard Webhooks.",
   },
   slack: {
     text: "Slack",
+    short: "Slack",
     label: "URL of an incoming webhook in Slack",
     placeholder: "https://hooks.slack.com/services/…",
     hint: "Receives the beginning and the end of alerts as text.",
   },
   email: {
     text: "Mail",
+    short: "Mail",
     label: "Mail address",
     placeholder: "oncall@example.com",
     hint: "Receives the beginning and the end of alerts. The operator has to configure SMTP.",

@@ -10,6 +10,8 @@ import { useToasts } from "./toasts.tsx";
 interface Column<T> {
   name: string;
   show: (row: T) => ReactNode;
+  /** The column shows few words, which stay on one line. Long addresses beside it break instead. */
+  isShort?: boolean;
 }
 
 interface Props<T> {
@@ -74,8 +76,8 @@ export function ResourcePage<T>(props: Props<T>) {
           <tbody>
             {found.data.map((row) => (
               <tr key={idOf(row)}>
-                {columns.map(({ name, show }) => (
-                  <td key={name} data-label={name}>
+                {columns.map(({ name, show, isShort = false }) => (
+                  <td key={name} data-label={name} className={isShort ? "short" : undefined}>
                     {show(row)}
                   </td>
                 ))}

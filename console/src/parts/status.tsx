@@ -9,6 +9,7 @@ const tones: Record<string, Tone> = {
   CONNECTED: "good",
   delivered: "good",
   active: "good",
+  expiring: "warn",
   CREATE_FAILED: "bad",
   BUILD_FAILED: "bad",
   DEPLOY_FAILED: "bad",
