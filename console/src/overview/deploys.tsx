@@ -38,7 +38,11 @@ function DeployRow({ deployment, revision }: { deployment: Deployment; revision:
       >
         {titleOf(revision)}
       </Link>
-      <RevisionStatusMark revision={revision} isActive={revision.id === deployment.active_revision_id} />
+      <RevisionStatusMark
+        revision={revision}
+        isActive={revision.id === deployment.active_revision_id}
+        health={deployment.health.status}
+      />
       <span className="softer clip by">
         {maker !== null && <Avatar name={maker} isPerson={revision.made_by?.kind === "member"} />} {maker}
       </span>

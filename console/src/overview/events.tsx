@@ -59,14 +59,16 @@ const healthTexts: Record<string, string> = {
   unknown: "Its state is unknown",
 };
 
+const ruleText = (rule: unknown) => (rule === "crash_looping" ? "crash-looping" : words(String(rule ?? "")));
+
 function eventText({ type, data, revision_id: revisionId }: Event, revisions: Revision[]): string {
   const found = revisions.find(({ id }) => id === revisionId);
   const named = revisionId === null ? "" : `Revision ${found === undefined ? shortId(revisionId) : numberText(found)}`;
   if (type === "revision.status" && data["to"] === "DEPLOYED") return `${named} is live`;
   const to = typeof data["to"] === "string" ? statusText(data["to"]) : null;
   if (type === "revision.created") return `${named} was created`;
-  if (type === "alert.firing") return `Alert: ${words(String(data["rule"] ?? ""))}`;
-  if (type === "alert.resolved") return `Alert resolved: ${words(String(data["rule"] ?? ""))}`;
+  if (type === "alert.firing") return `Alert: ${ruleText(data["rule"])}`;
+  if (type === "alert.resolved") return `Alert resolved: ${ruleText(data["rule"])}`;
   if (type === "replica.exited") {
     const reason = words(String(data["reason"]));
     return reason === "exited" ? "A replica exited" : `A replica ended: ${reason}`;

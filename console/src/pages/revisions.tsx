@@ -112,7 +112,7 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
             <RevisionMeta revision={revision} tookMs={isOpen ? undefined : tookMsOf(revision, moves)} />
           </div>
         </div>
-        <RevisionStatusMark revision={revision} isActive={isActive} />
+        <RevisionStatusMark revision={revision} isActive={isActive} health={deployment.health.status} />
         <RevisionActions deployment={deployment} revision={revision} />
       </div>
       {revision.status_message !== null && (isOpen || isFailure(revision.status)) && (

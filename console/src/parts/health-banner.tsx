@@ -34,7 +34,7 @@ export function HealthBanner({ deployment, isShort }: { deployment: Deployment; 
         <p>
           {rest !== "" && (
             <>
-              <Said text={rest} />{" "}
+              <Said text={/[.!?…]$/.test(rest) ? rest : `${rest}.`} />{" "}
             </>
           )}
           Began <Ago at={since} />. {next?.text}

@@ -1,3 +1,4 @@
+import type { HealthWord } from "../../../src/contract/deployments/health.ts";
 import type { Revision, RevisionReason, RevisionStatus } from "../../../src/contract/revisions/revision.ts";
 import { Status } from "./status.tsx";
 import { shortId } from "./text.ts";
@@ -69,8 +70,16 @@ const words: Record<RevisionStatus, string> = {
   UNKNOWN: "Unknown",
 };
 
-/** The status of a revision: `Live` for the one that serves, `Replaced` for those that served before it. */
-export function RevisionStatusMark({ revision, isActive }: { revision: Revision; isActive: boolean }) {
+/** Healths that say how the replicas of the active revision are. The others may be about a newer revision. */
+const seenHealths: readonly (HealthWord | undefined)[] = ["crash_looping", "sleeping"];
+
+/**
+ * The status of a revision: `Live` for the one that serves, `Replaced` for those that served before it. `health`: how the
+ * deployment is, because a revision whose replicas crash does not serve.
+ */
+export function RevisionStatusMark(props: { revision: Revision; isActive: boolean; health?: HealthWord }) {
+  const { revision, isActive, health } = props;
+  if (isActive && health !== undefined && seenHealths.includes(health)) return <Status of={health} />;
   const isLive = isActive && revision.status === "DEPLOYED";
   const isReplaced = !isActive && revision.status === "DEPLOYED";
   return <Status of={isReplaced ? "replaced" : revision.status} text={isLive ? "Live" : words[revision.status]} />;
