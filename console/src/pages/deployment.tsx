@@ -60,7 +60,7 @@ export function DeploymentPage({ part }: { part: string }) {
   if (isRefusal(found.error, "deploymentNotFound", "invalidRequest"))
     return (
       <NotFound title="There is no deployment at this address">
-        It may have been deleted, or be in another workspace. This workspace has no such deployment.
+        It may have been deleted, or be in another workspace.
       </NotFound>
     );
   if (found.isError && found.data === undefined)

@@ -101,6 +101,7 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
   const isSettings = settingsPages.some(({ page }) => pathname.endsWith(`/host/${page}`));
   const isApprovals = pathname.endsWith("/host/approvals");
   const isLogs = pathname.endsWith("/host/logs");
+  const isDeployments = !isSettings && !isApprovals && !isLogs && !isUnknown(pathname);
   return (
     <div className="side-in">
       <div className="side-top">
@@ -115,11 +116,7 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
         <kbd>{navigator.platform.startsWith("Mac") ? "⌘K" : "Ctrl K"}</kbd>
       </button>
       <nav aria-label="Pages">
-        <Link
-          to="/host/deployments"
-          className="side-link"
-          aria-current={isSettings || isApprovals || isLogs ? undefined : "page"}
-        >
+        <Link to="/host/deployments" className="side-link" aria-current={isDeployments ? "page" : undefined}>
           <Boxes size={15} /> Deployments
         </Link>
         <Link to="/host/logs" className="side-link" aria-current={isLogs ? "page" : undefined}>
@@ -193,6 +190,9 @@ function Drawer(props: {
   );
 }
 
+/** Returns whether the address leads to no page. Settings, approvals and logs are recognized before. */
+const isUnknown = (pathname: string) => /\/host\/(?!(?:deployments|new)(?:\/|$))/.test(pathname);
+
 function Crumbs() {
   const { pathname } = useLocation();
   const { id } = useParams({ strict: false });
@@ -201,7 +201,7 @@ function Crumbs() {
   const deployment = useQuery<Deployment>({ queryKey: ["deployment", id], enabled: false });
   const here =
     id !== undefined
-      ? (deployment.data?.display_name ?? deployment.data?.name ?? "")
+      ? (deployment.data?.display_name ?? deployment.data?.name ?? (deployment.isError ? "Not found" : ""))
       : pathname.endsWith("/host/new")
         ? "New deployment"
         : settings?.text;
@@ -209,7 +209,9 @@ function Crumbs() {
     ? "Approvals"
     : pathname.endsWith("/host/logs")
       ? "Logs"
-      : "Deployments";
+      : isUnknown(pathname)
+        ? "Not found"
+        : "Deployments";
   return (
     <nav className="crumbs" aria-label="Where you are">
       {settings !== undefined ? (
@@ -219,7 +221,7 @@ function Crumbs() {
       ) : (
         <Link to="/host/deployments">Deployments</Link>
       )}
-      {here !== undefined && (
+      {here !== undefined && here !== "" && (
         <>
           <span aria-hidden="true">/</span>
           <b>{here}</b>
@@ -296,7 +298,7 @@ function Account({ onKeys }: { onKeys: () => void }) {
           <Avatar name={session.name} />
           <span>
             <b>{session.name}</b>
-            <small>{role}</small>
+            <small>{session.name === role ? scope : role}</small>
           </span>
         </button>
       }
