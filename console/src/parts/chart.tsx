@@ -159,6 +159,12 @@ const Drawing = memo(function Drawing(
         <g key={name}>
           {lines.length < 3 && index === 0 && <path className="area" d={areaOf(values, times, x, y, floor)} />}
           <path className={isBad ? "is-bad" : `line-${index}`} d={pathOf(values, times, x, y)} />
+          {values.map((value, place) => {
+            // A value between two gaps has no line.
+            if (value === null || (values[place - 1] ?? values[place + 1] ?? null) !== null) return null;
+            const at = times[place] ?? begin;
+            return <circle key={at} className={isBad ? "is-bad" : `line-${index}`} cx={x(at)} cy={y(value)} r="2.5" />;
+          })}
         </g>
       ))}
       {markers
