@@ -82,13 +82,14 @@ export function LogsPart({ deployment }: { deployment: Deployment }) {
             ))}
           </select>
           <button type="submit">Search</button>
-          <CopyAs call={{ id: "getDeploymentLogs", input: question, cli: command }} />
-          <Link to="/host/logs" search={{ q: `deployment:${deployment.name}` }} className="button quiet">
-            Open in the log search
-          </Link>
         </form>
       </search>
-      <RuntimeLog question={question} />
+      <RuntimeLog question={question}>
+        <Link to="/host/logs" search={{ q: `deployment:${deployment.name}` }} className="button quiet">
+          Open in the log search
+        </Link>
+        <CopyAs call={{ id: "getDeploymentLogs", input: question, cli: command }} />
+      </RuntimeLog>
     </>
   );
 }

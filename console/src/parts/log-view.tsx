@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { FollowLogs } from "../../../src/client/client.ts";
 import { isPassing } from "../../../src/client/failure.ts";
 import type { LogEntry } from "../../../src/contract/logs/log.ts";
@@ -143,8 +143,8 @@ export function BuildLog({ question }: { question: FollowLogs }) {
   );
 }
 
-/** The lines of the replicas. The newest line stays in view until the user stops following. */
-export function RuntimeLog({ question }: { question: FollowLogs }) {
+/** The lines of the replicas. The newest line stays in view until the user stops following. `children`: further actions. */
+export function RuntimeLog({ question, children }: { question: FollowLogs; children?: ReactNode }) {
   const { lines, problem } = useLog(question, 500);
   const [replica, setReplica] = useState("");
   const [isFollowing, setFollowing] = useState(true);
@@ -158,7 +158,7 @@ export function RuntimeLog({ question }: { question: FollowLogs }) {
   }, [newest, isFollowing]);
   return (
     <>
-      <div className="row">
+      <div className="row filters log-acts">
         <label className="row">
           <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.target.checked)} />{" "}
           Follow
@@ -171,7 +171,10 @@ export function RuntimeLog({ question }: { question: FollowLogs }) {
             ))}
           </select>
         )}
-        <Download lines={shown} name={`log-${question.deployment_id}.log`} />
+        <span className="row">
+          <Download lines={shown} name={`log-${question.deployment_id}.log`} />
+          {children}
+        </span>
       </div>
       {problem && <p role="alert">{problem}</p>}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable with the keyboard. */}
@@ -204,7 +207,7 @@ function Line({ line, isFirstBad, isTitle = false }: LineProps) {
           {time}
         </a>
       )}{" "}
-      {line.message}
+      {line.message.replace(/ Last lines:$/, "")}
     </div>
   );
 }
