@@ -42,6 +42,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   [`${own}/try`]: (page) => page.getByRole("button", { name: "Send" }).waitFor(),
   [`${own}/threads`]: (page) => page.getByText("does not speak the agent API").waitFor(),
   [`${own}/settings`]: (page) => page.getByRole("heading", { name: "About this deployment" }).waitFor(),
+  "/host/approvals": (page) => page.getByRole("heading", { name: "Approvals", level: 1 }).waitFor(),
   "/host/logs": (page) => page.getByLabel("Query", { exact: true }).waitFor(),
   "/host/listeners": (page) => page.getByText("cluster", { exact: true }).waitFor(),
   "/host/providers": (page) => page.getByRole("button", { name: "Test X" }).waitFor(),
