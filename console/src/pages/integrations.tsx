@@ -36,7 +36,7 @@ export function IntegrationsPage() {
       columns={[
         { name: "Name", show: ({ name }) => name },
         { name: "Host", show: ({ host }) => hostName(host), isShort: true },
-        { name: "Repositories under", show: ({ url }) => url },
+        { name: "Repositories under", show: ({ url }) => url.replace(/^https:\/\//, "") },
         { name: "Credentials", show: kindOf, isShort: true },
         {
           name: "Webhook URL",

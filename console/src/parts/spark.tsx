@@ -3,7 +3,8 @@ const [width, height] = [190, 34];
 /** A small line without axes. The number above it is the text for screen readers. */
 export function Spark({ values }: { values: (number | null)[] }) {
   // One value is no line yet, and a dot reads as dirt.
-  if (values.length < 2) return <svg className="spark" width={width} height={height} aria-hidden="true" />;
+  if (values.filter((value) => value !== null).length < 2)
+    return <svg className="spark" width={width} height={height} aria-hidden="true" />;
   const top = Math.max(...values.map((value) => value ?? 0), 1e-9);
   const step = width / Math.max(1, values.length - 1);
   const y = (value: number) => (2 + (height - 4) * (1 - value / top)).toFixed(1);
