@@ -16,4 +16,25 @@ import "./style/charts.css";
 
 applyTheme();
 
-void import("./app.tsx").then(({ start }) => start());
+/** Set while the page loads for the second time. */
+const mark = "pierhead-loads-again";
+
+// Without this file there is no page. A connection that broke off for a moment gets a second try, and then a page that says so.
+void import("./app.tsx").then(
+  ({ start }) => {
+    sessionStorage.removeItem(mark);
+    start();
+  },
+  () => {
+    const isFirst = sessionStorage.getItem(mark) === null;
+    if (isFirst) {
+      sessionStorage.setItem(mark, "yes");
+      setTimeout(() => location.reload(), 1_000);
+      return;
+    }
+    sessionStorage.removeItem(mark);
+    const text = document.createElement("p");
+    text.textContent = "The console could not be loaded. Check the connection to the server, then reload this page.";
+    document.getElementById("root")?.replaceChildren(text);
+  },
+);

@@ -149,6 +149,24 @@ test("a page of an earlier version loads the parts of the new version", async ()
   await page.context().close();
 });
 
+test("a page whose scripts do not arrive loads once more, then says so, and works when they are there again", async () => {
+  const context = await world.browser.newContext();
+  const page = await context.newPage();
+  let isAway = true;
+  let asked = 0;
+  await page.route("**/assets/app-*.js", (route) => {
+    asked += 1;
+    return isAway ? route.abort() : route.continue();
+  });
+  await page.goto(pierhead.url);
+  await page.getByText("The console could not be loaded.").waitFor();
+  assert.ok(asked >= 2, "it was asked for again");
+  isAway = false;
+  await page.reload();
+  await page.getByLabel("API key").waitFor();
+  await context.close();
+});
+
 test("a typed filter does not come back after the user returned to the whole list", async () => {
   const page = await open();
   await page.getByLabel("Filter by name").fill("upgr");
