@@ -19,7 +19,7 @@ applyTheme();
 /** Set while the page loads for the second time. */
 const mark = "pierhead-loads-again";
 
-// Without this file there is no page. A connection that broke off for a moment gets a second try, and then a page that says so.
+// Without this file there is no page. A connection that broke off for a moment gets a second try, and then a page with the reason.
 void import("./app.tsx").then(
   ({ start }) => {
     sessionStorage.removeItem(mark);

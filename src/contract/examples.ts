@@ -59,7 +59,10 @@ export const deploymentExample = {
   database_tier: null,
   tracked_packages: null,
   parent_deployment_id: null,
-  health: { status: "live", since: "2026-11-20T10:04:11.120000Z", reason: null, message: null, next_action: null },
+  health: {
+    ...{ status: "live", since: "2026-11-20T10:04:11.120000Z", reason: null, message: null },
+    ...{ failure: null, next_action: null },
+  },
 };
 
 export const createDeploymentExample = {
@@ -110,6 +113,7 @@ export const revisionExample = {
   triggered_by: "api",
   rollout: "rolling",
   engine: "own",
+  engine_because: null,
   artifact_digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
   builder_version: "2/js-1.4.5/py-0.9.2",
   number: 7,

@@ -66,7 +66,10 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
   const status = await cli(["status", "directory-agent"]);
   assert.match(status.stdout, /serving +DEPLOYED/);
   assert.match((await cli(["list"])).stdout, /directory-agent .* live .* internal_source/);
-  assert.match((await cli(["why", "directory-agent"])).stdout, /Next step of the server\n {2}None: desired and observed state agree/);
+  assert.match(
+    (await cli(["why", "directory-agent"])).stdout,
+    /Next step of the server\n {2}None: desired and observed state agree/,
+  );
   assert.equal((await cli(["open", "directory-agent"])).stdout, first.stdout);
 });
 

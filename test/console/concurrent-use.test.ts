@@ -149,7 +149,7 @@ test("a page of an earlier version loads the parts of the new version", async ()
   await page.context().close();
 });
 
-test("a page whose scripts do not arrive loads once more, then says so, and works when they are there again", async () => {
+test("a page whose scripts do not arrive loads once more, then shows that, and works when they are there again", async () => {
   const context = await world.browser.newContext();
   const page = await context.newPage();
   let isAway = true;
