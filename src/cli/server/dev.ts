@@ -241,7 +241,10 @@ async function followLog(session: Session, { id }: Deployment, stop: AbortSignal
 }
 
 /** Settings of other servers, which this one must not use. */
-const ofOthers = ["DATABASE_URL", "PORT", "HOST", "PIERHEAD_URL", "PIERHEAD_API_KEY", "PIERHEAD_WORKSPACE"];
+const ofOthers = [
+  ...["DATABASE_URL", "PORT", "HOST", "PIERHEAD_S3_BUCKET"],
+  ...["PIERHEAD_URL", "PIERHEAD_API_KEY", "PIERHEAD_WORKSPACE"],
+];
 
 /** Returns a session whose calls go to the server of this directory only. */
 function sessionFor({ context, terminal, options }: Session, directory: string, name: string): Session {
