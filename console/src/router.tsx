@@ -156,6 +156,11 @@ const logs = createRoute({
   validateSearch: logsSearch,
   component: lazyPart(() => import("./pages/log-search.tsx").then((file) => file.LogSearchPage)),
 });
+const deviceLogin = createRoute({
+  getParentRoute: () => root,
+  path: "/host/device",
+  component: lazyPart(() => import("./pages/device-login.tsx").then((file) => file.DeviceLoginPage)),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/host/$page",
@@ -174,6 +179,7 @@ export const router = createRouter({
     deploymentPart,
     approvals,
     logs,
+    deviceLogin,
     settings,
   ]),
   basepath: basePath,

@@ -1,6 +1,7 @@
 import { addAuditRoutes } from "./administration/audit-routes.ts";
 import { addBackupRoute } from "./administration/backup-routes.ts";
 import { addDebugRoutes } from "./administration/debug-routes.ts";
+import { addDeviceLoginRoutes } from "./administration/device-login-routes.ts";
 import { addInfoRoutes } from "./administration/info-routes.ts";
 import { addApiKeyRoutes } from "./administration/key-routes.ts";
 import { addMemberRoutes } from "./administration/member-routes.ts";
@@ -48,6 +49,7 @@ export function addRoutes(api: Api): void {
   addInfoRoutes(api);
   addSessionRoutes(api);
   addOidcRoutes(api);
+  addDeviceLoginRoutes(api);
   addDeploymentRoutes(api);
   addSummaryRoutes(api);
   addDeletionRoutes(api);

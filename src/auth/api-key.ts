@@ -39,5 +39,8 @@ export const mintSignInCode = () => `${signInCodePrefix}${randomBytes(32).toStri
 /** Returns the digest that is stored of a sign-in code. It differs from that of a session, so a code is never a session token. */
 export const digestOfCode = (code: string) => digestOf(`sign-in:${code}`);
 
+/** Returns a new secret of a command line that waits for a key, with 256 random bits. */
+export const mintDeviceCode = () => `phd_${randomBytes(32).toString("base64url")}`;
+
 /** Returns a new session token for a browser, with 256 random bits. */
 export const mintSessionToken = () => `phs_${randomBytes(32).toString("base64url")}`;

@@ -14,7 +14,7 @@ export type Output<O> = O extends { response: { schema: infer S extends TSchema 
 type PartOf<O, Part extends string> = O extends { [P in Part]: infer S extends TSchema } ? Static<S> : unknown;
 
 /** Parameters without a default. Types do not show which have one, so a test compares this list with the schemas. */
-type NeededParameter = "type" | "deployment_id" | "deployment_ids" | "provider_id";
+type NeededParameter = "type" | "deployment_id" | "deployment_ids" | "provider_id" | "user_code";
 type Optional<Query> = Partial<Query> & Pick<Query, keyof Query & NeededParameter>;
 
 type BodyOf<O> = O extends { body: infer B extends TSchema }

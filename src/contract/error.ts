@@ -336,6 +336,12 @@ export const errors = {
     new ApiError("workspaceNameTaken", 409, `A workspace named '${name}' already exists in this organization.`),
   workspaceInUse: (because: string) =>
     new ApiError("workspaceInUse", 409, `The workspace cannot be deleted: ${because}`),
+  deviceLoginNotFound: () =>
+    new ApiError(
+      "deviceLoginNotFound",
+      404,
+      "No command line waits under this code. The code is mistyped, was used, or is older than ten minutes.",
+    ),
   apiKeyNotFound: (id: string) => new ApiError("apiKeyNotFound", 404, `API key ID ${id} not found.`),
   lastAdminKey: (scope: string) =>
     new ApiError("lastAdminKey", 409, `This is the last key that administers the ${scope}. Create another one first.`),

@@ -16,6 +16,11 @@ export const clientRoutes = {
   createSignInLink: "POST /v2/session/links",
   getSession: "GET /v2/session",
   deleteSession: "DELETE /v2/session",
+  startDeviceLogin: "POST /v2/device-logins",
+  finishDeviceLogin: "POST /v2/device-logins/key",
+  getDeviceLogin: "GET /v2/device-logins",
+  decideDeviceLogin: "POST /v2/device-logins/decision",
+  endDeviceLogin: "DELETE /v2/device-logins",
   // Deployments
   listDeployments: "GET /v2/deployments",
   createDeployment: "POST /v2/deployments",

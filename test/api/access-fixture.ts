@@ -217,6 +217,13 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   scaleDeployment: { body: () => ({ min_replicas: 2 }) },
   // The request does not come from a page of the console.
   createSession: { refusal: "forbidden" },
+  // No command line waits.
+  startDeviceLogin: { refusal: "routeNotFound" },
+  finishDeviceLogin: { refusal: "deviceLoginNotFound" },
+  getDeviceLogin: { refusal: "deviceLoginNotFound" },
+  decideDeviceLogin: { refusal: "deviceLoginNotFound" },
+  // An administrator created the callers' keys.
+  endDeviceLogin: { refusal: "forbidden" },
   // No sign-in is configured.
   beginSignIn: { refusal: "authRequestUnusable" },
   finishSignIn: { refusal: "authRequestUnusable" },

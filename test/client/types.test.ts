@@ -79,7 +79,14 @@ test("only parameters without a default are required by the types", () => {
     const { properties = {}, required = [] } = propertiesOf(query);
     for (const name of required) if (properties[name]?.default === undefined) needed.add(name);
   }
-  assert.deepEqual([...needed].toSorted(), ["deployment_id", "deployment_ids", "provider_id", "repo_url", "type"]);
+  assert.deepEqual([...needed].toSorted(), [
+    "deployment_id",
+    "deployment_ids",
+    "provider_id",
+    "repo_url",
+    "type",
+    "user_code",
+  ]);
 });
 
 test("`all` accepts every list of the table and nothing else", () => {

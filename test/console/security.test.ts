@@ -3,7 +3,7 @@ import { after, test } from "node:test";
 import type { Page } from "playwright-core";
 import { operations } from "../../src/contract/operations.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
-import { addressOf, assertNoBrowserErrors, goTo, goToPart, signOut, startWorld } from "./world.ts";
+import { addressOf, assertNoBrowserErrors, goTo, goToPart, signIn, signOut, startWorld } from "./world.ts";
 
 const world = await startWorld();
 const { pierhead, open, requests } = world;
@@ -200,6 +200,35 @@ test("a link of pierhead open signs a browser in once and leaves the address bar
   await second.getByRole("button", { name: "Sign in with this link" }).click();
   await second.getByText("This link was used before").waitFor();
   await second.context().close();
+});
+
+test("a signed-in user sees which command line waits under a code, and allows or refuses it", async () => {
+  const startLogin = () => pierhead.client.startDeviceLogin({ body: { client_name: "laptop" } });
+  const first = await startLogin();
+  const page = await open({ key: null, path: new URL(first.verification_uri).pathname });
+  await signIn(page, pierhead.apiKey);
+  const answer = async (code: string, button: string) => {
+    await page.getByLabel("Code").fill(code);
+    await page.getByRole("button", { name: "Continue" }).click();
+    const decision = page.getByRole("region", { name: "Decision" });
+    for (const text of [code, "laptop", "127.0.0.1"]) await decision.getByText(text, { exact: true }).waitFor();
+    assert.deepEqual(await world.findings(page), []);
+    await decision.getByRole("button", { name: button, exact: true }).click();
+  };
+  await page.getByLabel("Code").fill("BCDF-GHJK");
+  await page.getByRole("button", { name: "Continue" }).click();
+  await page.getByText("No command line waits under this code").waitFor();
+  await answer(first.user_code, "Allow");
+  await page.getByText("laptop is signed in.").waitFor();
+  const { key } = await pierhead.client.finishDeviceLogin({ body: { device_code: first.device_code } });
+  assert.deepEqual([key?.role, key?.scope], ["admin", "workspace"]);
+  const second = await startLogin();
+  await page.reload();
+  await answer(second.user_code, "Refuse");
+  await page.getByText("laptop was refused.").waitFor();
+  const { status } = await pierhead.client.finishDeviceLogin({ body: { device_code: second.device_code } });
+  assert.equal(status, "refused");
+  await page.context().close();
 });
 
 test("the console calls no other host, and its policy blocks such calls", async () => {

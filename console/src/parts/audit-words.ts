@@ -13,6 +13,8 @@ const sentences: Record<string, string> = {
   "deployment.tag": "changed the tags of",
   "deployment.variables": "changed the variables of",
   "deployment.scale": "scaled",
+  "device_login.allow": "allowed a command line on",
+  "device_login.refuse": "refused a command line on",
   "installation.backup": "made a backup of the installation",
   "installation.restore": "restored the installation from a backup",
   "integration.replace_secret": "replaced the secret of the integration",

@@ -205,13 +205,15 @@ function Crumbs() {
       : pathname.endsWith("/host/new")
         ? "New deployment"
         : settings?.text;
-  const page = pathname.endsWith("/host/approvals")
-    ? "Approvals"
-    : pathname.endsWith("/host/logs")
-      ? "Logs"
-      : isUnknown(pathname)
-        ? "Not found"
-        : "Deployments";
+  const page = pathname.endsWith("/host/device")
+    ? "Command line"
+    : pathname.endsWith("/host/approvals")
+      ? "Approvals"
+      : pathname.endsWith("/host/logs")
+        ? "Logs"
+        : isUnknown(pathname)
+          ? "Not found"
+          : "Deployments";
   return (
     <nav className="crumbs" aria-label="Where you are">
       {settings !== undefined ? (

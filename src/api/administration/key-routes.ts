@@ -103,7 +103,7 @@ function expiryOf({ expires_at: text }: CreateApiKey, now: Date): Date | null {
 }
 
 /** Returns the wire shape of a key, without the key itself or its digest. */
-function apiKeyOf(row: ApiKeyRow, now: Date): ApiKey {
+export function apiKeyOf(row: ApiKeyRow, now: Date): ApiKey {
   const hasExpired = row.expires_at !== null && row.expires_at <= now;
   return {
     id: row.id,

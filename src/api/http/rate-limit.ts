@@ -72,6 +72,15 @@ const wrongKeys: RateLimit = { perS: 10, burst: 200 };
  */
 const signIns: RateLimit = { perS: 10, burst: 200 };
 
+/** Limit of command lines that start to sign in, per address. Each one stores a row for ten minutes. */
+const deviceLogins: RateLimit = { perS: 0.2, burst: 20 };
+
+/** Limit of polls of command lines per address, which a whole company may share. Each command line polls every two seconds. */
+const devicePolls: RateLimit = { perS: 20, burst: 200 };
+
+/** Limit of wrong codes of command lines per caller. A person mistypes a few. */
+const wrongUserCodes: RateLimit = { perS: 1 / 30, burst: 10 };
+
 /**
  * Limit of refused bodies per key, or per address and operation without a key: each costs more than any other refusal. A
  * client that sends what the server refuses has a bug, and needs no more.
@@ -93,6 +102,9 @@ export class RequestLimits {
   readonly #byWorkspace: RateLimiter | undefined;
   readonly #byAddress: RateLimiter | undefined;
   readonly #signIns: RateLimiter | undefined;
+  readonly #deviceLogins: RateLimiter | undefined;
+  readonly #devicePolls: RateLimiter | undefined;
+  readonly #wrongUserCodes: RateLimiter | undefined;
   readonly #refusedBodies: RateLimiter | undefined;
   readonly #proxies: TrustedProxies;
 
@@ -102,6 +114,9 @@ export class RequestLimits {
     this.#byWorkspace = limit.perS === 0 ? undefined : new RateLimiter(ofWorkspace);
     this.#byAddress = limit.perS === 0 ? undefined : new RateLimiter(wrongKeys);
     this.#signIns = limit.perS === 0 ? undefined : new RateLimiter(signIns);
+    this.#deviceLogins = limit.perS === 0 ? undefined : new RateLimiter(deviceLogins);
+    this.#devicePolls = limit.perS === 0 ? undefined : new RateLimiter(devicePolls);
+    this.#wrongUserCodes = limit.perS === 0 ? undefined : new RateLimiter(wrongUserCodes);
     this.#refusedBodies = limit.perS === 0 ? undefined : new RateLimiter(refusedBodies);
     this.#proxies = proxies;
   }
@@ -127,6 +142,28 @@ export class RequestLimits {
   countSignIn(request: FastifyRequest): void {
     const waitS = this.#signIns?.take(this.addressOf(request)) ?? 0;
     if (waitS > 0) throw errors.tooManyRequests(waitS);
+  }
+
+  /** Counts a command line that starts to sign in. @throws ApiError 429 when too many did from this address. */
+  countDeviceLogin(request: FastifyRequest): void {
+    const waitS = this.#deviceLogins?.take(this.addressOf(request)) ?? 0;
+    if (waitS > 0) throw errors.tooManyRequests(waitS);
+  }
+
+  /** Counts a poll of a command line. @throws ApiError 429 when too many came from this address. */
+  countDevicePoll(request: FastifyRequest): void {
+    const waitS = this.#devicePolls?.take(this.addressOf(request)) ?? 0;
+    if (waitS > 0) throw errors.tooManyRequests(waitS);
+  }
+
+  /** @throws ApiError 429 when this caller typed too many wrong codes of command lines. */
+  admitUserCode(keyId: string): void {
+    const waitS = this.#wrongUserCodes?.waitS(keyId) ?? 0;
+    if (waitS > 0) throw errors.tooManyRequests(waitS);
+  }
+
+  countWrongUserCode(keyId: string): void {
+    this.#wrongUserCodes?.take(keyId);
   }
 
   /** Call it before reading a body. @throws ApiError 429 when too many bodies of this owner were refused. */

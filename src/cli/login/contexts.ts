@@ -10,6 +10,8 @@ export interface StoredContext {
   api_key: string;
   /** Absent: the default workspace of the key. */
   workspace_id?: string;
+  /** The key is from a login in the browser and of this machine alone, so that `pierhead logout` revokes it. */
+  by_browser?: true;
 }
 
 export interface StoredContexts {

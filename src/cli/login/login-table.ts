@@ -4,22 +4,27 @@ import type { CommandSpec } from "../command.ts";
 export const loginCommands: readonly CommandSpec[] = [
   {
     name: "login",
-    summary: "Store the key of a server as a context, after the server has accepted it",
+    summary: "Sign in to a server in the browser, or with a key, and store its key as a context",
     args: [["[url]", "address of the server; default: --url, then PIERHEAD_URL, then the current context"]],
-    options: [["--name <name>", "name of the context; default: the host"]],
+    options: [
+      ["--name <name>", "name of the context; default: the host"],
+      ["--browser", "show a code to type in the console; the default in a terminal"],
+      ["--key", "take an API key: asked for in a terminal, otherwise from stdin"],
+    ],
     examples: [
       "pierhead login https://pierhead.example.com",
       "pierhead login https://pierhead.example.com --workspace Search --name search <key.txt",
+      "pierhead login --browser https://pierhead.example.com",
     ],
     json: '{"context": string, "url": string, "workspace_id": string | null, "session": Session}',
     load: async () => (await import("./login.ts")).login,
   },
   {
     name: "logout",
-    summary: "Delete a context and its key from this machine",
+    summary: "Delete a context and its key from this machine, and revoke a key from the browser",
     args: [["[context]", "default: the current context"]],
     examples: ["pierhead logout", "pierhead logout search"],
-    json: '{"context": string, "deleted": true}',
+    json: '{"context": string, "deleted": true, "revoked": boolean}',
     load: async () => (await import("./login.ts")).logout,
   },
   {

@@ -19,17 +19,25 @@ import {
 } from "./contexts.ts";
 
 interface LoginOptions extends ConnectionOptions {
+  key?: boolean;
+  browser?: boolean;
   name?: string;
 }
 
-/** Checks a key with the server and stores it as the current context. Stores nothing that the server does not accept. */
+/** Gets a key in the browser or takes one, checks it with the server and stores it as the current context. Stores nothing that the server does not accept. */
 export async function login(session: Session, [argument]: [string?], options: LoginOptions): Promise<void> {
   const { context, terminal, signal } = session;
   const stored = readContexts(context);
   const url = addressOf(session, argument, stored);
   warnOfPlainHttp(session, url);
-  const apiKey = await readKey(session, options);
   const { createClient } = await import("../../client/client.ts");
+  const isByBrowser = isInBrowser(session, options);
+  const apiKey = isByBrowser
+    ? await (await import("./device-login.ts")).loginInBrowser(
+        session,
+        createClient({ baseUrl: url, send: lightSend(context.env) }),
+      )
+    : await readKey(session, options);
   const client = createClient({ baseUrl: url, apiKey, send: lightSend(context.env) });
   const caller = await client.getSession({}, { signal }).catch((error: unknown) => {
     if (!(error instanceof ApiFailure) || error.status !== 401) throw error;
@@ -43,7 +51,12 @@ export async function login(session: Session, [argument]: [string?], options: Lo
   const name = nameOf(known, { url, workspaceId, wanted: options.name });
   const contexts = {
     ...known.contexts,
-    [name]: { url, api_key: apiKey, ...(workspaceId && { workspace_id: workspaceId }) },
+    [name]: {
+      url,
+      api_key: apiKey,
+      ...(workspaceId && { workspace_id: workspaceId }),
+      ...(isByBrowser && { by_browser: true as const }),
+    },
   };
   writeContexts(context, { current: name, contexts });
   session.answer({ context: name, url, workspace_id: workspaceId, session: caller }, () => name);
@@ -56,18 +69,42 @@ export async function login(session: Session, [argument]: [string?], options: Lo
   }
 }
 
-/** Deletes a context. The key stays valid, because other machines may use it. */
+/** Deletes a context. A key from the browser ends with it. Any other stays valid, because other machines may use it. */
 export async function logout(session: Session, [argument]: [string?]): Promise<void> {
   const { context, terminal, options } = session;
   const { current, contexts } = readContexts(context);
   const name = argument ?? options.context ?? current;
   if (name === undefined) throw usageFailure("No context is selected.", "Name one: pierhead logout CONTEXT");
-  findContext({ contexts }, name);
+  const { url, api_key: apiKey, by_browser: isByBrowser } = findContext({ contexts }, name);
+  const isRevoked = isByBrowser === true && (await revoke(session, url, apiKey));
   const rest = Object.fromEntries(Object.entries(contexts).filter(([other]) => other !== name));
   writeContexts(context, { ...(current !== undefined && current !== name && { current }), contexts: rest });
-  session.answer({ context: name, deleted: true }, () => undefined);
+  session.answer({ context: name, deleted: true, revoked: isRevoked }, () => undefined);
   terminal.say(`Deleted the context ${name} and its key from this machine.`);
-  terminal.say("The key stays valid. An administrator revokes it: pierhead admin keys revoke NAME");
+  if (isRevoked) terminal.say("The key is revoked.");
+  else terminal.say("The key stays valid. An administrator revokes it: pierhead admin keys revoke NAME");
+}
+
+/** Ends the key that this machine got in the browser. @returns false when the server refuses or does not answer. */
+async function revoke({ context, signal }: Session, url: string, apiKey: string): Promise<boolean> {
+  const { createClient } = await import("../../client/client.ts");
+  const client = createClient({ baseUrl: url, apiKey, send: lightSend(context.env) });
+  return client.endDeviceLogin({ signal }).then(
+    () => true,
+    (error: unknown) => {
+      signal.throwIfAborted();
+      // The key was revoked before, or has expired.
+      return error instanceof ApiFailure && error.status === 401;
+    },
+  );
+}
+
+/** A key comes from a file, a pipe, or with `--key` from the terminal. Without one of them the user signs in in the browser. */
+function isInBrowser({ context }: Session, options: LoginOptions): boolean {
+  if (options.browser && (options.key || options.apiKeyFile !== undefined))
+    throw usageFailure("Give --browser, or a key with --key or --api-key-file, not both.");
+  if (options.browser) return true;
+  return options.apiKeyFile === undefined && !options.key && context.stdin.isTTY === true;
 }
 
 function addressOf(session: Session, argument: string | undefined, stored: StoredContexts): string {
@@ -104,7 +141,8 @@ async function readKey(session: Session, options: ConnectionOptions): Promise<st
   const fromFile = await readKeyFile(options.apiKeyFile, context);
   const key = fromFile ?? (await (terminal.isInteractive ? askSecret(session, "API key") : readSecret(context)));
   const trimmed = key.trim();
-  if (trimmed === "") throw usageFailure("No key given.", "Send it on stdin, or use --api-key-file FILE.");
+  if (trimmed === "")
+    throw usageFailure("No key given.", "Send it on stdin, use --api-key-file FILE, or sign in with --browser.");
   if (!/^[\x21-\x7e]+$/.test(trimmed))
     throw usageFailure("The key contains invalid characters: it must be one line of letters and digits.");
   return trimmed;

@@ -1,8 +1,17 @@
 import { CallbackQuery } from "../oauth/oauth-token.ts";
 import { operation } from "../operation.ts";
+import {
+  DecideDeviceLogin,
+  DeviceLogin,
+  DeviceLoginQuery,
+  FinishDeviceLogin,
+  FinishedDeviceLogin,
+  StartDeviceLogin,
+  StartedDeviceLogin,
+} from "./device-login.ts";
 import { Session, SignIn, SignInLink } from "./session.ts";
 
-/** Sign-in to the console. A person sends a key once, or signs in at the identity provider, and gets a session cookie. */
+/** Sign-in to the console. A person sends a key once, or signs in at the identity provider, and gets a session cookie. A command line gets a key. */
 export const sessionOperations = {
   createSession: operation("createSession", {
     operationId: "create_session_v2_session_post",
@@ -37,6 +46,53 @@ export const sessionOperations = {
     summary: "Sign a browser out; its cookie becomes invalid",
     response: { status: 204, schema: null },
     role: "none",
+  }),
+  startDeviceLogin: operation("startDeviceLogin", {
+    operationId: "start_device_login_v2_device_logins_post",
+    tag: "Server",
+    summary: "Start the login of a command line, which a person allows in the console (RFC 8628)",
+    body: StartDeviceLogin,
+    response: { status: 201, schema: StartedDeviceLogin },
+    errors: ["tooManyRequests", "routeNotFound", "unavailable"],
+    role: "none",
+  }),
+  finishDeviceLogin: operation("finishDeviceLogin", {
+    operationId: "finish_device_login_v2_device_logins_key_post",
+    tag: "Server",
+    summary: "Poll the login of a command line, and receive its key once it is allowed",
+    body: FinishDeviceLogin,
+    response: { status: 200, schema: FinishedDeviceLogin },
+    errors: ["deviceLoginNotFound", "tooManyRequests"],
+    role: "none",
+  }),
+  getDeviceLogin: operation("getDeviceLogin", {
+    operationId: "get_device_login_v2_device_logins_get",
+    tag: "Server",
+    summary: "Read which command line waits under a code",
+    query: DeviceLoginQuery,
+    response: { status: 200, schema: DeviceLogin },
+    errors: ["deviceLoginNotFound"],
+    role: "reader",
+    administers: "workspace",
+  }),
+  decideDeviceLogin: operation("decideDeviceLogin", {
+    operationId: "decide_device_login_v2_device_logins_decision_post",
+    tag: "Server",
+    summary: "Allow a command line to act with the caller's role, or refuse it",
+    body: DecideDeviceLogin,
+    response: { status: 204, schema: null },
+    errors: ["deviceLoginNotFound", "scopeMissing", "invalidSetting"],
+    role: "reader",
+    administers: "workspace",
+  }),
+  endDeviceLogin: operation("endDeviceLogin", {
+    operationId: "end_device_login_v2_device_logins_delete",
+    tag: "Server",
+    summary: "Revoke the calling key, if a command line got it by a login",
+    response: { status: 204, schema: null },
+    errors: ["forbidden", "lastAdminKey"],
+    role: "reader",
+    administers: "workspace",
   }),
   beginSignIn: operation("beginSignIn", {
     operationId: "begin_sign_in_v2_session_oidc_get",

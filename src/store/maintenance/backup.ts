@@ -23,6 +23,7 @@ export interface BackupManifest {
 const omittedTables: Record<string, string> = {
   schema_migrations: "the manifest names them",
   github_app_links: "pages that people have open",
+  device_logins: "logins in progress",
   idempotency_keys: "saved responses of the last day",
   installation_links: "pages that people have open",
   leases: "held by processes",

@@ -21,6 +21,8 @@ const keyFields = pick(
   "role",
   "is_operator",
   "one_time",
+  "parent_id",
+  "member_id",
   "prefix",
   "hash",
   "created_at",
@@ -46,6 +48,9 @@ export interface NewApiKey {
   role: KeyRole;
   isOperator?: boolean;
   expiresAt?: Date | null;
+  /** The key or the member that the key ends with, when a command line got it by a login. */
+  parentId?: string | null;
+  memberId?: string | null;
 }
 
 /** Returns the scope of a key. */
@@ -85,9 +90,11 @@ export async function createApiKey(db: Db | Trx, made: NewApiKey, actor: string)
 
 function insertedKey(id: string, made: NewApiKey): Sql {
   return sql`
-    insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, is_operator, prefix, hash, expires_at)
+    insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, is_operator, prefix, hash, expires_at,
+      parent_id, member_id)
     values (${id}, ${made.organizationId}, ${made.workspaceId}, ${made.listenerId}, ${made.name}, ${made.role},
-      ${made.isOperator ?? false}, ${made.prefix}, ${made.hash}, ${made.expiresAt ?? null})`;
+      ${made.isOperator ?? false}, ${made.prefix}, ${made.hash}, ${made.expiresAt ?? null}, ${made.parentId ?? null},
+      ${made.memberId ?? null})`;
 }
 
 /**
@@ -133,7 +140,7 @@ function visible(reach: Reach): Sql {
 }
 
 /**
- * Revokes a key at once; a key that was revoked before stays unchanged.
+ * Revokes a key at once, with the keys of command lines that it allowed. A key that was revoked before stays unchanged.
  * @returns false when there is no such key.
  * @throws ApiError 409 `lastAdminKey` when no other key could administer what this one does.
  */
@@ -149,16 +156,30 @@ export async function revokeApiKey(db: Db, reach: Reach, id: string, actor: stri
     await trx.query(sql`
       with key as (update api_keys set revoked_at = now() where id = ${id})
       ${audited(subject, { actor, action: "api_key.revoke", details: { role: key.role, scope: scopeOf(key) } })}`);
+    await trx.query(sql`
+      update api_keys set revoked_at = now() where revoked_at is null and id in (${descendantsOf(id)})`);
     return true;
   });
 }
 
-/** Returns whether another key has all rights of this one, within its organization (for an operator's key: anywhere). */
+/** Query for the ids of the keys that this key, and keys it allowed, allowed command lines to get. */
+const descendantsOf = (id: string): Sql => sql`
+  with recursive family (id) as (
+    select k.id from api_keys k where k.parent_id = ${id}
+    union select k.id from api_keys k join family f on k.parent_id = f.id
+  ) select id from family`;
+
+/** Revokes the keys that command lines of a member use. */
+export async function revokeMemberKeys(trx: Trx, memberId: string): Promise<void> {
+  await trx.query(sql`update api_keys set revoked_at = now() where member_id = ${memberId} and revoked_at is null`);
+}
+
+/** Returns whether another key, which does not end with this one, has all its rights, within its organization (for an operator's key: anywhere). */
 async function hasSuccessor(trx: Trx, key: ApiKeyRow, now: Date): Promise<boolean> {
   if (key.expires_at !== null && key.expires_at <= now) return true;
   const { rows } = await trx.query(sql`
     select 1 from api_keys
-     where id <> ${key.id} and role = 'admin' and revoked_at is null and (expires_at is null or expires_at > now())
+     where id <> ${key.id} and id not in (${descendantsOf(key.id)}) and role = 'admin' and revoked_at is null and (expires_at is null or expires_at > now())
        and (${key.is_operator} or organization_id = ${key.organization_id})
        and (is_operator or (not ${key.is_operator} and (workspace_id is null or workspace_id = ${key.workspace_id})))
      limit 1`);

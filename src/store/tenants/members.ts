@@ -5,6 +5,7 @@ import { changesBetween } from "../../domain/audit.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { pick, type RowOf, selectList } from "../engine/table.ts";
+import { revokeMemberKeys } from "./api-keys.ts";
 import { audited } from "./audit.ts";
 import { type Reach, within } from "./scope.ts";
 import { membersTable } from "./tables.ts";
@@ -71,7 +72,7 @@ export async function listMembers(
   return rows;
 }
 
-/** Changes a member. @returns undefined when there is no such member. */
+/** Changes a member. A changed role ends the keys of the member's command lines. @returns undefined when there is no such member. */
 export async function changeMember(
   db: Db,
   reach: Reach,
@@ -89,11 +90,12 @@ export async function changeMember(
       with member as (
         update members set name = ${after.name}, role = ${after.role}, updated_at = now() where id = ${id}
       ) ${audited(subjectOf(row), { actor: wanted.actor, action: "member.patch", changes })}`);
+    if (after.role !== row.role) await revokeMemberKeys(trx, id);
     return findMember(trx, reach, id);
   });
 }
 
-/** Deletes a member. @returns false when there is no such member. */
+/** Deletes a member, which ends the keys of the member's command lines. @returns false when there is no such member. */
 export async function deleteMember(db: Db, reach: Reach, id: string, actor: string): Promise<boolean> {
   return db.transaction(async (trx) => {
     await trx.query(sql`select 1 from members where id = ${id} for update`);
@@ -102,6 +104,7 @@ export async function deleteMember(db: Db, reach: Reach, id: string, actor: stri
     await trx.query(sql`
       with member as (delete from members where id = ${id})
       ${audited(subjectOf(row), { actor, action: "member.delete", details: { role: row.role } })}`);
+    await revokeMemberKeys(trx, id);
     return true;
   });
 }

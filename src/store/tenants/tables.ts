@@ -38,6 +38,10 @@ export const apiKeysTable = table("api_keys", {
   is_operator: boolean,
   /** An enrollment token of a listener: it can only be exchanged for the listener's key. */
   one_time: boolean,
+  /** The key that allowed a command line to get this one, which ends with it. null: none did. */
+  parent_id: nullable(uuid),
+  /** The member on whose behalf a command line uses the key, which ends with the membership and with each change of its role. */
+  member_id: nullable(uuid),
   prefix: text,
   /** SHA-256 of the whole key. */
   hash: bytea,
@@ -65,6 +69,25 @@ export const sessionsTable = table("sessions", {
   member_email: nullable(text),
   created_at: timestamp,
   expires_at: timestamp,
+});
+
+export const deviceLoginsTable = table("device_logins", {
+  id: uuid,
+  device_hash: bytea,
+  user_code: text,
+  client_name: text,
+  address: text,
+  created_at: timestamp,
+  expires_at: timestamp,
+  status: textOf<"pending" | "allowed" | "refused">(),
+  actor: nullable(text),
+  parent_id: nullable(uuid),
+  member_id: nullable(uuid),
+  organization_id: nullable(uuid),
+  workspace_id: nullable(uuid),
+  role: nullable(text),
+  is_operator: nullable(boolean),
+  key_expires_at: nullable(timestamp),
 });
 
 export const signInsTable = table("sign_ins", {
