@@ -30,6 +30,7 @@ const lists = {
     "test/builds/templates.test.ts",
     "test/builds/workspace.test.ts",
     "test/cli/admin.test.ts",
+    "test/cli/answers.test.ts",
     "test/cli/auth.test.ts",
     "test/cli/end-to-end.test.ts",
     "test/cli/integrations.test.ts",

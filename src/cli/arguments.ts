@@ -9,6 +9,4 @@ export const waitOptions = [
   timeoutOption,
 ] as const;
 export const yesOption = ["-y, --yes", "do not ask for confirmation"] as const;
-
-/** JSON answer of the commands that follow a revision until it ends. */
-export const followedJson = '{"deployment": Deployment, "revision": Revision, "elapsed_ms": number, "error"?: Error}';
+export const dryRunOption = ["--dry-run", "only show what would change"] as const;

@@ -17,8 +17,10 @@ export interface CommandSpec {
   options?: readonly (readonly [flags: string, meaning: string, fallback?: string])[];
   summary: string;
   examples?: readonly string[];
-  /** Shape of the `--json` answer, for the reference page. */
+  /** Type of the `--json` answer, in the notation of `answerTypes`. "none": the command prints no JSON. */
   json?: string;
+  /** When or how the answer is printed, after a comma on the reference page. */
+  jsonNote?: string;
   /** Imports the function when the command runs, so that `--help` and other commands stay fast. */
   load?: () => Promise<Run>;
   commands?: readonly CommandSpec[];

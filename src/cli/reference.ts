@@ -1,3 +1,4 @@
+import { answerTypes } from "./answer-types.ts";
 import type { CommandSpec } from "./command.ts";
 import { commandTable } from "./command-table.ts";
 import { globalOptions } from "./global-options.ts";
@@ -9,7 +10,9 @@ export function cliReference(): string {
     ["Option", "Meaning"],
     globalOptions.map(([flags, meaning]) => [code(flags), meaning]),
   );
-  return [introduction, "## Options of every command", globals, ...exits, ...sections].join("\n\n").concat("\n");
+  return [introduction, "## Options of every command", globals, ...exits, ...types, ...sections]
+    .join("\n\n")
+    .concat("\n");
 }
 
 const introduction = `# The \`pierhead\` command
@@ -18,9 +21,8 @@ This page is generated from \`src/cli/command-table.ts\`. \`pierhead COMMAND --h
 
 Commands write data to stdout and messages to stderr. Refer to a deployment by its name, its id or a unique prefix of its id, and
 to a revision by its number, its id or a unique prefix of its id. With \`--json\`, stdout is one JSON document (\`logs\` prints one a
-line). On failure it has the key \`error\` with
-\`message\`, \`because\`, \`hints\`, \`request_id\` and \`exit_code\`. Names such as \`Deployment\` or \`Workspace\` are types of the API,
-with masked secret values.
+line). On failure it has the key \`error\`. [Types of answers](#types-of-answers) has the types below, and
+\`pierhead schema COMMAND\` prints the JSON Schema of an answer.
 
 ## Server, key and workspace
 
@@ -50,11 +52,20 @@ const exits = [
   ),
 ];
 
+const types = [
+  "## Types of answers",
+  "`[T]` is a list, `A | B` one of both, and a key with `?` may be missing. Names that are not in this table, such as `Deployment` or\n`Workspace`, are types of the [API](requests.md), with masked secret values. A later version may add keys.",
+  table(
+    ["Type", "Content"],
+    Object.entries(answerTypes).map(([name, notation]) => [code(name), code(notation)]),
+  ),
+];
+
 function describe(spec: CommandSpec, path: readonly string[]): string[] {
   const own = [...path, spec.name];
   const inner = (spec.commands ?? []).flatMap((one) => describe(one, own));
   if (spec.load === undefined) return inner;
-  const { args = [], options = [], examples = [], json } = spec;
+  const { args = [], options = [], examples = [] } = spec;
   const usage = [...own, ...(options.length > 0 ? ["[options]"] : []), ...args.map(([notation]) => notation)].join(" ");
   return [
     `## ${own.slice(1).join(" ")}`,
@@ -77,17 +88,19 @@ function describe(spec: CommandSpec, path: readonly string[]): string[] {
           ),
         ]),
     ...(examples.length === 0 ? [] : [`\`\`\`sh\n${examples.join("\n")}\n\`\`\``]),
-    ...(json === undefined ? [] : [`\`--json\`: ${describeJson(json)}`]),
+    ...(spec.json === undefined ? [] : [`\`--json\`: ${describeJson(spec)}`]),
     ...inner,
   ];
 }
 
-/** Formats the types as code and leaves the words around them as text. */
-function describeJson(json: string): string {
-  return json.replace(/(\{.*?\}(?=[,;]|$)|^[A-Z]\w+$|\bLogEntry\b)/g, (shape) => code(shape));
+function describeJson({ json = "none", jsonNote }: CommandSpec): string {
+  const shape = json === "none" ? "none" : code(json);
+  return jsonNote === undefined ? shape : `${shape}, ${jsonNote}`;
 }
 
-const code = (text: string) => `\`${text}\``;
+function code(text: string): string {
+  return `\`${text}\``;
+}
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]) => `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;

@@ -3,6 +3,7 @@ import { bodyDepthMax } from "../../contract/body-limits.ts";
 import { requestHeadersOf } from "../../contract/headers.ts";
 import { eventExample } from "../../contract/logs/event.ts";
 import { type Operation, takesIdempotencyKey } from "../../contract/operation.ts";
+import { plainSchema } from "../../contract/plain-schema.ts";
 import { headersNamed, refusalComponents, responsesOfRefusals } from "./openapi-errors.ts";
 import { type ExampleSchema, exampleOf } from "./schema-example.ts";
 
@@ -178,32 +179,7 @@ function jsonContent(schema: TSchema, made: Components): Json {
 
 /** Returns the plain JSON Schema of a contract schema; parts with an `$id` move to `components`. */
 function collect(schema: TSchema, made: Components): Json {
-  return plainOf(JSON.parse(JSON.stringify(schema)), made) as Json;
-}
-
-/** Keywords of ours that only the validator understands. */
-const ownKeywords: ReadonlySet<string> = new Set(["$id", "uncappable", "requiredUnless"]);
-
-/** Keywords that hold values, not schemas. */
-const valueKeywords: ReadonlySet<string> = new Set(["examples", "default", "enum", "const"]);
-
-function plainOf(node: unknown, made: Components): unknown {
-  if (Array.isArray(node)) return node.map((item) => plainOf(item, made));
-  if (typeof node !== "object" || node === null) return node;
-  const schema = node as Json;
-  const id = schema["$id"];
-  const isNamed = typeof id === "string";
-  const plain: Json = {};
-  for (const [key, value] of Object.entries(schema)) {
-    if (ownKeywords.has(key) && typeof value !== "object") continue;
-    // Examples of named schemas are separate components.
-    if (key === "examples" && isNamed) continue;
-    plain[key] = valueKeywords.has(key) && Array.isArray(value) ? value : plainOf(value, made);
-  }
-  if (Array.isArray(schema["enum"]) && schema["type"] === undefined) plain["type"] = "string";
-  if (!isNamed) return plain;
-  made.schemas[id] = plain;
-  return { $ref: `#/components/schemas/${id}` };
+  return plainSchema(schema, made.schemas, "#/components/schemas/");
 }
 
 function sorted(components: Record<string, Json>): Record<string, Json> {

@@ -216,7 +216,7 @@ const tags: CommandSpec = {
       name: "show",
       summary: "Show the tags of a deployment",
       args: [deploymentArgument],
-      json: '{"deployment_id": string, "tags": [{"name": string, "value": string}]}',
+      json: '{"deployment_id": string, "tags": [{"tag_id": string, "tag_value_id": string, "name": string, "value": string}]}',
       load: async () => (await import("./tags.ts")).tagsShow,
     },
     {
@@ -224,7 +224,7 @@ const tags: CommandSpec = {
       summary: "Replace the tags of a deployment",
       args: [deploymentArgument, ["[tags...]", "TAG=VALUE each; without any, all tags are removed"]],
       examples: ["pierhead admin tags set support team=search stage=live", "pierhead list --tag team=search"],
-      json: '{"deployment_id": string, "tags": [{"name": string, "value": string}]}',
+      json: '{"deployment_id": string, "tags": [{"tag_id": string, "tag_value_id": string, "name": string, "value": string}]}',
       load: async () => (await import("./tags.ts")).tagsSet,
     },
   ],

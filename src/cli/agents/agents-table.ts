@@ -37,7 +37,8 @@ export const agentCommands: readonly CommandSpec[] = [
     args: [deploymentArgument],
     options: [limitOption, sendKeyOption],
     examples: ["pierhead threads support"],
-    json: '{"deployment": string, "threads": [object]}, as the agent sends them',
+    json: '{"deployment": string, "threads": [object]}',
+    jsonNote: "as the agent sends them",
     load: async () => (await import("./threads.ts")).threads,
   },
   {
@@ -46,7 +47,8 @@ export const agentCommands: readonly CommandSpec[] = [
     args: [deploymentArgument, ["<thread>", "id of the thread"]],
     options: [limitOption, sendKeyOption],
     examples: ["pierhead runs support THREAD"],
-    json: '{"deployment": string, "runs": [object]}, as the agent sends them',
+    json: '{"deployment": string, "runs": [object]}',
+    jsonNote: "as the agent sends them",
     load: async () => (await import("./threads.ts")).runs,
   },
   {
@@ -54,7 +56,8 @@ export const agentCommands: readonly CommandSpec[] = [
     summary: "Offer the server as tools to a coding agent over stdio (Model Context Protocol)",
     options: [["--read-only", "only tools that change nothing"]],
     examples: ["claude mcp add pierhead -- pierhead mcp", "pierhead mcp --read-only --context production"],
-    json: "none: stdout belongs to the protocol",
+    json: "none",
+    jsonNote: "because stdout belongs to the protocol",
     load: async () => (await import("./mcp.ts")).serveMcp,
   },
 ];

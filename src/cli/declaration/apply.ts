@@ -4,9 +4,9 @@ import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { count, parseDuration, shellWord } from "../terminal/text.ts";
+import { showChanges } from "./change.ts";
 import { compare } from "./changes.ts";
 import { usualFile } from "./desired-file.ts";
-import type { Change } from "./step.ts";
 
 interface PlanOptions {
   file?: string;
@@ -25,7 +25,7 @@ interface ApplyOptions extends PlanOptions {
 export async function plan(session: Session, _: unknown, options: PlanOptions): Promise<void> {
   const { steps, left } = await compare(session, options);
   const changes = steps.map(({ change }) => change);
-  session.answer({ changes, left }, () => shown(changes));
+  session.answer({ changes, left }, () => showChanges(changes));
   sayLeft(session, left);
   if (changes.length === 0) return session.terminal.say("No changes.");
   const argv = [
@@ -53,7 +53,7 @@ export async function apply(session: Session, _: unknown, options: ApplyOptions)
   const changes = steps.map(({ change }) => change);
   sayLeft(session, left);
   if (options.dryRun === true)
-    return session.answer({ changes, left, applied: false }, () => shown(changes) ?? "No changes.");
+    return session.answer({ changes, left, applied: false }, () => showChanges(changes) ?? "No changes.");
   const client = await session.client();
   // The newest revision of an unchanged deployment may have failed in an earlier run.
   const begun = [...unchanged];
@@ -66,7 +66,7 @@ export async function apply(session: Session, _: unknown, options: ApplyOptions)
   const results = await Promise.all(begun.map(async (one) => ({ ...one, result: await resultOf(client, one, wait) })));
   const named = (wanted: Result) => results.filter(({ result }) => result === wanted).map(({ name }) => name);
   const [failed, pending] = [named("failed"), named("pending")];
-  session.answer({ changes, left, applied: true, failed, pending }, () => shown(changes) ?? "No changes.");
+  session.answer({ changes, left, applied: true, failed, pending }, () => showChanges(changes) ?? "No changes.");
   if (failed.length > 0) {
     throw new CliFailure(`The newest revision of ${failed.join(", ")} failed.`, {
       hints: failed.flatMap((name) => [`See why:   pierhead why ${name}`, `Try again: pierhead retry ${name}`]),
@@ -108,20 +108,4 @@ async function resultOf(
     if (error instanceof WaitTimeout) return "pending";
     throw error;
   }
-}
-
-function shown(changes: readonly Change[]): string | undefined {
-  if (changes.length === 0) return undefined;
-  const signs = { create: "+", change: "~", delete: "-" } as const;
-  const lines = changes.flatMap(({ name, action, fields, variables }) => [
-    `${signs[action]} ${name}`,
-    ...fields.map(({ field, from, to }) =>
-      from === null
-        ? `    ${field}: ${JSON.stringify(to)}`
-        : `    ${field}: ${JSON.stringify(from)} -> ${JSON.stringify(to)}`,
-    ),
-    ...variables.set.map((one) => `    variable ${one}: set`),
-    ...variables.removed.map((one) => `    variable ${one}: removed`),
-  ]);
-  return lines.map(harmless).join("\n");
 }

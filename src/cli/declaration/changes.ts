@@ -6,9 +6,10 @@ import { withRoundedCores } from "../../domain/resource-rules.ts";
 import { findByName } from "../deployments/find-deployment.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { type Change, differing } from "./change.ts";
 import { type Declared, declaredVariables, readDeclared, usualFile, wrong } from "./desired-file.ts";
 import { checkReadable } from "./readable.ts";
-import type { Change, Step } from "./step.ts";
+import type { Step } from "./step.ts";
 import { type FileTag, findFileTag, withTag } from "./tag.ts";
 
 /** What `apply` would do. */
@@ -225,17 +226,4 @@ function settingsPatch(current: Deployment, config: Change["fields"], code: Chan
       ...only(code),
     },
   };
-}
-
-/** Returns the fields that differ. Of a resource spec only the given ones count, because responses fill in the others. */
-function differing(current: object, wanted: object): Change["fields"] {
-  const before = current as Record<string, unknown>;
-  return Object.entries(wanted).flatMap(([field, to]) => {
-    const from = before[field] ?? null;
-    if (isDeepStrictEqual(from, to)) return [];
-    if (field !== "resource_spec" || from === null) return [{ field, from, to }];
-    const parts = differing(from as object, to as object);
-    const side = (which: "from" | "to") => Object.fromEntries(parts.map((part) => [part.field, part[which]]));
-    return parts.length === 0 ? [] : [{ field, from: side("from"), to: side("to") }];
-  });
 }

@@ -1,4 +1,4 @@
-import { waitOptions } from "../arguments.ts";
+import { dryRunOption, waitOptions } from "../arguments.ts";
 import type { CommandSpec } from "../command.ts";
 
 const fileOption = ["-f, --file <file>", "the declaration", "pierhead.yaml"] as const;
@@ -6,8 +6,6 @@ const pruneOption = [
   "--prune [names...]",
   "delete these deployments; without names, those with the tag of the file that the file no longer has",
 ] as const;
-const change =
-  '{"name": string, "action": "create" | "change" | "delete", "fields": [...], "variables": {"set": [...], "removed": [...]}}';
 
 /** Commands that keep deployments as a file declares them. */
 export const declarationCommands: readonly CommandSpec[] = [
@@ -17,15 +15,15 @@ export const declarationCommands: readonly CommandSpec[] = [
     summary: "Show what apply would change; exit code 2 when there is something",
     options: [fileOption, pruneOption],
     examples: ["pierhead plan", "pierhead diff --prune", "pierhead plan --file agents.yaml --json"],
-    json: `{"changes": [${change}], "left": [string]}`,
+    json: '{"changes": [Change], "left": [string]}',
     load: async () => (await import("./apply.ts")).plan,
   },
   {
     name: "apply",
     summary: "Create and change deployments until they are as a file declares",
-    options: [fileOption, pruneOption, ["--dry-run", "only show the changes"], ...waitOptions],
+    options: [fileOption, pruneOption, dryRunOption, ...waitOptions],
     examples: ["pierhead apply", "pierhead apply --prune", "pierhead apply --file agents.yaml --prune old-agent"],
-    json: `{"changes": [${change}], "left": [string], "applied": boolean, "failed": [string], "pending": [string]}`,
+    json: '{"changes": [Change], "left": [string], "applied": boolean, "failed"?: [string], "pending"?: [string]}',
     load: async () => (await import("./apply.ts")).apply,
   },
   {

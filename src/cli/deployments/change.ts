@@ -4,8 +4,9 @@ import { kindOf } from "../../domain/tiers.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { buildSettingsOf } from "./deploy-options.ts";
+import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findDeployment } from "./find-deployment.ts";
-import { type FollowOptions, followRevision } from "./follow-revision.ts";
+import { answerWithoutRevision, type FollowOptions, followRevision } from "./follow-revision.ts";
 
 export interface ChangeOptions extends FollowOptions {
   config?: string;
@@ -27,10 +28,17 @@ export async function change(session: Session, [name = ""]: string[], options: C
   const client = await session.client();
   const deployment = await findDeployment(session, name);
   const body = patchOf(deployment, options);
+  if (options.dryRun) {
+    const { revision_source: source, source_config, source_revision_config, deployment_tier } = body;
+    const wanted = { source, source_config, source_revision_config, deployment_tier };
+    const planned = changeBy({ name: deployment.name, current: deployment }, wanted);
+    if (planned.fields.length === 0) return answerDryRun(session, [], []);
+    return answerDryRun(session, [planned], [`Deploys with these settings.${whileRollingOut(deployment)}`]);
+  }
   const changed = await client.patchDeployment({ deployment_id: deployment.id, body }, { signal });
   if (changed.latest_revision_id === null) {
     terminal.say(`Stored for the first deploy of ${changed.name}.`);
-    session.answer({ deployment: { id: changed.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+    answerWithoutRevision(session, changed);
     return;
   }
   if (changed.latest_revision_id === deployment.latest_revision_id) {

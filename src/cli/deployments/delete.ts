@@ -5,6 +5,7 @@ import type { Session } from "../session.ts";
 import { confirm, confirmByName } from "../terminal/prompt.ts";
 import { createSteps } from "../terminal/steps.ts";
 import { duration, parseDuration, shortId } from "../terminal/text.ts";
+import { answerDryRun } from "./dry-run.ts";
 import { findDeployment } from "./find-deployment.ts";
 import type { FollowOptions } from "./follow-revision.ts";
 
@@ -17,6 +18,7 @@ export async function deleteDeployments(session: Session, names: string[], optio
   const found = await Promise.all(names.map((name) => findDeployment(session, name)));
   const deployments = [...new Map(found.map((one) => [one.id, one])).values()];
   const shown = deployments.map(({ name }) => name).join(", ");
+  if (options.dryRun) return dryRun(session, deployments);
   for (const { name, id } of deployments) {
     terminal.say(`Deleting ${name} (${shortId(id)}): replicas, revisions, logs, variables and its database.`);
   }
@@ -50,6 +52,14 @@ export async function deleteDeployments(session: Session, names: string[], optio
   }
   answer(true);
   terminal.say(`${terminal.paintErr("green", "Deleted")} ${shown} in ${duration(steps.elapsedMs())}`);
+}
+
+function dryRun(session: Session, deployments: Deployment[]): void {
+  const none = { fields: [], variables: { set: [], removed: [] } };
+  const changes = deployments.map(({ name }) => ({ name, action: "delete" as const, ...none }));
+  answerDryRun(session, changes, [
+    "Deletes replicas, revisions, logs, variables and the databases of these deployments.",
+  ]);
 }
 
 /** Returns the failure for Ctrl-C during the request, when the client cannot know whether the server received it. */

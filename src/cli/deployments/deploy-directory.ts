@@ -11,6 +11,7 @@ import { createSteps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { count, shortId, size } from "../terminal/text.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findByName } from "./find-deployment.ts";
 import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision, revisionSteps } from "./follow-revision.ts";
@@ -28,6 +29,8 @@ export async function deployDirectory(session: Session, directory: string, optio
   }
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   if (options.envFrom === undefined) await offerEnvFile(session, project);
+
+  if (options.dryRun) return dryRun(session, { name, project, variables, options });
 
   const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
   try {
@@ -49,6 +52,20 @@ export async function deployDirectory(session: Session, directory: string, optio
   } finally {
     steps.close();
   }
+}
+
+async function dryRun(session: Session, { name, project, variables, options }: Sending): Promise<void> {
+  const { signal, context } = session;
+  const client = await session.client();
+  const known = { environment: context.env, buildFiles: project.buildFiles };
+  const { files, sizeBytes } = await listFiles(project.root, signal, known);
+  refuseLargeSource(sizeBytes);
+  const current = await findTarget(client, name, options, signal);
+  const source_config = current === undefined ? await configOfNew(client, options, signal) : buildSettingsOf(options);
+  const source_revision_config = { langgraph_config_path: project.configPath };
+  const wanted = { source: "internal_source", source_config, source_revision_config };
+  const sent = `Uploads ${count(files.length, "file")} (${size(sizeBytes)}), builds them and deploys the result.`;
+  answerDryRun(session, [changeBy({ name, current }, wanted, variables)], [`${sent}${whileRollingOut(current)}`]);
 }
 
 interface Sending {
@@ -91,22 +108,32 @@ async function ensureDeployment(
   options: DeployOptions,
   signal: AbortSignal,
 ): Promise<Deployment> {
+  const found = await findTarget(client, name, options, signal);
+  if (found !== undefined) return found;
+  const body = {
+    name,
+    source: "internal_source" as const,
+    source_config: await configOfNew(client, options, signal),
+    source_revision_config: {},
+    secrets: variables,
+  };
+  return client.createDeployment({ body }, { signal });
+}
+
+async function configOfNew(client: Client, options: DeployOptions, signal: AbortSignal) {
+  const type = (options.type ?? null) as DeploymentType | null;
+  return { deployment_type: type, ...buildSettingsOf(options), ...(await placementOf(client, options, signal)) };
+}
+
+/** Returns the deployment with this name, if there is one. @throws CliFailure for one that cannot get a directory. */
+async function findTarget(
+  client: Client,
+  name: string,
+  options: DeployOptions,
+  signal: AbortSignal,
+): Promise<Deployment | undefined> {
   const found = await findByName(client, name, signal);
-  if (found === undefined) {
-    const type = (options.type ?? null) as DeploymentType | null;
-    const body = {
-      name,
-      source: "internal_source" as const,
-      source_config: {
-        deployment_type: type,
-        ...buildSettingsOf(options),
-        ...(await placementOf(client, options, signal)),
-      },
-      source_revision_config: {},
-      secrets: variables,
-    };
-    return client.createDeployment({ body }, { signal });
-  }
+  if (found === undefined) return undefined;
   if (found.source === "external_docker" || found.source === "internal_template") {
     const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
     throw new CliFailure(

@@ -5,6 +5,7 @@ import type { Session } from "../session.ts";
 import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-source.ts";
 import { nameFrom } from "../source/project.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findByName } from "./find-deployment.ts";
 import { checkPlacement, type Placement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
@@ -34,6 +35,18 @@ export async function deployGit(session: Session, url: string, options: DeployOp
     source_config: { repo_url: url, ...buildSettingsOf(options) },
     source_revision_config: { repo_ref: ref, langgraph_config_path: config },
   };
+  if (options.dryRun) {
+    const placement = found === undefined ? await placementOf(client, options, signal) : {};
+    const wanted =
+      found === undefined ? creation(name, settings, variables, options, placement) : { source: "github", ...settings };
+    const { source, source_config, source_revision_config } = wanted;
+    const planned = changeBy({ name, current: found }, { source, source_config, source_revision_config }, variables);
+    return answerDryRun(
+      session,
+      [planned],
+      [`Builds ${ref} of the repository and deploys it.${whileRollingOut(found)}`],
+    );
+  }
   const deployment =
     found === undefined
       ? await client.createDeployment(

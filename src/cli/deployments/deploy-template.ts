@@ -1,8 +1,10 @@
+import type { Client } from "../../client/client.ts";
 import type { DeploymentType } from "../../contract/deployments/deployment.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findByName } from "./find-deployment.ts";
 import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
@@ -24,6 +26,14 @@ export async function deployTemplate(session: Session, templateId: string, optio
   if (found !== undefined) {
     sayTypeStays(session, found, options);
     await checkPlacement(client, found, options, signal);
+    if (options.dryRun) {
+      const planned = changeBy({ name, current: found }, { source_config: buildSettingsOf(options) }, variables);
+      return answerDryRun(
+        session,
+        [planned],
+        [`Deploys the current version of the template.${whileRollingOut(found)}`],
+      );
+    }
     const revision = await addVariables(session, found, variables, (part, call) =>
       client.createRevision(
         { deployment_id: found.id, body: { ...part, source_config: buildSettingsOf(options) } },
@@ -44,8 +54,20 @@ export async function deployTemplate(session: Session, templateId: string, optio
     source_revision_config: {},
     secrets: variables,
   };
+  if (options.dryRun) {
+    await checkTemplate(client, templateId, signal);
+    const { source, source_config } = body;
+    return answerDryRun(session, [changeBy({ name, current: undefined }, { source, source_config }, variables)], []);
+  }
   const deployment = await client.createDeployment({ body }, { signal });
   await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
+}
+
+/** @throws CliFailure for a template that the server does not have. */
+async function checkTemplate(client: Client, wanted: string, signal: AbortSignal): Promise<void> {
+  const { templates } = await client.listTemplates({}, { signal });
+  const ids = templates.map(({ id }) => id);
+  if (!ids.includes(wanted)) throw usageFailure(`There is no template ${wanted}.`, `Templates: ${ids.join(", ")}`);
 }
 
 /** Rejects options that have no effect, because a template has its own settings. */

@@ -7,8 +7,9 @@ import { askSecret } from "../terminal/prompt.ts";
 import { readSecret } from "../terminal/stdin.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { columns } from "../terminal/text.ts";
+import { answerDryRun, changedVariables, whileRollingOut } from "./dry-run.ts";
 import { findDeployment } from "./find-deployment.ts";
-import { type FollowOptions, followRevision } from "./follow-revision.ts";
+import { answerWithoutRevision, type FollowOptions, followRevision } from "./follow-revision.ts";
 import { readVariables } from "./variables.ts";
 
 /** Lists the variables of a deployment, with values only for `--reveal`. */
@@ -76,14 +77,26 @@ async function change(
   body: ChangeVariables,
   options: FollowOptions,
 ): Promise<void> {
+  if (options.dryRun) return dryRun(session, deployment, body);
   const client = await session.client();
   const changed = await client.changeVariables({ deployment_id: deployment.id, body }, { signal: session.signal });
   if (changed.latest_revision_id === deployment.latest_revision_id && changed.latest_revision_id !== null) {
     session.terminal.say("The variables already have these values.");
-    session.answer({ deployment: { id: changed.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+    answerWithoutRevision(session, changed);
     return;
   }
   await follow(session, changed, options);
+}
+
+function dryRun(session: Session, deployment: Deployment, { set, remove }: ChangeVariables): void {
+  const variables = { set: changedVariables(deployment, set ?? []), removed: remove ?? [] };
+  if (variables.set.length + variables.removed.length === 0) {
+    answerDryRun(session, [], []);
+    return;
+  }
+  const change = { name: deployment.name, action: "change" as const, fields: [], variables };
+  const effects = [`The current code runs in a new revision.${whileRollingOut(deployment)}`];
+  answerDryRun(session, [change], deployment.latest_revision_id === null ? [] : effects);
 }
 
 /** Follows the revision that a change creates. The old revision serves until the new one is healthy. */
@@ -91,5 +104,5 @@ async function follow(session: Session, patched: Deployment, options: FollowOpti
   const revisionId = patched.latest_revision_id;
   if (revisionId !== null) return followRevision(session, patched, revisionId, options);
   session.terminal.say(`Stored for the first deploy of ${patched.name}.`);
-  session.answer({ deployment: { id: patched.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+  answerWithoutRevision(session, patched);
 }

@@ -17,6 +17,8 @@ export interface FollowOptions {
   /** Commander's form of `--no-wait`. */
   wait: boolean;
   timeout?: string;
+  /** Only of commands that have the option `--dry-run`. */
+  dryRun?: boolean;
 }
 
 /** Names of the steps of a revision. Steps that a revision skips are not shown. */
@@ -171,6 +173,11 @@ function outcomeFailure(
 
 function outcome(deployment: Deployment, revision: Revision, steps: Steps) {
   return { deployment: maskSecrets(deployment), revision, elapsed_ms: steps.elapsedMs() };
+}
+
+/** Prints the answer of a command after which no revision is to be waited for. */
+export function answerWithoutRevision(session: Session, deployment: Deployment): void {
+  session.answer({ deployment: maskSecrets(deployment), revision: null, elapsed_ms: 0 }, () => undefined);
 }
 
 /** Enough lines for the error of a package manager and its cause. */

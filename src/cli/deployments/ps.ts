@@ -1,10 +1,11 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
-import { effectiveSizes } from "../../domain/sizes.ts";
 import type { Session } from "../session.ts";
+import { fittedTo } from "../terminal/choose.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { age, columns, count, shortId } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
+import { scaleOf } from "./scale-of.ts";
 
 /** Lists the replicas of a deployment, and why one ended last. */
 export async function ps(session: Session, [name = ""]: string[]): Promise<void> {
@@ -12,7 +13,7 @@ export async function ps(session: Session, [name = ""]: string[]): Promise<void>
   const client = await session.client();
   const deployment = await findDeployment(session, name);
   const found = await client.listReplicas({ deployment_id: deployment.id }, { signal });
-  session.answer(found, () => render(deployment, found));
+  session.answer(found, () => render(session, deployment, found));
   if (found.replicas.length > 0) return;
   const restarting =
     found.exits_in_a_row > 0 ? " The listener starts one again after a pause, which grows with each exit." : "";
@@ -20,7 +21,10 @@ export async function ps(session: Session, [name = ""]: string[]): Promise<void>
   terminal.say(`${deployment.name} has no replica.${because}`);
 }
 
+const head = ["REPLICA", "REVISION", "STATE", "RESTARTS", "AGE"];
+
 function render(
+  { context }: Session,
   deployment: Deployment,
   { replicas, last_exit: exit, last_exit_at: at, exits_in_a_row: exits }: DeploymentReplicas,
 ): string | undefined {
@@ -31,10 +35,7 @@ function render(
     String(replica.restarts),
     replica.started_at === null ? "-" : age(replica.started_at),
   ]);
-  const table =
-    rows.length === 0
-      ? []
-      : [columns([["REPLICA", "REVISION", "STATE", "RESTARTS", "AGE"], ...rows]), scaleText(deployment)];
+  const table = rows.length === 0 ? [] : [columns(fittedTo(context.stdout, [head, ...rows])), scaleText(deployment)];
   const streak = exits > 1 ? ` (${count(exits, "exit")} in a row)` : "";
   const label = at == null ? "Cause" : `Last exit, ${age(at)} ago`;
   const cause =
@@ -46,11 +47,7 @@ function render(
 }
 
 /** Says how many replicas may run. */
-function scaleText({ source, source_config: config }: Deployment): string {
-  const hasSpec = source === "external_docker" || config.listener_id !== null;
-  const { minReplicas: min, maxReplicas: max } = effectiveSizes(
-    hasSpec ? null : config.deployment_type,
-    config.resource_spec,
-  );
+function scaleText(deployment: Deployment): string {
+  const { minReplicas: min, maxReplicas: max } = scaleOf(deployment);
   return min === max ? `Scale: ${count(min, "replica")}` : `Scale: ${min} to ${max} replicas, by load`;
 }

@@ -1,5 +1,7 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
+import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { answerDryRun, whileRollingOut } from "./dry-run.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
 
@@ -17,10 +19,18 @@ export async function retry(session: Session, [name = ""]: string[], options: Fo
 
 /** Deploys the newest commit of the branch that a deployment tracks. */
 export async function deployLatest(session: Session, name: string, options: FollowOptions): Promise<void> {
+  if (options.dryRun) return dryRunLatest(session, await findDeployment(session, name));
   const client = await session.client();
   await run(session, name, options, "Deploying the newest commit of", (call) =>
     client.deployLatest(call, { signal: session.signal }),
   );
+}
+
+function dryRunLatest(session: Session, deployment: Deployment): void {
+  const { name, source_config: config, source_revision_config: code } = deployment;
+  if (config.repo_url === null) throw new CliFailure(`${name} is not deployed from a git repository.`);
+  const branch = config.repo_branch ?? code.repo_ref;
+  answerDryRun(session, [], [`Deploys the newest commit of ${branch} as ${name}.${whileRollingOut(deployment)}`]);
 }
 
 async function run(

@@ -8,6 +8,7 @@ import { confirm } from "../terminal/prompt.ts";
 import { harmless } from "../terminal/terminal.ts";
 import { age, shortId } from "../terminal/text.ts";
 import { describeCode } from "./describe-revision.ts";
+import { answerDryRun, whileRollingOut } from "./dry-run.ts";
 import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts";
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
 
@@ -20,18 +21,14 @@ export async function rollback(
   const { terminal, signal } = session;
   const client = await session.client();
   const deployment = await findDeployment(session, name);
-  const target = id === undefined ? await previous(session, deployment) : await findRevision(session, deployment, id);
-  if (target.id === deployment.active_revision_id) {
-    throw new CliFailure(`Revision ${shortId(target.id)} already serves.`, {
-      hints: [`Replace its replicas: pierhead restart ${deployment.name}`],
-    });
-  }
+  const target = await chooseTarget(session, deployment, id);
   const code_only = options.codeOnly ?? false;
   const ids = { deployment_id: deployment.id, revision_id: target.id };
   let shown = "";
   for (let attempt = 1; ; attempt += 1) {
     const ifUnchanged = await client.getDeployment({ deployment_id: deployment.id }, { signal });
     const preview = await client.previewRollback({ ...ids, code_only }, { signal });
+    if (options.dryRun) return dryRun(session, deployment, preview);
     const text = describePreview(deployment, preview).join("\n");
     if (text !== shown) {
       for (const one of text.split("\n")) terminal.say(one);
@@ -49,6 +46,37 @@ export async function rollback(
   }
 }
 
+function dryRun(
+  session: Session,
+  deployment: Deployment,
+  { to, changes, variables, needs_build }: RollbackPreview,
+): void {
+  const fields = changes
+    .filter(isReadable)
+    .map(({ field, before, after }) => ({ field, from: before ?? null, to: after ?? null }));
+  const set = [...variables.added, ...variables.changed];
+  const change = {
+    ...{ name: deployment.name, action: "change" as const, fields },
+    variables: { set, removed: variables.removed },
+  };
+  answerDryRun(
+    session,
+    [change],
+    [
+      `Restores revision ${line(to)}.${whileRollingOut(deployment)}`,
+      ...(needs_build ? ["Its artifact is no longer stored, so its source is built again."] : []),
+    ],
+  );
+}
+
+async function chooseTarget(session: Session, deployment: Deployment, id: string | undefined): Promise<Revision> {
+  const target = id === undefined ? await previous(session, deployment) : await findRevision(session, deployment, id);
+  if (target.id !== deployment.active_revision_id) return target;
+  throw new CliFailure(`Revision ${shortId(target.id)} already serves.`, {
+    hints: [`Replace its replicas: pierhead restart ${deployment.name}`],
+  });
+}
+
 /** A deployment that changes more often than this while a user decides is being changed by another program. */
 const attemptsMax = 5;
 
@@ -61,8 +89,7 @@ export function describePreview({ name }: Pick<Deployment, "name">, preview: Rol
     ...listed("-", variables.removed),
     ...listed("~", variables.changed),
   ];
-  // The path of an upload says nothing to users, and the lines above name both uploads.
-  const shown = changes.filter(({ field }) => field !== "source_revision_config.source_tarball_path");
+  const shown = changes.filter(isReadable);
   const settings = shown.map(
     ({ field, before, after }) => `    ${harmless(field)}: ${valueText(before)} -> ${valueText(after)}`,
   );
@@ -76,6 +103,9 @@ export function describePreview({ name }: Pick<Deployment, "name">, preview: Rol
     ...(needsBuild ? ["  Its artifact is no longer stored, so its source is built again."] : []),
   ];
 }
+
+/** The path of an upload says nothing to users. What names the revisions names both uploads. */
+const isReadable = ({ field }: { field: string }) => field !== "source_revision_config.source_tarball_path";
 
 function valueText(value: unknown): string {
   return harmless(

@@ -1,8 +1,12 @@
+import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { replicasMax } from "../../domain/limits.ts";
+import { differing } from "../declaration/change.ts";
 import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { answerDryRun, whileRollingOut } from "./dry-run.ts";
 import { findDeployment } from "./find-deployment.ts";
-import { type FollowOptions, followRevision } from "./follow-revision.ts";
+import { answerWithoutRevision, type FollowOptions, followRevision } from "./follow-revision.ts";
+import { scaleOf } from "./scale-of.ts";
 
 /** Changes the number of replicas and follows the revision that runs the current code with it. */
 export async function scale(
@@ -15,6 +19,7 @@ export async function scale(
   const replicas = wanted === "1" ? "1 replica" : `${wanted} replicas`;
   const client = await session.client();
   const found = await findDeployment(session, name);
+  if (options.dryRun) return dryRun(session, found, body);
   const changed = await client.scaleDeployment({ deployment_id: found.id, body }, { signal });
   const { latest_revision_id: revisionId } = changed;
   if (revisionId !== null && revisionId !== found.latest_revision_id) {
@@ -26,11 +31,28 @@ export async function scale(
       ? `Stored for the first deploy of ${found.name}.`
       : `${found.name} already has this scale: ${replicas}.`,
   );
-  session.answer({ deployment: { id: changed.id }, revision: null, elapsed_ms: 0 }, () => undefined);
+  answerWithoutRevision(session, changed);
+}
+
+function dryRun(session: Session, deployment: Deployment, wanted: Bounds): void {
+  const { minReplicas, maxReplicas } = scaleOf(deployment);
+  const fields = differing({ min_replicas: minReplicas, max_replicas: maxReplicas }, wanted);
+  if (fields.length === 0) {
+    answerDryRun(session, [], []);
+    return;
+  }
+  const change = { name: deployment.name, action: "change" as const, fields, variables: { set: [], removed: [] } };
+  const effects = [`The current code runs in a new revision.${whileRollingOut(deployment)}`];
+  answerDryRun(session, [change], deployment.latest_revision_id === null ? [] : effects);
+}
+
+interface Bounds {
+  min_replicas: number;
+  max_replicas: number;
 }
 
 /** Reads a number, or a range such as 2-6. */
-function boundsOf(text: string, name: string): { min_replicas: number; max_replicas: number } {
+function boundsOf(text: string, name: string): Bounds {
   const [, min = "", max = min] = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(text) ?? [];
   const bounds = { min_replicas: Number(min), max_replicas: Number(max) };
   const isValid = min !== "" && bounds.min_replicas >= 1 && bounds.max_replicas <= replicasMax;

@@ -6,6 +6,7 @@ import type { Revision } from "../../contract/revisions/revision.ts";
 import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { engines } from "../../domain/engines.ts";
 import type { Session } from "../session.ts";
+import { fittedTo } from "../terminal/choose.ts";
 import { maskSecrets } from "../terminal/mask.ts";
 import { harmless, type Style } from "../terminal/terminal.ts";
 import { age, columns, count, shortId } from "../terminal/text.ts";
@@ -130,7 +131,7 @@ function replicaFacts({ replicas, last_exit: exit, last_exit_at: exitedAt }: Dep
   return exitedAt == null ? running : [...running, ["  Last exit", `${age(exitedAt)} ago: ${message}`]];
 }
 
-function describeRevisions({ terminal }: Session, deployment: Deployment, revisions: Revision[]): string[] {
+function describeRevisions({ terminal, context }: Session, deployment: Deployment, revisions: Revision[]): string[] {
   if (revisions.length === 0) return ["  No revision yet."];
   const rows = revisions.map((revision) => [
     `  ${revision.number ?? "-"}`,
@@ -142,7 +143,8 @@ function describeRevisions({ terminal }: Session, deployment: Deployment, revisi
     `${age(revision.created_at)} ago`,
     describeCode(revision),
   ]);
-  const lines = columns([["  NO", "REVISION", "", "STATUS", "WHY", "BY", "CREATED", "FROM"], ...rows]).split("\n");
+  const head = ["  NO", "REVISION", "", "STATUS", "WHY", "BY", "CREATED", "FROM"];
+  const lines = columns(fittedTo(context.stdout, [head, ...rows])).split("\n");
   const painted = lines.map((line, row) => {
     const revision = revisions[row - 1];
     return revision === undefined

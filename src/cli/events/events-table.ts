@@ -18,7 +18,8 @@ export const eventsCommand: CommandSpec = {
     ["--types <types>", "only these event types, separated by commas: revision.status,deployment.deleted"],
   ],
   examples: ["pierhead events", "pierhead events support -f", "pierhead events -f --types revision.status --json"],
-  json: "one Event a line",
+  json: "Event",
+  jsonNote: "one document a line",
   load: async () => (await import("./events.ts")).events,
 };
 

@@ -60,7 +60,8 @@ export const integrationsCommand: CommandSpec = {
         ["[installation]", "installation number; without it, the command lists them"],
       ],
       examples: ["pierhead integrations pick 3q2v 48211903"],
-      json: "PickerSession, or with an installation PickerRedirect",
+      json: "PickerSession | PickerRedirect",
+      jsonNote: "the second with an installation",
       load: async () => (await import("./integrations.ts")).integrationsPick,
     },
     {

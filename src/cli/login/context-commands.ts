@@ -1,4 +1,5 @@
 import type { Session } from "../session.ts";
+import { fittedTo } from "../terminal/choose.ts";
 import { columns } from "../terminal/text.ts";
 import { findContext, localName, overriding, readContexts, usedContext, writeContexts } from "./contexts.ts";
 
@@ -9,10 +10,12 @@ export async function contextList(session: Session): Promise<void> {
     ...{ name, url, workspace_id: workspace_id ?? null },
   }));
   session.answer({ current, contexts: rows }, () =>
-    columns([
-      [current === localName ? "*" : " ", localName, "server of the data directory"],
-      ...rows.map(({ name, url, workspace_id }) => [name === current ? "*" : " ", name, url, workspace_id ?? "-"]),
-    ]),
+    columns(
+      fittedTo(session.context.stdout, [
+        [current === localName ? "*" : " ", localName, "server of the data directory", ""],
+        ...rows.map(({ name, url, workspace_id }) => [name === current ? "*" : " ", name, url, workspace_id ?? "-"]),
+      ]),
+    ),
   );
   if (overriding(session.context) !== undefined) session.terminal.say(usedContext(session.context, current));
 }

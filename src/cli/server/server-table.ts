@@ -12,7 +12,8 @@ export const serverCommands: readonly CommandSpec[] = [
       ["--stop-agents-on-exit", "also stop the agents; without it they keep running and the next start finds them"],
     ],
     examples: ["pierhead up", "pierhead up --port 9000 --data-dir ./data"],
-    json: '{"url": string, "workspace_id": string, "credentials_file": string, "pid": number}, when the server is ready',
+    json: '{"url": string, "workspace_id": string, "credentials_file": string, "pid": number}',
+    jsonNote: "when the server is ready",
     load: async () => (await import("./up.ts")).up,
   },
   {
@@ -28,7 +29,8 @@ export const serverCommands: readonly CommandSpec[] = [
       ["--port <port>", "port of the server; 0 picks a free one; default: 8124, or a free one if that is taken"],
     ],
     examples: ["pierhead dev", "pierhead dev ./agents/support --port 9000"],
-    json: '{"url": string, "deployment": string, "data_dir": string, "pid": number}, when the project serves',
+    json: '{"url": string, "deployment": string, "data_dir": string, "pid": number}',
+    jsonNote: "when the project serves",
     load: async () => (await import("./dev.ts")).dev,
   },
   {
@@ -39,7 +41,8 @@ export const serverCommands: readonly CommandSpec[] = [
       ["--compute <type>", "where agents run: kubernetes, process, docker, simulated"],
     ],
     examples: ["PIERHEAD_LISTENER_KEY_FILE=key pierhead listener --url https://pierhead.example.com"],
-    json: '{"url": string, "pid": number}, when it is running',
+    json: '{"url": string, "pid": number}',
+    jsonNote: "when it is running",
     load: async () => (await import("./listener.ts")).runListener,
     commands: [
       {
@@ -68,7 +71,8 @@ export const serverCommands: readonly CommandSpec[] = [
         examples: [
           "pierhead listener install --print --url https://pierhead.example.com --key-file key | kubectl apply -f -",
         ],
-        json: "a list of Kubernetes objects",
+        json: "[object]",
+        jsonNote: "Kubernetes objects",
         load: async () => (await import("./listener-install.ts")).installListener,
       },
     ],
@@ -92,7 +96,7 @@ export const serverCommands: readonly CommandSpec[] = [
   {
     name: "migrate",
     summary: "Migrate the database at DATABASE_URL without starting a server",
-    json: '{"applied": string[]}',
+    json: '{"applied": [string]}',
     load: async () => (await import("./migrate.ts")).migrate,
   },
 ];

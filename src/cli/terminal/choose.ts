@@ -1,7 +1,8 @@
+import type { Output } from "../context.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "./terminal.ts";
-import { columns, nearest } from "./text.ts";
+import { columns, fitted, nearest } from "./text.ts";
 
 /** Maximum page size of the API. */
 const pageSizeMax = 100;
@@ -44,13 +45,22 @@ export function choose<T extends { id: string }>(
   });
 }
 
-/** Formats rows below a dim header, or returns undefined without rows. */
+/** Formats rows below a dim header, or returns undefined without rows. On a terminal no line is wider than it. */
 export function tableOf(
-  { terminal }: Session,
+  { terminal, context }: Session,
   head: readonly string[],
   rows: readonly (readonly string[])[],
 ): string | undefined {
   if (rows.length === 0) return undefined;
-  const [first = "", ...lines] = columns([head, ...rows.map((row) => row.map(harmless))]).split("\n");
+  const all = fittedTo(context.stdout, [head, ...rows.map((row) => row.map(harmless))]);
+  const [first = "", ...lines] = columns(all).split("\n");
   return [terminal.paintOut("dim", first), ...lines].join("\n");
+}
+
+/** Shortens cells where lines would wrap. A file or another program gets them whole. */
+export function fittedTo(
+  { isTTY, columns: width }: Output,
+  rows: readonly (readonly string[])[],
+): readonly (readonly string[])[] {
+  return isTTY === true && width !== undefined ? fitted(rows, width) : rows;
 }

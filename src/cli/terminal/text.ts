@@ -56,6 +56,33 @@ export function parseWhole(text: string): number {
   return Number(text);
 }
 
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-/;
+
+/** Narrower columns tell nothing. */
+const columnMin = 10;
+
+/** Shortens cells until the lines fit into a width: ids to their first block, then the widest columns. @param gap between columns */
+export function fitted(rows: readonly (readonly string[])[], width: number, gap = 2): string[][] {
+  const cut = rows.map((row) => [...row]);
+  const widthOf = (column: number) => Math.max(...cut.map((row) => (row[column] ?? "").length));
+  const order = (cut[0] ?? []).map((_, column) => column);
+  const excess = () => order.reduce((sum, column) => sum + widthOf(column), gap * (order.length - 1)) - width;
+  for (const column of order) {
+    if (excess() <= 0) return cut;
+    for (const row of cut) if (uuid.test(row[column] ?? "")) row[column] = shortId(row[column] as string);
+  }
+  for (let over = excess(); over > 0; over = excess()) {
+    const [widest = 0, next] = order.toSorted((a, b) => widthOf(b) - widthOf(a));
+    const least = Math.max(columnMin, next === undefined ? 0 : Math.min(widthOf(next), widthOf(widest) - 1));
+    const room = Math.max(least, widthOf(widest) - over);
+    if (room >= widthOf(widest)) return cut; // all columns are as narrow as they may be
+    for (const row of cut) row[widest] = shortened(row[widest] ?? "", room);
+  }
+  return cut;
+}
+
+const shortened = (text: string, length: number) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
+
 /** Pads each column to its widest cell, except for the last one. */
 export function columns(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));

@@ -6,7 +6,7 @@ export const toolCommands: readonly CommandSpec[] = [
     name: "doctor",
     summary: "Check this machine and the server, and suggest a fix for each problem",
     examples: ["pierhead doctor"],
-    json: '{"checks": [{"name": string, "status": "ok" | "warning" | "failed", "found": string, "fix": string | null}]}',
+    json: '{"checks": [{"name": string, "status": "ok" | "warning" | "failed", "found": string, "fix": string | null}], "posture": Posture | null}',
     load: async () => (await import("./doctor.ts")).doctor,
   },
   {
@@ -27,7 +27,8 @@ export const toolCommands: readonly CommandSpec[] = [
     ],
     options: [["-d, --data <json>", "body: JSON, @file, or - for stdin"]],
     examples: ["pierhead api GET '/v2/deployments?limit=1'", "pierhead api PATCH /v2/deployments/ID -d @patch.json"],
-    json: "the response",
+    json: "any",
+    jsonNote: "the response as it is",
     load: async () => (await import("./api.ts")).api,
   },
   {
@@ -42,9 +43,20 @@ export const toolCommands: readonly CommandSpec[] = [
     load: async () => (await import("./completion.ts")).completion,
   },
   {
+    name: "schema",
+    summary: "Print the JSON Schema of the --json answer of a command, or of all",
+    args: [["[command...]", "words of the command, such as admin keys list; default: all commands"]],
+    examples: ["pierhead schema list", "pierhead schema admin keys list"],
+    json: "object",
+    jsonNote: "a JSON Schema (draft 2020-12)",
+    load: async () => (await import("./json-schema.ts")).schema,
+  },
+  {
     name: "version",
     summary: "Show the versions of this program and the server",
-    json: '{"client": string, "server": string | null, "node": string}',
+    options: [["--check", "ask the npm registry for the newest version; nothing else ever asks for it"]],
+    examples: ["pierhead version --check"],
+    json: '{"client": string, "server": string | null, "node": string, "newest"?: string | null}',
     load: async () => (await import("./version-command.ts")).version,
   },
   {
