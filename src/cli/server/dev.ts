@@ -217,14 +217,22 @@ async function sayFailed(session: Session, deployment: Deployment, revision: Rev
   if (revision.status === "SKIPPED") return; // A newer one is on its way.
   const log = revision.status === "BUILD_FAILED" ? await endOfBuildLog(session, revision) : [];
   const message = withDeploymentName(revision.status_message, deployment.name) ?? `It ended in ${revision.status}.`;
-  // The command would set the variable on another server, and the next deploy from here would remove it.
-  const cause = message.replace(/\bSet (it|each) with: pierhead env set \S+ \w+\./, `Put $1 into ${named}.`);
+  const missing = revision.failure?.code === "variables_missing" ? revision.failure.variables : [];
+  const cause = missing.length === 0 ? message : putInto(named, missing, message);
   terminal.say(`${terminal.paintErr("red", "Failed:")} ${harmless([cause, ...log].join("\n"))}`);
   terminal.say(
     deployment.active_revision_id === null
       ? "Change a file to try again."
       : "The code before still serves. Change a file to try again.",
   );
+}
+
+/** Names the file, because the command in the message would set the variables on another server. Keeps the lines of the log. */
+function putInto(file: string, missing: readonly string[], message: string): string {
+  const [, ...log] = message.split("\n");
+  const isOne = missing.length === 1;
+  const advice = `${missing.join(", ")} ${isOne ? "is" : "are"} not set. Put ${isOne ? "it" : "each"} into ${file}.`;
+  return [advice, ...log].join("\n");
 }
 
 /** Prints what the project writes, until the command stops. */
