@@ -60,43 +60,51 @@ async function start() {
 
 /** Starts the server. Imports its modules here, because they are large and only `up` needs them. */
 async function startServer(environment: Record<string, string | undefined>, options: { stopReplicasOnClose: boolean }) {
-  const [{ readConfig }, { startServer }, { createLogger }] = await Promise.all([
+  const [{ readConfig }, { startServer }, { createOwnLog }] = await Promise.all([
     import("./server/config.ts"),
     import("./server/start.ts"),
-    import("./telemetry/log.ts"),
-  ]);
+    import("./telemetry/own-log.ts"),
+  ]).catch(refuseWithoutServer);
   const config = readConfig(environment);
-  const server = await startServer(config, { logger: createLogger(config.logLevel) });
+  const server = await startServer(config, { logger: createOwnLog(config, process) });
   const close = () => server.close({ stopReplicas: options.stopReplicasOnClose });
   return { url: server.url, credentials: server.credentials, close };
 }
 
 async function startListener(environment: Record<string, string | undefined>) {
-  const [{ readListenerConfig }, { startListenerProcess }, { createLogger }] = await Promise.all([
+  const [{ readListenerConfig }, { startListenerProcess }, { createOwnLog }] = await Promise.all([
     import("./server/listener-config.ts"),
     import("./server/listener-process.ts"),
-    import("./telemetry/log.ts"),
-  ]);
+    import("./telemetry/own-log.ts"),
+  ]).catch(refuseWithoutServer);
   const config = readListenerConfig(environment);
-  return startListenerProcess(config, { logger: createLogger(config.logLevel) });
+  return startListenerProcess(config, { logger: createOwnLog(config, process) });
 }
 
 async function migrate(environment: Record<string, string | undefined>) {
-  const [{ readConfig }, { migrateDatabase }, { createLogger }] = await Promise.all([
+  const [{ readConfig }, { migrateDatabase }, { createOwnLog }] = await Promise.all([
     import("./server/config.ts"),
     import("./server/migrate.ts"),
-    import("./telemetry/log.ts"),
-  ]);
+    import("./telemetry/own-log.ts"),
+  ]).catch(refuseWithoutServer);
   const config = readConfig(environment);
-  return migrateDatabase(config, { logger: createLogger(config.logLevel) });
+  return migrateDatabase(config, { logger: createOwnLog(config, process) });
 }
 
 async function restore(environment: Record<string, string | undefined>, file: string, signal: AbortSignal) {
-  const [{ readConfig }, { restoreBackup }, { createLogger }] = await Promise.all([
+  const [{ readConfig }, { restoreBackup }, { createOwnLog }] = await Promise.all([
     import("./server/config.ts"),
     import("./server/restore.ts"),
-    import("./telemetry/log.ts"),
-  ]);
+    import("./telemetry/own-log.ts"),
+  ]).catch(refuseWithoutServer);
   const config = readConfig(environment);
-  return restoreBackup(config, file, { logger: createLogger(config.logLevel), signal });
+  return restoreBackup(config, file, { logger: createOwnLog(config, process), signal });
+}
+
+/** The package `pierhead-client` has the command without the modules of the server. */
+function refuseWithoutServer(error: NodeJS.ErrnoException): never {
+  if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
+  throw new Error("This is pierhead-client, which has no server. Install the package pierhead instead of it.", {
+    cause: error,
+  });
 }

@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from "commander";
 import type { CommandSpec, LoadCommands } from "./command.ts";
 import type { CliContext } from "./context.ts";
-import { type CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure, usageFailure } from "./failure.ts";
+import { CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure, usageFailure } from "./failure.ts";
 import { globalOptions } from "./global-options.ts";
 import { mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
@@ -20,7 +20,7 @@ export function createCli(context: CliContext): Cli {
   const act: Act = async (spec, args, options) => {
     const terminal = createTerminal(context, options.color === false);
     session = createSession(context, terminal, options);
-    const run = await spec.load?.();
+    const run = await spec.load?.().catch(explainMissing);
     await run?.(session, args, options, loadCommands);
   };
   return {
@@ -50,6 +50,14 @@ export function createCli(context: CliContext): Cli {
 function explain(error: unknown, signal: AbortSignal): CliFailure {
   if (!(error instanceof CommanderError)) return explainFailure(error, signal);
   return usageFailure(error.code === "commander.help" ? "No command given." : error.message.replace(/^error: /, ""));
+}
+
+/** The package `pierhead-client` lacks the modules of some commands. */
+function explainMissing(error: NodeJS.ErrnoException): never {
+  if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
+  throw new CliFailure("This command is not in the package pierhead-client.", {
+    hints: ["Install the package that has it: npm install --global pierhead"],
+  });
 }
 
 type Act = (spec: CommandSpec, args: unknown[], options: GlobalOptions) => Promise<void>;

@@ -203,6 +203,11 @@ export const settings = {
     ["info", "debug", "warn", "error", "silent"] as const satisfies readonly LogLevel[],
     "Minimum level of Pierhead's own log lines.",
   ),
+  logFormat: oneOf(
+    "PIERHEAD_LOG_FORMAT",
+    ["auto", "json", "text"] as const,
+    "`json`: one object per line, for programs. `text`: for people. `auto`: `text` on a terminal, otherwise `json`.",
+  ),
   faultPoint: optional(
     "PIERHEAD_FAULT_POINT",
     "none",
