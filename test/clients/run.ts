@@ -4,8 +4,10 @@ import { installNpmPackages, installPythonPackages } from "./install.ts";
 
 /** npm run test:clients: public clients, unmodified, and our own for Python, against a running server. Clients that cannot be installed are skipped. */
 const missingPython = installPythonPackages();
+const missingNpm = installNpmPackages();
 const clients = [
-  { file: "langgraph-cli-js.test.ts", missing: installNpmPackages() },
+  { file: "langgraph-cli-js.test.ts", missing: missingNpm },
+  { file: "terraform.test.ts", missing: missingNpm },
   { file: "langgraph-cli-python.test.ts", missing: missingPython },
   { file: "langchain-auth.test.ts", missing: missingPython },
   { file: "pierhead-python.test.ts", missing: missingPython },
