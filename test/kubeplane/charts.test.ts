@@ -1,9 +1,16 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { readdirSync } from "node:fs";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { installManifests } from "../../src/compute/kubernetes/install/install.ts";
+import { findRegistryProgram } from "../../src/registry/registry-process.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort } from "../support/free-port.ts";
 import { startWorld } from "./harness.ts";
 
 const run = promisify(execFile);
@@ -63,11 +70,11 @@ async function dryRun({ kind, namespace, name, text }: Doc): Promise<object> {
   assert.ok(root !== undefined && ca !== null, kind);
   const query = "fieldManager=test&force=true&fieldValidation=Strict&dryRun=All";
   const inside = kind === "Namespace" ? "" : `/namespaces/${namespace}`;
-  const path = `${url}${root}${inside}/${plural}/${name}?${query}`;
+  const target = `${url}${root}${inside}/${plural}/${name}?${query}`;
   const file = `${world.plane.directory}/manifest.yaml`;
-  await (await import("node:fs/promises")).writeFile(file, text);
+  await writeFile(file, text);
   const headers = ["-H", `Authorization: Bearer ${await token()}`, "-H", "content-type: application/apply-patch+yaml"];
-  const flags = ["-sS", "--cacert", world.plane.caFile, "-X", "PATCH", ...headers, "--data-binary", `@${file}`, path];
+  const flags = ["-sS", "--cacert", world.plane.caFile, "-X", "PATCH", ...headers, "--data-binary", `@${file}`, target];
   const answer = JSON.parse((await run("curl", flags)).stdout);
   assert.notEqual(answer.kind, "Status", `${kind} ${name}: ${answer.message}`);
   return {
@@ -125,6 +132,97 @@ test("builds reach DNS, the control plane, the registry and the internet, and no
   ]);
   assert.equal(await policyWith("--set", "builds.networkPolicy.enabled=false"), undefined);
 });
+
+test("both charts are pushed to a registry, installed from there in the version before, and upgraded", async () => {
+  await using registry = await startChartRegistry();
+  const { directory, address } = registry;
+  const kubeconfig = ["--kubeconfig", `${world.plane.directory}/kubeconfig`];
+  const agents = await world.plane.newNamespace();
+  const settings: Record<string, string[]> = {
+    pierhead: ["existingSecret=pierhead", "publicUrl=https://pierhead.example.com", "replicas=3"],
+    "pierhead-listener": [
+      `namespaces={${agents}}`,
+      "createNamespaces=false",
+      "controlPlaneUrl=https://x.example.com",
+      "listenerKey=k",
+    ],
+  };
+  for (const chart of charts) {
+    const namespace = await world.plane.newNamespace();
+    const versions = [
+      "0.0.9",
+      /^version: (\S+)$/m.exec(readFileSync(`deploy/helm/${chart}/Chart.yaml`, "utf8"))?.[1] ?? "",
+    ];
+    for (const version of versions) {
+      await run(helm, ["package", `deploy/helm/${chart}`, "--version", version, "--destination", directory]);
+      await run(helm, ["push", `${directory}/${chart}-${version}.tgz`, `oci://${address}/charts`, "--plain-http"]);
+    }
+    // No kubelet runs the migrations, which are a hook.
+    const from = (version: string | undefined) => [
+      "r",
+      `oci://${address}/charts/${chart}`,
+      "--plain-http",
+      "--version",
+      version ?? "",
+      "-n",
+      namespace,
+      "--no-hooks",
+      ...kubeconfig,
+    ];
+    await run(helm, ["install", ...from(versions[0]), ...(settings[chart] ?? []).flatMap((one) => ["--set", one])]);
+    const find = async () => {
+      const path = `/apis/apps/v1/namespaces/${namespace}/deployments`;
+      const { items } = await world.plane.admin.call<{
+        items: { metadata: { labels: Record<string, string>; uid: string }; spec: { replicas: number } }[];
+      }>({
+        ...{ method: "GET", path, signal: AbortSignal.timeout(30_000) },
+      });
+      assert.equal(items.length, 1, chart);
+      return items[0];
+    };
+    const before = await find();
+    await run(helm, ["upgrade", ...from(versions[1]), "--reset-then-reuse-values"]);
+    const after = await find();
+    assert.deepEqual(
+      [after?.metadata.uid, after?.spec.replicas],
+      [before?.metadata.uid, before?.spec.replicas],
+      "the same objects and settings",
+    );
+    const { stdout } = await run(helm, ["list", "-n", namespace, "--output", "json", ...kubeconfig]);
+    const [{ chart: shown, revision, status }] = JSON.parse(stdout);
+    assert.deepEqual([shown, revision, status], [`${chart}-${versions[1]}`, "2", "deployed"]);
+  }
+});
+
+/** A registry of the CNCF distribution on loopback, over plain HTTP. */
+async function startChartRegistry(): Promise<{ directory: string; address: string } & AsyncDisposable> {
+  const program = findRegistryProgram();
+  assert.ok(program !== null, "docker-registry (Debian: apt-get install docker-registry)");
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-charts-"));
+  const address = `127.0.0.1:${await freePort()}`;
+  const config = {
+    version: "0.1",
+    storage: { filesystem: { rootdirectory: path.join(directory, "data") } },
+    http: { addr: address },
+  };
+  await writeFile(path.join(directory, "config.json"), JSON.stringify(config));
+  const child = spawn(program, ["serve", path.join(directory, "config.json")], { stdio: "ignore" });
+  const isUp = () =>
+    fetch(`http://${address}/v2/`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await eventually(isUp, (up) => up, { timeoutMs: 20_000, what: "the registry" });
+  return {
+    ...{ directory, address },
+    async [Symbol.asyncDispose]() {
+      const ended = once(child, "exit");
+      child.kill("SIGKILL");
+      await ended;
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
 
 test("values that cannot work are rejected by the chart with a readable message", async () => {
   const listener = (...flags: string[]) => template("pierhead-listener", "x", flags);
