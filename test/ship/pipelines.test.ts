@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { parse } from "yaml";
 import { startTestServer, type TestServer } from "../support/server.ts";
 
-/** The GitHub Action and the GitLab template: their scripts, as the runner would start them, with the packed package. */
+/** The GitHub Action and the GitLab template: their scripts, as the runner would start them, with the packed client. */
 const run = promisify(execFile);
 let folder: string;
 let server: TestServer;
@@ -17,8 +17,9 @@ let tarball: string;
 before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "pierhead-pipelines-"));
   server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  await run(process.execPath, ["scripts/client-package.mjs"]);
   const pack = ["pack", "--json", "--ignore-scripts", "--pack-destination", folder];
-  const { stdout } = await run("npm", pack, { maxBuffer: 1e8 });
+  const { stdout } = await run("npm", pack, { cwd: "dist/pierhead-client", maxBuffer: 1e8 });
   const [{ filename }] = Object.values(JSON.parse(stdout)) as [{ filename: string }];
   tarball = path.join(folder, filename);
 });

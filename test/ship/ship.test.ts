@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
+import { startTestServer } from "../support/server.ts";
 
 /** The package as `npm publish` would upload it, installed as a user would: from the archive, outside of this clone. */
 const run = promisify(execFile);
@@ -110,6 +111,39 @@ test("an empty folder gets the program without build tools, and the first call o
   } finally {
     await stop(up);
   }
+});
+
+test("the client alone takes less than 10 MB and calls a server, and says where the server is", async (t) => {
+  await using server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
+  const made = await run(process.execPath, ["scripts/release.mjs", "--only", "npm"], { env, maxBuffer: 1e8 });
+  assert.match(made.stdout, /npm publish .*pierhead-client-\d.*--provenance/);
+  const release = path.resolve("dist/release");
+  const files = await readdir(release);
+  const tarball = files.find((file) => /^pierhead-client-.*\.tgz$/.test(file)) ?? "";
+  const bill = JSON.parse(
+    await readFile(path.join(release, files.find((file) => /\.cdx\.json$/.test(file)) ?? ""), "utf8"),
+  );
+  assert.ok(bill.components.some(({ name }: { name: string }) => name === "fastify"));
+  await run("sha256sum", ["--check", "--quiet", "SHA256SUMS"], { cwd: release });
+  const app = path.join(folder, "client");
+  const install = ["install", "--prefix", app, "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
+  await run("npm", [...install, path.join(release, tarball)], { env });
+  const { stdout: size } = await run("du", ["--summarize", "--bytes", app]);
+  const megabytes = Number.parseInt(size, 10) / 1e6;
+  t.diagnostic(`pierhead-client takes ${megabytes.toFixed(1)} MB installed`);
+  assert.ok(megabytes <= 10, `${megabytes} MB`);
+  const key = { PIERHEAD_URL: server.url, PIERHEAD_API_KEY: server.apiKey, HOME: path.join(folder, "home") };
+  const pierhead = (...args: string[]) =>
+    run("npx", ["--no-install", "pierhead", ...args], { cwd: app, env: { ...env, ...key }, maxBuffer: 1e8 });
+  await pierhead("deploy", "--template", "node-server", "--name", "from-the-client");
+  assert.match((await pierhead("list")).stdout, /from-the-client/);
+  await assert.rejects(pierhead("up", "--data-dir", path.join(folder, "none")), /Install the package pierhead/);
+  await assert.rejects(pierhead("mcp"), /not in the package pierhead-client/);
+  await writeFile(
+    path.join(app, "call.mjs"),
+    'import { createClient } from "pierhead-client"; console.log(typeof createClient);',
+  );
+  assert.equal((await run(process.execPath, ["call.mjs"], { cwd: app })).stdout, "function\n");
 });
 
 async function installedPackages(directory: string): Promise<string[]> {
