@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
+import { copyFile, cp, mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { MarkdownRenderer } from "vitepress";
 import { referencePage } from "../../src/api/documents/reference-page.ts";
@@ -29,6 +29,12 @@ export async function writeTwins(root: string, outDir: string, pages: readonly s
   }
   await copyFile(path.join(root, "docs/llms.txt"), path.join(outDir, "docs/llms.txt"));
   await copyFile(path.join(root, "docs/reference/openapi.json"), path.join(outDir, "docs/reference/openapi.json"));
+}
+
+/** Copies what pages tell readers to download: the site works for people without the repository. */
+export async function copyFiles(root: string, outDir: string): Promise<void> {
+  const files = ["deploy", "docs/skill", "examples/account-agent", "examples/terraform"];
+  for (const file of files) await cp(path.join(root, file), path.join(outDir, file), { recursive: true });
 }
 
 /** Writes the API reference that a server shows at /docs. */

@@ -1,6 +1,6 @@
 import path from "node:path";
 import { defineConfig } from "vitepress";
-import { linkToIndex, pagesIn, writeApiReference, writeTwins } from "../pages.ts";
+import { copyFiles, linkToIndex, pagesIn, writeApiReference, writeTwins } from "../pages.ts";
 
 const root = path.resolve(import.meta.dirname, "../../..");
 const section = (text: string, directory: string, isCollapsed = false) => ({
@@ -25,13 +25,14 @@ export default defineConfig({
   cacheDir: path.join(root, "docs/site/node_modules/.vitepress"),
   rewrites: { "README.md": "index.md", ":path(.+)/README.md": ":path/index.md" },
   cleanUrls: true,
-  // Sources, examples and charts are in the repository and not on the site.
+  // Sources are in the repository and not on the site. `copyFiles` brings files that pages refer to.
   ignoreDeadLinks: [/\/(?:console|deploy|examples|src|skill|templates|test)(?:\/|$)/, /\/LICENSE$/],
   markdown: { html: false, config: linkToIndex },
   // The pages lie above the packages of the site, where nothing finds them.
   vite: { resolve: { alias: [{ find: /^vue(?=\/|$)/, replacement: path.join(root, "docs/site/node_modules/vue") }] } },
   buildEnd: async ({ outDir, pages }) => {
     await writeTwins(root, outDir, pages);
+    await copyFiles(root, outDir);
     await writeApiReference(root, outDir);
   },
   themeConfig: {
