@@ -1,8 +1,10 @@
+import { readFileSync } from "node:fs";
 import path from "node:path";
 import { defineConfig } from "vitepress";
 import { copyFiles, linkToIndex, pagesIn, writeApiReference, writeTwins } from "../pages.ts";
 
 const root = path.resolve(import.meta.dirname, "../../..");
+const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8")) as { version: string };
 const section = (text: string, directory: string, isCollapsed = false) => ({
   text,
   collapsed: isCollapsed,
@@ -45,7 +47,8 @@ export default defineConfig({
       { text: "Command line", link: "/docs/reference/cli" },
       // A page of its own, which the router of the site does not know.
       { text: "API", link: "/docs/reference/api.html", target: "_self" },
-      { text: "Changelog", link: "/CHANGELOG" },
+      // The pages of a site are those of one version.
+      { text: `Version ${version}`, link: "/CHANGELOG" },
     ],
     sidebar: [
       section("Start", "docs/start"),
