@@ -106,7 +106,7 @@ test("prunes the deployments with the tag of the file, and those of no other fil
   assert.equal((await at.run(["admin", "tags", "set", "back", "team=search"])).code, 0);
   const lost = await at.run(["diff"]);
   assert.deepEqual([lost.code, lost.stdout], [2, '~ back\n    tag: "repository=web"\n']);
-  assert.match(lost.stderr, /^1 deployment would change\.\n.*Apply the changes: pierhead apply\n$/);
+  assert.match(lost.stderr, /^1 change to make\.\n.*Apply the changes: pierhead apply\n$/);
   await at.run(["apply"]);
   const tags = await at.run(["admin", "tags", "show", "back"]);
   assert.match(tags.stdout, /repository +web\nteam +search\n/);
@@ -222,4 +222,21 @@ test("a file with a mistake ends with exit code 1 and names the mistake", async 
   }
   await at.write(file);
   assert.match((await at.run(["plan", "--prune", "shop"])).stderr, /cannot be pruned/);
+});
+
+test("a file sets alert rules of the workspace, leaves the others, and pulls what it declares", async () => {
+  await using at = await pipeline();
+  await at.write("deployments: {}\nalerts:\n  latency_p95: { enabled: true, threshold: 2000 }\n");
+  const planned = await at.run(["plan"]);
+  assert.deepEqual([planned.code, planned.stdout.split("\n")[0]], [2, "~ alerts.latency_p95"], planned.stderr);
+  assert.equal((await at.run(["apply"])).code, 0);
+  assert.equal((await at.run(["plan"])).code, 0);
+  const { rules } = await server.client.listAlertRules({});
+  const rule = rules.find(({ kind }) => kind === "latency_p95");
+  assert.deepEqual([rule?.enabled, rule?.threshold], [true, 2000]);
+  await server.client.changeAlertRule({ body: { kind: "latency_p95", threshold: 3000 } });
+  assert.equal((await at.run(["pull"])).code, 0);
+  assert.match(await at.read(), /alerts:\n {2}latency_p95:\n {4}enabled: true\n {4}threshold: 3000\n/);
+  await at.write("deployments: {}\nalerts: { latency: {} }\n");
+  assert.match((await at.run(["plan"])).stderr, /alerts\.latency is not known\. Rules: crash_looping/);
 });

@@ -35,7 +35,7 @@ export async function plan(session: Session, _: unknown, options: PlanOptions): 
       ? []
       : ["--prune", ...(options.prune === true ? [] : options.prune.map(shellWord))]),
   ];
-  throw new CliFailure(`${count(changes.length, "deployment")} would change.`, {
+  throw new CliFailure(`${count(changes.length, "change")} to make.`, {
     exitCode: exitCodes.cancelled,
     isNotice: true,
     hints: [`Apply the changes: ${argv.join(" ")}`],

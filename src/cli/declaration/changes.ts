@@ -7,7 +7,9 @@ import { findByName } from "../deployments/find-deployment.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { type Change, differing } from "./change.ts";
-import { type Declared, declaredVariables, readDeclared, usualFile, wrong } from "./desired-file.ts";
+import { alertSteps } from "./declared-alerts.ts";
+import { type Declared, declaredVariables, readDeclared, usualFile } from "./desired-file.ts";
+import { wrong } from "./read-object.ts";
 import { checkReadable } from "./readable.ts";
 import type { Step } from "./step.ts";
 import { type FileTag, findFileTag, withTag } from "./tag.ts";
@@ -26,7 +28,7 @@ export async function compare(
   session: Session,
   { file = usualFile, prune = [] }: { file?: string; prune?: string[] | true },
 ): Promise<Comparison> {
-  const { tag: tagText, deployments: declared } = await readDeclared(session, file);
+  const { tag: tagText, deployments: declared, alerts = {} } = await readDeclared(session, file);
   const client = await session.client();
   const tag = tagText === undefined ? undefined : await findFileTag(client, tagText, session.signal);
   const steps: Step[] = [];
@@ -41,6 +43,7 @@ export async function compare(
     if (step !== undefined) steps.push(step);
     else if (current !== undefined) unchanged.push(current);
   }
+  steps.push(...(await alertSteps(session, alerts)));
   return { unchanged, ...(await withPruned(session, { file, declared, prune, tag, steps })) };
 }
 

@@ -1,9 +1,11 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { parseDocument, stringify } from "yaml";
+import type { AlertKind } from "../../contract/alerts/alert.ts";
 import type { CreateDeployment, Secret, SourceConfigInput } from "../../contract/deployments/deployment.ts";
-import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
+import { checkAlerts, type DeclaredRule } from "./declared-alerts.ts";
+import { asObject, wrong } from "./read-object.ts";
 
 export const usualFile = "pierhead.yaml";
 
@@ -41,6 +43,8 @@ export interface DeclaredFile {
   /** `TAG=VALUE` that every deployment of the file gets, so that `--prune` finds those that have left the file. */
   tag?: string;
   deployments: Record<string, Declared>;
+  /** Rules of the workspace that the file declares. */
+  alerts?: Partial<Record<AlertKind, DeclaredRule>>;
 }
 
 /** Reads a declaration. @throws CliFailure with exit code 1 that names the line or the field. */
@@ -61,15 +65,16 @@ export async function readDeclared(session: Session, file: string): Promise<Decl
     throw wrong(`${file} is not valid YAML: ${(cause as Error).message}`);
   }
   const top = asObject(read, file);
-  const unknown = Object.keys(top).find((key) => key !== "deployments" && key !== "tag");
-  if (unknown !== undefined) throw wrong(`${file}: '${unknown}' is not known. Known are: deployments, tag.`);
+  const unknown = Object.keys(top).find((key) => !["deployments", "tag", "alerts"].includes(key));
+  if (unknown !== undefined) throw wrong(`${file}: '${unknown}' is not known. Known are: deployments, tag, alerts.`);
   const { tag } = top;
   if (tag !== undefined && (typeof tag !== "string" || !/^[^=]+=./.test(tag))) {
     throw wrong(`${file}: tag must be TAG=VALUE, such as repository=shop.`);
   }
   const entries = Object.entries(asObject(top["deployments"] ?? {}, "deployments"));
   const deployments = Object.fromEntries(entries.map(([name, value]) => [name, check(`deployments.${name}`, value)]));
-  return { ...(tag !== undefined && { tag }), deployments };
+  const alerts = top["alerts"] === undefined ? {} : { alerts: checkAlerts(top["alerts"]) };
+  return { ...(tag !== undefined && { tag }), deployments, ...alerts };
 }
 
 function check(at: string, value: unknown): Declared {
@@ -122,11 +127,3 @@ export function declaredVariables(session: Session, name: string, declared: Decl
 export function writeDeclared(file: DeclaredFile): string {
   return stringify(file, { lineWidth: 0 });
 }
-
-function asObject(value: unknown, at: string): Record<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw wrong(`${at} must have keys and values.`);
-}
-
-/** Exit code 1: a pipeline reads 2 as "there are changes". */
-export const wrong = (what: string, ...hints: string[]) => new CliFailure(what, { hints });

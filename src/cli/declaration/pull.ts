@@ -4,17 +4,19 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { type Declared, readDeclared, usualFile, writeDeclared } from "./desired-file.ts";
+import { pulledAlerts } from "./declared-alerts.ts";
+import { type Declared, type DeclaredFile, readDeclared, usualFile, writeDeclared } from "./desired-file.ts";
 import { checkReadable } from "./readable.ts";
 
 /** Writes deployments into a file. Values that the file does not already show become references to the environment. */
 export async function pull(session: Session, names: string[], options: { file?: string }): Promise<void> {
   const file = options.file ?? usualFile;
   const target = path.resolve(session.context.cwd, file);
-  const { tag, deployments: before } =
-    names.length === 0
-      ? await readDeclared(session, file)
-      : { tag: undefined, deployments: {} as Record<string, Declared> };
+  const {
+    tag,
+    deployments: before,
+    alerts = {},
+  }: DeclaredFile = names.length === 0 ? await readDeclared(session, file) : { deployments: {} };
   const wanted = names.length === 0 ? Object.keys(before) : names;
   const found: Record<string, Declared> = {};
   for (const name of wanted) {
@@ -24,7 +26,7 @@ export async function pull(session: Session, names: string[], options: { file?: 
   }
   await writeFile(
     target,
-    writeDeclared({ ...(tag !== undefined && { tag }), deployments: found }),
+    writeDeclared({ ...(tag !== undefined && { tag }), deployments: found, ...(await pulledAlerts(session, alerts)) }),
     names.length === 0 ? {} : { flag: "wx" },
   ).catch((error) => {
     if (error.code !== "EEXIST") throw error;

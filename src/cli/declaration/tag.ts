@@ -2,7 +2,7 @@ import type { Client } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import { everyPage } from "../terminal/choose.ts";
 import { shellWord } from "../terminal/text.ts";
-import { wrong } from "./desired-file.ts";
+import { wrong } from "./read-object.ts";
 import type { Step } from "./step.ts";
 
 /** The tag that marks the deployments of one file: a tag of the workspace with one value. */
