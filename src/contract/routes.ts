@@ -70,6 +70,8 @@ export const clientRoutes = {
   listAlerts: "GET /v2/alerts",
   listAlertRules: "GET /v2/alerts/rules",
   changeAlertRule: "PATCH /v2/alerts/rules",
+  listDeploymentAlertRules: "GET /v2/deployments/{deployment_id}/alert-rules",
+  changeDeploymentAlertRule: "PATCH /v2/deployments/{deployment_id}/alert-rules",
   muteAlerts: "POST /v2/deployments/{deployment_id}/mute-alerts",
   // Webhooks
   listWebhooks: "GET /v2/webhooks",

@@ -1,11 +1,17 @@
-import { type AlertKind, type AlertRule, alertKinds } from "../contract/alerts/alert.ts";
+import {
+  type AlertKind,
+  type AlertRule,
+  alertKinds,
+  type DeploymentAlertKind,
+  deploymentAlertKinds,
+} from "../contract/alerts/alert.ts";
 import type { HealthWord } from "../contract/deployments/health.ts";
 import { latencyBoundsMs } from "../contract/logs/metrics.ts";
 import { withDeploymentName } from "./deployment-health.ts";
 import { quantileMs } from "./metric-points.ts";
 
 /** Rules of a workspace that changed none. The latency that is too slow depends on the agent, so that rule is off. */
-export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind" | "default_threshold">> = {
+export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind" | "default_threshold" | "set_by">> = {
   crash_looping: {
     enabled: true,
     threshold: 0,
@@ -18,6 +24,19 @@ export const defaultRules: Record<AlertKind, Omit<AlertRule, "kind" | "default_t
   latency_p95: { enabled: false, threshold: 5_000, unit: "milliseconds", summary: "95th percentile in ten minutes." },
   restarts: { enabled: true, threshold: 5, unit: "count", summary: "Restarts of replicas in ten minutes." },
   queued_runs: { enabled: true, threshold: 50, unit: "count", summary: "Runs that wait in the queue for ten minutes." },
+  disk_used: {
+    enabled: true,
+    threshold: 90,
+    unit: "percent",
+    summary: "Share of the disk of a server's data directory that is used, with less than 10 GiB free.",
+  },
+  certificate_expiry: {
+    enabled: true,
+    threshold: 14,
+    unit: "days",
+    summary: "The certificate of the server's public address, or of the agents' domain, expires within this time.",
+  },
+  key_expiry: { enabled: true, threshold: 7, unit: "days", summary: "An API key expires within this time." },
 };
 
 export const alertWindowMinutes = 10;
@@ -39,9 +58,30 @@ export interface ChangedRule {
   threshold: number | null;
 }
 
-/** Returns the workspaces whose latency rule is on. It is off by default. */
-export function tenantsWithLatencyRule(changed: readonly ChangedRule[]): string[] {
-  return changed.filter(({ kind, enabled }) => kind === "latency_p95" && enabled).map(({ tenantId }) => tenantId);
+/** A rule that differs for one deployment. null: as the workspace has it. */
+export interface DeploymentRule {
+  deploymentId: string;
+  kind: DeploymentAlertKind;
+  enabled: boolean | null;
+  threshold: number | null;
+}
+
+/** Every rule that differs from the defaults. */
+export interface RuleChanges {
+  workspaces: readonly ChangedRule[];
+  deployments: readonly DeploymentRule[];
+}
+
+/** Returns the workspaces and deployments whose latency rule is on. It is off by default. */
+export function withLatencyRule({ workspaces, deployments }: RuleChanges): {
+  tenantIds: string[];
+  deploymentIds: string[];
+} {
+  const isOn = ({ kind, enabled }: { kind: AlertKind; enabled: boolean | null }) => kind === "latency_p95" && enabled;
+  return {
+    tenantIds: workspaces.filter(isOn).map(({ tenantId }) => tenantId),
+    deploymentIds: deployments.filter(isOn).map(({ deploymentId }) => deploymentId),
+  };
 }
 
 /** What rules need to know about one deployment. */
@@ -62,34 +102,69 @@ export interface AlertFacts {
   latencyCounts: number[];
 }
 
+/** A rule that holds. It concerns a deployment, or else the subject. */
 export interface FiringAlert {
   tenantId: string;
-  deploymentId: string;
+  deploymentId: string | null;
+  /** Unique among the subjects of its kind. */
+  subjectId: string | null;
+  /** Name for users. */
+  subject: string | null;
   kind: AlertKind;
   message: string;
 }
 
+type Change = Pick<ChangedRule, "kind" | "enabled" | "threshold">;
+
 /** Returns the rules of one workspace, in the order of the kinds. */
-export function rulesOf(changed: readonly Pick<ChangedRule, "kind" | "enabled" | "threshold">[]): AlertRule[] {
+export function rulesOf(changed: readonly Change[]): AlertRule[] {
   return alertKinds.map((kind) => {
     const own = changed.find((rule) => rule.kind === kind);
     const base = defaultRules[kind];
-    const threshold = own?.threshold ?? base.threshold;
-    return { kind, ...base, enabled: own?.enabled ?? base.enabled, threshold, default_threshold: base.threshold };
+    return {
+      ...{ kind, ...base, default_threshold: base.threshold, set_by: own === undefined ? "default" : "workspace" },
+      ...(own !== undefined && { enabled: own.enabled, threshold: own.threshold ?? base.threshold }),
+    };
   });
 }
 
-/** Returns the rules that hold, for each deployment. */
-export function firingAlerts(facts: readonly AlertFacts[], changed: readonly ChangedRule[]): FiringAlert[] {
+/** Returns the rules as they apply to one deployment. @param ofWorkspace as `rulesOf` returns them. */
+export function rulesOfDeployment(
+  ofWorkspace: readonly AlertRule[],
+  own: readonly Pick<DeploymentRule, "kind" | "enabled" | "threshold">[],
+): AlertRule[] {
+  return ofWorkspace.filter(isOfDeployments).map((rule) => {
+    const { enabled = null, threshold = null } = own.find(({ kind }) => kind === rule.kind) ?? {};
+    if (enabled === null && threshold === null) return rule;
+    const changed = { enabled: enabled ?? rule.enabled, threshold: threshold ?? rule.threshold };
+    return { ...rule, ...changed, set_by: "deployment" };
+  });
+}
+
+const isOfDeployments = (rule: AlertRule): rule is AlertRule & { kind: DeploymentAlertKind } =>
+  (deploymentAlertKinds as readonly AlertKind[]).includes(rule.kind);
+
+/** Returns a function from a workspace to its rules, which computes them once. */
+export function rulesByTenant(changed: readonly ChangedRule[]): (tenantId: string) => AlertRule[] {
   const byTenant = Map.groupBy(changed, ({ tenantId }) => tenantId);
   const rules = new Map<string, AlertRule[]>();
+  return (tenantId) => {
+    const found = rules.get(tenantId) ?? rulesOf(byTenant.get(tenantId) ?? []);
+    rules.set(tenantId, found);
+    return found;
+  };
+}
+
+/** Returns the rules that hold, for each deployment. */
+export function firingAlerts(facts: readonly AlertFacts[], { workspaces, deployments }: RuleChanges): FiringAlert[] {
+  const rules = rulesByTenant(workspaces);
+  const byDeployment = Map.groupBy(deployments, ({ deploymentId }) => deploymentId);
   return facts.flatMap((one) => {
     const { tenantId, deploymentId } = one;
-    const own = rules.get(tenantId) ?? rulesOf(byTenant.get(tenantId) ?? []);
-    rules.set(tenantId, own);
-    const firing = own.flatMap(({ kind, enabled, threshold }) => {
+    const own = rulesOfDeployment(rules(tenantId), byDeployment.get(deploymentId) ?? []);
+    const firing = own.filter(isOfDeployments).flatMap(({ kind, enabled, threshold }) => {
       const message = enabled ? conditions[kind](one, threshold) : null;
-      return message === null ? [] : [{ tenantId, deploymentId, kind, message }];
+      return message === null ? [] : [{ tenantId, deploymentId, subjectId: null, subject: null, kind, message }];
     });
     // The alert of a crash loop covers its restarts. Where that rule is off, the restarts are the only alert.
     const isLooping = firing.some(({ kind }) => kind === "crash_looping");
@@ -107,7 +182,7 @@ const whenHealthIs =
       ? `${text} ${withDeploymentName(healthMessage, deploymentName) ?? ""}`.trim()
       : null;
 
-const conditions: Record<AlertKind, Condition> = {
+const conditions: Record<DeploymentAlertKind, Condition> = {
   crash_looping: whenHealthIs("crash_looping", "Crash-looping."),
   failed: whenHealthIs("failed", "Failed."),
   degraded: whenHealthIs("degraded", "Degraded."),

@@ -17,19 +17,19 @@ export interface EventText {
 
 /** Returns an event in words. */
 export function describeEvent({ type, deployment, data }: ShownEvent): EventText {
-  const who = deployment ?? "Pierhead";
   const text = (key: string) => (typeof data[key] === "string" ? (data[key] as string) : "");
+  const who = deployment ?? (text("subject") || "Pierhead");
   const detail = text("message");
   const to = words(text("to"));
   switch (type) {
     case "webhook.test":
       return { title: "Pierhead: test message", mood: "neutral", detail: "Notifications arrive here." };
     case "alert.firing":
-      return { title: `${who}: ${words(text("rule"))}`, mood: "bad", detail };
+      return { title: `${who}: ${ruleText(text("rule"))}`, mood: "bad", detail };
     case "alert.resolved":
       // The message is of the time when the alert began.
       return {
-        title: `${who}: ${words(text("rule"))} (resolved)`,
+        title: `${who}: ${ruleText(text("rule"))} (resolved)`,
         mood: "good",
         detail: detail === "" ? "" : `It was: ${detail}`,
       };
@@ -48,6 +48,16 @@ export function describeEvent({ type, deployment, data }: ShownEvent): EventText
       return { title: `${who}: ${words(type)}`, mood: "neutral", detail };
   }
 }
+
+/** Rules whose names say too little. */
+const ruleTexts: Readonly<Record<string, string>> = {
+  disk_used: "the disk is almost full",
+  certificate_expiry: "the certificate expires soon",
+  key_expiry: "the API key expires soon",
+};
+
+/** Returns what an alert is about: `crash looping`. */
+export const ruleText = (rule: string) => (Object.hasOwn(ruleTexts, rule) ? (ruleTexts[rule] as string) : words(rule));
 
 const badWords = ["failed", "crash", "degraded", "unknown"];
 const goodWords = ["live", "deployed", "ready"];

@@ -32,3 +32,16 @@ export function readAgentsDomain(given: string | undefined, publicUrl: string | 
   }
   return { domain, urlTemplate: `${protocol}//{slug}.${domain}${port === "" ? "" : `:${port}`}` };
 }
+
+/** Returns the addresses with TLS at which users reach this server and its agents. */
+export function tlsAddresses({
+  publicUrl,
+  agentsDomain,
+}: {
+  publicUrl?: string | undefined;
+  agentsDomain: AgentsDomain | null;
+}): string[] {
+  // Any name of the agents' domain answers with the certificate for all of them.
+  const agentUrl = agentsDomain?.urlTemplate.replace("{slug}", "certificate");
+  return [publicUrl, agentUrl].filter((address) => address?.startsWith("https:") === true) as string[];
+}

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { hostname } from "node:os";
 import path from "node:path";
 import type { FastifyInstance } from "fastify";
 import { createApi } from "../api/app.ts";
@@ -38,6 +39,7 @@ import { createMetrics, type Metrics } from "../telemetry/metrics.ts";
 import type { Traces } from "../telemetry/traces.ts";
 import { AlertWorker } from "../webhooks/alert-worker.ts";
 import { WebhookWorker } from "../webhooks/worker.ts";
+import { tlsAddresses } from "./agents-domain.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
 import { Closing } from "./closing.ts";
 import { baseImagesOf, buildTargetOf, openCompute } from "./compute.ts";
@@ -341,13 +343,18 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
     },
   });
   webhooks.start();
-  const alerts = new AlertWorker({ db, logger, owner });
-  alerts.start();
-  closing.add("alerts", () => alerts.stop());
+  startAlerts(context, closing);
   closing.add("webhooks", () => webhooks.stop());
   closing.add("builds", () => builds.close());
   closing.add("reconciler", () => loop.stop());
   closing.add("housekeeping", () => housekeeping.stop());
+}
+
+function startAlerts({ config, db, logger, owner, installationId }: ServerContext, closing: Closing): void {
+  const server = { id: installationId, name: hostname(), dataDir: config.dataDir, addresses: tlsAddresses(config) };
+  const alerts = new AlertWorker({ db, logger, owner, server });
+  alerts.start();
+  closing.add("alerts", () => alerts.stop());
 }
 
 async function startBuiltinListener(

@@ -69,6 +69,10 @@ const messageId = (name: string) => `<${name}@pierhead.invalid>`;
 function read(payload: string, consoleUrl: string | null) {
   const event = JSON.parse(payload) as Payload;
   const { deployment_name: deployment = null, deployment_id: id, tenant_id: tenantId, data = {} } = event.data;
-  const page = consoleUrl === null || id == null ? null : `${consoleUrl}/o/${tenantId}/host/deployments/${id}`;
+  const path = id == null ? pathOf(event) : `/o/${tenantId}/host/deployments/${id}`;
+  const page = consoleUrl === null || path === null ? null : `${consoleUrl}${path}`;
   return { event, page, text: describeEvent({ type: event.type, deployment, data }) };
 }
+
+/** Returns the page of the console about an event that belongs to no deployment. */
+const pathOf = ({ type }: Payload) => (type.startsWith("alert.") ? "/host/alerts" : null);

@@ -73,6 +73,8 @@ test("changes no alert rule without an option or with an empty threshold", async
   const without = await set();
   assert.equal(without.code, 2);
   assert.match(without.stderr, /Give --on, --off or --threshold\./);
+  assert.match((await set("--deployment", "a")).stderr, /Give --on, --off or --threshold, or --inherit\./);
+  assert.match((await set("--inherit")).stderr, /--inherit needs --deployment/);
   for (const threshold of ["", " ", "many", "Infinity"]) {
     const refused = await set("--threshold", threshold);
     assert.equal(refused.code, 2, threshold);

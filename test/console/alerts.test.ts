@@ -39,5 +39,21 @@ test("the alerts page shows what fires, mutes a deployment, changes rules and sa
   await client.createWebhook({ body: { url: "http://127.0.0.1:1/alerts", types: ["alert.firing"] } });
   await page.reload();
   await page.getByText("http://127.0.0.1:1/alerts").waitFor();
+  await pierhead.server.db.query(sql`
+    insert into alerts (id, tenant_id, subject_id, subject, kind, state, message, notified)
+    values (gen_random_uuid(), ${made.tenant_id}, 'k', 'ci', 'key_expiry', 'firing', 'The API key ci expires.', true)`);
+  await page.reload();
+  const about = page.getByRole("row").filter({ hasText: "The API key ci expires" });
+  await about.getByRole("link", { name: "ci" }).waitFor();
+  assert.equal(await about.getByRole("button").count(), 0, "a key cannot be muted");
+
+  await page.goto(`${pierhead.url}/o/${made.tenant_id}/host/deployments/${made.id}/settings`);
+  await page.getByRole("button", { name: "Turn off Error share" }).click();
+  const own = page.getByRole("row").filter({ hasText: "Error share" });
+  await own.getByText("only here").waitFor();
+  assert.equal(await page.getByRole("row").filter({ hasText: "Disk" }).count(), 0, "a deployment has no such rule");
+  await page.getByRole("button", { name: "Error share: as the workspace has it" }).click();
+  await page.getByRole("button", { name: "Turn off Error share" }).waitFor();
+  await own.getByText("only here").waitFor({ state: "detached" });
   await page.context().close();
 });

@@ -1,17 +1,20 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
+import { listAlerts, muteAlerts, readAlertFacts, recordAlerts } from "../../src/store/alerts/alerts.ts";
 import {
   changeAlertRule,
-  listAlerts,
-  muteAlerts,
-  readAlertFacts,
-  recordAlerts,
-} from "../../src/store/alerts/alerts.ts";
+  changeDeploymentAlertRule,
+  listDeploymentAlertRules,
+  readRuleChanges,
+} from "../../src/store/alerts/rules.ts";
+import { readSubjectFacts, recordServerFacts } from "../../src/store/alerts/subject-facts.ts";
 import { openListenerSession } from "../../src/store/data-plane/listener-sessions.ts";
 import { addMetricSamples } from "../../src/store/data-plane/metric-minutes.ts";
 import type { Db } from "../../src/store/engine/database.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { trimOlder } from "../../src/store/maintenance/retention.ts";
+import { createApiKey, revokeApiKey } from "../../src/store/tenants/api-keys.ts";
 import { evaluateAlerts } from "../../src/webhooks/alert-worker.ts";
 import { eachDatabase } from "../support/database.ts";
 import { makeDeployment, makeWorld } from "./fixtures.ts";
@@ -23,11 +26,20 @@ async function ownerIn(db: Db) {
   return { world, owner: { organizationId: rows[0]?.id ?? "", tenantId: world.tenantId, actor: "test" } };
 }
 
+const noSubject = { subjectId: null, subject: null };
+const noLatency = { tenantIds: [], deploymentIds: [] };
+
 /** A deployment for which one rule holds while `holds` is set. */
 async function watched(db: Db) {
   const { world, owner } = await ownerIn(db);
   const { id } = await makeDeployment(db, world);
-  const firing = { tenantId: world.tenantId, deploymentId: id, kind: "failed", message: "Failed." } as const;
+  const firing = {
+    tenantId: world.tenantId,
+    deploymentId: id,
+    kind: "failed",
+    ...noSubject,
+    message: "Failed.",
+  } as const;
   return {
     mute: (until: string | null) => muteAlerts(db, owner, id, until),
     evaluate: (holds: boolean) => recordAlerts(db, holds ? [firing] : []),
@@ -90,9 +102,12 @@ eachDatabase("latencies are read only for workspaces whose latency rule is on", 
       ...{ cpu_cores: null, memory_mib: null, restarts: 0, requests: 20, errors: 0, latency_counts: latencies },
     },
   ]);
-  assert.deepEqual(await readAlertFacts(db, []), [], "no rule can hold");
+  assert.deepEqual(await readAlertFacts(db, noLatency), [], "no rule can hold");
   assert.deepEqual(
-    (await readAlertFacts(db, [world.tenantId])).map(({ requests, latencyCounts }) => [requests, latencyCounts]),
+    (await readAlertFacts(db, { ...noLatency, tenantIds: [world.tenantId] })).map(({ requests, latencyCounts }) => [
+      requests,
+      latencyCounts,
+    ]),
     [[20, latencies]],
   );
   assert.equal(await evaluateAlerts(db), 0);
@@ -124,7 +139,7 @@ eachDatabase("a queue counts with its shortest length in ten minutes, once enoug
     ...{ replicas: 1, cpu_cores: null, memory_mib: null, restarts: 0, requests: 0, errors: 0, latency_counts },
     runs_waiting,
   });
-  const queued = async () => (await readAlertFacts(db, [])).map(({ queuedRuns }) => queuedRuns);
+  const queued = async () => (await readAlertFacts(db, noLatency)).map(({ queuedRuns }) => queuedRuns);
   await addMetricSamples(
     db,
     session,
@@ -136,3 +151,57 @@ eachDatabase("a queue counts with its shortest length in ten minutes, once enoug
   await addMetricSamples(db, session, [sample(0, 0)]);
   assert.deepEqual(await queued(), []);
 });
+
+eachDatabase("a rule of a deployment is set, inherited again, and written only when it changes", async (db) => {
+  const { world, owner } = await ownerIn(db);
+  const { id } = await makeDeployment(db, world);
+  const change = (values: object) => changeDeploymentAlertRule(db, owner, id, { kind: "restarts", ...values });
+  const own = () => listDeploymentAlertRules(db, world.tenantId, id);
+  await change({ enabled: null });
+  assert.deepEqual(await own(), [], "it inherits already");
+  await change({ threshold: 3 });
+  await change({ enabled: false });
+  await change({ enabled: false });
+  assert.deepEqual(await own(), [{ kind: "restarts", enabled: false, threshold: 3 }]);
+  await change({ enabled: null, threshold: null });
+  assert.deepEqual(await own(), [{ kind: "restarts", enabled: null, threshold: null }]);
+  assert.equal((await readRuleChanges(db)).deployments.length, 1);
+  const { rows } = await db.query(sql`select 1 from audit_log where action = 'deployment.alert_rule'`);
+  assert.equal(rows.length, 3);
+  const other = { ...owner, tenantId: randomUUID() };
+  const foreign = changeDeploymentAlertRule(db, other, id, { kind: "restarts", threshold: 1 });
+  await assert.rejects(foreign, /not found/);
+  await assert.rejects(listDeploymentAlertRules(db, other.tenantId, id), /not found/);
+});
+
+eachDatabase(
+  "a key that expires soon and a full disk are alerts of the oldest workspace, until they are over",
+  async (db) => {
+    const { world, owner } = await ownerIn(db);
+    const alerts = async () =>
+      (await listAlerts(db, world.tenantId, { state: null, limit: 10, offset: 0 })).map(
+        ({ kind, state, subject, deployment_id }) => `${kind} ${subject} ${state} ${deployment_id}`,
+      );
+    const { organizationId } = owner;
+    const about = { organizationId, workspaceId: null, listenerId: null, name: "ci", role: "deployer" } as const;
+    const expiresAt = new Date(db.now().getTime() + 5 * 86_400_000);
+    const key = await createApiKey(db, { ...about, prefix: "pk", hash: Buffer.from("hash"), expiresAt }, "test");
+    assert.equal(await evaluateAlerts(db), 0, "a key for five days is meant to expire");
+    await db.query(sql`update api_keys set created_at = now() - interval '90 days'`);
+    const disk = { server: "s-1", name: "host-1", diskSizeBytes: 1e11, diskFreeBytes: 1e9, certificates: [] };
+    await recordServerFacts(db, disk);
+    assert.equal(await evaluateAlerts(db), 2);
+    assert.equal(await evaluateAlerts(db), 0, "nothing changed");
+    assert.deepEqual((await alerts()).toSorted(), ["disk_used host-1 firing null", "key_expiry ci firing null"]);
+    const { rows } = await db.query<{ data: object; deployment_id: string | null }>(sql`
+    select data - 'alert_id' - 'message' as data, deployment_id from events where kind = 'alert.firing' order by id desc`);
+    const event = { data: { rule: "key_expiry", state: "firing", subject: "ci" }, deployment_id: null };
+    assert.deepEqual(rows[0], event);
+    await recordServerFacts(db, { ...disk, diskFreeBytes: 9e10 });
+    await revokeApiKey(db, { organizationId: null, workspaceId: null }, key.id, "test");
+    assert.equal(await evaluateAlerts(db), 2);
+    assert.deepEqual((await alerts()).toSorted(), ["disk_used host-1 resolved null", "key_expiry ci resolved null"]);
+    await db.query(sql`update server_facts set measured_at = now() - interval '11 minutes'`);
+    assert.deepEqual((await readSubjectFacts(db, 7)).servers, [], "a stopped server has no disk");
+  },
+);

@@ -128,6 +128,11 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
   ],
   replaceListenerKey: async (ask) => [`/v2/listeners/${(await newListener(ask)).id}/key`, "listener.replace_key"],
   changeAlertRule: async () => ["/v2/alerts/rules", "alert_rule.patch", { kind: "latency_p95", enabled: true }],
+  changeDeploymentAlertRule: async (ask) => [
+    `${await deploymentPath(ask)}/alert-rules`,
+    "deployment.alert_rule",
+    { kind: "failed", enabled: false },
+  ],
   muteAlerts: async (ask) => [`${await deploymentPath(ask)}/mute-alerts`, "deployment.mute_alerts", { until: null }],
   createWebhook: async () => ["/v2/webhooks", "webhook.create", { url: "https://hooks.invalid/x" }],
   patchWebhook: async (ask) => [await webhookPath(ask), "webhook.patch", { types: ["revision.status"] }],

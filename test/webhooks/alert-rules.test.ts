@@ -1,7 +1,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
-import { type AlertFacts, firingAlerts, rulesOf } from "../../src/domain/alert-rules.ts";
+import {
+  type AlertFacts,
+  type ChangedRule,
+  firingAlerts,
+  rulesOf,
+  rulesOfDeployment,
+} from "../../src/domain/alert-rules.ts";
+import { firingSubjectAlerts, type ServerFacts } from "../../src/domain/subject-alerts.ts";
 
 const well: AlertFacts = {
   tenantId: "workspace",
@@ -16,8 +23,8 @@ const well: AlertFacts = {
   queuedRuns: 0,
   latencyCounts: [],
 };
-const kinds = (facts: Partial<AlertFacts>, changed: Parameters<typeof firingAlerts>[1] = []) =>
-  firingAlerts([{ ...well, ...facts }], changed).map(({ kind }) => kind);
+const kinds = (facts: Partial<AlertFacts>, workspaces: ChangedRule[] = []) =>
+  firingAlerts([{ ...well, ...facts }], { workspaces, deployments: [] }).map(({ kind }) => kind);
 
 test("rules about health hold for the word, the degraded one after five minutes", () => {
   assert.deepEqual(kinds({}), []);
@@ -56,7 +63,8 @@ test("the latency rule compares the interpolated percentile, at most 300,000 ms"
   const alerts = (threshold: number, bucket: number) => {
     const latencyCounts = [...latencyBoundsMs, Number.POSITIVE_INFINITY].map((_, at) => (at === bucket ? 20 : 0));
     const rule = { tenantId: "workspace", kind: "latency_p95", enabled: true, threshold } as const;
-    return firingAlerts([{ ...well, requests: 20, latencyCounts }], [rule]).map(({ message }) => message);
+    const changes = { workspaces: [rule], deployments: [] };
+    return firingAlerts([{ ...well, requests: 20, latencyCounts }], changes).map(({ message }) => message);
   };
   const upTo = (ms: (typeof latencyBoundsMs)[number]) => latencyBoundsMs.indexOf(ms);
   // 19 of 20 requests lie below 95 % of the bucket from 2,500 to 5,000 ms.
@@ -70,4 +78,64 @@ test("the latency rule compares the interpolated percentile, at most 300,000 ms"
 test("a changed rule keeps the default of what was not changed", () => {
   const [, , degraded] = rulesOf([{ kind: "degraded", enabled: false, threshold: null }]);
   assert.deepEqual([degraded?.kind, degraded?.enabled, degraded?.threshold], ["degraded", false, 5]);
+});
+
+test("a deployment's own rule replaces the one of its workspace, in what it changes", () => {
+  const workspaces = [{ tenantId: "workspace", kind: "error_share", enabled: true, threshold: 50 } as const];
+  const own = { deploymentId: "deployment", kind: "error_share", enabled: null, threshold: 5 } as const;
+  const fires = (deployments: Parameters<typeof firingAlerts>[1]["deployments"]) =>
+    firingAlerts([{ ...well, requests: 20, errors: 2 }], { workspaces, deployments }).length > 0;
+  assert.equal(fires([]), false);
+  assert.equal(fires([own]), true);
+  assert.equal(fires([{ ...own, deploymentId: "other" }]), false);
+  assert.equal(fires([{ ...own, enabled: false }]), false);
+  const rules = rulesOfDeployment(rulesOf(workspaces), [own]);
+  assert.deepEqual(
+    rules.filter(({ set_by }) => set_by !== "default").map(({ kind, threshold, set_by }) => [kind, threshold, set_by]),
+    [["error_share", 5, "deployment"]],
+  );
+  assert.ok(!rules.some(({ kind }) => kind === "disk_used"), "a deployment has no disk of a server");
+});
+
+const now = new Date("2026-11-20T10:00:00Z");
+const inDays = (days: number) => new Date(now.getTime() + days * 86_400_000);
+const gib = 1024 ** 3;
+const subjects = (facts: Partial<Parameters<typeof firingSubjectAlerts>[0]>) =>
+  firingSubjectAlerts({ now, keys: [], servers: [], ...facts }, { workspaces: [], deployments: [] });
+
+test("a disk raises an alert when 90 % are used and little is free, and keeps it until it has recovered", () => {
+  const server: ServerFacts = {
+    ...{ tenantId: "workspace", server: "s-1", name: "host-1", diskSizeBytes: 50 * gib, diskFreeBytes: 5 * gib },
+    ...{ isDiskFiring: false, certificates: [] },
+  };
+  const fires = (changed: Partial<ServerFacts>) => subjects({ servers: [{ ...server, ...changed }] }).length > 0;
+  const [alert] = subjects({ servers: [server] });
+  assert.deepEqual([alert?.kind, alert?.deploymentId, alert?.subject], ["disk_used", null, "host-1"]);
+  assert.match(alert?.message ?? "", /host-1 is 90 % full: 5\.0 of 50\.0 GiB are free/);
+  assert.equal(fires({ diskFreeBytes: 5.5 * gib }), false);
+  assert.equal(fires({ diskFreeBytes: 5.5 * gib, isDiskFiring: true }), true);
+  assert.equal(fires({ diskFreeBytes: 6.5 * gib, isDiskFiring: true }), false);
+  assert.equal(fires({ diskSizeBytes: 4_000 * gib, diskFreeBytes: 100 * gib }), false, "a large disk has room");
+});
+
+test("certificates and keys raise an alert in time, short-lived keys do not", () => {
+  const server = { tenantId: "workspace", server: "s-1", name: "a", diskSizeBytes: gib, diskFreeBytes: gib };
+  const certificate = (days: number) => ({ host: "pierhead.example.org", expires_at: inDays(days).toISOString() });
+  const withCertificate = (days: number) =>
+    subjects({ servers: [{ ...server, isDiskFiring: false, certificates: [certificate(days)] }] });
+  assert.deepEqual(withCertificate(15), []);
+  assert.match(withCertificate(14)[0]?.message ?? "", /pierhead\.example\.org expires on 2026-12-04 10:00 UTC/);
+  assert.match(withCertificate(-1)[0]?.message ?? "", /expired on 2026-11-19 10:00 UTC/);
+  const key = (createdDays: number, expiresDays: number) =>
+    subjects({
+      keys: [
+        {
+          ...{ tenantId: "workspace", id: "0c2f9a4e-1", name: "ci" },
+          ...{ createdAt: inDays(createdDays), expiresAt: inDays(expiresDays) },
+        },
+      ],
+    });
+  assert.deepEqual(key(-80, 8), []);
+  assert.match(key(-80, 7)[0]?.message ?? "", /The API key ci \(0c2f9a4e\) expires on 2026-11-27/);
+  assert.deepEqual(key(0, 1), [], "it was made for a day");
 });

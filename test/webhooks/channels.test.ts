@@ -135,6 +135,20 @@ test("writes an event for Slack, without giving its text a meaning there", () =>
   assert.match(JSON.parse(slackBody(trial, console)).text, /test message/);
 });
 
+test("names the key or the server of an alert that concerns no deployment, and links to the alerts", () => {
+  const data = { alert_id: "a-2", rule: "key_expiry", subject: "ci", message: "The API key ci expires soon." };
+  const about = { id: "8", type: "alert.firing", tenant_id: "t-1", deployment_id: null, deployment_name: null, data };
+  const body = JSON.stringify({ type: "alert.firing", timestamp: "2026-11-20T10:04:11.120Z", data: about });
+  assert.equal(
+    JSON.parse(slackBody(body, console)).text,
+    ":red_circle: *ci: the API key expires soon*\nThe API key ci expires soon.\n" +
+      "<https://pierhead.example.org/host/alerts|Open in Pierhead>",
+  );
+  const mail = mailTo("ops@example.org", body);
+  assert.equal(mail.subject, "[Pierhead] ci: the API key expires soon");
+  assert.match(mail.text, /Console: https:\/\/pierhead\.example\.org\/host\/alerts/);
+});
+
 test("lets no text of an agent notify a channel or show a picture, and fits the limits of chats", () => {
   const loud = payload("alert.firing", { rule: "failed", message: `@everyone @channel <!here> ${"x".repeat(5_000)}` });
   const body = JSON.parse(slackBody(loud, console));

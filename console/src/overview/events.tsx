@@ -1,6 +1,6 @@
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision, RevisionStatus } from "../../../src/contract/revisions/revision.ts";
-import { words } from "../../../src/domain/event-text.ts";
+import { ruleText as ruleWords, words } from "../../../src/domain/event-text.ts";
 import { numberText } from "../parts/revision-words.tsx";
 import { isInProgress, Light, statusText } from "../parts/status.tsx";
 import { shortId } from "../parts/text.ts";
@@ -59,7 +59,7 @@ const healthTexts: Record<string, string> = {
   unknown: "Its state is unknown",
 };
 
-const ruleText = (rule: unknown) => (rule === "crash_looping" ? "crash-looping" : words(String(rule ?? "")));
+const ruleText = (rule: unknown) => (rule === "crash_looping" ? "crash-looping" : ruleWords(String(rule ?? "")));
 
 function eventText({ type, data, revision_id: revisionId }: Event, revisions: Revision[]): string {
   const found = revisions.find(({ id }) => id === revisionId);

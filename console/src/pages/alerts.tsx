@@ -2,12 +2,13 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Alert, AlertRule } from "../../../src/contract/alerts/alert.ts";
+import { RuleActions, RuleTable, ruleNames } from "../parts/alert-rules.tsx";
 import { causeOf, Said } from "../parts/cause.tsx";
 import { CopyAs } from "../parts/copy-as.tsx";
-import { Tabs, TextField } from "../parts/fields.tsx";
+import { Tabs } from "../parts/fields.tsx";
 import { Empty, Failure, Loading, Notice } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
-import { ActionButton, FormDialog } from "../parts/resource-page.tsx";
+import { ActionButton } from "../parts/resource-page.tsx";
 import { Status } from "../parts/status.tsx";
 import { Ago } from "../parts/time.tsx";
 import { useSession } from "../session.tsx";
@@ -15,25 +16,9 @@ import { useSession } from "../session.tsx";
 const renewMs = 15_000;
 const alertsMax = 100;
 
-/** The kinds of the contract, repeated because its schemas would add 40 kB. The compiler finds a missing one. */
-const names: Record<AlertRule["kind"], string> = {
-  crash_looping: "Crash-looping",
-  failed: "Failed",
-  degraded: "Degraded",
-  error_share: "Error share",
-  latency_p95: "Latency, p95",
-  restarts: "Restarts",
-  queued_runs: "Waiting runs",
-};
-
-const units: Record<AlertRule["unit"], string> = { minutes: "min", percent: "%", milliseconds: "ms", count: "" };
-
-const amountText = (value: number, unit: AlertRule["unit"]) =>
-  value === 0 && unit === "minutes" ? "At once" : `${value.toLocaleString("en")} ${units[unit]}`.trim();
-
 /** The message begins with the name of the rule, which stands above it. */
 function messageText({ kind, message }: Alert): string {
-  const said = message.replace(new RegExp(`^${names[kind]}[.:] `), "");
+  const said = message.replace(new RegExp(`^${ruleNames[kind]}[.:] `), "");
   const { title, rest } = causeOf({ message: said, failure: null });
   return rest === "" ? title : `${title}. ${rest}`;
 }
@@ -52,7 +37,10 @@ export function AlertsPage() {
   return (
     <>
       <div className="page-head">
-        <PageTitle title="Alerts" about="Which rules hold for your deployments, and where their alerts are sent." />
+        <PageTitle
+          title="Alerts"
+          about="Which rules hold for your deployments, servers and keys, and where their alerts are sent."
+        />
         <CopyAs
           call={{ id: "listAlerts", input, cli: `npx pierhead alerts list${state === "firing" ? "" : " --all"}` }}
         />
@@ -70,9 +58,7 @@ export function AlertsPage() {
       {alerts.isError && <Failure error={alerts.error} retry={() => void alerts.refetch()} />}
       {alerts.isSuccess && found.length === 0 && (
         <Empty title={state === "firing" ? "Nothing fires" : "No alert was resolved in the last 30 days"}>
-          <p>
-            An alert says that one of the rules below holds for a deployment. It resolves when the rule no longer holds.
-          </p>
+          <p>An alert says that one of the rules below holds. It resolves when the rule no longer holds.</p>
         </Empty>
       )}
       {found.length > 0 && <AlertTable alerts={found} />}
@@ -88,12 +74,12 @@ export function AlertsPage() {
 }
 
 function AlertTable({ alerts }: { alerts: Alert[] }) {
-  const { workspaceId, mayChange } = useSession();
+  const { mayChange } = useSession();
   return (
     <table className="list" aria-label="Alerts">
       <thead>
         <tr>
-          <th>Deployment</th>
+          <th>About</th>
           <th>Alert</th>
           <th>Since</th>
           {mayChange && (
@@ -107,12 +93,10 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
         {alerts.map((alert) => (
           <tr key={alert.id}>
             <td>
-              <Link to="/o/$tenantId/host/deployments/$id" params={{ tenantId: workspaceId, id: alert.deployment_id }}>
-                {alert.deployment_name}
-              </Link>
+              <About alert={alert} />
             </td>
             <td data-label="Alert">
-              <Status of={alert.state === "firing" ? "failed" : "replaced"} text={names[alert.kind]} />
+              <Status of={alert.state === "firing" ? "failed" : "replaced"} text={ruleNames[alert.kind]} />
               <div className="softer">
                 <Said text={messageText(alert)} />
               </div>
@@ -131,7 +115,7 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
             {mayChange && (
               <td className="acts">
                 <div className="row">
-                  <Mute alert={alert} />
+                  {alert.deployment_id !== null && <Mute id={alert.deployment_id} alert={alert} />}
                 </div>
               </td>
             )}
@@ -142,11 +126,29 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
   );
 }
 
+/** The deployment, or the key, server or host that the alert concerns. */
+function About({ alert: { deployment_id: id, deployment_name: name, subject, kind } }: { alert: Alert }) {
+  const { workspaceId } = useSession();
+  if (id !== null)
+    return (
+      <Link to="/o/$tenantId/host/deployments/$id" params={{ tenantId: workspaceId, id }}>
+        {name}
+      </Link>
+    );
+  if (kind === "key_expiry")
+    return (
+      <Link to="/host/$page" params={{ page: "keys" }}>
+        {subject}
+      </Link>
+    );
+  return <b>{subject}</b>;
+}
+
 const muteMs = 2 * 3_600_000;
 
-function Mute({ alert: { deployment_id, deployment_name: name, muted_until: until } }: { alert: Alert }) {
+function Mute({ id, alert: { deployment_name: name, muted_until: until } }: { id: string; alert: Alert }) {
   const { client, workspaceId } = useSession();
-  const mute = (to: string | null) => client.muteAlerts({ deployment_id, body: { until: to } });
+  const mute = (to: string | null) => client.muteAlerts({ deployment_id: id, body: { until: to } });
   const renews = ["alerts", workspaceId];
   if (until === null)
     return (
@@ -170,6 +172,7 @@ function Mute({ alert: { deployment_id, deployment_name: name, muted_until: unti
   );
 }
 
+/** The rules of the workspace. */
 function Rules() {
   const { client, workspaceId, mayChange } = useSession();
   const queryKey = ["alert-rules", workspaceId];
@@ -180,94 +183,26 @@ function Rules() {
       {rules.isPending && <Loading what="the rules" />}
       {rules.isError && <Failure error={rules.error} retry={() => void rules.refetch()} />}
       {rules.data !== undefined && (
-        <table className="list" aria-label="Rules">
-          <thead>
-            <tr>
-              <th>Rule</th>
-              <th>Fires when</th>
-              <th>From</th>
-              <th>State</th>
-              {mayChange && (
-                <th>
-                  <span className="sr">Actions</span>
-                </th>
-              )}
-            </tr>
-          </thead>
-          <tbody>
-            {rules.data.rules.map((rule) => (
-              <tr key={rule.kind}>
-                <td>
-                  <b>{names[rule.kind]}</b>
-                </td>
-                <td data-label="Fires when">{rule.summary}</td>
-                <td data-label="From">
-                  {amountText(rule.threshold, rule.unit)}
-                  {rule.threshold !== rule.default_threshold && (
-                    <div className="softer">default {amountText(rule.default_threshold, rule.unit)}</div>
-                  )}
-                </td>
-                <td data-label="State">{rule.enabled ? "On" : <span className="softer">Off</span>}</td>
-                {mayChange && (
-                  <td className="acts">
-                    <div className="row">
-                      <RuleActions rule={rule} />
-                    </div>
-                  </td>
-                )}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <RuleTable rules={rules.data.rules} actions={mayChange ? (rule) => <WorkspaceActions rule={rule} /> : null} />
       )}
     </section>
   );
 }
 
-function RuleActions({ rule: { kind, enabled, threshold, unit, summary } }: { rule: AlertRule }) {
+function WorkspaceActions({ rule }: { rule: AlertRule }) {
   const { client, workspaceId } = useSession();
-  // Untouched, the field shows the threshold of the server, which others may change.
-  const [typed, setTyped] = useState<string>();
-  const text = typed ?? String(threshold);
-  const renews = ["alert-rules", workspaceId];
-  const name = names[kind];
-  const turn = (isOn: boolean) => client.changeAlertRule({ body: { kind, enabled: isOn } });
-  const body = { kind, threshold: Number(text) };
+  const { kind } = rule;
   return (
-    <>
-      <ActionButton
-        text={enabled ? "Turn off" : "Turn on"}
-        label={`${enabled ? "Turn off" : "Turn on"} ${name}`}
-        act={() => turn(!enabled)}
-        done={`${name} is ${enabled ? "off" : "on"}.`}
-        undo={() => turn(enabled)}
-        renews={renews}
-      />
-      <FormDialog
-        open="Change …"
-        label={`Change ${name}`}
-        isQuiet
-        title={`Change the rule ${name}`}
-        submit="Save"
-        isReady={text.trim() !== "" && Number(text) >= 0}
-        call={{
-          id: "changeAlertRule",
-          input: { body },
-          cli: `npx pierhead alerts set ${kind} --threshold ${Number(text)}`,
-        }}
-        send={() => client.changeAlertRule({ body })}
-        renews={renews}
-        onDone={() => setTyped(undefined)}
-      >
-        <TextField
-          label={`Fires from${units[unit] === "" ? "" : `, ${units[unit]}`}`}
-          hint={summary}
-          inputMode="numeric"
-          value={text}
-          onValue={setTyped}
-        />
-      </FormDialog>
-    </>
+    <RuleActions
+      rule={rule}
+      callOf={(change) => ({
+        id: "changeAlertRule",
+        input: { body: { kind, ...change } },
+        cli: `npx pierhead alerts set ${kind} --threshold ${change.threshold}`,
+      })}
+      change={(change) => client.changeAlertRule({ body: { kind, ...change } })}
+      renews={["alert-rules", workspaceId]}
+    />
   );
 }
 

@@ -1,4 +1,5 @@
 import { Addresses } from "../deployment-settings/addresses.tsx";
+import { AlertRules } from "../deployment-settings/alert-rules.tsx";
 import { CustomAddress } from "../deployment-settings/custom-address.tsx";
 import { DeleteDeployment } from "../deployment-settings/delete-deployment.tsx";
 import { General } from "../deployment-settings/general.tsx";
@@ -16,6 +17,7 @@ export function DeploymentSettingsPart({ deployment }: { deployment: Deployment 
       {mayChange && deployment.source === "external_docker" && <CustomAddress deployment={deployment} />}
       {mayChange && <General deployment={deployment} />}
       {mayChange && <Scale deployment={deployment} />}
+      <AlertRules deployment={deployment} />
       {mayChange && <DeleteDeployment deployment={deployment} />}
       {!mayChange && <Notice>Your role is read-only. Ask an admin for the deployer role to change settings.</Notice>}
     </>

@@ -1,7 +1,13 @@
 import type { Alert, AlertRule } from "../../contract/alerts/alert.ts";
 import { operations } from "../../contract/operations.ts";
-import { defaultRules, rulesOf } from "../../domain/alert-rules.ts";
-import { type AlertRow, changeAlertRule, listAlertRules, listAlerts, muteAlerts } from "../../store/alerts/alerts.ts";
+import { defaultRules, rulesOf, rulesOfDeployment } from "../../domain/alert-rules.ts";
+import { type AlertRow, listAlerts, muteAlerts } from "../../store/alerts/alerts.ts";
+import {
+  changeAlertRule,
+  changeDeploymentAlertRule,
+  listAlertRules,
+  listDeploymentAlertRules,
+} from "../../store/alerts/rules.ts";
 import { type Api, route } from "../http/route.ts";
 
 /** Adds the routes of alerts and their rules (docs/guides/alerts.md). */
@@ -24,6 +30,21 @@ export function addAlertRoutes(api: Api): void {
     await changeAlertRule(db, principal, { kind, enabled, threshold, isOnByDefault });
     const rules = rulesOf(await listAlertRules(db, principal.tenantId));
     return rules.find((rule) => rule.kind === kind) as AlertRule;
+  });
+
+  const deploymentRules = async (tenantId: string, deploymentId: string) => {
+    const own = await listDeploymentAlertRules(db, tenantId, deploymentId);
+    return rulesOfDeployment(rulesOf(await listAlertRules(db, tenantId)), own);
+  };
+
+  route(api, operations.listDeploymentAlertRules, async ({ principal, params }) => ({
+    rules: await deploymentRules(principal.tenantId, params.deployment_id),
+  }));
+
+  route(api, operations.changeDeploymentAlertRule, async ({ principal, params, body }) => {
+    await changeDeploymentAlertRule(db, principal, params.deployment_id, body);
+    const rules = await deploymentRules(principal.tenantId, params.deployment_id);
+    return rules.find(({ kind }) => kind === body.kind) as AlertRule;
   });
 
   route(api, operations.muteAlerts, ({ principal, params, body }) =>

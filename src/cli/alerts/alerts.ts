@@ -1,4 +1,10 @@
-import { type AlertKind, alertKinds } from "../../contract/alerts/alert.ts";
+import {
+  type AlertKind,
+  type AlertRule,
+  alertKinds,
+  type DeploymentAlertKind,
+  deploymentAlertKinds,
+} from "../../contract/alerts/alert.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
 import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
@@ -10,54 +16,84 @@ export async function alertsList(session: Session, _: string[], { all = false }:
   const state = all ? {} : { state: "firing" as const };
   const alerts = await everyPage((page) => client.listAlerts({ ...page, ...state }, { signal: session.signal }));
   session.answer({ alerts }, () => {
-    const rows = alerts.map(({ deployment_name, kind, state, since, message, muted_until }) => [
-      deployment_name,
+    const rows = alerts.map(({ deployment_name, subject, kind, state, since, message, muted_until }) => [
+      deployment_name ?? subject ?? "",
       kind,
       muted_until === null ? state : `${state}, muted`,
       age(since),
       // The lines of a log below it are in `pierhead why`.
       message.split("\n")[0] ?? "",
     ]);
-    return tableOf(session, ["DEPLOYMENT", "RULE", "STATE", "SINCE", "MESSAGE"], rows);
+    return tableOf(session, ["ABOUT", "RULE", "STATE", "SINCE", "MESSAGE"], rows);
   });
   if (alerts.length === 0)
     session.terminal.say(all ? "No alerts." : "No alert fires now. All alerts: pierhead alerts list --all");
 }
 
-export async function alertsRules(session: Session): Promise<void> {
+export async function alertsRules(session: Session, [name]: string[]): Promise<void> {
   const client = await session.client();
-  const found = await client.listAlertRules({}, { signal: session.signal });
+  const { signal } = session;
+  const found =
+    name === undefined
+      ? await client.listAlertRules({}, { signal })
+      : await client.listDeploymentAlertRules({ deployment_id: (await findDeployment(session, name)).id }, { signal });
   session.answer(found, () => {
-    const rows = found.rules.map(({ kind, enabled, threshold, default_threshold: initial, unit, summary }) => [
+    const rows = found.rules.map(({ kind, enabled, threshold, default_threshold: initial, unit, set_by, summary }) => [
       kind,
       enabled ? "on" : "off",
       `${threshold} ${unit}${threshold === initial ? "" : ` (default ${initial})`}`,
+      set_by,
       summary,
     ]);
-    return tableOf(session, ["RULE", "STATE", "FROM", "WHEN"], rows);
+    return tableOf(session, ["RULE", "STATE", "FROM", "SET BY", "WHEN"], rows);
   });
 }
 
-export async function alertsSet(
-  session: Session,
-  [name = ""]: string[],
-  { on, off, threshold }: { on?: boolean; off?: boolean; threshold?: string },
-): Promise<void> {
+interface SetOptions {
+  on?: boolean;
+  off?: boolean;
+  threshold?: string;
+  deployment?: string;
+  inherit?: boolean;
+}
+
+export async function alertsSet(session: Session, [name = ""]: string[], options: SetOptions): Promise<void> {
+  const { on, off, threshold, deployment, inherit } = options;
   const kind = alertKinds.find((one) => one === name) as AlertKind | undefined;
   if (kind === undefined) throw usageFailure(`There is no rule ${name}. Rules: ${alertKinds.join(", ")}.`);
   if (on && off) throw usageFailure("--on and --off exclude each other.");
-  if (!on && !off && threshold === undefined) throw usageFailure("Give --on, --off or --threshold.");
+  if (inherit && (on || off || threshold !== undefined))
+    throw usageFailure(
+      "--inherit removes what was set for the deployment: give it without --on, --off and --threshold.",
+    );
+  if (inherit && deployment === undefined) throw usageFailure("--inherit needs --deployment.");
+  if (!on && !off && !inherit && threshold === undefined)
+    throw usageFailure(`Give --on, --off or --threshold${deployment === undefined ? "" : ", or --inherit"}.`);
   if (threshold !== undefined && !isAmount(threshold)) throw usageFailure("--threshold takes a number from 0.");
-  const client = await session.client();
-  const body = {
-    kind,
+  const values = {
     ...((on || off) && { enabled: on === true }),
     ...(threshold !== undefined && { threshold: Number(threshold) }),
   };
-  const rule = await client.changeAlertRule({ body }, { signal: session.signal });
-  session.answer(rule, () => undefined);
-  session.terminal.say(`Rule ${kind} is ${rule.enabled ? "on" : "off"}, from ${rule.threshold} ${rule.unit}.`);
+  const client = await session.client();
+  if (deployment === undefined) {
+    answerRule(session, await client.changeAlertRule({ body: { kind, ...values } }, { signal: session.signal }), "");
+    return;
+  }
+  if (!isOfDeployments(kind)) throw usageFailure(`The rule ${kind} concerns no deployment. Leave out --deployment.`);
+  const { id, name: shown } = await findDeployment(session, deployment);
+  const body = { kind, ...(inherit ? { enabled: null, threshold: null } : values) };
+  const rule = await client.changeDeploymentAlertRule({ deployment_id: id, body }, { signal: session.signal });
+  answerRule(session, rule, ` for ${shown}`);
 }
+
+function answerRule(session: Session, rule: AlertRule, where: string): void {
+  session.answer(rule, () => undefined);
+  const { kind, enabled, threshold, unit } = rule;
+  session.terminal.say(`Rule ${kind} is ${enabled ? "on" : "off"}${where}, from ${threshold} ${unit}.`);
+}
+
+const isOfDeployments = (kind: AlertKind): kind is DeploymentAlertKind =>
+  (deploymentAlertKinds as readonly AlertKind[]).includes(kind);
 
 export async function alertsMute(
   session: Session,

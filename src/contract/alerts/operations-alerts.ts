@@ -1,6 +1,14 @@
 import { DeploymentPath } from "../deployments/deployment.ts";
 import { operation } from "../operation.ts";
-import { AlertPage, AlertRule, AlertRules, ChangeAlertRule, ListAlertsQuery, MuteAlerts } from "./alert.ts";
+import {
+  AlertPage,
+  AlertRule,
+  AlertRules,
+  ChangeAlertRule,
+  ChangeDeploymentAlertRule,
+  ListAlertsQuery,
+  MuteAlerts,
+} from "./alert.ts";
 
 /** Rules about deployments, and the alerts that they raise (docs/guides/alerts.md). */
 export const alertOperations = {
@@ -26,6 +34,25 @@ export const alertOperations = {
     summary: "Turn an alert rule on or off, or change its threshold",
     body: ChangeAlertRule,
     response: { status: 200, schema: AlertRule },
+  }),
+  listDeploymentAlertRules: operation("listDeploymentAlertRules", {
+    tag: "Alerts",
+    role: "reader",
+    operationId: "list_deployment_alert_rules_v2_deployments__deployment_id__alert_rules_get",
+    summary: "List the alert rules as they apply to one deployment",
+    params: DeploymentPath,
+    response: { status: 200, schema: AlertRules },
+    errors: ["deploymentNotFound"],
+  }),
+  changeDeploymentAlertRule: operation("changeDeploymentAlertRule", {
+    tag: "Alerts",
+    role: "deployer",
+    operationId: "change_deployment_alert_rule_v2_deployments__deployment_id__alert_rules_patch",
+    summary: "Turn an alert rule of one deployment on or off, or change its threshold",
+    params: DeploymentPath,
+    body: ChangeDeploymentAlertRule,
+    response: { status: 200, schema: AlertRule },
+    errors: ["deploymentNotFound"],
   }),
   muteAlerts: operation("muteAlerts", {
     tag: "Alerts",

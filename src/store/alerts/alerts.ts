@@ -1,9 +1,8 @@
-import type { AlertKind, AlertState } from "../../contract/alerts/alert.ts";
+import type { AlertState } from "../../contract/alerts/alert.ts";
 import { errors } from "../../contract/error.ts";
 import {
   type AlertFacts,
   alertWindowMinutes,
-  type ChangedRule,
   type FiringAlert,
   queueMinutesMin,
   requestsMin,
@@ -12,20 +11,30 @@ import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { pick, type RowOf, selectList } from "../engine/table.ts";
 import { audited } from "../tenants/audit.ts";
-import { alertRulesTable, alertsTable } from "./tables.ts";
+import { alertsTable } from "./tables.ts";
 
-const alertFields = pick(alertsTable, "id", "deployment_id", "kind", "state", "message", "since", "resolved_at");
+const alertFields = pick(
+  alertsTable,
+  "id",
+  "deployment_id",
+  "subject",
+  "kind",
+  "state",
+  "message",
+  "since",
+  "resolved_at",
+);
 
 export interface AlertRow extends RowOf<typeof alertFields> {
-  deployment_name: string;
+  /** null: the alert concerns no deployment. */
+  deployment_name: string | null;
   muted_until: Date | null;
 }
 
 const alertColumns = selectList(alertFields, "a");
-const ruleColumns = selectList(pick(alertRulesTable, "kind", "enabled", "threshold"), "r");
 
 /** The workspace and actor of a request: for access to rows and for the audit log. */
-interface Owner {
+export interface Owner {
   organizationId: string;
   tenantId: string;
   actor: string;
@@ -40,45 +49,10 @@ export async function listAlerts(
   const { rows } = await db.query<AlertRow>(sql`
     select ${alertColumns}, d.name as deployment_name,
            case when m.until > now() then m.until end as muted_until
-      from alerts a join deployments d on d.id = a.deployment_id left join alert_mutes m on m.deployment_id = d.id
+      from alerts a left join deployments d on d.id = a.deployment_id left join alert_mutes m on m.deployment_id = d.id
      where a.tenant_id = ${tenantId} and (${page.state}::text is null or a.state = ${page.state})
      order by a.since desc, a.id limit ${page.limit} offset ${page.offset}`);
   return rows;
-}
-
-export type AlertRuleRow = Pick<ChangedRule, "kind" | "enabled" | "threshold">;
-
-/** Returns the rules that a workspace has changed. */
-export async function listAlertRules(db: Db, tenantId: string): Promise<AlertRuleRow[]> {
-  const { rows } = await db.query<AlertRuleRow>(sql`
-    select ${ruleColumns} from alert_rules r where r.tenant_id = ${tenantId}`);
-  return rows;
-}
-
-/** Changes a rule. A null keeps its value. Writes nothing if the rule has these values already. */
-export async function changeAlertRule(
-  db: Db,
-  owner: Owner,
-  change: { kind: AlertKind; enabled: boolean | null; threshold: number | null; isOnByDefault: boolean },
-): Promise<void> {
-  const { kind, enabled, threshold, isOnByDefault } = change;
-  if (enabled === null && threshold === null) return;
-  const details = { kind, ...(enabled !== null && { enabled }), ...(threshold !== null && { threshold }) };
-  const subject = { organizationId: owner.organizationId, workspaceId: owner.tenantId, id: owner.tenantId, name: kind };
-  await db.transaction(async (trx) => {
-    const { rows } = await trx.query(sql`
-      insert into alert_rules as r (tenant_id, kind, enabled, threshold)
-      values (${owner.tenantId}, ${kind}, coalesce(${enabled}::boolean, ${isOnByDefault}), ${threshold}::float8)
-      on conflict (tenant_id, kind) do update set
-        enabled = coalesce(${enabled}::boolean, r.enabled), threshold = coalesce(${threshold}::float8, r.threshold),
-        updated_at = now()
-       where (r.enabled, r.threshold) is distinct from
-             (coalesce(${enabled}::boolean, r.enabled), coalesce(${threshold}::float8, r.threshold))
-      returning kind`);
-    if (rows.length > 0) {
-      await trx.query(audited(subject, { action: "alert_rule.patch", actor: owner.actor, details }));
-    }
-  });
 }
 
 /** Holds back notifications of alerts of a deployment until `until`; null: sends them again. @throws ApiError 404. */
@@ -100,19 +74,16 @@ export async function muteAlerts(db: Db, owner: Owner, deploymentId: string, unt
   });
 }
 
-/** Returns every rule that any workspace has changed. */
-export async function readChangedRules(db: Db): Promise<ChangedRule[]> {
-  const { rows } = await db.query<ChangedRule>(sql`
-    select r.tenant_id as "tenantId", ${ruleColumns} from alert_rules r`);
-  return rows;
-}
-
 /**
  * Returns the deployments for which a rule may hold: not well by their health, with failed requests, restarts, or waiting runs.
- * @param latencyTenants workspaces whose deployments are returned with latencies, because a rule of theirs needs them. The
+ * @param withLatency workspaces and deployments that are returned with latencies, because a rule of theirs needs them. The
  * sums are too expensive to compute for all deployments in each round.
  */
-export async function readAlertFacts(db: Db, latencyTenants: readonly string[]): Promise<AlertFacts[]> {
+export async function readAlertFacts(
+  db: Db,
+  withLatency: { tenantIds: readonly string[]; deploymentIds: readonly string[] },
+): Promise<AlertFacts[]> {
+  const needsLatency = sql`(d.tenant_id = any(${withLatency.tenantIds}::uuid[]) or d.id = any(${withLatency.deploymentIds}::uuid[]))`;
   const { rows } = await db.query<AlertFacts>(sql`
     with minute as (
       select deployment_id, sum(requests)::integer as requests, sum(errors)::integer as errors,
@@ -125,18 +96,26 @@ export async function readAlertFacts(db: Db, latencyTenants: readonly string[]):
            (extract(epoch from now() - d.health_since) / 60)::float8 as "healthMinutes",
            coalesce(m.requests, 0) as requests, coalesce(m.errors, 0) as errors, coalesce(m.restarts, 0) as restarts,
            coalesce(m.queued, 0) as "queuedRuns",
-           case when m.requests >= ${requestsMin} and d.tenant_id = any(${latencyTenants}::uuid[]) then array(
+           case when m.requests >= ${requestsMin} and ${needsLatency} then array(
              select sum(n)::integer from metric_minutes l, unnest(l.latency_counts) with ordinality as bucket (n, place)
               where l.deployment_id = d.id and l.at > now() - ${alertWindowMinutes} * interval '1 minute'
               group by place order by place) else '{}'::integer[] end as "latencyCounts"
       from deployments d left join minute m on m.deployment_id = d.id
-     where m.errors > 0 or m.restarts > 0 or m.queued > 0 or (m.requests > 0 and d.tenant_id = any(${latencyTenants}::uuid[]))
+     where m.errors > 0 or m.restarts > 0 or m.queued > 0 or (m.requests > 0 and ${needsLatency})
         or d.health in ('crash_looping', 'failed', 'degraded')`);
   return rows;
 }
 
+const movedColumns = selectList(
+  pick(alertsTable, "id", "tenant_id", "deployment_id", "subject", "kind", "state", "message", "notified"),
+  "alerts",
+);
+
+/** What an alert concerns, as one text. */
+const target = sql.raw("coalesce(alerts.deployment_id::text, alerts.tenant_id::text || alerts.subject_id)");
+
 /**
- * Records which rules hold now. A rule that begins to hold for a deployment is an event, `alert.firing`. While the deployment
+ * Records which rules hold now. A rule that begins to hold is an event, `alert.firing`. While its deployment
  * is muted, the event waits until the mute ends, and is dropped if the rule ceases to hold before. The end of an alert is an
  * event if its beginning was one, also while muted: receivers have an open incident to close. The restarts of a crash loop
  * that has an alert raise no second one, also shortly after its end. Each alert moves once from
@@ -146,35 +125,39 @@ export async function readAlertFacts(db: Db, latencyTenants: readonly string[]):
 export async function recordAlerts(db: Db, firing: readonly FiringAlert[]): Promise<number> {
   const { rows } = await db.query<{ id: string }>(sql`
     with wanted as (
-      select w.*, exists (select from alert_mutes u where u.deployment_id = d.id and u.until > now()) as is_muted
+      select w.*, coalesce(d.id::text, w."tenantId"::text || w."subjectId") as target,
+             exists (select from alert_mutes u where u.deployment_id = d.id and u.until > now()) as is_muted
         from jsonb_to_recordset(${JSON.stringify(firing)}::jsonb)
-          as w ("tenantId" uuid, "deploymentId" uuid, kind text, message text)
-        join deployments d on d.id = w."deploymentId"
-       where w.kind <> 'restarts' or not exists (
+          as w ("tenantId" uuid, "deploymentId" uuid, "subjectId" text, subject text, kind text, message text)
+        left join deployments d on d.id = w."deploymentId"
+       where (d.id is not null or w."deploymentId" is null)
+         and (w.kind <> 'restarts' or not exists (
                select from alerts c where c.deployment_id = d.id and c.kind = 'crash_looping'
-                  and (c.state = 'firing' or c.resolved_at > now() - ${alertWindowMinutes} * interval '1 minute'))
+                  and (c.state = 'firing' or c.resolved_at > now() - ${alertWindowMinutes} * interval '1 minute')))
     ), begun as (
-      insert into alerts (id, tenant_id, deployment_id, kind, state, message, notified)
-      select gen_random_uuid(), "tenantId", "deploymentId", kind, 'firing', message, not is_muted from wanted
-      on conflict (deployment_id, kind) where state = 'firing' do nothing
-      returning id, tenant_id, deployment_id, kind, state, message, notified
+      insert into alerts (id, tenant_id, deployment_id, subject_id, subject, kind, state, message, notified)
+      select gen_random_uuid(), "tenantId", "deploymentId", "subjectId", subject, kind, 'firing', message, not is_muted
+        from wanted
+      on conflict do nothing
+      returning ${movedColumns}
     ), unmuted as (
-      update alerts a set notified = true, message = w.message from wanted w
-       where a.deployment_id = w."deploymentId" and a.kind = w.kind and a.state = 'firing'
-         and not a.notified and not w.is_muted
-      returning a.id, a.tenant_id, a.deployment_id, a.kind, a.state, a.message, a.notified
+      update alerts set notified = true, message = w.message from wanted w
+       where ${target} = w.target and alerts.kind = w.kind and alerts.state = 'firing'
+         and not alerts.notified and not w.is_muted
+      returning ${movedColumns}
     ), ended as (
-      update alerts a set state = 'resolved', resolved_at = now()
-       where a.state = 'firing'
-         and not exists (select from wanted w where w."deploymentId" = a.deployment_id and w.kind = a.kind)
-      returning a.id, a.tenant_id, a.deployment_id, a.kind, a.state, a.message, a.notified
+      update alerts set state = 'resolved', resolved_at = now()
+       where alerts.state = 'firing'
+         and not exists (select from wanted w where w.target = ${target} and w.kind = alerts.kind)
+      returning ${movedColumns}
     ), moved as (
       select * from begun union all select * from unmuted union all select * from ended
     ), event as (
       insert into events (tenant_id, deployment_id, kind, data)
       select m.tenant_id, m.deployment_id, case m.state when 'firing' then 'alert.firing' else 'alert.resolved' end,
              jsonb_build_object('alert_id', m.id, 'rule', m.kind, 'state', m.state, 'message', m.message)
-        from moved m where m.notified order by m.deployment_id, m.kind
+               || case when m.subject is null then '{}'::jsonb else jsonb_build_object('subject', m.subject) end
+        from moved m where m.notified order by m.deployment_id, m.kind, m.subject
     )
     select id from moved`);
   if (rows.length > 0) db.changes.wakeWatchers();

@@ -1,0 +1,35 @@
+import { isIP } from "node:net";
+import { connect } from "node:tls";
+
+const timeoutMs = 10_000;
+
+/**
+ * Returns when the certificate with which an address of the operator answers expires, also if it is not trusted or for another name.
+ * @param address as `https://host:port`
+ * @throws Error if no TLS connection is made within ten seconds.
+ */
+export async function readCertificateExpiry(address: string, signal: AbortSignal): Promise<Date> {
+  const { hostname, port } = new URL(address);
+  const host = hostname.replace(/^\[(.*)\]$/, "$1");
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  // Nothing is sent: the certificate of a stranger is worth knowing too, because its expiry is what users would see.
+  const socket = connect({
+    ...{ host, port: Number(port || 443), rejectUnauthorized: false },
+    ...(isIP(host) === 0 && { servername: host }),
+  });
+  try {
+    return await new Promise<Date>((resolve, reject) => {
+      limit.throwIfAborted();
+      limit.addEventListener("abort", () => reject(limit.reason), { once: true });
+      socket.once("error", reject);
+      socket.once("secureConnect", () => {
+        const expiresAt = new Date(socket.getPeerCertificate().valid_to);
+        if (Number.isNaN(expiresAt.getTime())) reject(new Error("the server sent no certificate"));
+        else resolve(expiresAt);
+      });
+    });
+  } finally {
+    socket.on("error", () => {});
+    socket.destroy();
+  }
+}

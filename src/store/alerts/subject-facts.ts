@@ -1,0 +1,48 @@
+import { type ExpiringKey, expiredKeyDays, type ServerFacts, type SubjectFacts } from "../../domain/subject-alerts.ts";
+import type { Db } from "../engine/database.ts";
+import { sql } from "../engine/sql.ts";
+import { findOldestWorkspace } from "../tenants/tenants.ts";
+
+/** What an older measurement says of a server is not known any more: it has stopped. */
+const measuredMinutesMax = 10;
+
+/** Records what a server measured of itself. Removes servers that are gone. */
+export async function recordServerFacts(
+  db: Db,
+  { server, name, diskSizeBytes, diskFreeBytes, certificates }: Omit<ServerFacts, "tenantId" | "isDiskFiring">,
+): Promise<void> {
+  await db.query(sql`
+    with gone as (delete from server_facts where measured_at < now() - interval '1 day' and server <> ${server})
+    insert into server_facts (server, name, disk_size_bytes, disk_free_bytes, certificates)
+    values (${server}, ${name}, ${diskSizeBytes}, ${diskFreeBytes}, ${JSON.stringify(certificates)})
+    on conflict (server) do update set name = excluded.name, measured_at = now(), disk_size_bytes = excluded.disk_size_bytes,
+      disk_free_bytes = excluded.disk_free_bytes, certificates = excluded.certificates`);
+}
+
+/**
+ * Returns what rules about servers, certificates and keys need to know. The alerts of the installation, and those of operators'
+ * keys, belong to the oldest workspace; those of an organization's keys to the oldest one of the organization.
+ * Keys of command lines are left out: their users sign in again.
+ * @param keyDays keys that expire later than in so many days are left out.
+ */
+export async function readSubjectFacts(db: Db, keyDays: number): Promise<SubjectFacts> {
+  const now = db.now();
+  const home = (await findOldestWorkspace(db))?.workspaceId ?? null;
+  if (home === null) return { now, keys: [], servers: [] };
+  const { rows: servers } = await db.query<ServerFacts>(sql`
+    select ${home}::uuid as "tenantId", s.server, s.name, s.disk_size_bytes as "diskSizeBytes",
+           s.disk_free_bytes as "diskFreeBytes", s.certificates,
+           exists (select from alerts a where a.tenant_id = ${home} and a.subject_id = s.server and a.kind = 'disk_used'
+                      and a.deployment_id is null and a.state = 'firing') as "isDiskFiring"
+      from server_facts s where s.measured_at > now() - ${measuredMinutesMax} * interval '1 minute' order by s.server`);
+  const { rows: keys } = await db.query<ExpiringKey>(sql`
+    select k.id, k.name, k.created_at as "createdAt", k.expires_at as "expiresAt",
+           case when k.is_operator then ${home}::uuid else coalesce(k.workspace_id,
+             (select w.id from workspaces w where w.organization_id = k.organization_id order by w.created_at, w.id limit 1),
+             ${home}::uuid) end as "tenantId"
+      from api_keys k
+     where k.revoked_at is null and not k.one_time and k.parent_id is null and k.member_id is null
+       and k.expires_at between now() - ${expiredKeyDays} * interval '1 day' and now() + ${keyDays} * interval '1 day'
+     order by k.expires_at, k.id`);
+  return { now, keys, servers };
+}
