@@ -47,7 +47,7 @@ export interface ApiDeps {
   /** Forwards a request of the console to an agent and writes its answer. */
   callAgent(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void;
   /** Returns what the reconciler sees of a deployment; undefined for an unknown deployment. */
-  explain(deploymentId: string): Promise<DeploymentDebug | undefined>;
+  explain(deploymentId: string): Promise<Omit<DeploymentDebug, "health"> | undefined>;
 }
 
 /** Configuration of the API. */

@@ -1,3 +1,4 @@
+import { isNoise } from "../domain/log-noise.ts";
 import { inArtifact } from "./artifact-paths.ts";
 
 /** Frames of packages and of the language itself: no user can change them, and they push the frames of the project out of view. */
@@ -18,7 +19,7 @@ interface Frame {
 }
 
 /**
- * Removes the frames of libraries from the tracebacks in a log, and shortens paths of the project to what its user knows. A
+ * Removes the frames of libraries from the tracebacks in a log, and lines of package managers that explain nothing, and shortens paths of the project to what its user knows. A
  * traceback without other frames keeps the one in which the error was raised.
  */
 export function ownFrames(lines: readonly string[]): string[] {
@@ -32,6 +33,7 @@ export function ownFrames(lines: readonly string[]): string[] {
     frames = [];
   };
   for (const line of lines) {
+    if (isNoise(line)) continue;
     const last = frames.at(-1);
     const frame = frameOf(line);
     if (last?.indent !== undefined && frame?.indent === undefined && line.search(/[^\s|]/) > last.indent) {

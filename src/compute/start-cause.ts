@@ -123,7 +123,7 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
   const sentence =
     names.length === 1
       ? `The setting ${short[0]} is not set. ${setVariable(first)}`
-      : `These settings are not set: ${names.join(", ")}. ${setVariable(first).replace("it", "each")}`;
+      : `These settings are not set: ${names.join(", ")}. Set them with: pierhead env set DEPLOYMENT ${names.join(" ")}.`;
   return { names, sentence, line: `Field required: ${names.join(", ")}` };
 }
 

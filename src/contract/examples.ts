@@ -61,7 +61,7 @@ export const deploymentExample = {
   parent_deployment_id: null,
   health: {
     ...{ status: "live", since: "2026-11-20T10:04:11.120000Z", reason: null, message: null },
-    ...{ failure: null, next_action: null },
+    ...{ failure: null, next_action: null, can_roll_back: false },
   },
 };
 

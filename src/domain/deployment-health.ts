@@ -147,14 +147,23 @@ const actions: Readonly<Record<string, NextAction>> = {
 };
 
 /** Returns what a user can do about the health of a deployment; null: nothing is to be done. */
-export function nextActionOf({ word, reason, message, failure }: Health): NextAction | null {
+export function nextActionOf(
+  health: Health,
+  { canRollBack = false }: { canRollBack?: boolean } = {},
+): NextAction | null {
+  const action = actionFor(health);
+  if (action === null || !canRollBack) return action;
+  return { ...action, text: action.text.replace(/\bdeploy a fix\.$/, "deploy a fix or roll back.") };
+}
+
+function actionFor({ word, reason, message, failure }: Health): NextAction | null {
   if (word === "live" || word === "deploying" || word === "sleeping" || word === "deleting") return null;
   const known = failure ?? earlierFailure(reason, message);
   if (known !== null) return actionOf(known);
   return (
     actions[reason ?? ""] ?? {
       kind: "read_log",
-      text: "Read the log of its replicas, then deploy a fix or roll back.",
+      text: "Read the log of its replicas, then deploy a fix.",
     }
   );
 }

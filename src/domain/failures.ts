@@ -63,7 +63,7 @@ export const gitFailure = (reason: string): Failure => failure(gitCodes[reason] 
 
 /** What the messages of earlier versions say about causes that have a code today. */
 const earlierForms: readonly [form: RegExp, code: FailureCode][] = [
-  [/\bSet (?:it|each) with: pierhead env set \S+ (\w+)\./, "variables_missing"],
+  [/\bSet (?:it|each|them) with: pierhead env set \S+ (\w+(?: \w+)*)\./, "variables_missing"],
   [/more than its memory limit of \d+ MiB/, "out_of_memory"],
   [/did not answer 200 on/, "never_healthy"],
 ];
@@ -74,7 +74,7 @@ export function earlierFailure(reason: string | null, message: string | null): F
   if (known !== undefined && known !== "exited") return failure(known);
   for (const [form, code] of earlierForms) {
     const found = form.exec(message ?? "");
-    if (found !== null) return failure(code, found[1] === undefined ? [] : [found[1].toUpperCase()]);
+    if (found !== null) return failure(code, found[1]?.toUpperCase().split(" ") ?? []);
   }
   return known === undefined ? null : failure(known);
 }
@@ -108,14 +108,12 @@ const actions: Readonly<Record<Exclude<FailureCode, "variables_missing">, NextAc
   builder_failed: deploy("Retry. If it happens again, ask an operator to check the server that builds."),
   disk_full: deploy("Make the build smaller or ask an operator to free disk space, then retry."),
   start_refused: deploy("Correct the start command or the image, then deploy again."),
-  exited: readLog("Read the log of its replicas, then deploy a fix or roll back."),
-  never_healthy: readLog(
-    "Read the log of its replicas and check the health path and the port, then deploy a fix or roll back.",
-  ),
+  exited: readLog("Read the log of its replicas, then deploy a fix."),
+  never_healthy: readLog("Read the log of its replicas and check the health path and the port, then deploy a fix."),
   out_of_memory: deploy("Reduce what the agent loads, or give it more memory by a larger size, then deploy again."),
   out_of_disk: deploy("Reduce what the agent writes or ask an operator for more disk, then deploy again."),
   port_taken: deploy("Deploy again. Pierhead then chooses another port."),
-  init_failed: readLog("Read the log of the init container, then deploy a fix or roll back."),
+  init_failed: readLog("Read the log of the init container, then deploy a fix."),
   no_capacity: deploy("Give the cluster more room, or deploy again with less CPU and memory."),
   evicted: deploy("Give the nodes more memory and disk, or deploy again with lower requests."),
   policy_refused: deploy("Raise the quota or change the policy of the cluster, then deploy again."),

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { explainExit } from "../../src/compute/exit-cause.ts";
 import { readableLines } from "../../src/compute/log-line.ts";
+import { ownFrames } from "../../src/compute/own-frames.ts";
 import { findMissingVariables, findStartCause } from "../../src/compute/start-cause.ts";
 
 /** Names the directory of an artifact. */
@@ -46,8 +47,21 @@ test("names no variable that is too long for a report", () => {
 test("names every setting that pydantic misses", () => {
   const text =
     "ValidationError: 2 validation errors\nopenai_api_key\n  Field required [x]\nshop_token\n  Field required [x]";
-  const wanted = "OPENAI_API_KEY, SHOP_TOKEN. Set each with: pierhead env set DEPLOYMENT OPENAI_API_KEY.";
+  const wanted = "OPENAI_API_KEY, SHOP_TOKEN. Set them with: pierhead env set DEPLOYMENT OPENAI_API_KEY SHOP_TOKEN.";
   assert.equal(cause(text), `These settings are not set: ${wanted}`);
+});
+
+test("leaves out lines of npm that explain nothing", () => {
+  const own = ["npm error Lifecycle script `start` failed with error:", "Error: no model"];
+  const noise = [
+    "npm error A complete log of this run can be found in: /root/.npm/_logs/2026-01-01T00_00_00_000Z-debug-0.log",
+    "npm error A complete log of this run can be found in:",
+    "npm error     /root/.npm/_logs/2026-01-01T00_00_00_000Z-debug-0.log",
+    "npm notice",
+    "npm notice New major version of npm available! 10.8.2 -> 11.4.1",
+    "npm notice To update run: npm install -g npm@11.4.1",
+  ];
+  assert.deepEqual(ownFrames([...own, ...noise]), own);
 });
 
 test("splits a record with a whole traceback into its lines", () => {

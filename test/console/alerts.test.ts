@@ -40,9 +40,9 @@ test("the alerts page shows what fires, mutes a deployment, changes rules and sa
   await page.reload();
   await page.getByText("http://127.0.0.1:1/alerts").waitFor();
   await pierhead.server.db.query(sql`
-    insert into alerts (id, tenant_id, subject_id, subject, kind, state, message, notified)
-    values (gen_random_uuid(), ${made.tenant_id}, 'k', 'ci', 'key_expiry', 'firing', 'The API key ci expires.', true)`);
-  await page.reload();
+    insert into alerts (id, tenant_id, subject_id, subject, kind, state, message, notified, resolved_at)
+    values (gen_random_uuid(), ${made.tenant_id}, 'k', 'ci', 'key_expiry', 'resolved', 'The API key ci expires.', true, now())`);
+  await page.getByRole("button", { name: "Resolved" }).click();
   const about = page.getByRole("row").filter({ hasText: "The API key ci expires" });
   await about.getByRole("link", { name: "ci" }).waitFor();
   assert.equal(await about.getByRole("button").count(), 0, "a key cannot be muted");

@@ -205,7 +205,7 @@ test("keeps the start of a long message, and whole characters", () => {
 
 test("names the way out of each failure that a listener reports, and not only the log", () => {
   const wayOut: readonly [reason: string, kind: string, text: RegExp][] = [
-    ["Exited", "read_log", /log .* deploy a fix or roll back/],
+    ["Exited", "read_log", /log .* deploy a fix\./],
     ["OutOfMemory", "deploy", /more memory/],
     ["OutOfDisk", "deploy", /Reduce .* operator for more disk/],
     ["NotHealthy", "read_log", /health path and the port/],
@@ -251,6 +251,12 @@ test("derives what to do about a failed revision from its failure, and from the 
   const message = "MODEL_KEY is not set. Set it with: pierhead env set DEPLOYMENT MODEL_KEY.";
   const earlier = nextActionOf({ word: "failed", reason: "RolloutFailed", message, failure: null });
   assert.match(earlier?.text ?? "", /^Set the variable MODEL_KEY\./);
+});
+
+test("offers a rollback only where an earlier revision served", () => {
+  const health = healthOf({ ...serving, report: reportOf(0, { cause: exited, crash_streak: 3 }) });
+  assert.match(nextActionOf(health)?.text ?? "", /deploy a fix\.$/);
+  assert.match(nextActionOf(health, { canRollBack: true })?.text ?? "", /deploy a fix or roll back\.$/);
 });
 
 test("says what to do about a failure that only a newer version knows", () => {

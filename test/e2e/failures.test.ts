@@ -4,6 +4,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, describe, test } from "node:test";
+import type { Deployment } from "../../src/contract/deployments/deployment.ts";
 import type { NextAction } from "../../src/contract/deployments/health.ts";
 import type { FailureCode } from "../../src/contract/revisions/failure.ts";
 import { runCli } from "../cli/run-cli.ts";
@@ -103,8 +104,20 @@ const failures: Failure[] = [
     action: "set_variable",
     advice: /Set the variable MODEL_KEY/,
     command: /env set variable MODEL_KEY/,
-    commands: ["env set variable MODEL_KEY"],
-    stdin: "secret",
+    commands: ["env set variable MODEL_KEY MODEL_NAME"],
+    stdin: "secret\nlarge\n",
+  },
+  {
+    name: "python",
+    broken: { "pierhead.json": settings({ start: ["python9", "server.py"] }) },
+    word: "failed",
+    reason: "RolloutFailed",
+    code: "start_refused",
+    message: /Cannot start python9: no such program in PATH\. Set "python": true in pierhead\.json/,
+    action: "deploy",
+    advice: /Correct the start command/,
+    fix: { "pierhead.json": settings() },
+    commands: ["deploy --latest --name python"],
   },
   {
     name: "health",
@@ -127,7 +140,7 @@ const failures: Failure[] = [
     code: "exited",
     message: /ends soon after each start\. The agent server ended with exit code 1\b.* Error: lost the model/,
     action: "read_log",
-    advice: /deploy a fix or roll back/,
+    advice: /deploy a fix\./,
     command: /logs later$/,
     fix: { "server.js": server },
     commands: ["deploy --latest --name later"],
@@ -199,7 +212,13 @@ describe("failures of plain processes and their ways out", { concurrency: true }
     assert.match(why.stdout, failure.advice);
     if (failure.command !== undefined)
       assert.match(why.stdout, new RegExp(`^  pierhead ${failure.command.source}`, "m"));
-    assert.doesNotMatch(why.stdout, /Last lines:|DEPLOYMENT /);
+    assert.doesNotMatch(why.stdout, /Last lines:|DEPLOYMENT |roll ?back/);
+    const { health: shown } = JSON.parse((await cli(`why ${failure.name} --json`)).stdout) as Pick<
+      Deployment,
+      "health"
+    >;
+    assert.deepEqual([shown.failure, shown.can_roll_back], [health.failure, false]);
+    assert.doesNotMatch(JSON.stringify(await client.listDeploymentEvents(ids)), /DEPLOYMENT /);
 
     if (failure.fix !== undefined) await repository.commit(failure.fix);
     for (const command of failure.commands) {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { type TestContext, test } from "node:test";
-import { setTimeout as sleep } from "node:timers/promises";
+import { test } from "node:test";
 import { createAgentRepository } from "../support/agent-repository.ts";
+import { startRequests, startRun } from "../support/long-runs.ts";
 import { startTestServer } from "../support/server.ts";
 
 /** A run that is cut, well after a busy machine has started the next server. */
@@ -95,57 +95,6 @@ test("replaces a server beside long runs while requests flow", async (context) =
     assert.deepEqual(await ended(), [String(cutRunMs), "first", "second", "third"], thread);
   });
 });
-
-/** Starts a run and waits until its first step is stored. */
-async function startRun(url: string, durationMs: number) {
-  const call = async (pathname: string, body?: unknown) => {
-    const response = await fetch(url + pathname, {
-      ...(body === undefined ? {} : { method: "POST", body: JSON.stringify(body) }),
-      headers: { "content-type": "application/json" },
-    });
-    assert.equal(response.status, 200, `${pathname}: ${response.status}`);
-    // biome-ignore lint/suspicious/noExplicitAny: the agent's own API, of which the test reads a few fields.
-    return (await response.json()) as any;
-  };
-  const { thread_id: thread } = await call("/threads", {});
-  const input = { messages: [{ role: "user", content: String(durationMs) }] };
-  await call(`/threads/${thread}/runs`, { assistant_id: "long", input });
-  const messages = async () =>
-    ((await call(`/threads/${thread}/state`)).values.messages ?? []).map(
-      (message: { content: string }) => message.content,
-    );
-  while ((await messages()).length < 2) await sleep(100);
-  const ended = async () => {
-    const end = Date.now() + 120_000 + longRunMs;
-    while ((await call(`/threads/${thread}`)).status === "busy" && Date.now() < end) await sleep(200);
-    return messages();
-  };
-  return { thread, ended };
-}
-
-/** Sends a request every 50 ms, until `stop` or the end of the test. */
-function startRequests(url: string, part: TestContext) {
-  const failures: string[] = [];
-  const requests: Promise<void>[] = [];
-  let longestMs = 0;
-  const timer = setInterval(() => {
-    const beganMs = performance.now();
-    const request = fetch(`${url}/info`).then(async (response) => {
-      await response.text();
-      longestMs = Math.max(longestMs, performance.now() - beganMs);
-      if (response.status !== 200) failures.push(`GET /info: ${response.status}`);
-    });
-    requests.push(request.catch((error: unknown) => void failures.push(String(error))));
-  }, 50);
-  part.after(() => clearInterval(timer));
-  return {
-    async stop() {
-      clearInterval(timer);
-      await Promise.all(requests);
-      return { failures, longestMs, count: requests.length };
-    },
-  };
-}
 
 /** Returns the files of the example by relative path, for a commit. */
 async function filesOf(directory: string): Promise<Record<string, string>> {

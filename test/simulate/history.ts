@@ -198,7 +198,9 @@ function newRevision(clock: VirtualClock, deployment: DeploymentRecord, before?:
 
 /** Checks what must hold at every moment, whichever process has just died or stalled. */
 function assertRows({ deployments, protocol }: SimulatedControlPlane): void {
-  for (const { id, revisions, activeRevisionId } of deployments.values()) {
+  for (const { id, revisions, activeRevisionId, health } of deployments.values()) {
+    if (activeRevisionId !== null) assert.notEqual(health.word, "failed", `${id} serves`);
+    else assert.ok(!["live", "degraded", "sleeping"].includes(health.word), `${id} is ${health.word} and never served`);
     const inProgress = revisions.filter(({ status }) => holdsSlot(status));
     assert.ok(inProgress.length <= 1, `${id} has ${inProgress.length} revisions in progress`);
     const active = revisions.find((revision) => revision.id === activeRevisionId);
@@ -261,6 +263,7 @@ function assertDeploymentSettled(deployment: DeploymentRecord, { controlPlane, w
   if (assignment !== undefined)
     assert.deepEqual([route?.state, route?.targets.length], [state, wanted], `route of ${id}`);
   assert.equal(deployment.health.word, expectedHealth(deployment, wanted), `health of ${id}`);
+  if (deployment.health.word === "live") assert.ok(phases.length > 0, `${id} is live without a replica`);
 }
 
 /** The health of a settled deployment, from what a user sees of it. */

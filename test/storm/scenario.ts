@@ -245,6 +245,12 @@ export async function expectVersion(survivor: Survivor, call: Call, id: string, 
   assert.equal(answer.status, 200, answer.text);
   assert.equal(JSON.parse(answer.text).version, wanted);
   survivor.settled();
+  const health = async () => (await call((api) => api.getDeployment({ deployment_id: id }))).health.status;
+  const isKnown = (word: string) => {
+    assert.notEqual(word, "failed", `${id} serves ${wanted}`);
+    return word === "live" || word === "degraded";
+  };
+  await eventually(health, isKnown, { what: "the health of a deployment that serves", timeoutMs: settleTimeoutMs });
 }
 
 export function ignoreGone(error: unknown): void {

@@ -182,9 +182,15 @@ async function settledRevision({ api }: World, { id }: Agent): Promise<string> {
   return status;
 }
 
-/** Asserts that each agent answers through its listener's gateway as its active revision. */
+/** Asserts that each agent answers through its listener's gateway as its active revision, and is not called failed. */
 async function allServe({ agents, listener, api }: World): Promise<void> {
   for (const { id, version } of agents) {
+    const health = async () => (await surely(() => api.getDeployment({ deployment_id: id }))).health.status;
+    const isServing = (word: string) => {
+      if (word === "failed") throw new Error(`${version} serves and is called failed`);
+      return ["live", "degraded", "crash_looping"].includes(word);
+    };
+    await eventually(health, isServing, { timeoutMs: settleTimeoutMs, what: `the health of ${version}` });
     const { url } = await surely(() => api.getDeployment({ deployment_id: id }));
     const address = `${listener.url}${new URL(url ?? "").pathname}/version`;
     const answers = () => fetch(address).then((answer) => answer.text(), String);

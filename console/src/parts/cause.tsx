@@ -15,7 +15,7 @@ export interface Cause {
   variable: string | null;
 }
 
-const setVariable = / ?Set it with: pierhead env set \S+ ([A-Za-z_]\w*)\./;
+const setVariable = / ?Set (?:it|each|them) with: pierhead env set \S+ ([A-Za-z_]\w*)(?: \w+)*\./;
 
 /** Returns what the server's message says. The command that sets a variable becomes a link, so it is taken out. */
 export function causeOf({ message, failure }: Pick<DeploymentHealth, "message" | "failure">): Cause {

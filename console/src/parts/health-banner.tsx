@@ -60,7 +60,7 @@ interface LinksProps {
 /** The ways on, at most three. The fix is the last one. */
 function BannerLinks({ deployment, variable, isShort }: LinksProps) {
   const { mayChange } = useSession();
-  const { health, tenant_id: tenantId, id, latest_revision_id: latest, active_revision_id: active } = deployment;
+  const { health, tenant_id: tenantId, id, latest_revision_id: latest } = deployment;
   const kind = health.next_action?.kind;
   if (kind === "check_listener")
     return (
@@ -70,7 +70,6 @@ function BannerLinks({ deployment, variable, isShort }: LinksProps) {
     );
   const to = "/o/$tenantId/host/deployments/$id/$part";
   const isBuild = kind === "read_build_log" || health.reason === "NewRevisionFailed";
-  const hasEarlier = active !== null && health.status === "crash_looping";
   return (
     <>
       {kind === "read_log" && (
@@ -85,7 +84,7 @@ function BannerLinks({ deployment, variable, isShort }: LinksProps) {
           search={latest === null || !isBuild ? {} : { revision: latest }}
           className="button small"
         >
-          {isBuild ? "Build log" : hasEarlier ? "Roll back …" : "Revisions"}
+          {isBuild ? "Build log" : health.can_roll_back ? "Roll back …" : "Revisions"}
         </Link>
       )}
       {variable !== null && mayChange && (

@@ -1,6 +1,7 @@
 import { maySeeSecrets } from "../../auth/permissions.ts";
 import type { Principal } from "../../auth/principal.ts";
 import type { AgentEnvironment, Deployment, Secret, SourceConfig } from "../../contract/deployments/deployment.ts";
+import type { DeploymentHealth } from "../../contract/deployments/health.ts";
 import { nextActionOf, withDeploymentName } from "../../domain/deployment-health.ts";
 import { isTag } from "../../domain/refs.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
@@ -50,19 +51,26 @@ export function deploymentOf(row: DeploymentRow, viewer: Viewer): Deployment {
     database_tier: row.database_tier,
     tracked_packages: row.tracked_packages,
     parent_deployment_id: row.parent_deployment_id,
-    health: {
-      status: row.health,
-      since: row.health_since.toISOString(),
-      reason: row.health_reason,
-      message: withDeploymentName(row.health_message, row.name),
-      failure: row.health_failure,
-      next_action: nextActionOf({
-        word: row.health,
-        reason: row.health_reason,
-        message: row.health_message,
-        failure: row.health_failure,
-      }),
-    },
+    health: presentHealth(row),
+  };
+}
+
+/** Returns the wire shape of a deployment's health. */
+export function presentHealth(
+  row: Pick<
+    DeploymentRow,
+    "name" | "health" | "health_since" | "health_reason" | "health_message" | "health_failure" | "can_roll_back"
+  >,
+): DeploymentHealth {
+  const { name, health: word, health_reason: reason, health_message: message, health_failure: failure } = row;
+  return {
+    status: word,
+    since: row.health_since.toISOString(),
+    reason,
+    message: withDeploymentName(message, name),
+    failure,
+    next_action: nextActionOf({ word, reason, message, failure }, { canRollBack: row.can_roll_back }),
+    can_roll_back: row.can_roll_back,
   };
 }
 

@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
+import { isNoise } from "../../domain/log-noise.ts";
 import type { BuildLine } from "../build.ts";
 
 /** Longer lines continue on the next one, because the log store accepts at most 64 KiB per line. */
@@ -59,9 +60,9 @@ export class BuildLog {
     this.#lastLines = [];
   }
 
-  /** Returns the newest lines that are not blank, for a failure message. */
+  /** Returns the newest lines that say something, for a failure message. */
   lastLines(countMax: number): string[] {
-    return this.#lastLines.filter((line) => line.trim() !== "").slice(-countMax);
+    return this.#lastLines.filter((line) => line.trim() !== "" && !isNoise(line)).slice(-countMax);
   }
 
   /** Reports how much output was dropped, followed by the last lines. */

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import type { Readable } from "node:stream";
+import { missingPythonHint } from "../../domain/missing-python.ts";
 import type { CommitText } from "../../integrations/git.ts";
 import { type Command, showCommand } from "../detect/command-line.ts";
 import { BuildFailure, type BuildFailureReason, diskFullMessage, ProgramFailure } from "../failure.ts";
@@ -109,8 +110,7 @@ const outOfMemory = (signal: string | null) => (signal === "SIGKILL" ? ", probab
 
 function notFound(program: string): BuildFailure {
   const where = program.includes("/") ? "in the source" : "on the PATH of this server";
-  return new BuildFailure(
-    "CommandInvalid",
-    `The program '${program}' was not found ${where}. Install it on the build host, or run it with npx if it is an npm package.`,
-  );
+  const hint =
+    missingPythonHint(program) ?? "Install it on the build host, or run it with npx if it is an npm package.";
+  return new BuildFailure("CommandInvalid", `The program '${program}' was not found ${where}. ${hint}`);
 }

@@ -217,10 +217,20 @@ export const deploymentCommands: readonly CommandSpec[] = [
       },
       {
         name: "set",
-        summary: "Set a variable to a value from a prompt or from stdin",
-        args: [deploymentArgument, ["<variable>", "name only; the value comes from a prompt or stdin"]],
+        summary: "Set variables to values from a prompt or from stdin",
+        args: [
+          deploymentArgument,
+          [
+            "<variable...>",
+            "names only; the values come from a prompt, or from stdin, several of them one on each line",
+          ],
+        ],
         options: [dryRunOption, ...waitOptions],
-        examples: ["pierhead env set support OPENAI_API_KEY", "pierhead env set support OPENAI_API_KEY < key.txt"],
+        examples: [
+          "pierhead env set support OPENAI_API_KEY",
+          "pierhead env set support OPENAI_API_KEY TAVILY_API_KEY",
+          "pierhead env set support OPENAI_API_KEY < key.txt",
+        ],
         json: "Followed | DryRun",
         load: async () => (await import("./env.ts")).envSet,
       },

@@ -25,14 +25,15 @@ export async function envList(session: Session, [name = ""]: string[], options: 
   if (variables.length === 0) session.terminal.say(`${deployment.name} has no variables.`);
 }
 
-/** Sets one variable. The value comes from stdin or a prompt, so that it appears in no shell history and no process list. */
+/** Sets variables. The values come from stdin or a prompt, so that they appear in no shell history and no process list. */
 export async function envSet(
   session: Session,
-  [name = "", variable = ""]: string[],
+  [name = "", ...variables]: string[],
   options: FollowOptions,
 ): Promise<void> {
-  if (variable.includes("=")) {
-    const bare = variable.split("=", 1)[0];
+  const given = variables.find((variable) => variable.includes("="));
+  if (given !== undefined) {
+    const bare = given.split("=", 1)[0];
     throw usageFailure(
       "Values are not accepted as arguments, because they would appear in the shell history and the process list.",
       `Enter it at a prompt: pierhead env set ${name} ${bare}`,
@@ -40,10 +41,29 @@ export async function envSet(
     );
   }
   const deployment = await findDeployment(session, name);
-  const value = session.terminal.isInteractive
-    ? await askSecret(session, `Value of ${variable}`)
-    : (await readSecret(session.context)).replace(/\r?\n$/, "");
-  await change(session, deployment, { set: [{ name: variable, value }] }, options);
+  const values = session.terminal.isInteractive
+    ? await askEach(session, variables)
+    : valuesOf(await readSecret(session.context), variables);
+  const set = variables.map((variable, at) => ({ name: variable, value: values[at] ?? "" }));
+  await change(session, deployment, { set }, options);
+}
+
+async function askEach(session: Session, variables: readonly string[]): Promise<string[]> {
+  const values: string[] = [];
+  for (const variable of variables) values.push(await askSecret(session, `Value of ${variable}`));
+  return values;
+}
+
+/** Reads the values from stdin. A single one may have several lines. */
+function valuesOf(text: string, variables: readonly string[]): string[] {
+  const trimmed = text.replace(/\r?\n$/, "");
+  if (variables.length === 1) return [trimmed];
+  const values = trimmed.split(/\r?\n/);
+  if (values.length === variables.length) return values;
+  throw usageFailure(
+    `stdin has ${values.length} lines for ${variables.length} variables. Send one value on each line, in the order of the names.`,
+    "Values with several lines: pierhead env import DEPLOYMENT FILE",
+  );
 }
 
 /** Removes variables. The server merges the change, so that a change by another user in between is kept. */

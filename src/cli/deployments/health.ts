@@ -50,5 +50,6 @@ export function healthLines(deployment: Deployment, paint: Paint): string[] {
     ...lines.map((line) => paint("dim", `  ${line}`)),
     paint("bold", health.next_action.text),
     ...(command === null ? [] : [`  ${harmless(command)}`]),
+    ...(health.can_roll_back ? [`  pierhead rollback ${harmless(deployment.name)}`] : []),
   ];
 }

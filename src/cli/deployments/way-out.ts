@@ -11,7 +11,7 @@ type Subject = Pick<
 /** Returns the command that leads out of a failure, or to what says more about it; null: the cause is outside of this program. */
 export function wayOut(deployment: Subject, { code, variables }: Failure): string | null {
   const { name } = deployment;
-  if (code === "variables_missing") return `pierhead env set ${name} ${variables[0] ?? "VARIABLE"}`;
+  if (code === "variables_missing") return `pierhead env set ${name} ${variables.join(" ") || "VARIABLE"}`;
   if (code === "out_of_memory") return largerSize(deployment);
   if (code === "command_invalid") return correctCommand(deployment);
   if (code === "image_missing") return `pierhead change ${name} --image IMAGE`;

@@ -1,4 +1,5 @@
 import { type Static, Type } from "typebox";
+import { DeploymentHealth } from "../deployments/health.ts";
 import { freeObject, nullable, timestamp, uuid } from "../schema.ts";
 
 /**
@@ -8,6 +9,7 @@ import { freeObject, nullable, timestamp, uuid } from "../schema.ts";
 export const DeploymentDebug = Type.Object(
   {
     deployment_id: uuid(),
+    health: DeploymentHealth,
     desired: freeObject("Desired state in the store."),
     observed: nullable(freeObject(), "The last report of the deployment's listener, with its time."),
     next_step: Type.Object({ kind: Type.String(), because: Type.String() }),

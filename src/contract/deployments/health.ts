@@ -35,6 +35,9 @@ export const DeploymentHealth = Type.Object(
     message: nullable(Type.String(), "What happened, for the user."),
     failure: nullable(Failure, "null: nothing failed, or an older server recorded only the message."),
     next_action: nullable(NextAction),
+    can_roll_back: Type.Boolean({
+      description: "What serves is not well, and an earlier revision served before.",
+    }),
   },
   { $id: "DeploymentHealth" },
 );

@@ -11,7 +11,10 @@ import type { Step } from "./step.ts";
  * Returns what the reconciler sees of one deployment and would do next, without doing it; undefined when it is gone.
  * `pierhead why` shows it when a deployment seems stuck.
  */
-export async function explainDeployment(db: Db, deploymentId: string): Promise<DeploymentDebug | undefined> {
+export async function explainDeployment(
+  db: Db,
+  deploymentId: string,
+): Promise<Omit<DeploymentDebug, "health"> | undefined> {
   const store = { now: () => db.now(), readDeploymentState: (id: string) => readDeploymentState(db, id) };
   const read = await readState(store, deploymentId);
   if (read === undefined) return undefined;

@@ -98,6 +98,7 @@ function newRow(
     health_reason: null,
     health_message: null,
     health_failure: null,
+    can_roll_back: false,
     latest_revision_id: revision?.id ?? null,
     active_revision_id: null,
     image_version: null,

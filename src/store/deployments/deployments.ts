@@ -54,6 +54,8 @@ export interface DeploymentRow extends RowOf<typeof deploymentFields> {
   source_revision_config: SourceRevisionConfig;
   /** Address at which the data plane serves its agents; null: the gateway of this server does. */
   agents_url: string | null;
+  /** Whether what serves is not well, and another revision served before. */
+  can_roll_back: boolean;
   sealed_secrets: Buffer | null;
   secrets_key_id: string | null;
 }
@@ -85,6 +87,9 @@ export const deploymentColumns = sql`
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
+  case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
+    select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
+  ) else false end as can_roll_back,
   s.sealed as sealed_secrets, s.data_key_id as secrets_key_id`;
 
 /** Returns a deployment; undefined for an unknown one and equally for another tenant's. */

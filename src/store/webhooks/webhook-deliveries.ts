@@ -94,10 +94,16 @@ async function nextEvents(db: Db, settled: number): Promise<{ from: number; upTo
   return rows[0] as { from: number; upTo: number; given: number };
 }
 
+/** The data of an event. Its message may contain a command that the driver could not complete with the deployment's name. */
+const namedData = sql`
+      case when e.data ->> 'message' like '%pierhead env set DEPLOYMENT %' and d.name is not null
+        then jsonb_set(e.data, '{message}', to_jsonb(replace(e.data ->> 'message', 'env set DEPLOYMENT ', 'env set ' || d.name || ' ')))
+        else e.data end`;
+
 /** The signed payload: an event as the API shows it, in the envelope of the Standard Webhooks specification. */
 const payload = sql`
       jsonb_build_object('type', e.kind, 'timestamp', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'data', jsonb_build_object('id', e.id::text, 'type', e.kind, 'tenant_id', e.tenant_id, 'data', e.data,
+        'data', jsonb_build_object('id', e.id::text, 'type', e.kind, 'tenant_id', e.tenant_id, 'data', ${namedData},
           'created_at', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
           'deployment_id', e.deployment_id, 'deployment_name', coalesce(d.name, e.data ->> 'name'),
           'revision_id', e.revision_id))::text`;

@@ -5,6 +5,9 @@ select
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
+  case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
+    select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
+  ) else false end as can_roll_back,
   s.sealed as sealed_secrets, s.data_key_id as secrets_key_id from deployments d left join secret_sets s on s.id = d.secret_set_id
      where d.id = $1 and d.tenant_id = $2 for update of d;
 
@@ -93,6 +96,9 @@ select * from (
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
+  case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
+    select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
+  ) else false end as can_roll_back,
   s.sealed as sealed_secrets, s.data_key_id as secrets_key_id from deployments d left join secret_sets s on s.id = d.secret_set_id
        where d.tenant_id = $1 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') order by "d"."created_at" desc, "d"."seq" desc limit 100) longest limit $2;
 
@@ -103,6 +109,9 @@ select
     select r.source_revision_config -> 'repo_commit_sha' from revisions r where r.id = d.latest_revision_id
   )) as source_revision_config,
   (select l.facts ->> 'agents_url' from listeners l where l.id = d.listener_id) as agents_url,
+  case when d.health in ('crash_looping', 'degraded') and d.health_reason is distinct from 'NewRevisionFailed' then exists (
+    select from revisions e where e.deployment_id = d.id and e.status = 'DEPLOYED' and e.id <> d.active_revision_id
+  ) else false end as can_roll_back,
   s.sealed as sealed_secrets, s.data_key_id as secrets_key_id from (
     with walked as materialized (
       select * from (select d.id, d.seq, d.name, d.status, d.health, d.created_at, d.updated_at, d.listener_id from deployments d where d.tenant_id = $1 and d.status not in ('AWAITING_DELETE', 'AWAITING_FINAL_DELETE') order by "d"."created_at" desc, "d"."seq" desc limit 1000) longest limit $2 

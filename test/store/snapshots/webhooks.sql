@@ -13,7 +13,10 @@ with place as (
     insert into webhook_deliveries (id, webhook_id, tenant_id, event_id, type, payload, status, next_attempt_at)
     select gen_random_uuid(), w.id, e.tenant_id, e.id, e.kind, 
       jsonb_build_object('type', e.kind, 'timestamp', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'data', jsonb_build_object('id', e.id::text, 'type', e.kind, 'tenant_id', e.tenant_id, 'data', e.data,
+        'data', jsonb_build_object('id', e.id::text, 'type', e.kind, 'tenant_id', e.tenant_id, 'data', 
+      case when e.data ->> 'message' like '%pierhead env set DEPLOYMENT %' and d.name is not null
+        then jsonb_set(e.data, '{message}', to_jsonb(replace(e.data ->> 'message', 'env set DEPLOYMENT ', 'env set ' || d.name || ' ')))
+        else e.data end,
           'created_at', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
           'deployment_id', e.deployment_id, 'deployment_name', coalesce(d.name, e.data ->> 'name'),
           'revision_id', e.revision_id))::text, 'pending', now()

@@ -1,3 +1,4 @@
+import { missingPythonHint } from "../../../domain/missing-python.ts";
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
 import { shownHealthPath } from "../../health.ts";
 
@@ -9,7 +10,10 @@ export const launchFailureExitCode = 127;
 export function explainStartFailure({ exitCode, signal, lastLines }: ObservedExit): StartFailure | undefined {
   const said = lastLines.find((line) => line.startsWith(launchFailurePrefix));
   if (said !== undefined && exitCode === launchFailureExitCode) {
-    return { reason: "StartError", message: said.replace(/^pierhead: c/, "C") };
+    const message = said.replace(/^pierhead: c/, "C");
+    const program = /^Cannot start (\S+): no such program in PATH$/.exec(message)?.[1];
+    const hint = program === undefined ? null : missingPythonHint(program);
+    return { reason: "StartError", message: hint === null ? message : `${message}. ${hint}` };
   }
   const [refusal, code = ""] = /^process\.execve failed with error code ?(\w*)$/m.exec(lastLines.join("\n")) ?? [];
   if (refusal === undefined || (signal !== "SIGABRT" && signal !== null)) return undefined;

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createAgentRepository } from "../support/agent-repository.ts";
+import { startRequests, startRun } from "../support/long-runs.ts";
+import { startTestServer } from "../support/server.ts";
+
+/** How long a run beside a redeploy takes, or as PIERHEAD_TEST_LONG_RUN_S says, for example 600. */
+const longRunMs = 1_000 * Number(process.env["PIERHEAD_TEST_LONG_RUN_S"] ?? 15);
+
+/** A run that is cut at the drain timeout of 3 s, well after a busy machine has begun to switch. */
+const cutRunMs = 12_000;
+
+/** A promise for an idle machine; Python takes longer to start than Node, and the suite runs beside others. */
+const waitMaxMs = process.env["PIERHEAD_TEST_LONG_RUN_S"] === undefined ? 30_000 : 8_000;
+
+/** Longer than a cold installation of the server on a loaded machine. Not a measurement. */
+const timeoutMs = 550_000 + longRunMs;
+
+/** Three steps, of which the second takes as long as the input says. */
+const longGraph = `
+import asyncio
+from langgraph.graph import END, START, MessagesState, StateGraph
+
+def say(content):
+    return {"messages": [{"role": "assistant", "content": content}]}
+
+async def second(state: MessagesState):
+    await asyncio.sleep(int(state["messages"][0].content) / 1000)
+    return say("second")
+
+graph = (
+    StateGraph(MessagesState)
+    .add_node("first", lambda _: say("first"))
+    .add_node("second", second)
+    .add_node("third", lambda _: say("third"))
+    .add_edge(START, "first").add_edge("first", "second").add_edge("second", "third").add_edge("third", END)
+    .compile()
+)
+`;
+
+test("replaces a Python server beside long runs while requests flow", async (context) => {
+  await using pierhead = await startTestServer({
+    PIERHEAD_DRAIN_TIMEOUT_MS: String(longRunMs + 60_000),
+    PIERHEAD_DEPLOY_TIMEOUT_MS: String(Math.max(900_000, 2 * (longRunMs + 60_000))),
+  });
+  await using repository = await createAgentRepository({
+    "langgraph.json": JSON.stringify({ dependencies: ["."], graphs: { long: "./long.py:graph" } }),
+    "requirements.txt": "langgraph\n",
+    "long.py": longGraph,
+  });
+  let { client } = pierhead;
+  const made = await client.createDeployment({
+    body: {
+      name: "long-python",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+    },
+  });
+  const ids = { deployment_id: made.id };
+  const settle = (id: string | null) => client.waitForRevision({ ...ids, revision_id: id ?? "" }, { timeoutMs });
+  const first = await settle(made.latest_revision_id);
+  if (/The agent needs Python|without venv/.test(first.status_message ?? "")) {
+    return context.skip("SKIPPED long runs in Python: Python 3.11 or newer with venv is missing");
+  }
+  assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
+  const url = async () => (await client.getDeployment(ids)).url ?? "";
+  const redeploy = async () => {
+    const { latest_revision_id: id } = await client.redeployRevision({ ...ids, revision_id: first.id });
+    const revision = await settle(id);
+    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+    const { events } = await client.listDeploymentEvents({ ...ids, types: ["revision.status"], order: "desc" });
+    const { data } = events.find((event) => event.revision_id === id && event.data["to"] === "DEPLOYED") ?? {};
+    return String(data?.["because"]);
+  };
+  /** Redeploys beside a run, at 20 requests per second. */
+  const beside = async (durationMs: number, part: Parameters<typeof startRequests>[1]) => {
+    const { ended } = await startRun(await url(), durationMs);
+    const load = startRequests(await url(), part);
+    const because = await redeploy();
+    const { failures, longestMs, count } = await load.stop();
+    context.diagnostic(`${durationMs / 1_000} s run: ${count} requests, the slowest ${Math.round(longestMs)} ms`);
+    assert.deepEqual(failures, []);
+    assert.deepEqual(await ended(), [String(durationMs), "first", "second", "third"]);
+    return { because, longestMs };
+  };
+
+  await context.test("lets a run end that is shorter than the drain timeout", async (part) => {
+    const { because, longestMs } = await beside(longRunMs, part);
+    assert.match(because, /requests waited [0-9.]+ s for the switch$/);
+    assert.ok(longestMs < waitMaxMs, `a request waited ${longestMs} ms`);
+  });
+
+  await context.test("cuts a run at the drain timeout, and the new server finishes it", async (part) => {
+    await pierhead.restart({ PIERHEAD_DRAIN_TIMEOUT_MS: "3000" });
+    client = pierhead.client;
+    const { because } = await beside(cutRunMs, part);
+    assert.match(because, /cut at the drain timeout: \d+ requests, 1 runs/);
+  });
+});
