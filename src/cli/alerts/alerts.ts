@@ -9,7 +9,7 @@ import { findDeployment } from "../deployments/find-deployment.ts";
 import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { everyPage, tableOf } from "../terminal/choose.ts";
-import { age, parseDuration } from "../terminal/text.ts";
+import { age, headline, parseDuration } from "../terminal/text.ts";
 
 export async function alertsList(session: Session, _: string[], { all = false }: { all?: boolean }): Promise<void> {
   const client = await session.client();
@@ -22,7 +22,7 @@ export async function alertsList(session: Session, _: string[], { all = false }:
       muted_until === null ? state : `${state}, muted`,
       age(since),
       // The lines of a log below it are in `pierhead why`.
-      message.split("\n")[0] ?? "",
+      headline(message),
     ]);
     return tableOf(session, ["ABOUT", "RULE", "STATE", "SINCE", "MESSAGE"], rows);
   });

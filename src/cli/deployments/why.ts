@@ -7,7 +7,10 @@ import { age, columns } from "../terminal/text.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { healthLines, healthText } from "./health.ts";
 
-/** Shows how a deployment is, what the server does next and why. With `--internals`, also the records it decides from. */
+/**
+ * Shows how a deployment is, what the server does next and why, and while something is in progress what it did last. With
+ * `--internals`, also that and the records it decides from.
+ */
 export async function why(session: Session, [name = ""]: string[], options: { internals?: boolean }): Promise<void> {
   const client = await session.client();
   const deployment = await findDeployment(session, name);
@@ -31,7 +34,9 @@ function render(session: Session, deployment: Deployment, debug: DeploymentDebug
   ];
   const sections: [string, string][] = [
     ["Next step of the server", `  ${describeNextStep(deployment, debug)}`],
-    ["Latest passes", passes.length === 0 ? "  none yet" : columns(passes)],
+    ...(showsInternals || isWaiting(deployment)
+      ? [["Latest passes", passes.length === 0 ? "  none yet" : columns(passes)] as [string, string]]
+      : []),
     ...(showsInternals ? internals : []),
   ];
   const health = healthText(deployment);
@@ -69,8 +74,12 @@ function describeNextStep({ health }: Deployment, { next_step: { kind, because }
   if (kind !== "none") return `${doings[kind] ?? kind}${reason === "" ? "" : `: ${reason}`}`;
   if (health?.status === "crash_looping")
     return "Start it again after each exit, at growing intervals, until you change something";
-  return health?.status === "failed" ? `None until you change something: ${reason}` : `None: ${reason}`;
+  return health?.status === "failed" ? "None until you change something" : `None: ${reason}`;
 }
+
+/** Whether the server has something to do, so that its latest passes say why it is not done. */
+const isWaiting = ({ health }: Deployment) =>
+  health === undefined || ["deploying", "deleting", "unknown"].includes(health.status);
 
 /** Formats one field per line, with nested fields indented below their name. */
 function facts(record: Record<string, unknown> | null): string {

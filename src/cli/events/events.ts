@@ -2,7 +2,7 @@ import type { Event, EventType } from "../../contract/logs/event.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
 import type { Session } from "../session.ts";
 import { harmless, type Paint } from "../terminal/terminal.ts";
-import { parseWhole, shortId } from "../terminal/text.ts";
+import { headline, parseWhole, shortId } from "../terminal/text.ts";
 
 interface EventsOptions {
   follow?: boolean;
@@ -39,15 +39,28 @@ export async function events(session: Session, [name]: string[], options: Events
 
 function render(event: Event, paint: Paint): string {
   const when = event.created_at.slice(0, 19).replace("T", " ");
-  const what = event.deployment_name ?? (event.deployment_id === null ? "-" : shortId(event.deployment_id));
   const revision = event.revision_id === null ? "" : ` ${paint("cyan", shortId(event.revision_id))}`;
-  return `${paint("dim", when)} ${harmless(what)}${revision} ${event.type} ${harmless(detailOf(event))}`.trimEnd();
+  const about = harmless(subjectOf(event));
+  return `${paint("dim", when)} ${about}${revision} ${event.type} ${harmless(detailOf(event))}`.trimEnd();
 }
 
-/** Formats the details of an event: `QUEUED -> BUILDING (a build slot is free)`, or its fields. */
-function detailOf({ data }: Event): string {
+/** The deployment, or what an alert concerns that belongs to none. */
+function subjectOf({ deployment_name: name, deployment_id: id, data }: Event): string {
+  if (name !== null) return name;
+  if (id !== null) return shortId(id);
+  return typeof data["subject"] === "string" ? data["subject"] : "-";
+}
+
+/** Formats the details of an event: `QUEUED -> BUILDING (a build slot is free)`, its message, or its fields. */
+function detailOf({ type, data }: Event): string {
   const { from, to, because, ...rest } = data as Record<string, string | null | undefined>;
+  // The lines of a log below a message are in `pierhead why`.
+  const message = headline(rest["message"] ?? "");
+  const isFailed = type === "revision.status" && to?.endsWith("_FAILED");
+  if (to && isFailed && message !== "") return `${from ?? "?"} -> ${to}: ${message}`;
   if (to) return `${from ?? "?"} -> ${to}${because ? ` (${because})` : ""}`;
+  if (message !== "" && type === "replica.exited") return `${message} (${data["exits_in_a_row"]} in a row)`;
+  if (message !== "" && type.startsWith("alert.")) return message;
   return Object.entries(rest)
     .filter(([, value]) => value !== null && value !== "")
     .map(([key, value]) => `${key}=${Array.isArray(value) ? value.join(",") : value}`)

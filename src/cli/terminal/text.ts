@@ -24,6 +24,9 @@ export function size(bytes: number): string {
 }
 
 /** Returns the first block of a UUID, which users read and type. */
+/** Returns the sentence of a message, without the lines of a log below it. */
+export const headline = (message: string) => (message.split("\n")[0] ?? "").replace(/ Last lines:$/, "");
+
 export const shortId = (id: string) => id.slice(0, 8);
 
 export const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;
