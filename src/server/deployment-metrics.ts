@@ -50,8 +50,8 @@ const families: Family[] = [
 ];
 
 /**
- * Returns metrics of all deployments with a route in the Prometheus text format 0.0.4: traffic since this server started, and
- * resource use and runs of the last minute.
+ * Returns metrics of all deployments in the Prometheus text format 0.0.4: traffic of those with a route since this server
+ * started, health, and resource use and runs of the last minute.
  */
 export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetrics[]): string {
   const lines = families.flatMap(({ name, type, help, of }) => [
@@ -60,7 +60,7 @@ export function deploymentMetrics(traffic: TrafficCounts[], levels: LatestMetric
       of(counts).map(([value, label]) => line(name, `${identity(counts)}${label ? `,${label}` : ""}`, value)),
     ),
   ]);
-  return `${[...lines, ...latencyLines(traffic), ...levelLines(levels)].join("\n")}\n`;
+  return `${[...lines, ...latencyLines(traffic), ...healthLines(levels), ...levelLines(levels)].join("\n")}\n`;
 }
 
 /** Reads resource use from the database. Returns nothing if the database is down or slow, so that the other metrics still appear. */
@@ -86,6 +86,17 @@ function latencyLines(traffic: TrafficCounts[]): string[] {
     ];
   });
   return [...head(name, "histogram", "Time to the response headers, including waiting time."), ...lines];
+}
+
+function healthLines(levels: LatestMetrics[]): string[] {
+  return [
+    ...head(
+      "health",
+      "gauge",
+      "1, with the health as a label: live, deploying, degraded, crash_looping, failed and others.",
+    ),
+    ...levels.map((one) => line("health", `${identity(one)},health="${one.health}"`, 1)),
+  ];
 }
 
 function levelLines(levels: LatestMetrics[]): string[] {

@@ -19,7 +19,7 @@ ${tableOf(own, (name) => labels.get(name) ?? [])}
 
 ## Its deployments
 
-All have the labels \`deployment_id\` and \`deployment\` (the slug). Answers also have \`status\`, failures \`cause\`. With
+All have the labels \`deployment_id\` and \`deployment\` (the slug). Answers also have \`status\`, failures \`cause\`, health \`health\`. With
 \`PIERHEAD_METRICS_TOKEN\` set, the response includes them for requests with \`Authorization: Bearer\` and that token. Without
 it, \`PIERHEAD_ANONYMOUS_METRICS\` decides, which is on while the server is local.
 

@@ -12,8 +12,24 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
   tally.recordLatency(400_000);
   const one = { deploymentId: "6b1f0f64", slug: "support-bot", revisionId: null, waiting: 0, ...tally.read() };
   const runs = { runsWaiting: 12, runsRunning: 3, runsFailed: 1, runsRecovered: null };
-  const level = { deploymentId: "6b1f0f64", slug: "support-bot", replicas: 2, cpuCores: 0.5, memoryMib: null, ...runs };
-  const text = deploymentMetrics([one], [level]);
+  const level = {
+    deploymentId: "6b1f0f64",
+    slug: "support-bot",
+    health: "live" as const,
+    replicas: 2,
+    cpuCores: 0.5,
+    memoryMib: null,
+    ...runs,
+  };
+  const failed = {
+    ...level,
+    slug: "broken",
+    health: "failed",
+    replicas: null,
+    cpuCores: null,
+    runsWaiting: null,
+  } as const;
+  const text = deploymentMetrics([one], [level, failed]);
   const named = 'deployment_id="6b1f0f64",deployment="support-bot"';
   for (const line of [
     "# TYPE pierhead_deployment_requests_total counter",
@@ -23,6 +39,8 @@ test("reports deployments in the Prometheus text format with cumulative buckets"
     `pierhead_deployment_request_duration_seconds_bucket{${named},le="300"} 1`,
     `pierhead_deployment_request_duration_seconds_bucket{${named},le="+Inf"} 2`,
     `pierhead_deployment_request_duration_seconds_sum{${named}} 400.004`,
+    `pierhead_deployment_health{${named},health="live"} 1`,
+    'pierhead_deployment_health{deployment_id="6b1f0f64",deployment="broken",health="failed"} 1',
     `pierhead_deployment_cpu_cores{${named}} 0.5`,
     `pierhead_deployment_runs_waiting{${named}} 12`,
     `pierhead_deployment_runs_failed{${named}} 1`,

@@ -1,3 +1,4 @@
+import type { HealthWord } from "../../contract/deployments/health.ts";
 import { errors } from "../../contract/error.ts";
 import { type MetricSample, trafficDeploymentsMax } from "../../contract/logs/metrics.ts";
 import type { MetricMinute } from "../../domain/metric-points.ts";
@@ -122,7 +123,9 @@ export async function readTraffic(db: Db, tenantId: string, ids: string[] | null
 export interface LatestMetrics {
   deploymentId: string;
   slug: string;
-  replicas: number;
+  health: HealthWord;
+  /** This and the rest: null without a report in the last three minutes; older values are not current. */
+  replicas: number | null;
   cpuCores: number | null;
   memoryMib: number | null;
   runsWaiting: number | null;
@@ -131,13 +134,16 @@ export interface LatestMetrics {
   runsRecovered: number | null;
 }
 
-/** Returns the newest minute of every deployment that reported in the last three minutes; older values are not current. */
+/** Returns the health of every deployment, and its newest minute. */
 export async function readLatestMetrics(db: Db): Promise<LatestMetrics[]> {
   const { rows } = await db.query<LatestMetrics>(sql`
-    select distinct on (m.deployment_id) m.deployment_id as "deploymentId", d.slug, m.replicas,
-           m.cpu_cores as "cpuCores", m.memory_mib as "memoryMib", m.runs_waiting as "runsWaiting",
-           m.runs_running as "runsRunning", m.runs_failed as "runsFailed", m.runs_recovered as "runsRecovered"
-      from metric_minutes m join deployments d on d.id = m.deployment_id
-     where m.at > now() - interval '3 minutes' order by m.deployment_id, m.at desc`);
+    select d.id as "deploymentId", d.slug, d.health, m.replicas, m.cpu_cores as "cpuCores", m.memory_mib as "memoryMib",
+           m.runs_waiting as "runsWaiting", m.runs_running as "runsRunning", m.runs_failed as "runsFailed",
+           m.runs_recovered as "runsRecovered"
+      from deployments d left join (
+        select distinct on (deployment_id) deployment_id, replicas, cpu_cores, memory_mib, runs_waiting, runs_running,
+               runs_failed, runs_recovered
+          from metric_minutes where at > now() - interval '3 minutes' order by deployment_id, at desc
+      ) m on m.deployment_id = d.id order by d.id`);
   return rows;
 }
