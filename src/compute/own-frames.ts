@@ -1,4 +1,4 @@
-import { isNoise } from "../domain/log-noise.ts";
+import { isNoise } from "../base/log-noise.ts";
 import { inArtifact } from "./artifact-paths.ts";
 
 /** Frames of packages and of the language itself: no user can change them, and they push the frames of the project out of view. */

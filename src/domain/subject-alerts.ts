@@ -45,7 +45,7 @@ const diskFreeMax = 10 * gib;
 /** How far a disk must recover before its alert ends. Builds come and go, and each crossing would send a message. */
 const recovery = { percent: 2, bytes: 2 * gib };
 
-/** An alert about a key that has expired ends after so many days, if nobody revoked the key before. */
+/** An alert about a key that has expired ends after so many days, unless an administrator revokes the key before. */
 export const expiredKeyDays = 7;
 
 const dayMs = 86_400_000;

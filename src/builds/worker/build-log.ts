@@ -1,5 +1,5 @@
 import { stripVTControlCharacters } from "node:util";
-import { isNoise } from "../../domain/log-noise.ts";
+import { isNoise } from "../../base/log-noise.ts";
 import type { BuildLine } from "../build.ts";
 
 /** Longer lines continue on the next one, because the log store accepts at most 64 KiB per line. */

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import type { Readable } from "node:stream";
-import { missingPythonHint } from "../../domain/missing-python.ts";
+import { missingPythonHint } from "../../base/missing-python.ts";
 import type { CommitText } from "../../integrations/git.ts";
 import { type Command, showCommand } from "../detect/command-line.ts";
 import { BuildFailure, type BuildFailureReason, diskFullMessage, ProgramFailure } from "../failure.ts";

@@ -1,4 +1,4 @@
-import { missingPythonHint } from "../../../domain/missing-python.ts";
+import { missingPythonHint } from "../../../base/missing-python.ts";
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
 import { shownHealthPath } from "../../health.ts";
 
