@@ -7,6 +7,7 @@ import { list } from "tar";
 import { packArchive } from "../../src/cli/source/archive.ts";
 import { findDefaultBranch, isGitUrl, repositoryName, withoutUser } from "../../src/cli/source/git-source.ts";
 import { listFiles } from "../../src/cli/source/list-files.ts";
+import { listProject } from "../../src/cli/source/list-project.ts";
 import { findProject, nameFrom } from "../../src/cli/source/project.ts";
 import { createIgnoreRules } from "../../src/domain/ignore-rules.ts";
 import { createDirectory } from "./run-cli.ts";
@@ -444,4 +445,27 @@ test("packs the directories above a Python project from which it installs packag
   const { root } = await findProject(path.join(place.directory, "web"), "Dockerfile");
   assert.equal(path.relative(place.directory, root), "web", "a Dockerfile copies files of its own directory");
   assert.deepEqual(await rootOf("alone"), ["alone", "pyproject.toml"], "comments name nothing");
+});
+
+test("packs of what lies outside its git repository only the directories that a project needs", async () => {
+  await using place = await createDirectory({
+    "agent/apps/web/pyproject.toml":
+      '[tool.uv.sources]\nwords = { path = "../../../words" }\nown = { path = "../../libs/own" }\n',
+    "agent/apps/web/main.py": "app = FastAPI()",
+    "agent/libs/own/pyproject.toml": "",
+    "words/pyproject.toml": "",
+    "words/src/words.py": "",
+    "diary/secret.txt": "",
+  });
+  git(path.join(place.directory, "agent"), "init", "--quiet");
+  const project = await findProject(path.join(place.directory, "agent/apps/web"), undefined);
+  assert.deepEqual([project.root, project.configPath], [place.directory, "agent/apps/web/pyproject.toml"]);
+  const { files } = await listProject(project, never, undefined);
+  assert.deepEqual(files, [
+    "agent/apps/web/main.py",
+    "agent/apps/web/pyproject.toml",
+    "agent/libs/own/pyproject.toml",
+    "words/pyproject.toml",
+    "words/src/words.py",
+  ]);
 });

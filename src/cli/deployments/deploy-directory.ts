@@ -5,7 +5,7 @@ import { buildDiskBytesMax, uploadBytesMax } from "../../domain/limits.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { type Archive, packArchive } from "../source/archive.ts";
-import { listFiles } from "../source/list-files.ts";
+import { listProject } from "../source/list-project.ts";
 import { findProject, type Project } from "../source/project.ts";
 import { createSteps } from "../terminal/steps.ts";
 import { harmless } from "../terminal/terminal.ts";
@@ -35,8 +35,7 @@ export async function deployDirectory(session: Session, directory: string, optio
   const steps = createSteps(terminal, ["Pack", "Upload", ...revisionSteps]);
   try {
     steps.begin("Pack");
-    const known = { environment: session.context.env, buildFiles: project.buildFiles };
-    const { files, leftOut, sizeBytes } = await listFiles(project.root, signal, known);
+    const { files, leftOut, sizeBytes } = await listProject(project, signal, session.context.env);
     refuseLargeSource(sizeBytes);
     const surprising = leftOut.filter((file) => path.join(project.root, file) !== project.envFile);
     for (const file of surprising.slice(0, 10))

@@ -16,7 +16,7 @@ import { readVariables } from "../deployments/variables.ts";
 import { explainFailure } from "../failure.ts";
 import { createSession, type Session } from "../session.ts";
 import { packArchive } from "../source/archive.ts";
-import { listFiles } from "../source/list-files.ts";
+import { listProject } from "../source/list-project.ts";
 import { findProject, type Project } from "../source/project.ts";
 import { watchSource } from "../source/watch-source.ts";
 import { harmless } from "../terminal/terminal.ts";
@@ -95,14 +95,14 @@ async function deployChanges(session: Session, { directory, project: first, ...w
     terminal.say(`Not every directory is watched, so changes may be missed: ${error.message}`);
   });
   const extra = envFrom === undefined || envFrom === "-" ? undefined : path.resolve(session.context.cwd, envFrom);
-  const cover = async ({ root, buildFiles }: Project): Promise<Listed> => {
+  const cover = async (covered: Project): Promise<Listed> => {
     let sizeBytes = 0;
     const list = async () => {
-      const listed = await listFiles(root, signal, { environment: session.context.env, buildFiles });
+      const listed = await listProject(covered, signal, session.context.env);
       sizeBytes = listed.sizeBytes;
       return listed.files;
     };
-    return { files: await watch.cover(root, list, extra), sizeBytes };
+    return { files: await watch.cover(covered.root, list, extra), sizeBytes };
   };
   const sayError = (error: unknown) => {
     const { message, because, hints } = explainFailure(error, signal);

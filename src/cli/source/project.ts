@@ -15,6 +15,8 @@ import { workspaceRoot } from "./workspace-root.ts";
 export interface Project {
   /** Directory to pack: the project, or its common ancestor with the local packages that it depends on and its workspace. */
   root: string;
+  /** What is packed of `root`, relative to it; null: all of it. */
+  parts: string[] | null;
   /** Config file relative to `root`, with `/`. */
   configPath: string;
   /** Config file, Dockerfile and .dockerignore, relative to `root`. */
@@ -42,17 +44,20 @@ export async function findProject(directory: string, configOption: string | unde
   const isConfig = !isDockerfile && !(projectFileNames as readonly string[]).includes(path.basename(config));
   const content = isConfig ? await readConfig(config, directory) : {};
   const configDirectory = path.dirname(config);
-  const root = localDependencies(content)
+  const needed = localDependencies(content)
     .map((dependency) => path.resolve(configDirectory, dependency))
     .concat((await workspaceRoot(configDirectory)) ?? [], isDockerfile ? [] : await pythonPaths(configDirectory))
-    .reduce(commonAncestor, commonAncestor(path.resolve(directory), configDirectory));
-  if (root !== path.resolve(directory)) await refuseHome(root);
+    .concat(path.resolve(directory), configDirectory);
+  const root = needed.reduce(commonAncestor);
+  const packed = await partsToPack(path.resolve(directory), needed);
+  for (const one of packed) if (one !== path.resolve(directory)) await refuseHome(one);
   const envFile = path.join(configDirectory, ".env");
   const inRoot = (file: string) => path.relative(root, file).split(path.sep).join("/");
   const dockerfile =
     typeof content["dockerfile"] === "string" ? [path.join(configDirectory, content["dockerfile"])] : [];
   return {
     root,
+    parts: packed.includes(root) ? null : packed.map(inRoot),
     configPath: inRoot(config),
     buildFiles: [config, ...dockerfile, path.join(root, ".dockerignore")].map(inRoot),
     name: await findName(configDirectory, content),
@@ -157,6 +162,27 @@ function localDependencies(content: Record<string, unknown>): string[] {
   const source = content["source"] as { root?: unknown } | undefined;
   return [...dependencies, source?.root].filter((one): one is string => typeof one === "string" && one.startsWith("."));
 }
+
+/**
+ * Returns the directories to pack: the common parent of all that the project needs, but of what lies outside its git repository
+ * only the directories themselves. Beside the repository are other projects.
+ */
+async function partsToPack(directory: string, needed: readonly string[]): Promise<string[]> {
+  const repository = await repositoryOf(directory);
+  const isInside = (one: string) => repository === null || isWithin(repository, one);
+  const parts = [needed.filter(isInside).reduce(commonAncestor), ...needed.filter((one) => !isInside(one))];
+  return [...new Set(parts)].filter((one) => !parts.some((other) => other !== one && isWithin(other, one)));
+}
+
+async function repositoryOf(directory: string): Promise<string | null> {
+  for (let at = directory; ; at = path.dirname(at)) {
+    if ((await stat(path.join(at, ".git")).catch(() => undefined)) !== undefined) return at;
+    if (path.dirname(at) === at) return null;
+  }
+}
+
+const isWithin = (outer: string, one: string) =>
+  one === outer || one.startsWith(outer === path.sep ? outer : outer + path.sep);
 
 function commonAncestor(a: string, b: string): string {
   const [parts, others] = [a.split(path.sep), b.split(path.sep)];
