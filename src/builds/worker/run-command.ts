@@ -48,7 +48,11 @@ export async function runCommand(context: BuildContext, command: Command, reason
   const end = await run(context, command, path.join(sourceDir, command.cwd));
   signal.throwIfAborted();
   if (end.exitCode === 0) return;
-  const lines = log.lastLines(15).map((line) => line.slice(0, 400));
+  const lines = log
+    .lastLines(100)
+    .filter((line) => !installedPackage.test(line))
+    .slice(-15)
+    .map((line) => line.slice(0, 400));
   if (lines.some((line) => /ENOSPC|EDQUOT|no space left on device/i.test(line))) {
     throw new BuildFailure("DiskFull", diskFullMessage);
   }
@@ -60,6 +64,9 @@ export async function runCommand(context: BuildContext, command: Command, reason
   const said = lines.length === 0 ? "It printed nothing." : `Last lines:\n${lines.join("\n")}`;
   throw new ProgramFailure(reason, `\`${shown}\`${place} ${how} after ${seconds} s. ${said}`, end.exitCode);
 }
+
+/** A line of uv for a package that it installs, removes or replaces. */
+const installedPackage = /^ [-+~] \S+==/;
 
 interface CommandEnd {
   exitCode: number | null;
