@@ -13,7 +13,7 @@ import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
 /**
- * A uv that makes environments without packages, whose probe passes, records what it is asked to install, resolves and fails as
+ * A uv that makes environments without packages, whose probe passes unless it is told to fail once, records what it is asked to install, resolves and fails as
  * configured. It prints the reason of a failure first and explains it at length, as uv does.
  */
 const fakeUv = `#!/bin/sh
@@ -23,7 +23,10 @@ if [ "$1" = venv ]; then
   echo "#!$target/bin/python" > "$target/bin/tool"
   cat > "$target/bin/python" <<'END'
 #!/bin/sh
-case "$2" in *langgraph-python-probe.py) echo works; exit 0 ;; esac
+case "$2" in *langgraph-python-probe.py)
+  [ -s "$UV_PROBE" ] && cat "$UV_PROBE" && rm "$UV_PROBE" && exit 1
+  echo works; exit 0 ;;
+esac
 exec python3 "$@"
 END
   chmod 755 "$target/bin/python"
@@ -68,6 +71,7 @@ async function openHost(files: Files = {}) {
     root: path.join(place.dir, "cache/python"),
     lines,
     fail: (...messages: string[]) => writeFiles(place.dir, { failures: messages.map((text) => `${text}\n`).join("") }),
+    failProbe: (because: string) => writeFiles(place.dir, { probe: `${because}\n` }),
     /** What the project alone resolves to. */
     resolve: (...packages: string[]) =>
       writeFiles(place.dir, { resolved: packages.map((one) => ` + ${one}\n`).join("") }),
@@ -93,6 +97,7 @@ async function openHost(files: Files = {}) {
           UV_SEEN: seen,
           UV_FAILURES: failures,
           UV_RESOLVED: resolved,
+          UV_PROBE: path.join(place.dir, "probe"),
           PIP_NO_INDEX: "1",
         },
         log: new BuildLog((line) => lines.push(line.message)),
@@ -204,6 +209,20 @@ test("uses the agent server that a project pins, and reports requirements that e
   await assert.rejects(host.build({ "langgraph.json": config(["a==1", "a==2"]) }), {
     message: /The project's own requirements exclude each other/,
   });
+});
+
+test("replaces an agent server that only a tool for development names and that does not work", async () => {
+  await using host = await openHost({ "requirements.txt": "langgraph-cli[inmem]==0.1.89\n" });
+  await host.fail(conflict);
+  await host.failProbe("it ended at once");
+  await host.resolve("langgraph==0.2.76", "langgraph-api==0.0.48", "langgraph-checkpoint==2.1.2");
+  await host.build();
+  assert.match(
+    host.log(),
+    /The agent server 0\.0\.48, which the project's requirements name, does not work .*: it ended at once\. Replacing it/,
+  );
+  assert.match((await host.installs()).at(-1) ?? "", /--override/);
+  assert.match(host.log(), /Using the agent server 0\.1\.4, the newest that works with langgraph 0\.2\.76/);
 });
 
 test("installs the versions of a uv.lock, and gives it up when no agent server works with it", async () => {

@@ -27,6 +27,10 @@ import tomllib
 import urllib.parse
 
 
+# Exit code when the last line that was printed says what is wrong and what to do.
+EXPLAINED = 3
+
+
 def main(options, arguments):
     wanted = wanted_of(arguments)
     try:
@@ -51,7 +55,7 @@ def install_all(options, wanted):
         problem = None if install.with_kept(servers, locked) else install.with_any(servers, {})
     if problem is not None:
         say(problem)
-        sys.exit(1)
+        sys.exit(EXPLAINED)
 
 
 def wanted_of(arguments):
@@ -130,6 +134,8 @@ class Installer:
         self.wanted = wanted
         self.server_packages = options["serverPackages"]
         self.is_uv = is_uv(options)
+        # Packages whose pinned version counts whatever the project's requirements say about them.
+        self.overridden = []
         self.projects = {os.path.realpath(one) for before, one in zip(["", *wanted], wanted) if before == "--editable"}
 
     def with_any(self, servers, locked):
@@ -144,8 +150,20 @@ class Installer:
         if found is None:
             return "The project's own requirements exclude each other (see above). Correct them and deploy again."
         if "langgraph-api" in found:
+            named = found["langgraph-api"]
             say("The project pins another version of the agent server: using that version.")
-            return None if self.attempt(locked) and self.check() is None else conflict_of(found, servers)
+            if not self.attempt(locked):
+                return conflict_of(found, servers)
+            failure = self.check()
+            if failure is None:
+                return None
+            failure = f"The agent server {named}, which the project's requirements name, does not work with {shown(found)}: {failure}."
+            if not self.is_uv:
+                return f"{failure} Remove langgraph-api, or the extra inmem of langgraph-cli, from the requirements and deploy again."
+            say(f"{failure} Replacing it.")
+            # Most often only a tool for development names it: langgraph-cli[inmem].
+            self.overridden = self.server_packages
+            locked = {name: version for name, version in locked.items() if name not in self.overridden}
         failures = []
         fitting = [server for server in servers if not misfits_of(server, found)]
         # The project may also allow older versions than those that were found.
@@ -163,7 +181,7 @@ class Installer:
                 failures.append(f"The agent server {server['version']} does not work with {shown(found)}: {failure}.")
                 say(failures[-1])
         # Between the servers above are others that may fit.
-        if fitting and self.attempt(locked):
+        if fitting and not self.overridden and self.attempt(locked):
             failure = self.check()
             version = importlib.metadata.version("langgraph-api")
             if failure is None:
@@ -233,10 +251,12 @@ class Installer:
 
     def run(self, arguments, constraints):
         """Runs the installer. Returns its output, or None when versions conflict. Ends this program on any other failure."""
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-            file.writelines(f"{name}=={version}\n" for name, version in constraints.items())
-            file.flush()
-            argv = [*self.options["installer"], "--constraint", file.name, *arguments]
+        with tempfile.TemporaryDirectory() as directory:
+            pinned, overriding = (os.path.join(directory, name) for name in ("constraints.txt", "overrides.txt"))
+            write_lines(pinned, [f"{name}=={version}" for name, version in constraints.items()])
+            write_lines(overriding, [f"{name}=={constraints[name]}" for name in self.overridden if name in constraints])
+            override = ["--override", overriding] if self.overridden else []
+            argv = [*self.options["installer"], "--constraint", pinned, *override, *arguments]
             process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             lines = []
             for line in process.stdout:

@@ -2,7 +2,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import type { PythonProject } from "../detect/langgraph-config.ts";
-import { BuildFailure } from "../failure.ts";
+import { BuildFailure, ProgramFailure } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
@@ -95,8 +95,18 @@ async function install(context: BuildContext, draft: string, requirements: Requi
     ...(await gitVersionVariables(context, tools.packageDirs)),
     ...(tools.pipConfigFile === null ? {} : { PIP_CONFIG_FILE: path.join(context.sourceDir, tools.pipConfigFile) }),
   };
-  await runCommand(context, { argv, shown, cwd: requirements.cwd, env }, "InstallFailed");
+  try {
+    await runCommand(context, { argv, shown, cwd: requirements.cwd, env }, "InstallFailed");
+  } catch (error) {
+    const [because] = context.log.lastLines(1);
+    if (!(error instanceof ProgramFailure) || error.exitCode !== explainedExitCode || because === undefined)
+      throw error;
+    throw new ProgramFailure(error.reason, `${because}\n${error.message}`, error.exitCode);
+  }
 }
+
+/** As in install.py: its last line says what is wrong and what to do. */
+const explainedExitCode = 3;
 
 const shimProgram = "../../compute/process/langgraph/langgraph-python-shim.py";
 const probeProgram = "../../compute/process/langgraph/langgraph-python-probe.py";
