@@ -1,4 +1,5 @@
 import { errors } from "../contract/error.ts";
+import { condaFileNames } from "./detection/install-files.ts";
 import { configPathLengthMax } from "./limits.ts";
 
 /** Files from which a server is recognized when there is no configuration, nearest to a configuration first. */
@@ -10,6 +11,7 @@ export const projectFileNames = [
   "Pipfile",
   "setup.py",
   "package.json",
+  ...condaFileNames,
 ] as const;
 
 /** The path of the configuration that clients send when the user names none. */

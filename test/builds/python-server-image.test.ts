@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { mkdir } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { readProject } from "../../src/builds/detect/project.ts";
+import { contextExtra } from "../../src/builds/image/python-image.ts";
 import { pythonServerInstructions } from "../../src/builds/image/python-server-image.ts";
 import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
@@ -10,6 +12,7 @@ async function dockerfileOf(files: Files): Promise<string> {
   await using place = await scratch();
   const sourceDir = path.join(place.dir, "source");
   await writeFiles(sourceDir, files);
+  await mkdir(path.join(place.dir, contextExtra));
   const project = await readProject(sourceDir, null, { nodeMajor: 24, target: "image" });
   assert.ok(project.kind === "command" && project.python !== null);
   const { signal } = new AbortController();
@@ -22,7 +25,8 @@ async function dockerfileOf(files: Files): Promise<string> {
     context,
     label: "LABEL a=b",
   });
-  return instructions.map(({ text }) => text).join("\n");
+  // The plan of the installation is JSON in the JSON of an instruction.
+  return instructions.map(({ text }) => text.replaceAll('\\"', '"')).join("\n");
 }
 
 test("collects the static files of Django in an image, and goes on without them", async () => {
@@ -38,7 +42,7 @@ test("collects the static files of Django in an image, and goes on without them"
 test("gives a proxy in an image an environment of its own", async () => {
   const server = 'if __name__ == "__main__":\n  mcp.run(transport="stdio")\n';
   const dockerfile = await dockerfileOf({ "requirements.txt": "mcp\n", "server.py": server });
-  assert.match(dockerfile, /pip","install","--no-cache-dir","--requirement","requirements\.txt"\]/);
+  assert.match(dockerfile, /install-server\.py".*"argv":\["--requirement","requirements\.txt"\]/);
   assert.match(dockerfile, /RUN \["\/opt\/pierhead\/tools\/bin\/python",.*"mcp-proxy>=0\.8"\]/);
   assert.match(dockerfile, /CMD \["mcp-proxy",.*"python","server\.py"\]/);
 });
@@ -48,4 +52,16 @@ test("starts an image of a server in the directory from which it imports its mod
   const dockerfile = await dockerfileOf({ "requirements.txt": "fastapi\n", "web/main.py": main, "web/words.py": "" });
   assert.match(dockerfile, /ENV PYTHONPATH="\/app\/web:\/app\/web\/src"/);
   assert.match(dockerfile, /WORKDIR \/app\/web\nENV HOME[\s\S]*CMD \["python","-m","uvicorn","main:app"/);
+});
+
+test("installs the requirements.txt of a project that describes itself in a pyproject.toml without dependencies", async () => {
+  const files = { "requirements.txt": "fastapi\n", "main.py": "app = FastAPI()\n" };
+  const described = '[project]\nname = "agent"\nversion = "1"\n';
+  const plain = await dockerfileOf({ ...files, "pyproject.toml": described });
+  assert.match(plain, /"--requirement","requirements\.txt","uvicorn"\]/);
+  const packaged = `${described}[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n`;
+  const both = await dockerfileOf({ ...files, "pyproject.toml": packaged });
+  assert.match(both, /"--editable","\.","--requirement","requirements\.txt"/);
+  const dynamic = packaged.replace("[build-system]", 'dynamic = ["dependencies"]\n[build-system]');
+  assert.doesNotMatch(await dockerfileOf({ ...files, "pyproject.toml": dynamic }), /"--requirement"/);
 });

@@ -8,7 +8,7 @@ import { BuildFailure } from "../../src/builds/failure.ts";
 import { gitVersionVariables } from "../../src/builds/python/git-version.ts";
 import { findPython, withFittingPython } from "../../src/builds/python/interpreter.ts";
 import { keepLocalPackages, layOutLocalPackages } from "../../src/builds/python/local-packages.ts";
-import { findLock, pipfileLockRequirements, poetryConstraints } from "../../src/builds/python/locked-versions.ts";
+import { findLock, lockConstraints, pipfileLockRequirements } from "../../src/builds/python/locked-versions.ts";
 import { collectRequirements } from "../../src/builds/python/requirements.ts";
 import { uvSettings } from "../../src/builds/python/uv.ts";
 import { type PythonServer, wantedPython } from "../../src/builds/python/wanted-version.ts";
@@ -382,7 +382,7 @@ version = "1.26"
 name = "numpy"
 version = "2.0"
 `;
-  assert.deepEqual(poetryConstraints(poetry), ["httpx==0.28.1"]);
+  assert.deepEqual(lockConstraints(poetry), ["httpx==0.28.1"]);
   const pipfile = {
     default: {
       flask: { version: "==3.0.0", extras: ["async"], markers: "python_version >= '3.8'" },

@@ -1,8 +1,12 @@
+import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { fileURLToPath } from "node:url";
 import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
-import { findServerRequirements } from "../python/server-requirements.ts";
+import { gitVersionVariables } from "../python/git-version.ts";
+import { lockAgain, packagingErrors, sayWithoutProject, unsolvable } from "../python/server-environment.ts";
+import { findServerRequirements, type ServerRequirements } from "../python/server-requirements.ts";
 import { toolLauncher, toolName } from "../python/tool-environment.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
 import type { BuildContext } from "../worker/run-command.ts";
@@ -33,13 +37,10 @@ export async function pythonServerInstructions(
 ): Promise<Instruction[]> {
   const { directory, startDirectory = directory } = project;
   const requirements = await findServerRequirements(context, project, null);
-  context.log.say(requirements.because);
-  const wanted = await moveRequirements(requirements.argv, context);
+  const install = requirements.argv.length === 0 ? null : await installCommandOf(requirements, context, directory);
   const certificates = await readCertificates(context.env);
   if (certificates !== null) await writeExtra(context.sourceDir, "certificates.pem", certificates);
-  const hasExtra = certificates !== null || wanted.some((argument) => argument.startsWith(ownDir));
-  const pip = ["python", "-m", "pip", "install", "--no-cache-dir", ...wanted];
-  const runs = { shown: showCommand(["pip", "install", ...wanted]), reason: "InstallFailed" as const };
+  const hasExtra = certificates !== null || install !== null;
   const importDirs = [startDirectory, path.posix.join(startDirectory, "src")].map((one) =>
     path.posix.join(appDir, one),
   );
@@ -51,7 +52,7 @@ export async function pythonServerInstructions(
     plain("ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1"),
     ...(certificates === null ? [] : trustInstructions),
     plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`),
-    ...(wanted.length === 0 ? [] : [workdir(requirements.cwd), { text: `RUN ${JSON.stringify(pip)}`, runs }]),
+    ...(install === null ? [] : [workdir(requirements.cwd), install]),
     ...installTools(project.python.tools ?? []),
     ...build.flatMap(({ argv, cwd, reason }) => [
       workdir(cwd),
@@ -64,6 +65,45 @@ export async function pythonServerInstructions(
     plain(`USER ${agentUser}`),
     plain(`CMD ${JSON.stringify(await planStart(context.sourceDir, project))}`),
   ];
+}
+
+const installProgram = "install-server.py";
+
+/** Returns the instruction that installs the packages, with the repairs of a build without an engine (install-server.py). */
+async function installCommandOf(
+  requirements: ServerRequirements,
+  context: BuildContext,
+  directory: string,
+): Promise<Instruction> {
+  const file = fileURLToPath(new URL(`../python/${installProgram}`, import.meta.url));
+  await writeExtra(context.sourceDir, installProgram, await readFile(file, "utf8"));
+  const { lock } = requirements;
+  const unlocked = (await requirements.unlocked?.("python")) ?? null;
+  const stale = `The versions in ${lock} contradict the project, or do not exist any more. To fix all versions again, ${lockAgain(lock)}.`;
+  const attemptOf = async ({ argv, withoutProject, because }: ServerRequirements) => ({
+    argv: await moveRequirements(argv, context),
+    withoutProject: withoutProject && (await moveRequirements(withoutProject, context)),
+    because,
+  });
+  const options = {
+    installer: ["python", "-m", "pip", "install", "--no-cache-dir", "--use-pep517", "--root-user-action=ignore"],
+    attempts: [
+      await attemptOf(requirements),
+      ...(unlocked === null ? [] : [await attemptOf({ ...unlocked, because: `${stale} ${unlocked.because}` })]),
+    ],
+    unsolvable: unsolvable.source,
+    packaging: packagingErrors.source,
+    sayWithoutProject,
+  };
+  const isOwn = requirements.argv.includes("--editable");
+  const variables = isOwn ? await gitVersionVariables(context, [directory]) : {};
+  const env = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
+  const program = ["python", "-P", `${ownDir}/${installProgram}`, JSON.stringify(options)];
+  const shown = showCommand(["pip", "install", ...(options.attempts[0]?.argv ?? [])]);
+  return {
+    text: `RUN ${JSON.stringify([...(env.length === 0 ? [] : ["env", ...env]), ...program])}`,
+    runs: { shown, reason: "InstallFailed" },
+  };
 }
 
 const toolDir = `${ownDir}/tools`;

@@ -30,14 +30,15 @@ export async function findLock(sourceDir: string, directory: string): Promise<st
   return null;
 }
 
-/** Returns the constraints in a poetry.lock: one line per package that has one version from a package index. */
-export function poetryConstraints(lock: string): string[] {
+/** Returns the constraints in a poetry.lock or uv.lock: one line per package that has one version from a package index. */
+export function lockConstraints(lock: string): string[] {
   const versions = new Map<string, Set<string>>();
   for (const table of lock.split(/^\[\[package\]\]\s*$/m).slice(1)) {
     const [own = ""] = table.split(/^\[\[?(?!package\.source)/m);
     const name = /^name = "([^"]+)"/m.exec(own)?.[1];
     const version = /^version = "([^"]+)"/m.exec(own)?.[1];
-    if (name === undefined || version === undefined || /^\[package\.source\]/m.test(table)) continue;
+    const isElsewhere = /^\[package\.source\]/m.test(table) || /^source = \{ (?!registry\b)/m.test(own);
+    if (name === undefined || version === undefined || isElsewhere) continue;
     versions.set(name, (versions.get(name) ?? new Set()).add(version));
   }
   return [...versions].flatMap(([name, found]) => (found.size === 1 ? [`${name}==${[...found][0]}`] : []));

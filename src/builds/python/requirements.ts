@@ -4,6 +4,7 @@ import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isDirectoryInside, isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
+import { findCondaEnvironment, pipArguments } from "./conda.ts";
 import { findLock } from "./locked-versions.ts";
 
 /** The packages to install for one project. */
@@ -87,6 +88,16 @@ async function addDependenciesBeside(
     collected.early.manifests.push(file);
     return;
   }
+  const conda = await findCondaEnvironment(sourceDir, directory);
+  if (conda === null) return;
+  log.say(`The directories in dependencies of ${configPath} describe no packages: installing those of ${conda.file}.`);
+  const { argv, lines } = pipArguments(conda);
+  const exported = path.join(path.dirname(sourceDir), "conda-requirements.txt");
+  await writeFile(exported, lines.map((line) => `${line}\n`).join(""));
+  collected.argv.push("--requirement", exported, ...argv);
+  collected.identity.push(conda.pip);
+  if (argv.length > 0 || lines.some(isElsewhere)) collected.isShareable = false;
+  collected.early.argv.push("--requirement", exported);
 }
 
 /** Finds the file that locks the versions of a local package. */

@@ -46,7 +46,7 @@ export async function serverEnvironment(
       const other = await requirements.unlocked?.(interpreter.python);
       if (other == null) throw error;
       context.log.say(
-        "The versions in uv.lock contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, run `uv lock`.",
+        `The versions in ${requirements.lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(requirements.lock)}.`,
       );
       // Other versions need an environment of their own. The next build tries the lock file again.
       return await environmentOf(other).catch(async (failure: unknown) => {
@@ -81,19 +81,26 @@ async function installServer(context: BuildContext, draft: string, plan: Plan): 
       .lastLines(100)
       .some((line) => packagingErrors.test(line) || unbuilt.exec(line)?.[1] === own);
     if (!(error instanceof BuildFailure) || requirements.withoutProject === null || !isPackaging) throw error;
-    context.log.say(
-      "The project itself cannot be packaged. Installing only its dependencies and running it from its directory.",
-    );
+    context.log.say(sayWithoutProject);
     await make(requirements.withoutProject);
   }
 }
 
-/** Whether uv found no versions. It reports an address of a lock file that does not exist any more in the same words. */
-const isUnsolvable = ({ log }: BuildContext) =>
-  log.lastLines(100).some((line) => /No solution found|HTTP status client error \(404|404 Not Found/.test(line));
+export const sayWithoutProject =
+  "The project itself cannot be packaged. Installing only its dependencies and running it from its directory.";
+
+/** How uv and pip report that there are no such versions, and that an address of a lock file does not exist any more. */
+export const unsolvable =
+  /No solution found|HTTP status client error \(404|404 Not Found|ResolutionImpossible|No matching distribution found|resolution-too-deep/;
+
+const isUnsolvable = ({ log }: BuildContext) => log.lastLines(100).some((line) => unsolvable.test(line));
+
+/** The command that writes a lock file again. */
+export const lockAgain = (lock = "uv.lock") =>
+  lock === "requirements.txt" ? "compile requirements.txt again" : `run \`${lock.replace(".lock", " lock")}\``;
 
 /** What build back ends say when the files of a project do not have the form of a package. */
-const packagingErrors =
+export const packagingErrors =
   /Multiple top-level (packages|modules)|No file\/folder found for package|Unable to determine which files to ship|Expected a Python module at|package directory .* does not exist|not a valid editable requirement|Readme (path|file)|OSError: Readme/i;
 
 /** How uv names the package that it cannot build. */

@@ -1,11 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
+import type { CondaEnvironment } from "../../domain/detection/conda-environment.ts";
 import { tomlList, tomlSection, tomlString } from "../../domain/detection/toml-text.ts";
 import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { findLock, pipfileLockRequirements, poetryConstraints } from "./locked-versions.ts";
+import { findCondaEnvironment, pipArguments } from "./conda.ts";
+import { findLock, lockConstraints, pipfileLockRequirements } from "./locked-versions.ts";
 import { poetryRequirements } from "./poetry.ts";
 
 /** What an installer gets for a Python server. */
@@ -20,6 +22,8 @@ export interface ServerRequirements {
    * @param python for which the versions that still fit are kept.
    */
   unlocked?: (python: string) => Promise<ServerRequirements | null>;
+  /** The lock file whose versions are installed; absent: none. */
+  lock?: string;
   /** Packages of the source among the requirements, relative to its root. */
   packageDirs?: string[];
   /** Relative to the root of the source. */
@@ -71,6 +75,8 @@ export async function findServerRequirements(
     if (await has(file)) return fromFile(sourceDir, directory, file, adds);
   if (await has("setup.py")) return fromSetup(directory, adds);
   if (await has("Pipfile")) return fromPipfile(context, directory, adds);
+  const conda = await findCondaEnvironment(sourceDir, directory);
+  if (conda !== null) return fromConda(context, conda, { directory, adds });
   return {
     argv: [...adds],
     withoutProject: null,
@@ -119,6 +125,24 @@ async function fromPipfile(
   };
 }
 
+async function fromConda(
+  { sourceDir }: BuildContext,
+  conda: CondaEnvironment,
+  { directory, adds }: { directory: string; adds: readonly string[] },
+): Promise<ServerRequirements> {
+  const file = path.join(path.dirname(sourceDir), "conda-requirements.txt");
+  const { argv, lines } = pipArguments(conda);
+  await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+  return {
+    argv: ["--requirement", file, ...argv, ...adds],
+    withoutProject: null,
+    cwd: directory,
+    because: `Installing the packages for pip in ${conda.file}.`,
+    identity: [conda.pip, adds],
+    isShareable: argv.length === 0 && !elsewhere.test(lines.join("\n")),
+  };
+}
+
 const fromSetup = (directory: string, adds: readonly string[]): ServerRequirements => ({
   argv: ["--editable", ".", ...adds],
   withoutProject: null,
@@ -161,6 +185,7 @@ async function fromUvLock(
       const other = await fromPyproject(context, { directory, adds, uv });
       return other && keepFitting(context, other, { directory, adds, uv, python, locked: text });
     },
+    lock: "uv.lock",
     packageDirs: locals.map((local) => path.posix.join(root, local)),
     cwd: root,
     because: `Found uv.lock${root === path.posix.normalize(directory) ? "" : ` in ${root === "." ? "the root of the source" : root}`}.`,
@@ -198,6 +223,7 @@ async function keepFitting(
   return {
     ...other,
     unlocked: async () => other,
+    lock: "uv.lock",
     argv: [...other.argv, "--constraint", kept],
     withoutProject: other.withoutProject && [...other.withoutProject, "--constraint", kept],
     because: `${other.because} ${same} of the ${locked.length} versions in uv.lock still fit and are kept.`,
@@ -236,13 +262,13 @@ async function exportLock(
   return false;
 }
 
-/** Writes the versions of a poetry.lock, or of a compiled requirements.txt, into a file of constraints. */
-async function constraintsOf({ sourceDir }: BuildContext, directory: string) {
+/** Writes the versions of a poetry.lock, a compiled requirements.txt, or without uv of a uv.lock, into a file of constraints. */
+async function constraintsOf({ sourceDir }: BuildContext, directory: string, uv: string | null) {
   const from = await findLock(sourceDir, directory);
-  if (from === null || from.endsWith("uv.lock")) return null;
+  if (from === null || (from.endsWith("uv.lock") && uv !== null)) return null;
   const text = await readFile(path.join(sourceDir, from), "utf8");
-  const lines = from.endsWith("poetry.lock")
-    ? poetryConstraints(text)
+  const lines = from.endsWith(".lock")
+    ? lockConstraints(text)
     : text
         .split("\n")
         .flatMap((line) => /^[\w.-]+(?=\[|==).*?(==[^\s;\\]+)/.exec(line)?.[0].replace(/\[.*\]/, "") ?? []);
@@ -263,26 +289,41 @@ async function fromPyproject(
   const project = tomlSection(text, "project");
   const poetry = tomlSection(text, "tool.poetry.dependencies");
   const isPackage = /^\s*\[build-system\]/m.test(text) && !/^\s*package-mode\s*=\s*false/m.test(text);
-  if (!isPackage && project === "" && poetry === "") return null; // only settings of tools
+  // Only settings of tools, or a description of a project whose packages another file lists.
+  if (!isPackage && tomlList(project, "dependencies").length === 0 && poetry === "") return null;
   const lines = [...tomlList(project, "dependencies"), ...poetryRequirements(poetry)];
   const file = path.join(path.dirname(context.sourceDir), "pyproject-requirements.txt");
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-  const locked = await constraintsOf(context, directory);
-  const constraints = locked === null ? [] : ["--constraint", locked.file];
+  const locked = await constraintsOf(context, directory, uv);
   // uv also reads where packages come from, such as a directory beside the project.
   const hasSources =
     uv !== null && tomlList(project, "dependencies").length > 0 && /^\s*\[tool\.uv\.sources\b/m.test(text);
   const wanted = hasSources ? ["--requirement", "pyproject.toml"] : lines.length === 0 ? [] : ["--requirement", file];
-  const dependencies = [...wanted, ...constraints, ...adds];
-  const versions = locked === null ? "" : ` Its versions come from ${locked.from}.`;
-  return {
-    argv: isPackage ? ["--editable", ".", ...constraints, ...adds] : dependencies,
-    withoutProject: isPackage ? dependencies : null,
-    cwd: directory,
-    because: isPackage
-      ? `Installing the project and the dependencies in its pyproject.toml.${versions}`
-      : `Installing the dependencies in pyproject.toml.${versions} It has no [build-system], so the project runs from its directory.`,
-    identity: [text, adds, locked?.text],
-    isShareable: !isPackage && !hasSources && !elsewhere.test(lines.join("\n")),
+  const beside = isPackage && lines.length === 0 ? await requirementsBeside(context, directory, project) : null;
+  const listed = beside === null ? [] : ["--requirement", "requirements.txt"];
+  const allowed = (constraints: string[]): ServerRequirements => {
+    const dependencies = [...wanted, ...listed, ...constraints, ...adds];
+    const versions = constraints.length === 0 ? "" : ` Its versions come from ${locked?.from}.`;
+    return {
+      argv: isPackage ? ["--editable", ".", ...listed, ...constraints, ...adds] : dependencies,
+      withoutProject: isPackage ? dependencies : null,
+      cwd: directory,
+      because: isPackage
+        ? `Installing the project and the dependencies in its ${beside === null ? "pyproject.toml" : "requirements.txt"}.${versions}`
+        : `Installing the dependencies in pyproject.toml.${versions} It has no [build-system], so the project runs from its directory.`,
+      identity: [text, adds, constraints.length === 0 ? undefined : locked?.text, ...(beside === null ? [] : [beside])],
+      isShareable: !isPackage && !hasSources && !elsewhere.test(lines.join("\n")),
+    };
   };
+  if (locked === null) return allowed([]);
+  const lock = path.posix.basename(locked.from);
+  return { ...allowed(["--constraint", locked.file]), lock, unlocked: async () => allowed([]) };
+}
+
+/** Returns the requirements.txt of a package that declares no dependencies itself; null: there is none, or setuptools reads it. */
+async function requirementsBeside({ sourceDir }: BuildContext, directory: string, project: string) {
+  const has = (name: string) => isFileInside(sourceDir, path.posix.join(directory, name));
+  if (tomlList(project, "dynamic").includes("dependencies")) return null;
+  if ((await has("setup.py")) || (await has("setup.cfg")) || !(await has("requirements.txt"))) return null;
+  return readFile(path.join(sourceDir, directory, "requirements.txt"), "utf8");
 }

@@ -5,6 +5,7 @@ import { projectReader } from "../detect/project-reader.ts";
 import { BuildFailure } from "../failure.ts";
 import { isInRange } from "../version-range.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { condaEnvironmentIn } from "./conda.ts";
 import { pythonMinorMin } from "./settings.ts";
 
 /** What a project says about its version of Python. */
@@ -44,6 +45,7 @@ export async function wantedPython(
   project: PythonProject | PythonServer,
 ): Promise<WantedPython> {
   const { python } = project;
+  const { directory } = project;
   const { packageDirs, from: setting } = placesOf(project);
   const { read } = projectReader(sourceDir, ".");
   const ranges: WantedPython["ranges"] = [];
@@ -79,7 +81,14 @@ export async function wantedPython(
     if (Number(minor) >= pythonMinorMin) return { version: `3.${minor}`, from: file, isPreference: true, ranges };
     log.say(`Note: ${file} names Python 3.${minor}, but the agent server needs Python 3.${pythonMinorMin} or newer.`);
   }
-  return { version: null, from: "", isPreference: false, ranges };
+  return { ...(await preferredByConda(sourceDir, directory)), ranges };
+}
+
+async function preferredByConda(sourceDir: string, directory: string): Promise<Omit<WantedPython, "ranges">> {
+  const conda = await condaEnvironmentIn(sourceDir, directory);
+  const isSupported = conda !== null && Number(conda.pythonVersion?.slice(2) ?? 0) >= pythonMinorMin;
+  if (!isSupported) return { version: null, from: "", isPreference: false };
+  return { version: conda.pythonVersion, from: conda.file, isPreference: true };
 }
 
 /** Versions that exist, for the question whether a range allows any that the agent server runs on. */

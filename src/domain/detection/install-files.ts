@@ -13,3 +13,6 @@ export const installFiles = [
 ] as const;
 
 export type PackageManager = (typeof installFiles)[number]["manager"];
+
+/** Names of the file with an environment of conda, in the order in which conda's own tools look for it. */
+export const condaFileNames = ["environment.yml", "environment.yaml"] as const;

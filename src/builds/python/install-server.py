@@ -1,0 +1,42 @@
+"""Installs the packages of a Python server while an image is built, with the repairs of a build on the host.
+
+    python install-server.py OPTIONS
+
+OPTIONS is a JSON object: `installer` is the command to which arguments are added, `attempts` the arguments to try, each as `argv`,
+`withoutProject` (null: the project is not among them) and `because`, the text to print before it. The first attempt has the
+versions of the lock file. `unsolvable` and `packaging` are forms of what the installer prints when no versions fit, and when the
+files of the project do not have the form of a package.
+"""
+
+import json
+import re
+import subprocess
+import sys
+
+
+def main(options):
+    unsolvable, packaging = re.compile(options["unsolvable"]), re.compile(options["packaging"], re.IGNORECASE)
+    code = 1
+    for attempt in options["attempts"]:
+        print(attempt["because"], flush=True)
+        code, lines = run(options["installer"], attempt["argv"])
+        if code != 0 and attempt["withoutProject"] is not None and any(packaging.search(line) for line in lines):
+            print(options["sayWithoutProject"], flush=True)
+            code, lines = run(options["installer"], attempt["withoutProject"])
+        if code == 0 or not any(unsolvable.search(line) for line in lines):
+            break
+    return code
+
+
+def run(installer, argv):
+    process = subprocess.Popen([*installer, *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines = []
+    for line in process.stdout:
+        print(line, end="", flush=True)
+        lines = [*lines[-200:], line]
+    code = process.wait()
+    return code if code >= 0 else 1, lines
+
+
+if __name__ == "__main__":
+    sys.exit(main(json.loads(sys.argv[1])))
