@@ -19,6 +19,7 @@ const start = { scripts: { start: "node dist/index.js" } };
 const built = { scripts: { build: "tsc", start: "node dist/index.js" } };
 const pyproject = (...packages: string[]) =>
   `[project]\nname = "x"\ndependencies = [\n${packages.map((name) => `  "${name}",\n`).join("")}]\n`;
+const worker = 'if __name__ == "__main__":\n  cli.run_app(server)';
 const uvicorn = (app: string) => `python -m uvicorn ${app} --host $HOST --port $PORT`;
 
 /** One project per preset and way to be recognized: its files, the preset, its start command and its build. */
@@ -51,6 +52,8 @@ const projects: [string, Files, string, string, (string | null)?][] = [
     "next start -H $HOST -p $PORT",
     "next build",
   ],
+  ["LiveKit", { "requirements.txt": "livekit-agents", "a.py": worker }, "livekit", "python a.py start"],
+  ["Haystack", { "requirements.txt": "haystack-ai", "main.py": "app = FastAPI()" }, "haystack", uvicorn("main:app")],
   ["Nuxt", { "package.json": packageJson(["nuxt"]) }, "nuxt", "node .output/server/index.mjs", "nuxt build"],
   [
     "Mastra",

@@ -259,6 +259,21 @@ export const serverProjects = [
 
   python("fastapi", { "requirements.txt": "fastapi==0.121.3\n", "main.py": fastapi }, /Recognized FastAPI/),
   python(
+    "requirements beside a pyproject.toml without dependencies",
+    {
+      "pyproject.toml": '[project]\nname = "agent"\nversion = "1.0.0"\n',
+      "requirements.txt": "fastapi==0.121.3\n",
+      "main.py": fastapi,
+    },
+    /Installing requirements\.txt\./,
+  ),
+  python(
+    "environment.yml with packages for pip",
+    { "environment.yml": "dependencies:\n  - pip:\n      - fastapi==0.121.3\n", "main.py": fastapi },
+    /Installing the packages for pip in environment\.yml\./,
+    { configPath: "environment.yml" },
+  ),
+  python(
     "fastapi of poetry without a build system",
     {
       "pyproject.toml":

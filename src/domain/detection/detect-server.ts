@@ -1,3 +1,4 @@
+import { condaProblem } from "./conda-environment.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { type AddedFile, added, type NodePreset, presets, stdioPreset, withBun } from "./presets.ts";
 import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
@@ -48,6 +49,9 @@ export function detectServer(facts: ProjectFacts): Detection {
   const ofNode = () => (node === null || !canServe(node) ? null : detectNode(node, facts));
   // A tool that speaks over standard input may stand beside the server.
   const found = ofPython?.preset === stdioPreset ? (ofNode() ?? ofPython) : (ofPython ?? ofNode());
+  const conda = python?.conda ?? null;
+  if (conda !== null && conda.packages.length > 0 && found?.language === "python")
+    return { server: null, because: condaProblem(conda), saysWhatToDo: true };
   if (facts.procfile !== null) return { server: fromProcfile(facts.procfile, facts, found) };
   if (facts.files.has("aegra.json")) return { server: fromAegra(python) };
   return found === null ? { server: null, ...whyNot(facts) } : { server: found };
@@ -284,9 +288,28 @@ function adviceFor({ node, python, files }: ProjectFacts): string | null {
     return "The files in api/ of this project are functions for Vercel, which start no server. Add a file that serves them, for example with Hono or Express, and a start script that runs it.";
   if (python?.speaksStdio === true)
     return 'The MCP server of this project speaks over standard input only, and no program starts it. Add a file that starts it under `if __name__ == "__main__":`, or run it with a transport over HTTP, such as streamable-http, and listen on PORT.';
+  const sample = python === null ? null : adviceForSamples(python);
+  if (sample !== null) return sample;
   if (python?.packages.has("crewai") === true)
     return `${python.declaredIn} has crewai, but no program that serves HTTP. \`crewai run\` runs a crew once and ends. Add an application that runs the crew for a request, for example with FastAPI.`;
   return null;
+}
+
+const samplesMax = 4;
+
+/** Names the servers in directories of samples: which of them is meant, only the user knows. */
+function adviceForSamples(python: PythonFacts): string | null {
+  const servers = python.samples.flatMap((entry) => {
+    const server = serverAmong([entry], python);
+    return server === null ? [] : [{ file: entry.file, server }];
+  });
+  const found = [...new Map(servers.map((one) => [one.file, one])).values()];
+  const [first] = found.filter(({ server }) => !/&&|^\w+=/.test(server.start)).concat(found);
+  if (first === undefined) return null;
+  const named = found.slice(0, samplesMax).map(({ file, server }) => `${file} (${server.name})`);
+  const more = found.length > samplesMax ? ` and ${found.length - samplesMax} more` : "";
+  const start = JSON.stringify(first.server.start.split(" "));
+  return `The project itself has no server, but its samples do: ${named.join(", ")}${more}. To deploy one of them, write a pierhead.json that starts it, such as {"python": true, "start": ${start}}.`;
 }
 
 function whatIsMissing({ node, python, files }: ProjectFacts): string {
@@ -295,5 +318,5 @@ function whatIsMissing({ node, python, files }: ProjectFacts): string {
   if (node !== null) return "package.json was found, but it has no start script and no server file such as server.js.";
   return files.size === 0
     ? "The directory is empty."
-    : "No package.json, pyproject.toml, requirements.txt or Procfile was found.";
+    : "No package.json, pyproject.toml, requirements.txt, environment.yml or Procfile was found.";
 }

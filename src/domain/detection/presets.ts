@@ -120,6 +120,28 @@ export const added = {
 /** Runs a program with Bun, which npm brings: machines with Node often lack it. */
 export const withBun = "npm exec --yes --package=bun@1 -- bun";
 
+const chainlit: How = {
+  entry: "chainlit",
+  start: "chainlit run {file} --headless --host $HOST --port $PORT",
+  adds: ["chainlit"],
+};
+const streamlit: How = {
+  entry: "streamlit",
+  start: "streamlit run {file} --server.headless true --server.address $HOST --server.port $PORT",
+  adds: ["streamlit"],
+};
+const robyn: How = {
+  entry: "robyn",
+  start: "ROBYN_HOST=$HOST ROBYN_PORT=$PORT python {program}",
+  adds: ["robyn"],
+};
+const gradio: How = {
+  entry: "gradio",
+  start: "GRADIO_SERVER_NAME=$HOST GRADIO_SERVER_PORT=$PORT python {program}",
+  adds: ["gradio"],
+};
+const haystack = ["hayhooks", "haystack-ai"];
+
 const astroSite = /^(?:astro\.config\.[cm]?[jt]s$|src\/pages\/)/;
 
 /** The presets. The first that fits a project is used, so a framework stands before the one on which it builds. */
@@ -183,7 +205,21 @@ export const presets: readonly Preset[] = [
     adds: ["uvicorn"],
   }),
   ...agents("llama-index", "LlamaIndex", ["llama-index", "llama-index-core", "llama-index-workflows"]),
+  python("haystack", "Haystack", haystack, asgi),
+  python("haystack", "Haystack", haystack, factory),
+  python("haystack", "Hayhooks", haystack, {
+    entry: "hayhooks",
+    start: "hayhooks run --host $HOST --port $PORT --pipelines-dir {agents}",
+    adds: ["hayhooks"],
+  }),
+  python("haystack", "Haystack", haystack, program),
   ...agents("a2a-python", "A2A Python SDK", ["a2a-sdk"]),
+  // A worker for calls, which answers questions about its health on a port of its own.
+  python("livekit", "LiveKit Agents", ["livekit-agents"], {
+    entry: "livekit",
+    start: "python {program} start",
+    adds: [],
+  }),
   ...agents("pydantic-ai", "Pydantic AI", ["pydantic-ai", "pydantic-ai-slim"]),
   ...agents("openai-agents", "OpenAI Agents SDK", ["openai-agents"]),
   ...agents("crewai", "CrewAI", ["crewai"]),
@@ -214,38 +250,27 @@ export const presets: readonly Preset[] = [
     entry: "wsgi-factory",
     start: "python -m gunicorn '{app}()' --bind $HOST:$PORT",
   }),
-  python("chainlit", "Chainlit", ["chainlit"], {
-    entry: "chainlit",
-    start: "chainlit run {file} --headless --host $HOST --port $PORT",
-    adds: [],
-  }),
-  python("streamlit", "Streamlit", ["streamlit"], {
-    entry: "streamlit",
-    start: "streamlit run {file} --server.headless true --server.address $HOST --server.port $PORT",
-    adds: [],
-  }),
+  python("chainlit", "Chainlit", ["chainlit"], chainlit),
+  python("streamlit", "Streamlit", ["streamlit"], streamlit),
   python("quart", "Quart", ["quart"], asgi),
   python("quart", "Quart", ["quart"], factory),
   python("litestar", "Litestar", ["litestar"], asgi),
   python("litestar", "Litestar", ["litestar"], factory),
   python("sanic", "Sanic", ["sanic"], asgi),
   python("sanic", "Sanic", ["sanic"], factory),
-  python("robyn", "Robyn", ["robyn"], {
-    entry: "robyn",
-    start: "ROBYN_HOST=$HOST ROBYN_PORT=$PORT python {program}",
-    adds: [],
-  }),
+  python("robyn", "Robyn", ["robyn"], robyn),
   python("asgi", "an ASGI application", [], asgi),
   python("wsgi", "a WSGI application", [], wsgi),
   python("asgi", "an ASGI application", [], factory),
   python("python", "a Python program", [], program),
   // Gradio is often a demonstration beside the server itself.
-  python("gradio", "Gradio", ["gradio"], {
-    entry: "gradio",
-    start: "GRADIO_SERVER_NAME=$HOST GRADIO_SERVER_PORT=$PORT python {program}",
-    adds: [],
-  }),
+  python("gradio", "Gradio", ["gradio"], gradio),
   python("python", "a Python program", [], { entry: "script", start: "{module} {options}", adds: [] }),
+  // Their package may come with another one of the project.
+  python("chainlit", "Chainlit", [], chainlit),
+  python("streamlit", "Streamlit", [], streamlit),
+  python("robyn", "Robyn", [], robyn),
+  python("gradio", "Gradio", [], gradio),
   stdio("stdio-program", "python {program}"),
   stdio("stdio-script", "{module}"),
 ];

@@ -1,5 +1,7 @@
+import { type CondaEnvironment, readCondaEnvironment } from "./conda-environment.ts";
+import { condaFileNames } from "./install-files.ts";
 import { type NodeFacts, readNode } from "./node-facts.ts";
-import { type ProjectReader, readSources } from "./project-sources.ts";
+import { isSample, type ProjectReader, readSources } from "./project-sources.ts";
 import { findPythonEntries, type PythonEntry, pythonStdio } from "./python-entries.ts";
 import { requirementNames, tomlKeys, tomlList, tomlSection, tomlString } from "./toml-text.ts";
 
@@ -18,6 +20,10 @@ export interface PythonFacts {
   /** The file that declares them. */
   declaredIn: string;
   entries: readonly PythonEntry[];
+  /** Those in directories of samples, for a project without any other. */
+  samples: readonly PythonEntry[];
+  /** An environment.yml that is the only file with packages; null: another one lists them. */
+  conda: CondaEnvironment | null;
   /** Whether it has an MCP server that speaks over standard input. */
   speaksStdio: boolean;
   /** Whether it is a Django project that serves files which a command collects. */
@@ -41,24 +47,34 @@ export async function readProjectFacts(reader: ProjectReader): Promise<ProjectFa
 }
 
 async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Promise<PythonFacts | null> {
-  const declaredIn = ["pyproject.toml", "requirements.txt", "Pipfile", "setup.py"].find((name) => files.has(name));
+  const declaring = ["pyproject.toml", "requirements.txt", "Pipfile", "setup.py", ...condaFileNames];
+  const declaredIn = declaring.find((name) => files.has(name));
   if (declaredIn === undefined) return null;
   const [pyproject, requirements, pipfile] = await Promise.all(
     ["pyproject.toml", "requirements.txt", "Pipfile"].map(async (name) => (files.has(name) ? reader.read(name) : null)),
   );
   const project = tomlSection(pyproject ?? "", "project");
+  const isConda = (condaFileNames as readonly string[]).includes(declaredIn);
+  const conda = isConda ? readCondaEnvironment(declaredIn, (await reader.read(declaredIn)) ?? "") : null;
   const packages = [
     ...requirementNames(tomlList(project, "dependencies")),
     ...tomlKeys(tomlSection(pyproject ?? "", "tool.poetry.dependencies")),
     ...requirementNames((requirements ?? "").split("\n")),
     ...tomlKeys(tomlSection(pipfile ?? "", "packages")),
+    ...requirementNames(conda?.pip ?? []),
+    ...(conda?.packages ?? []),
   ];
   const names = new Set(packages.map(normalized));
   const { texts, isComplete } = await readSources(reader, files, /\.py$/);
+  const scripts = scriptsOfPackage(pyproject ?? "");
+  const entries = findPythonEntries({ sources: texts, scripts, packages: names }, files);
+  const { texts: shown } = entries.length > 0 ? { texts: [] } : await readSources(reader, files, /\.py$/, isSample);
   return {
     packages: names,
     declaredIn,
-    entries: findPythonEntries({ sources: texts, scripts: scriptsOfPackage(pyproject ?? ""), packages: names }, files),
+    entries,
+    samples: findPythonEntries({ sources: shown, scripts: {}, packages: names }, files),
+    conda,
     speaksStdio:
       packages.some((name) => /^(mcp|fastmcp)$/i.test(name)) && texts.some(({ text }) => pythonStdio.test(text)),
     collectsStatic:
@@ -66,7 +82,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
       texts.some(({ text }) => /["']django\.contrib\.staticfiles["']/.test(text) && /^STATIC_ROOT\b/m.test(text)),
     // Another package of a workspace may read it for the server.
     readsPort: !isComplete || inWorkspace.test(pyproject ?? "") || texts.some(({ text }) => pythonPort.test(text)),
-    version: await pythonVersion(reader, files, project),
+    version: (await pythonVersion(reader, files, project)) ?? conda?.pythonVersion ?? null,
   };
 }
 

@@ -15,6 +15,14 @@ const sourceCharactersMax = 4 * 1024 * 1024;
 const besides =
   /(^|\/)(tests?|__tests__|docs?|(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\/|(^|\/)(?:test_\w+|\w+_test|conftest)\.py$/;
 
+/** Directories with servers that show how the project is used. */
+const samples = /(^|\/)(?:(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|scripts)\//;
+
+const tests = /(^|\/)(tests?|__tests__|evals?|benchmarks?)\/|(^|\/)(?:test_\w+|\w+_test|conftest)\.py$/;
+
+const isOwn = (file: string) => !besides.test(file);
+export const isSample = (file: string) => samples.test(file) && !tests.test(file);
+
 export interface SourceText {
   file: string;
   text: string;
@@ -26,13 +34,17 @@ interface Sources {
   isComplete: boolean;
 }
 
-/** Reads the project's own source files with an extension, nearest to the root first, within the limits. */
+/**
+ * Reads the project's own source files with an extension, nearest to the root first, within the limits.
+ * @param isWanted which files; by default those that are not beside the server.
+ */
 export async function readSources(
   reader: ProjectReader,
   files: ReadonlySet<string>,
   extension: RegExp,
+  isWanted: (file: string) => boolean = isOwn,
 ): Promise<Sources> {
-  const own = [...files].filter((file) => extension.test(file) && !besides.test(file));
+  const own = [...files].filter((file) => extension.test(file) && isWanted(file));
   const near = own
     .filter((file) => depthOf(file) <= sourceDepthMax)
     .sort((a, b) => depthOf(a) - depthOf(b) || (a < b ? -1 : 1))

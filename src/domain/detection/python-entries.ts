@@ -31,6 +31,8 @@ export type PythonEntryKind =
   | "chainlit"
   | "gradio"
   | "robyn"
+  | "hayhooks"
+  | "livekit"
   | "program"
   | "script"
   | "stdio-program"
@@ -98,6 +100,8 @@ const forms: Form[] = [
   { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
   { kind: "gradio", form: /^()(?:import gradio|from gradio)\b/m, beside: /\.launch\(/ },
   { kind: "robyn", form: called("Robyn") },
+  { kind: "hayhooks", form: /^class (PipelineWrapper)\(/m, beside: /\bhayhooks\b/ },
+  { kind: "livekit", form: /^()if __name__ *==/m, beside: /\bcli\.run_app\(/ },
   { kind: "program", form: /^()if __name__ *==/m, beside: serving },
   { kind: "stdio-program", form: /^()if __name__ *==/m, beside: pythonStdio, isIndirect: true },
 ];
@@ -246,7 +250,7 @@ const hasOwnPort = (kind: PythonEntryKind, text: string, options: string) =>
   byPort.has(kind) ? !options.includes("$PORT") : kind === "gradio" && /\bserver_port *= *\d/.test(text);
 
 /** Kinds that listen where the program wants. */
-const byPort = new Set<PythonEntryKind>(["program", "script"]);
+const byPort = new Set<PythonEntryKind>(["program", "script", "livekit"]);
 
 /** Kinds that are started by the path of their file. */
 const byFile = new Set<PythonEntryKind>([
@@ -255,6 +259,8 @@ const byFile = new Set<PythonEntryKind>([
   "chainlit",
   "gradio",
   "robyn",
+  "hayhooks",
+  "livekit",
   "program",
   "script",
   "stdio-program",

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readCondaEnvironment } from "../../src/domain/detection/conda-environment.ts";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+
+async function detect(files: Record<string, string>) {
+  const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+  return detectServer(await readProjectFacts(reader));
+}
+
+const app = "app = FastAPI()\n";
+
+test("starts pipelines of Haystack with Hayhooks", async () => {
+  const wrapper = "from hayhooks import BasePipelineWrapper\nclass PipelineWrapper(BasePipelineWrapper):\n  pass\n";
+  const { server } = await detect({
+    "requirements.txt": "haystack-ai\n",
+    "pipelines/chat/pipeline_wrapper.py": wrapper,
+  });
+  assert.equal(server?.start, "hayhooks run --host $HOST --port $PORT --pipelines-dir pipelines");
+  assert.deepEqual(server?.adds, ["hayhooks"]);
+});
+
+test("reads the Python and the packages for pip of an environment.yml, and names those for conda", () => {
+  const text =
+    "name: x\ndependencies:\n  - python=3.12\n  - pip\n  - conda-forge::numpy>=1.26\n  - pip:\n      - fastapi==0.115\n";
+  assert.deepEqual(readCondaEnvironment("environment.yml", text), {
+    file: "environment.yml",
+    pythonVersion: "3.12",
+    pip: ["fastapi==0.115"],
+    packages: ["numpy"],
+  });
+  for (const other of ["", "name: x", "dependencies: 3", "{", "- python"])
+    assert.equal(readCondaEnvironment("environment.yml", other), null);
+});
+
+test("starts a server whose environment.yml has packages for pip only", async () => {
+  const environment = "dependencies:\n  - python=3.12\n  - pip:\n      - fastapi\n";
+  const { server } = await detect({ "environment.yml": environment, "main.py": app });
+  assert.deepEqual([server?.preset, server?.pythonVersion], ["fastapi", "3.12"]);
+});
+
+test("names the packages for conda that a server needs, unless another file lists its packages", async () => {
+  const files = { "environment.yaml": "dependencies: [python=3.12, fastapi, faiss-cpu]", "main.py": app };
+  const refused = await detect(files);
+  assert.ok(refused.server === null && refused.saysWhatToDo);
+  assert.match(
+    refused.because,
+    /^environment\.yaml lists packages for conda: fastapi, faiss-cpu\..*pip list .*requirements\.txt$/,
+  );
+  assert.equal((await detect({ ...files, "requirements.txt": "fastapi" })).server?.preset, "fastapi");
+});
+
+test("names servers in directories of samples, and a configuration that starts one", async () => {
+  const found = await detect({
+    "pyproject.toml": '[project]\nname = "sdk"\ndependencies = ["fastapi"]\n',
+    "sdk/__init__.py": "",
+    "examples/api/server.py": app,
+    "examples/tests/other.py": app,
+    "samples/mcp.py": "mcp = FastMCP()",
+  });
+  assert.ok(found.server === null && found.saysWhatToDo);
+  assert.match(found.because, /its samples do: .*examples\/api\/server\.py \(FastAPI\)/);
+  assert.match(found.because, /\{"python": true, "start": \["python","-m","uvicorn","examples\.api\.server:app",/);
+  assert.doesNotMatch(found.because, /tests/);
+});
+
+test("starts the pipelines of a project rather than its programs beside them, and a worker of LiveKit", async () => {
+  const program = 'if __name__ == "__main__":\n  mcp.run(transport="sse")\n';
+  const wrapper = "import hayhooks\nclass PipelineWrapper(hayhooks.BasePipelineWrapper):\n  pass\n";
+  const files = { "requirements.txt": "hayhooks", "tools/server.py": program, "p/a/pipeline_wrapper.py": wrapper };
+  assert.match((await detect(files)).server?.start ?? "", /^hayhooks run .* --pipelines-dir p$/);
+  const worker = {
+    "requirements.txt": "livekit-agents[silero]",
+    "agent.py": 'if __name__ == "__main__":\n  cli.run_app(server)',
+  };
+  const { server } = await detect(worker);
+  assert.deepEqual([server?.start, server?.hasOwnPort], ["python agent.py start", true]);
+});
+
+test("starts an application of Gradio whose package comes with another one", async () => {
+  const { server } = await detect({
+    "requirements.txt": "agentchat",
+    "app.py": "import gradio as gr\ndemo.launch()\n",
+  });
+  assert.deepEqual([server?.preset, server?.adds], ["gradio", ["gradio"]]);
+});
