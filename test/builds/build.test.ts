@@ -275,6 +275,12 @@ test("reports each failure with its reason and what to do", async () => {
     ],
     [
       await files(server),
+      { buildCommand: "granian main:app" },
+      "CommandInvalid",
+      /set "python": true in pierhead\.json/,
+    ],
+    [
+      await files(server),
       { buildCommand: "cd none && node -v" },
       "CommandInvalid",
       /no directory 'none' in the source/,
