@@ -141,6 +141,8 @@ function missingModule(lines: readonly string[]): string | null {
     // Python names the first part that it cannot find, so the package of a longer name is installed.
     if (python?.includes("."))
       return `The Python module '${python}' is not in the installed version of '${python.split(".")[0]}'. Pin the version of the package that the code was written for, or correct the import.`;
+    if (python === "pkg_resources")
+      return "The Python module 'pkg_resources' is not installed: setuptools has it before version 82. Add setuptools<82 to the project's dependencies.";
     if (python !== undefined)
       return `The Python module '${python}' is not installed. Add its package to the project's dependencies, or correct the import.`;
     const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];

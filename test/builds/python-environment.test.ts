@@ -20,6 +20,7 @@ const fakeUv = `#!/bin/sh
 if [ "$1" = venv ]; then
   for target; do :; done
   mkdir -p "$target/bin" "$target/lib/python3.12/site-packages"
+  [ -e "$UV_SEEN.setuptools" ] && mkdir "$target/lib/python3.12/site-packages/setuptools-84.2.1.dist-info"
   echo "#!$target/bin/python" > "$target/bin/tool"
   cat > "$target/bin/python" <<'END'
 #!/bin/sh
@@ -276,6 +277,17 @@ test("installs what a project allows when not even the kept versions of its uv.l
   await host.build();
   assert.match(host.log(), /Not all versions that were kept can be installed\. Installing without them\./);
   assert.doesNotMatch((await host.installs()).at(-1) ?? "", /kept-versions/);
+});
+
+test("installs a setuptools with pkg_resources for packages that need setuptools, unless others need a newer one", async () => {
+  const start = JSON.stringify({ start: ["python", "a.py"], python: true });
+  await using host = await openHost({ "pierhead.json": start, "requirements.txt": "old\n" });
+  await writeFiles(host.dir, { "seen.setuptools": "" });
+  await host.build();
+  assert.match((await host.installs()).at(-1) ?? "", /--requirement requirements\.txt setuptools<82$/);
+  await host.fail("none", "error: No solution found when resolving dependencies");
+  await host.build({ "requirements.txt": "new\n" });
+  assert.match(host.log(), /Note: the project needs a newer setuptools/);
 });
 
 test("installs packages from where the sources of uv say, also in a project that is no package", async () => {

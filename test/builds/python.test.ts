@@ -383,6 +383,11 @@ name = "numpy"
 version = "2.0"
 `;
   assert.deepEqual(lockConstraints(poetry), ["httpx==0.28.1"]);
+  const [uv, pdm] = ['source = { git = "https://host.example/own.git" }', 'git = "https://host.example/own.git"'];
+  for (const elsewhere of [uv, pdm]) {
+    const lock = `[[package]]\nname = "own"\nversion = "1.0"\n${elsewhere}\n\n[[package]]\nname = "fastapi"\nversion = "0.121.3"\nsource = { registry = "https://packages.invalid/simple" }\n`;
+    assert.deepEqual(lockConstraints(lock), ["fastapi==0.121.3"]);
+  }
   const pipfile = {
     default: {
       flask: { version: "==3.0.0", extras: ["async"], markers: "python_version >= '3.8'" },

@@ -78,6 +78,7 @@ test("names the variable of a library that does not name it", () => {
 
 test("names the module or package that is not installed", () => {
   assert.match(cause("ModuleNotFoundError: No module named 'shop'") ?? "", /'shop' is not installed/);
+  assert.match(cause("ModuleNotFoundError: No module named 'pkg_resources'") ?? "", /Add setuptools<82/);
   const submodule = "ModuleNotFoundError: No module named 'shop.db'";
   assert.match(cause(submodule) ?? "", /'shop\.db' is not in the installed version of 'shop'\. Pin the version/);
   assert.match(

@@ -5,7 +5,13 @@ import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import { gitVersionVariables } from "../python/git-version.ts";
-import { lockAgain, packagingErrors, sayWithoutProject, unsolvable } from "../python/server-environment.ts";
+import {
+  lockAgain,
+  olderSetuptools,
+  packagingErrors,
+  sayWithoutProject,
+  unsolvable,
+} from "../python/server-environment.ts";
 import { findServerRequirements, type ServerRequirements } from "../python/server-requirements.ts";
 import { toolLauncher, toolName } from "../python/tool-environment.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
@@ -94,6 +100,7 @@ async function installCommandOf(
     unsolvable: unsolvable.source,
     packaging: packagingErrors.source,
     sayWithoutProject,
+    olderSetuptools,
   };
   const isOwn = requirements.argv.includes("--editable");
   const variables = isOwn ? await gitVersionVariables(context, [directory]) : {};

@@ -23,9 +23,17 @@ def main(options):
         if code != 0 and attempt["withoutProject"] is not None and any(packaging.search(line) for line in lines):
             print(options["sayWithoutProject"], flush=True)
             code, lines = run(options["installer"], attempt["withoutProject"])
+        if code == 0 and lacks_pkg_resources():
+            print("Newer versions of setuptools have no pkg_resources, which older packages import.", flush=True)
+            run(options["installer"], [*attempt["argv"], options["olderSetuptools"]])
         if code == 0 or not any(unsolvable.search(line) for line in lines):
             break
     return code
+
+
+def lacks_pkg_resources():
+    found = "import importlib.util as u; print(bool(u.find_spec('setuptools')) and not u.find_spec('pkg_resources'))"
+    return subprocess.run([sys.executable, "-c", found], capture_output=True, text=True).stdout.strip() == "True"
 
 
 def run(installer, argv):

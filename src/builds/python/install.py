@@ -3,7 +3,7 @@
     python install.py OPTIONS -- ARGUMENT...
 
 OPTIONS is a JSON object: `servers` names a JSON file with the agent servers, newest first, `serverPackages` their packages,
-`installer` is the command to which arguments are added, `lock` a uv.lock, poetry.lock or compiled
+`installer` is the command to which arguments are added, `lock` a uv.lock, poetry.lock, pdm.lock or compiled
 requirements.txt whose versions apply (null: none), `check` the command of the
 probe (null: none), `checkedDir` where passed checks are recorded (null: nowhere). The argument
 `--dependencies-of FILE` stands for the dependencies in a pyproject.toml, without the project itself.
@@ -112,10 +112,10 @@ def locked_versions(file):
     else:
         with open(file, "rb") as opened:
             packages = tomllib.load(opened).get("package", [])
-        # In a poetry.lock, packages of the default index have no source.
+        # In a poetry.lock or pdm.lock, packages of the default index have no source.
         unnamed = {} if file.endswith("uv.lock") else {"registry": ""}
         for package in packages:
-            if "version" in package and "registry" in package.get("source", unnamed):
+            if {"git", "url", "path"}.isdisjoint(package) and "version" in package and "registry" in package.get("source", unnamed):
                 versions.setdefault(canonical(package["name"]), set()).add(package["version"])
     return {name: next(iter(found)) for name, found in versions.items() if len(found) == 1}
 

@@ -53,7 +53,7 @@ export async function replaceInFiles(directory: string, from: string, to: string
 }
 
 /** `lib/python3.12/site-packages` */
-async function sitePackages(environmentDir: string): Promise<string> {
+export async function sitePackages(environmentDir: string): Promise<string> {
   const lib = path.join(environmentDir, "lib");
   const python = (await readdir(lib)).find((name) => name.startsWith("python")) ?? "python3";
   return path.join(lib, python, "site-packages");

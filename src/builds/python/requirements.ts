@@ -20,7 +20,7 @@ export interface Requirements {
    * it.
    */
   isShareable: boolean;
-  /** A uv.lock, poetry.lock or compiled requirements.txt whose versions apply, relative to the root of the source; null: none. */
+  /** A uv.lock, poetry.lock, pdm.lock or compiled requirements.txt whose versions apply, relative to the root of the source; null: none. */
   lock: string | null;
   /**
    * The published packages, which can be installed before the source is copied. `--dependencies-of FILE` stands for the

@@ -4,7 +4,7 @@ import { BuildFailure } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
-import { packagesDirName } from "./local-packages.ts";
+import { packagesDirName, sitePackages } from "./local-packages.ts";
 import { findServerRequirements, type ServerRequirements } from "./server-requirements.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
 import { findOrInstallUv, uvSettingsOf } from "./uv.ts";
@@ -30,7 +30,7 @@ export async function serverEnvironment(
       const { identity, isShareable, cwd } = chosen;
       const settings = uv === null ? null : await uvSettingsOf(context, cwd);
       const what = [
-        "server",
+        "server/2",
         cwd,
         identity,
         isShareable ? null : artifactKey,
@@ -120,7 +120,29 @@ async function installInto(
   const shown = [...(uv === null ? [] : ["uv"]), "pip", "install", ...argv];
   const own = argv.includes("--editable") ? [requirements.cwd] : (requirements.packageDirs ?? []);
   const env = await gitVersionVariables(context, own);
-  await runCommand(context, { argv: [...installer, ...argv], shown, cwd: requirements.cwd, env }, "InstallFailed");
+  const install = (more: string[]) => {
+    const command = { argv: [...installer, ...argv, ...more], shown: [...shown, ...more], cwd: requirements.cwd, env };
+    return runCommand(context, command, "InstallFailed");
+  };
+  await install([]);
+  if (!(await lacksPkgResources(draft))) return;
+  context.log.say(
+    "Newer versions of setuptools have no pkg_resources, which older packages import: installing an older one.",
+  );
+  await install([olderSetuptools]).catch((error: unknown) => {
+    context.signal.throwIfAborted();
+    if (!(error instanceof BuildFailure) || error.reason === "DiskFull") throw error;
+    context.log.say("Note: the project needs a newer setuptools, which stays.");
+  });
+}
+
+/** The last version of setuptools with pkg_resources is 81. Images of Python 3.11 and older have such a version from the start. */
+export const olderSetuptools = "setuptools<82";
+
+/** Returns whether an environment has a setuptools without pkg_resources, because one of its packages requires setuptools. */
+async function lacksPkgResources(environmentDir: string): Promise<boolean> {
+  const names = await readdir(await sitePackages(environmentDir)).catch(() => []);
+  return names.some((name) => name.startsWith("setuptools-")) && !names.includes("pkg_resources");
 }
 
 /** Directory below the project's own packages with their console scripts. The PATH of the server has it. */

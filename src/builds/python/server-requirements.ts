@@ -262,7 +262,7 @@ async function exportLock(
   return false;
 }
 
-/** Writes the versions of a poetry.lock, a compiled requirements.txt, or without uv of a uv.lock, into a file of constraints. */
+/** Writes the versions of a poetry.lock, a pdm.lock, a compiled requirements.txt, or without uv of a uv.lock, into a file of constraints. */
 async function constraintsOf({ sourceDir }: BuildContext, directory: string, uv: string | null) {
   const from = await findLock(sourceDir, directory);
   if (from === null || (from.endsWith("uv.lock") && uv !== null)) return null;

@@ -2,6 +2,7 @@
 export const installFiles = [
   { file: "uv.lock", manager: "uv" },
   { file: "poetry.lock", manager: "poetry" },
+  { file: "pdm.lock", manager: "pip" },
   { file: "requirements.txt", manager: "pip" },
   { file: "pyproject.toml", manager: "pip" },
   { file: "yarn.lock", manager: "yarn" },
