@@ -17,7 +17,8 @@ import type { ProcessIdentity } from "../system/processes.ts";
  *         report.json     port and version, reported by the host shim (LangGraph only)
  *         view/           working directory: links to the artifact (Python only)
  *         exit-code       written by the host shim, for a server that is not its parent
- *         stdout*.log stderr*.log tmp/
+ *         stdout*.log stderr*.log
+ *     <data dir>/tmp/<digest of the replica id>/    for temporary files
  *     <data dir>/state/<deployment id>/     shared by all revisions
  */
 export interface ReplicaFiles {
@@ -142,9 +143,14 @@ export function replicaFiles(dataDir: string, replicaId: string): ReplicaFiles {
     report: file("report.json"),
     exitCode: file("exit-code"),
     view: file("view"),
-    tmp: file("tmp"),
+    tmp: path.join(temporaryDirectory(dataDir), temporaryName(replicaId)),
   };
 }
+
+const temporaryDirectory = (dataDir: string) => path.join(dataDir, "tmp");
+
+/** Short, because programs create sockets there, whose path may have 107 bytes. Python's multiprocessing takes 32 of them. */
+const temporaryName = (replicaId: string) => createHash("sha256").update(replicaId).digest("hex").slice(0, 12);
 
 /** Returns the short id of a data directory. Processes and cgroups are marked with it. */
 export async function dataDirIdOf(dataDir: string): Promise<string> {
@@ -158,6 +164,7 @@ export async function dataDirIdOf(dataDir: string): Promise<string> {
 export async function removeReplicaFiles(files: ReplicaFiles): Promise<void> {
   const doomed = path.join(path.dirname(files.directory), `.removed-${path.basename(files.directory)}`);
   await rm(doomed, { recursive: true, force: true });
+  await rm(files.tmp, { recursive: true, force: true });
   await rename(files.directory, doomed).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== "ENOENT") throw error;
   });
@@ -169,5 +176,9 @@ export async function listReplicaIds(dataDir: string): Promise<string[]> {
   const names = await readdir(replicasDirectory(dataDir));
   const doomed = names.filter((name) => name.startsWith(".removed-"));
   for (const name of doomed) await rm(path.join(replicasDirectory(dataDir), name), { recursive: true, force: true });
-  return names.filter((name) => idPattern.test(name));
+  const ids = names.filter((name) => idPattern.test(name));
+  const used = new Set(ids.map(temporaryName));
+  for (const name of await readdir(temporaryDirectory(dataDir)).catch(() => []))
+    if (!used.has(name)) await rm(path.join(temporaryDirectory(dataDir), name), { recursive: true, force: true });
+  return ids;
 }
