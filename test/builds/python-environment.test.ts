@@ -279,6 +279,21 @@ test("installs what a project allows when not even the kept versions of its uv.l
   assert.doesNotMatch((await host.installs()).at(-1) ?? "", /kept-versions/);
 });
 
+test("looks for a version that needs no build when a package cannot be built", async () => {
+  const start = JSON.stringify({ start: ["python", "a.py"], python: true });
+  for (const files of [{ "pierhead.json": start, "requirements.txt": "av\n" }, { "requirements.txt": "av\n" }]) {
+    await using host = await openHost(files);
+    await host.fail("error: Failed to build `av==14.4.0`");
+    await host.build();
+    assert.match((await host.installs()).at(-1) ?? "", /--only-binary av/);
+    assert.match(host.log(), /av cannot be built on this machine/);
+  }
+  const failing = "error: Failed to build `av==14.4.0`";
+  await using host = await openHost({ "pierhead.json": start, "requirements.txt": "av\n" });
+  await host.fail(failing, "error: No solution found when resolving dependencies");
+  await assert.rejects(host.build(), { message: /because of reason/ });
+});
+
 test("installs a setuptools with pkg_resources for packages that need setuptools, unless others need a newer one", async () => {
   const start = JSON.stringify({ start: ["python", "a.py"], python: true });
   await using host = await openHost({ "pierhead.json": start, "requirements.txt": "old\n" });
@@ -316,8 +331,8 @@ test("installs only the dependencies of a project that its build back end cannot
   await server.fail(unbuilt(server.dir));
   await server.build();
   assert.match((await server.installs()).at(-1) ?? "", /uv-requirements-alone\.txt$/);
-  // A package of others that cannot be built still fails the build.
-  await agent.fail("error: Failed to build `grpcio==1`");
+  // A package of others of which no version can be installed without a build still fails the build.
+  await agent.fail("error: Failed to build `grpcio==1`", "error: Failed to build `grpcio==1`");
   await assert.rejects(agent.build({ "pyproject.toml": `${pyproject}# other\n` }), { reason: "InstallFailed" });
 });
 

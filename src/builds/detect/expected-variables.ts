@@ -5,6 +5,9 @@ import { isFileInside } from "../sources/inside.ts";
 /** Files in which projects list the variables that they need. */
 const exampleNames = [".env.example", ".env.sample", ".env.template", ".env.dist", "env.example", "example.env"];
 
+/** Variables that every server gets. */
+const given = new Set(["PORT", "HOST", "PUBLIC_URL", "HOME", "PATH"]);
+
 const bytesMax = 64 * 1024;
 const variablesMax = 50;
 
@@ -24,7 +27,8 @@ export async function expectedVariables(
       if ((await stat(full)).size > bytesMax) continue;
       const text = await readFile(full, "utf8");
       const lines = [...text.matchAll(/^[ \t]*(?:export[ \t]+)?([A-Za-z_]\w*)[ \t]*=[ \t]*(.*)$/gm)];
-      const names = [...new Set(lines.map((match) => match[1] ?? ""))].slice(0, variablesMax);
+      const named = lines.map((match) => match[1] ?? "").filter((one) => !given.has(one));
+      const names = [...new Set(named)].slice(0, variablesMax);
       const examples = lines.map((match) => [match[1] ?? "", exampleIn(match[2] ?? "")] as const);
       return {
         file,

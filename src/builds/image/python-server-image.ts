@@ -10,6 +10,7 @@ import {
   olderSetuptools,
   packagingErrors,
   sayWithoutProject,
+  unbuildable,
   unsolvable,
 } from "../python/server-environment.ts";
 import { findServerRequirements, type ServerRequirements } from "../python/server-requirements.ts";
@@ -84,7 +85,7 @@ async function installCommandOf(
   const file = fileURLToPath(new URL(`../python/${installProgram}`, import.meta.url));
   await writeExtra(context.sourceDir, installProgram, await readFile(file, "utf8"));
   const { lock } = requirements;
-  const unlocked = (await requirements.unlocked?.("python")) ?? null;
+  const unlocked = (await requirements.unlocked?.("python", [])) ?? null;
   const stale = `The versions in ${lock} contradict the project, or do not exist any more. To fix all versions again, ${lockAgain(lock)}.`;
   const attemptOf = async ({ argv, withoutProject, because }: ServerRequirements) => ({
     argv: await moveRequirements(argv, context),
@@ -101,6 +102,7 @@ async function installCommandOf(
     packaging: packagingErrors.source,
     sayWithoutProject,
     olderSetuptools,
+    unbuildable: unbuildable.source,
   };
   const isOwn = requirements.argv.includes("--editable");
   const variables = isOwn ? await gitVersionVariables(context, [directory]) : {};

@@ -19,16 +19,27 @@ def main(options):
     code = 1
     for attempt in options["attempts"]:
         print(attempt["because"], flush=True)
-        code, lines = run(options["installer"], attempt["argv"])
+        code, lines = run_with_binaries(options, attempt["argv"])
         if code != 0 and attempt["withoutProject"] is not None and any(packaging.search(line) for line in lines):
             print(options["sayWithoutProject"], flush=True)
-            code, lines = run(options["installer"], attempt["withoutProject"])
+            code, lines = run_with_binaries(options, attempt["withoutProject"])
         if code == 0 and lacks_pkg_resources():
             print("Newer versions of setuptools have no pkg_resources, which older packages import.", flush=True)
             run(options["installer"], [*attempt["argv"], options["olderSetuptools"]])
         if code == 0 or not any(unsolvable.search(line) for line in lines):
             break
     return code
+
+
+def run_with_binaries(options, argv):
+    """Installs. Of a package that cannot be built, a version is installed that needs no build, if there is one."""
+    code, lines = run(options["installer"], argv)
+    found = [match for match in map(re.compile(options["unbuildable"]).search, lines) if match] if code != 0 else []
+    if not found:
+        return code, lines
+    name = next(group for group in found[0].groups() if group is not None)
+    print(f"{name} cannot be built. Looking for a version of it that needs no build.", flush=True)
+    return run(options["installer"], [*argv, "--only-binary", name])
 
 
 def lacks_pkg_resources():

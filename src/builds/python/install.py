@@ -125,6 +125,9 @@ conflict = re.compile(r"ResolutionImpossible|No solution found|resolution-too-de
 
 # How uv names the package that it cannot build, and pip what it does for an editable one.
 build_failed = re.compile(r"Failed to build `\S+ @ file://([^`]+)`")
+unbuildable = re.compile(
+    r"Failed to (?:download and )?build `([\w.-]+)==|Failed building wheel for ([\w.-]+)|Failed to build '([\w.-]+)'"
+)
 editable_failed = re.compile(r"(build editable|editable metadata|build_editable).* did not run successfully")
 
 
@@ -136,6 +139,8 @@ class Installer:
         self.is_uv = is_uv(options)
         # Packages whose pinned version counts whatever the project's requirements say about them.
         self.overridden = []
+        # Packages of which only versions without a build are installed.
+        self.binaries = []
         self.projects = {os.path.realpath(one) for before, one in zip(["", *wanted], wanted) if before == "--editable"}
 
     def with_any(self, servers, locked):
@@ -216,7 +221,7 @@ class Installer:
             write_lines(bounds, [f"{name}=={version}" for name, version in constraints.items()])
             # uv prefers the versions in the file to which it writes.
             write_lines(found, [f"{name}=={version}" for name, version in locked.items()])
-            options = ["--quiet", "--no-header", "--no-annotate", "--python", sys.executable, "--constraint", bounds]
+            options = ["--quiet", "--no-header", "--no-annotate", "--python", sys.executable, "--constraint", bounds, *self.only_binary()]
             argv = [self.options["installer"][0], "pip", "compile", *options, "--output-file", found, wanted]
             if subprocess.run(argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode != 0:
                 return None
@@ -256,7 +261,7 @@ class Installer:
             write_lines(pinned, [f"{name}=={version}" for name, version in constraints.items()])
             write_lines(overriding, [f"{name}=={constraints[name]}" for name in self.overridden if name in constraints])
             override = ["--override", overriding] if self.overridden else []
-            argv = [*self.options["installer"], "--constraint", pinned, *override, *arguments]
+            argv = [*self.options["installer"], "--constraint", pinned, *override, *self.only_binary(), *arguments]
             process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             lines = []
             for line in process.stdout:
@@ -268,9 +273,17 @@ class Installer:
         if any(conflict.search(line) for line in lines):
             return None
         code = code if code > 0 else 1
+        package = next((match[1] or match[2] or match[3] for match in map(unbuildable.search, lines) if match), None)
+        if package is not None and package not in self.binaries and len(self.binaries) < 3:
+            say(f"{package} cannot be built on this machine. Looking for a version of it that needs no build.")
+            self.binaries.append(package)
+            return self.run(arguments, constraints)
         if self.projects and any(self.is_own_failure(line) for line in lines):
             raise NotPackaged(code)
         sys.exit(code)
+
+    def only_binary(self):
+        return [word for name in self.binaries for word in ("--only-binary", name)]
 
     def is_own_failure(self, line):
         failed = build_failed.search(line)

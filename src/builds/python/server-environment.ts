@@ -3,7 +3,7 @@ import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { gitVersionVariables } from "./git-version.ts";
-import { withFittingPython } from "./interpreter.ts";
+import { type Interpreter, withFittingPython } from "./interpreter.ts";
 import { packagesDirName, sitePackages } from "./local-packages.ts";
 import { findServerRequirements, type ServerRequirements } from "./server-requirements.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
@@ -26,7 +26,7 @@ export async function serverEnvironment(
   const wanted = await wantedPython(context, project);
   const requirements = await findServerRequirements(context, project, uv);
   return withFittingPython(context, { wanted, uv }, async (interpreter) => {
-    const environmentOf = async (chosen: ServerRequirements) => {
+    const environmentOf = async (chosen: ServerRequirements, binaries: string[]) => {
       const { identity, isShareable, cwd } = chosen;
       const settings = uv === null ? null : await uvSettingsOf(context, cwd);
       const what = [
@@ -35,32 +35,78 @@ export async function serverEnvironment(
         identity,
         isShareable ? null : artifactKey,
         ...(settings === null ? [] : [settings]),
+        ...(binaries.length === 0 ? [] : [binaries]),
       ];
-      const plan = { requirements: chosen, interpreter, uv, projectDir: project.directory };
+      const plan = { requirements: chosen, interpreter, uv, binaries, projectDir: project.directory };
       return sharedEnvironment(context, plan, what, (draft) => installServer(context, draft, plan));
     };
-    try {
-      return await environmentOf(requirements);
-    } catch (error) {
-      if (!(error instanceof BuildFailure) || !isUnsolvable(context)) throw error;
-      const other = await requirements.unlocked?.(interpreter.python);
-      if (other == null) throw error;
-      context.log.say(
-        `The versions in ${requirements.lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(requirements.lock)}.`,
-      );
-      // Other versions need an environment of their own. The next build tries the lock file again.
-      return await environmentOf(other).catch(async (failure: unknown) => {
-        const none = await other.unlocked?.(interpreter.python);
-        if (!(failure instanceof BuildFailure) || none == null || context.signal.aborted) throw failure;
-        context.log.say("Not all versions that were kept can be installed. Installing without them.");
-        return environmentOf(none);
-      });
-    }
+    // Other versions need an environment of their own. The next build tries the first ones again.
+    const attempt = async (chosen: ServerRequirements, binaries: string[]): Promise<string> => {
+      try {
+        return await environmentOf(chosen, binaries);
+      } catch (error) {
+        context.signal.throwIfAborted();
+        const next =
+          error instanceof BuildFailure ? await nextAttempt(context, { chosen, binaries, interpreter }) : null;
+        if (next === null) throw error;
+        context.log.say(next.because);
+        return await attempt(next.chosen, next.binaries).catch((later: unknown) => {
+          // That no other version fits says less than why this one cannot be built.
+          throw next.binaries.length > binaries.length && isUnsolvable(context) ? error : later;
+        });
+      }
+    };
+    return attempt(requirements, []);
   });
+}
+
+interface Attempt {
+  chosen: ServerRequirements;
+  /** Packages of which only versions without a build are installed. */
+  binaries: string[];
+  because: string;
+}
+
+/** Returns what to install after an attempt that failed; null: nothing else is possible. */
+async function nextAttempt(
+  context: BuildContext,
+  { chosen, binaries, interpreter }: Omit<Attempt, "because"> & { interpreter: Interpreter },
+): Promise<Attempt | null> {
+  const name = findUnbuildable(context);
+  if (name !== null && !binaries.includes(name) && binaries.length < binariesMax) {
+    const because = `${name} cannot be built on this machine. Looking for a version of it that needs no build.`;
+    return { chosen, binaries: [...binaries, name], because };
+  }
+  if (!isUnsolvable(context) && !chosen.hasKept) return null;
+  const other = await chosen.unlocked?.(interpreter.python, binaries);
+  if (other == null) return null;
+  const because = chosen.hasKept
+    ? "Not all versions that were kept can be installed. Installing without them."
+    : `The versions in ${chosen.lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(chosen.lock)}.`;
+  return { chosen: other, binaries, because };
+}
+
+/** More packages that cannot be built are no accident. */
+const binariesMax = 3;
+
+/** How uv and pip name a published package that they cannot build. */
+export const unbuildable =
+  /Failed to (?:download and )?build `([\w.-]+)==|Failed building wheel for ([\w.-]+)|Failed to build '([\w.-]+)'/;
+
+function findUnbuildable({ log }: BuildContext): string | null {
+  const found = log.lastLines(100).map((line) =>
+    unbuildable
+      .exec(line)
+      ?.slice(1)
+      .find((name) => name !== undefined),
+  );
+  return found.find((name) => name !== undefined) ?? null;
 }
 
 interface Plan extends EnvironmentTools {
   requirements: ServerRequirements;
+  /** Packages of which only versions without a build are installed. */
+  binaries: readonly string[];
   /** Relative to the root of the source. */
   projectDir: string;
 }
@@ -109,9 +155,10 @@ const unbuilt = /Failed to build `\S+ @ file:\/\/([^`]+)`/;
 async function installInto(
   context: BuildContext,
   draft: string,
-  { requirements, uv, argv }: Plan & { argv: string[] },
+  { requirements, uv, binaries, argv: wanted }: Plan & { argv: string[] },
 ) {
-  if (argv.length === 0) return;
+  if (wanted.length === 0) return;
+  const argv = [...wanted, ...onlyBinary(binaries)];
   const python = path.join(draft, "bin", "python");
   const installer =
     uv === null
@@ -136,12 +183,14 @@ async function installInto(
   });
 }
 
+export const onlyBinary = (packages: readonly string[]) => packages.flatMap((name) => ["--only-binary", name]);
+
 /** The last version of setuptools with pkg_resources is 81. Images of Python 3.11 and older have such a version from the start. */
 export const olderSetuptools = "setuptools<82";
 
 /** Returns whether an environment has a setuptools without pkg_resources, because one of its packages requires setuptools. */
 async function lacksPkgResources(environmentDir: string): Promise<boolean> {
-  const names = await readdir(await sitePackages(environmentDir)).catch(() => []);
+  const names: string[] = await readdir(await sitePackages(environmentDir)).catch(() => []);
   return names.some((name) => name.startsWith("setuptools-")) && !names.includes("pkg_resources");
 }
 

@@ -20,8 +20,11 @@ export interface ServerRequirements {
    * What is installed when the versions of the lock file contradict the project or do not exist any more; absent: no lock file, or
    * nothing of it is kept.
    * @param python for which the versions that still fit are kept.
+   * @param binaries packages of which only versions without a build are kept.
    */
-  unlocked?: (python: string) => Promise<ServerRequirements | null>;
+  unlocked?: (python: string, binaries: readonly string[]) => Promise<ServerRequirements | null>;
+  /** Whether versions of a lock file that contradicts the project were kept. */
+  hasKept?: true;
   /** The lock file whose versions are installed; absent: none. */
   lock?: string;
   /** Packages of the source among the requirements, relative to its root. */
@@ -181,9 +184,9 @@ async function fromUvLock(
   return {
     argv: ["--requirement", exported, ...adds],
     withoutProject: locals.some(isProject) ? ["--requirement", alone, ...adds] : null,
-    unlocked: async (python) => {
+    unlocked: async (python, binaries) => {
       const other = await fromPyproject(context, { directory, adds, uv });
-      return other && keepFitting(context, other, { directory, adds, uv, python, locked: text });
+      return other && keepFitting(context, other, { directory, adds, uv, python, binaries, locked: text });
     },
     lock: "uv.lock",
     packageDirs: locals.map((local) => path.posix.join(root, local)),
@@ -198,7 +201,14 @@ async function fromUvLock(
 async function keepFitting(
   context: BuildContext,
   other: ServerRequirements,
-  given: { directory: string; adds: readonly string[]; uv: string; python: string; locked: string },
+  given: {
+    directory: string;
+    adds: readonly string[];
+    uv: string;
+    python: string;
+    binaries: readonly string[];
+    locked: string;
+  },
 ): Promise<ServerRequirements> {
   const at = (name: string) => path.join(path.dirname(context.sourceDir), name);
   const [added, kept] = [at("added-requirements.in"), at("kept-versions.txt")];
@@ -208,6 +218,7 @@ async function keepFitting(
   const locked = pins(given.locked);
   await writeFile(kept, locked.map((line) => `${line}\n`).join(""));
   const options = ["--quiet", "--no-header", "--no-annotate", "--python", given.python];
+  options.push(...given.binaries.flatMap((name) => ["--only-binary", name]));
   const args = ["pip", "compile", ...options, "pyproject.toml", added];
   const shown = ["uv", "pip", "compile", "pyproject.toml"];
   const argv = [given.uv, ...args, "--output-file", kept];
@@ -223,6 +234,7 @@ async function keepFitting(
   return {
     ...other,
     unlocked: async () => other,
+    hasKept: true,
     lock: "uv.lock",
     argv: [...other.argv, "--constraint", kept],
     withoutProject: other.withoutProject && [...other.withoutProject, "--constraint", kept],
