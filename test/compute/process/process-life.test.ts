@@ -8,7 +8,7 @@ import type { Writable } from "node:stream";
 import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { ReplicaSpec } from "../../../src/compute/compute.ts";
-import { dataDirIdOf } from "../../../src/compute/process/replicas/replica-files.ts";
+import { dataDirIdOf, replicaFiles } from "../../../src/compute/process/replicas/replica-files.ts";
 import {
   findProcesses,
   identify,
@@ -98,7 +98,7 @@ describe("process compute: the life of a replica", () => {
       HOST: "127.0.0.1",
       LANG: "C.UTF-8",
       PORT: String(state.address?.port),
-      TMPDIR: path.join(world.directoryOf(spec), "tmp"),
+      TMPDIR: replicaFiles(world.dataDir, spec.replicaId).tmp,
       PIERHEAD_REPLICA_ID: spec.replicaId,
     });
     await world.remove(spec);
