@@ -56,8 +56,7 @@ export async function deployDirectory(session: Session, directory: string, optio
 async function dryRun(session: Session, { name, project, variables, options }: Sending): Promise<void> {
   const { signal, context } = session;
   const client = await session.client();
-  const known = { environment: context.env, buildFiles: project.buildFiles };
-  const { files, sizeBytes } = await listFiles(project.root, signal, known);
+  const { files, sizeBytes } = await listProject(project, signal, context.env);
   refuseLargeSource(sizeBytes);
   const current = await findTarget(client, name, options, signal);
   const source_config = current === undefined ? await configOfNew(client, options, signal) : buildSettingsOf(options);
