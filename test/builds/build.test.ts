@@ -277,7 +277,7 @@ test("reports each failure with its reason and what to do", async () => {
       await files(server),
       { buildCommand: "granian main:app" },
       "CommandInvalid",
-      /set "python": true in pierhead\.json/,
+      /Set "python": true in pierhead\.json/,
     ],
     [
       await files(server),
