@@ -13,7 +13,7 @@ import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
 /**
- * A uv that makes environments without packages, whose probe passes unless it is told to fail once, records what it is asked to install, resolves and fails as
+ * A uv that makes environments without packages, whose probe passes unless a test makes it fail once, records what it is asked to install, resolves and fails as
  * configured. It prints the reason of a failure first and explains it at length, as uv does.
  */
 const fakeUv = `#!/bin/sh
