@@ -22,7 +22,7 @@ export interface Draft {
   buildOnPush: boolean;
   image: string;
   /** "": the configuration of the source says it. */
-  engine: "" | "file" | "postgres";
+  engine: "" | "file" | "postgres" | "memory" | "aegra";
   /** "": this server. */
   listenerId: string;
   /** "": the listener's own choice. */

@@ -63,7 +63,7 @@ export interface BuildRequest {
   installCommand: string | null;
   buildCommand: string | null;
   /** What keeps threads and runs, as the deployment chose it; null: the configuration says it. */
-  engine: "file" | "memory" | "postgres" | null;
+  engine: "file" | "memory" | "postgres" | "aegra" | null;
   /** Engine of a LangGraph.js project whose configuration names none and whose packages allow it; null: files. */
   defaultEngine: "postgres" | null;
   /** Whether the deployment serves from its default engine. Files would hide the threads that it has there. */

@@ -7,6 +7,8 @@ export interface EngineFacts {
   rollout: Rollout;
   /** Path that answers 200 once the server can serve. Empty: the project says it, or the usual paths are asked. */
   healthPath: string;
+  /** Whether it has a queue and crons of its own in a database. Asleep, a deployment would run neither. */
+  hasQueue: boolean;
   /** What happens to runs in progress when a replica ends. */
   drain: string;
 }
@@ -17,24 +19,35 @@ export const engines: Record<Engine, EngineFacts> = {
     title: "LangGraph.js on files",
     rollout: "handover",
     healthPath: "/ok",
+    hasQueue: false,
     drain: "The replica lets runs end until the drain timeout. A killed one repeats its runs at the next start.",
   },
   memory: {
     title: "LangGraph for Python, in memory",
     rollout: "handover",
     healthPath: "/ok",
+    hasQueue: false,
     drain: "The replica lets runs end until the drain timeout.",
   },
   postgres: {
     title: "LangGraph.js on PostgreSQL",
     rollout: "rolling",
     healthPath: "/ok",
+    hasQueue: true,
+    drain: "The replica lets runs end for ten seconds. Other replicas continue the rest at the last checkpoint.",
+  },
+  aegra: {
+    title: "LangGraph for Python on PostgreSQL and Redis, by Aegra",
+    rollout: "rolling",
+    healthPath: "/ok",
+    hasQueue: true,
     drain: "The replica lets runs end for ten seconds. Other replicas continue the rest at the last checkpoint.",
   },
   own: {
     title: "the project's own server",
     rollout: "rolling",
     healthPath: "",
+    hasQueue: false,
     drain: "The server decides. Requests in flight may end until the drain timeout.",
   },
 };

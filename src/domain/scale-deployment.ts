@@ -47,6 +47,8 @@ function stateOf(engine: Engine | null): string {
   if (engine === "file") {
     return "its server keeps threads and runs in files. Change its engine to 'postgres', which moves them to PostgreSQL, and scale it then.";
   }
-  if (engine === "memory") return "its server keeps threads and runs in its memory.";
+  if (engine === "memory") {
+    return "its server keeps threads and runs in its memory. Change its engine to 'aegra', which keeps them in PostgreSQL, and scale it then.";
+  }
   return "its server declares local state, which two replicas cannot share. Deploy a version that keeps its state in a database, and scale it then.";
 }

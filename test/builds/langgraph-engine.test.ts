@@ -47,3 +47,28 @@ test("builds an agent that serves from PostgreSQL for nothing else, when its pac
   assert.equal(serving.result.reason, "ToolchainFailed");
   assert.match(serving.result.message, /on PostgreSQL.*pierhead change NAME --engine file/);
 });
+
+test("refuses Aegra for a project that it cannot run, with the reason", async () => {
+  const dir = await mkdtemp(path.join(tmpdir(), "pierhead-aegra-"));
+  after(() => rm(dir, { recursive: true, force: true }));
+  const directory = path.join(dir, "source");
+  await mkdir(directory);
+  await writeFile(path.join(directory, "agent.py"), "graph = None\n");
+  const failureOf = async (settings: object, engine: "aegra" | "file" = "aegra") => {
+    const graphs = { agent: "./agent.py:graph" };
+    const text = JSON.stringify({ graphs, dependencies: ["."], pip_installer: "pip", ...settings });
+    await writeFile(path.join(directory, "langgraph.json"), text);
+    const started = begin(dir, { kind: "template", directory, digest: text }, { engine });
+    const result = await started.build.result;
+    assert.ok(!result.ok, started.log());
+    return `${result.reason}: ${result.message}`;
+  };
+  const old = await failureOf({ python_version: "3.11" });
+  assert.match(old, /^Unsupported: python_version is 3\.11 .*"aegra" needs Python 3\.12 or newer/);
+  const unknown = await failureOf({ webhooks: {}, encryption: { path: "./agent.py:graph" } });
+  assert.match(
+    unknown,
+    /^ConfigInvalid: langgraph.json has encryption and webhooks, which engine "aegra" does not know/,
+  );
+  assert.match(await failureOf({}, "file"), /^ConfigInvalid: .*graphs in Python. Possible is "memory" or "aegra"/);
+});

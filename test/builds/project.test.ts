@@ -175,6 +175,9 @@ test("detects a Python project and the contents of its environment", async () =>
   const project = await read({ "apps/a/langgraph.json": text }, "apps/a/langgraph.json");
   assert.deepEqual(project, {
     kind: "langgraph-python",
+    engine: "memory",
+    engineBecause: "default",
+    memoryOnly: [],
     configPath: "apps/a/langgraph.json",
     directory: "apps/a",
     entryFiles: [

@@ -48,6 +48,11 @@ export function expectOneAtATime(steps: Step[], runs: Started[], total: number):
     const pids = mine.map(({ pid }) => pid);
     const changes = pids.filter((pid, index) => index > 0 && pid !== pids[index - 1]).length;
     assert.equal(new Set(pids).size, changes + 1, `run ${run_id} went back to an earlier process`);
+    for (const one of new Set(pids)) {
+      const events = mine.filter(({ pid }) => pid === one).map(({ event }) => event);
+      const isWrong = events.some((event, index) => event !== (index % 2 === 0 ? "begin" : "end"));
+      assert.ok(!isWrong, `run ${run_id} ran twice at once in process ${one}`);
+    }
     for (let number = 1; number <= total; number += 1) {
       const begun = mine.filter(({ event, step }) => event === "begin" && step === number).length;
       assert.ok(begun <= 1 + changes, `run ${run_id}: step ${number} begun ${begun} times with ${changes} changes`);

@@ -151,10 +151,9 @@ export const multitask: Check[] = [
     async ({ client }) => {
       const { thread_id } = await client.threads.create();
       const run = await client.runs.create(thread_id, "steps", { input: slow });
-      assert.equal(
-        await statusOf(client.runs.create(thread_id, "steps", { input: slow, multitaskStrategy: "reject" })),
-        422,
-      );
+      const second = client.runs.create(thread_id, "steps", { input: slow, multitaskStrategy: "reject" });
+      // The stock server in JavaScript answers 422, the one in Python 409.
+      assert.ok([409, 422].includes((await statusOf(second)) as number));
       await client.runs.cancel(thread_id, run.run_id, true);
     },
   ],

@@ -359,6 +359,8 @@ const engineOptions = [
   { value: "" as const, text: "As langgraph.json says" },
   { value: "file" as const, text: "LangGraph.js on files" },
   { value: "postgres" as const, text: "LangGraph.js on PostgreSQL" },
+  { value: "memory" as const, text: "LangGraph for Python, in memory" },
+  { value: "aegra" as const, text: "LangGraph for Python on PostgreSQL and Redis (Aegra)" },
 ];
 
 /** An earlier attempt whose source did not arrive, with the request it was created from. */

@@ -5,13 +5,13 @@ import path from "node:path";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
 import type { BuildRequest, BuildSource, BuildTarget } from "../build.ts";
 import { toolchainVersion } from "../node/toolchain.ts";
-import { pythonServerVersion } from "../python/server.ts";
+import { aegraVersion, pythonServerVersion } from "../python/server.ts";
 
 /**
  * Version of the builder. Increase it when the builder produces another result from the same source, so that old artifacts are
  * not reused.
  */
-export const builderVersion = `7/${toolchainVersion}/${pythonServerVersion}`;
+export const builderVersion = `7/${toolchainVersion}/${pythonServerVersion}/${aegraVersion}`;
 
 /** File in the artifact directory: the `Artifact` as JSON. It is written last, so a directory without it is not an artifact. */
 export const artifactManifestName = ".pierhead-artifact.json";

@@ -15,6 +15,10 @@ export interface JavascriptProject extends GraphProject {
 
 export interface PythonProject extends GraphProject {
   kind: "langgraph-python";
+  engine: "memory" | "aegra";
+  engineBecause: EngineBecause;
+  /** Keys of the configuration that only the engine in memory knows. */
+  memoryOnly: string[];
   python: PythonSettings;
 }
 
@@ -50,10 +54,13 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
     const engineBecause = config.get("engine").isAbsent ? "default" : "configuration";
     return { kind: "langgraph-js", engine, engineBecause, configPath, directory, entryFiles, warnings };
   }
-  readEngine(config.get("engine"), ["memory"] as const);
+  const engine = readEngine(config.get("engine"), ["memory", "aegra"] as const);
   const python = readPythonSettings(config, directory);
   return {
     kind: "langgraph-python",
+    engine,
+    engineBecause: config.get("engine").isAbsent ? "default" : "configuration",
+    memoryOnly: ["encryption", "webhooks", "ui", "priority"].filter((key) => !config.get(key).isAbsent),
     configPath,
     directory,
     entryFiles,
@@ -68,27 +75,29 @@ export function readLanggraphConfig(config: ConfigValue, configPath: string, nod
  * @throws BuildFailure `ConfigInvalid` when the project cannot run on it.
  */
 export function withEngine<Any extends { kind: string; configPath: string }>(
-  project: Any | JavascriptProject,
-  chosen: "file" | "memory" | "postgres" | null,
+  project: Any | JavascriptProject | PythonProject,
+  chosen: "file" | "memory" | "postgres" | "aegra" | null,
   fallback: "postgres" | null = null,
-): Any | JavascriptProject {
+): Any | JavascriptProject | PythonProject {
   if (chosen === null) {
     const isOpen = isJavascriptProject(project) && project.engineBecause === "default";
     return isOpen && fallback !== null ? { ...project, engine: fallback } : project;
   }
   if (isJavascriptProject(project)) {
-    if (chosen !== "memory") return { ...project, engine: chosen, engineBecause: "deployment" };
+    if (chosen === "file" || chosen === "postgres") return { ...project, engine: chosen, engineBecause: "deployment" };
     throw unfit(chosen, `${project.configPath} has graphs in JavaScript`, '"file" or "postgres"');
   }
-  if (project.kind !== "langgraph-python") {
+  if (!isPythonProject(project)) {
     throw unfit(chosen, `${project.configPath} describes a server of its own`, "none: remove the choice");
   }
-  if (chosen === "memory") return project;
-  throw unfit(chosen, `${project.configPath} has graphs in Python`, '"memory"');
+  if (chosen === "memory" || chosen === "aegra") return { ...project, engine: chosen, engineBecause: "deployment" };
+  throw unfit(chosen, `${project.configPath} has graphs in Python`, '"memory" or "aegra"');
 }
 
 const isJavascriptProject = (project: { kind: string }): project is JavascriptProject =>
   project.kind === "langgraph-js";
+
+const isPythonProject = (project: { kind: string }): project is PythonProject => project.kind === "langgraph-python";
 
 const unfit = (chosen: string, because: string, possible: string) =>
   new BuildFailure(

@@ -110,11 +110,17 @@ async function describeImage(project: Project, { sourceDir }: BuildContext) {
     kind: "image",
     health_path: isServer ? await healthPath(sourceDir, project) : project.healthPath,
     rollout: isExclusive ? "handover" : "rolling",
-    engine: project.kind === "langgraph-js" ? project.engine : project.kind === "langgraph-python" ? "memory" : "own",
+    engine: project.kind === "langgraph-js" || project.kind === "langgraph-python" ? project.engine : "own",
     ...(project.kind === "langgraph-js" && { engine_because: project.engineBecause }),
     builder: builderVersion,
   } as const;
 }
+
+const needsProcesses = () =>
+  new BuildFailure(
+    "Unsupported",
+    'Engine "aegra" is not available in images yet: it needs a server that runs agents as processes. Choose engine "memory", or run Aegra itself (docs/guides/migrating.md).',
+  );
 
 const isOnPostgres = (project: Project) => project.kind === "langgraph-js" && project.engine === "postgres";
 
@@ -151,6 +157,7 @@ async function prepareGenerated(
   const { project, context, label } = generated;
   const { sourceDir, log } = context;
   await checkNames(sourceDir);
+  if (project.kind === "langgraph-python" && project.engine === "aegra") throw needsProcesses();
   if (project.kind !== "command") await checkEntryFiles(request, sourceDir, project);
   if (project.kind === "langgraph-python") return preparePython(bases, request, target, { project, context, label });
   if (project.kind === "command" && project.python !== null) {

@@ -154,8 +154,8 @@ class Installer:
         found = self.alone(locked)
         if found is None:
             return "The project's own requirements exclude each other (see above). Correct them and deploy again."
-        if "langgraph-api" in found:
-            named = found["langgraph-api"]
+        if self.server_packages[0] in found:
+            named = found[self.server_packages[0]]
             say("The project pins another version of the agent server: using that version.")
             if not self.attempt(locked):
                 return conflict_of(found, servers)
@@ -188,7 +188,7 @@ class Installer:
         # Between the servers above are others that may fit.
         if fitting and not self.overridden and self.attempt(locked):
             failure = self.check()
-            version = importlib.metadata.version("langgraph-api")
+            version = importlib.metadata.version(self.server_packages[0])
             if failure is None:
                 say(f"Using the agent server {version}, which works with {shown(found)}.")
                 return None

@@ -126,7 +126,9 @@ async function search(
 }
 
 function notFound({ version, from, ranges }: WantedPython, seen: string[], hasUv: boolean): BuildFailure {
-  const required = ranges.map((one) => `${one.range} (requires-python in ${one.from})`);
+  const required = ranges.map(
+    (one) => `${one.range} (${one.from.endsWith(".toml") ? "requires-python in " : ""}${one.from})`,
+  );
   const named = version === null ? `Python 3.${pythonMinorMin} or newer` : `Python ${version} (${from})`;
   const what = [named, ...required].join(" and ");
   const advice = version === null && ranges.length === 0 ? "" : ", or change the requirement";

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import pinsAegra from "../toolchains/aegra-0.11.0.constraints.json" with { type: "json" };
 import pins014 from "../toolchains/langgraph-python-0.1.4.constraints.json" with { type: "json" };
 import pins0230 from "../toolchains/langgraph-python-0.2.30.constraints.json" with { type: "json" };
 import pins02102 from "../toolchains/langgraph-python-0.2.102.constraints.json" with { type: "json" };
@@ -96,8 +97,27 @@ export const pythonServers: readonly [PythonServer, ...PythonServer[]] = [
   },
 ];
 
+/** The server of the engine `aegra`, as above. `requires` is from the metadata of `aegra-api`. */
+export const aegraPackages = ["aegra-api"];
+export const aegraServers: readonly [PythonServer] = [
+  {
+    version: "0.11.0",
+    pins: pinsAegra,
+    requires: {
+      langgraph: ">=1.0.3,<2",
+      "langgraph-checkpoint-postgres": ">=3.1.1",
+      "langgraph-sdk": ">=0.3.5",
+      pydantic: ">=2.11.7",
+    },
+  },
+];
+
+/** Oldest Python that Aegra runs on. */
+export const aegraPythonMin = "3.12";
+
 /** Names all servers that a project may get, with a digest of all the package versions they are tested with. */
-export const pythonServerVersion = `${pythonServers[0].version}-${createHash("sha256")
-  .update(JSON.stringify(pythonServers))
-  .digest("hex")
-  .slice(0, 12)}`;
+const versionOf = (servers: readonly [PythonServer, ...PythonServer[]]) =>
+  `${servers[0].version}-${createHash("sha256").update(JSON.stringify(servers)).digest("hex").slice(0, 12)}`;
+
+export const pythonServerVersion = versionOf(pythonServers);
+export const aegraVersion = versionOf(aegraServers);

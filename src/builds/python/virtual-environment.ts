@@ -7,10 +7,18 @@ import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
-import { pythonServers, pythonServerVersion, serverPackages } from "./server.ts";
+import {
+  aegraPackages,
+  aegraPythonMin,
+  aegraServers,
+  aegraVersion,
+  pythonServers,
+  pythonServerVersion,
+  serverPackages,
+} from "./server.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
 import { findOrInstallUv, type Uv, uvSettingsOf } from "./uv.ts";
-import { wantedPython } from "./wanted-version.ts";
+import { isVersionIn, type WantedPython, wantedPython } from "./wanted-version.ts";
 
 /**
  * Returns the virtual environment of a project: the agent server and the project's dependencies, without the project itself.
@@ -25,13 +33,14 @@ export async function virtualEnvironment(
   artifactKey: string,
 ): Promise<string> {
   const { uv, context } = await findUv(given, project);
-  const wanted = await wantedPython(context, project);
+  const server = project.engine === "aegra" ? onAegra : inMemory;
+  const wanted = server.fitPython(await wantedPython(context, project), project);
   const requirements = await collectRequirements(context, project, uv);
   const { pipConfigFile } = project.python;
   const { cwd, identity, isShareable } = requirements;
   const settings = uv === null ? null : await uvSettingsOf(context, cwd);
   const what = [
-    pythonServerVersion,
+    server.version,
     await pipConfigOf(context, pipConfigFile),
     cwd,
     identity,
@@ -39,7 +48,13 @@ export async function virtualEnvironment(
     ...(settings === null ? [] : [settings]),
   ];
   return withFittingPython(context, { wanted, uv }, (interpreter) => {
-    const tools = { interpreter, uv, pipConfigFile, packageDirs: [project.directory, ...project.python.localDirs] };
+    const tools = {
+      interpreter,
+      uv,
+      pipConfigFile,
+      packageDirs: [project.directory, ...project.python.localDirs],
+      server,
+    };
     return sharedEnvironment(context, tools, what, async (draft) => {
       await makeEmptyEnvironment(context, tools, draft);
       await install(context, draft, requirements, tools);
@@ -52,6 +67,7 @@ interface Tools extends EnvironmentTools {
   pipConfigFile: string | null;
   /** Directories of the project's own packages, relative to the root of the source. */
   packageDirs: readonly string[];
+  server: Pick<typeof inMemory, "servers" | "packages" | "check">;
 }
 
 async function findUv(given: BuildContext, { configPath, python }: PythonProject): Promise<Uv> {
@@ -77,20 +93,26 @@ async function install(context: BuildContext, draft: string, requirements: Requi
   const workDir = path.dirname(context.sourceDir);
   const python = path.join(draft, "bin", "python");
   const servers = path.join(workDir, "agent-servers.json");
-  await writeFile(servers, JSON.stringify(pythonServers));
+  await writeFile(servers, JSON.stringify(tools.server.servers));
   const options = {
     servers,
-    serverPackages,
+    serverPackages: tools.server.packages,
     installer:
       tools.uv === null
         ? [python, "-m", "pip", "install", "--use-pep517"]
         : [tools.uv, "pip", "install", "--python", python, "--compile-bytecode"],
     lock: requirements.lock === null ? null : path.join(context.sourceDir, requirements.lock),
-    check: [python, "-P", ownFile(probeProgram), ownFile(shimProgram)],
+    check: [python, "-P", ...tools.server.check.map(ownFile)],
     checkedDir: path.join(context.cacheDir, "toolchains", "checked"),
   };
   const argv = [python, "-P", ownFile("./install.py"), JSON.stringify(options), "--", ...requirements.argv];
-  const shown = [...(tools.uv === null ? [] : ["uv"]), "pip", "install", ...serverPackages, ...requirements.argv];
+  const shown = [
+    ...(tools.uv === null ? [] : ["uv"]),
+    "pip",
+    "install",
+    ...tools.server.packages,
+    ...requirements.argv,
+  ];
   const env = {
     ...(await gitVersionVariables(context, tools.packageDirs)),
     ...(tools.pipConfigFile === null ? {} : { PIP_CONFIG_FILE: path.join(context.sourceDir, tools.pipConfigFile) }),
@@ -108,7 +130,38 @@ async function install(context: BuildContext, draft: string, requirements: Requi
 /** As in install.py: its last line says what is wrong and what to do. */
 const explainedExitCode = 3;
 
-const shimProgram = "../../compute/process/langgraph/langgraph-python-shim.py";
-const probeProgram = "../../compute/process/langgraph/langgraph-python-probe.py";
+const programs = "../../compute/process/langgraph";
+
+const inMemory = {
+  version: pythonServerVersion,
+  servers: pythonServers as readonly (typeof pythonServers)[number][],
+  packages: serverPackages,
+  check: [`${programs}/langgraph-python-probe.py`, `${programs}/langgraph-python-shim.py`],
+  fitPython: (wanted: WantedPython, _project: PythonProject): WantedPython => wanted,
+};
+
+const onAegra: typeof inMemory = {
+  version: aegraVersion,
+  servers: aegraServers,
+  packages: aegraPackages,
+  check: [`${programs}/pierhead_aegra/check.py`],
+  fitPython(wanted, { configPath, memoryOnly }) {
+    const range = `>=${aegraPythonMin}`;
+    const isNamed = wanted.version !== null && !wanted.isPreference;
+    if (isNamed && !isVersionIn(`${wanted.version}.99`, range)) {
+      throw new BuildFailure(
+        "Unsupported",
+        `${wanted.from} is ${wanted.version} in ${configPath}, but engine "aegra" needs Python ${aegraPythonMin} or newer. Change it, or choose engine "memory".`,
+      );
+    }
+    if (memoryOnly.length > 0) {
+      throw new BuildFailure(
+        "ConfigInvalid",
+        `${configPath} has ${memoryOnly.join(" and ")}, which engine "aegra" does not know. Remove the key, or choose engine "memory".`,
+      );
+    }
+    return { ...wanted, ranges: [...wanted.ranges, { range, from: 'engine "aegra"' }] };
+  },
+};
 
 const ownFile = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));

@@ -306,7 +306,7 @@ async function store(
     health_path: project.kind === "command" ? project.healthPath : healthPath,
     rollout: project.kind === "command" && project.isExclusive ? "handover" : rollout,
     engine,
-    ...(project.kind === "langgraph-js" && { engine_because: project.engineBecause }),
+    ...(project.kind !== "command" && { engine_because: project.engineBecause }),
     ...(variables.length === 0 ? {} : { variables }),
     builder: builderVersion,
   };
@@ -317,7 +317,7 @@ async function store(
 
 function engineOf(project: BuiltHere, start: StartPlan): Engine {
   if (project.kind === "command") return "own";
-  if (project.kind === "langgraph-python") return "memory";
+  if (project.kind === "langgraph-python") return project.engine;
   return start.runner === "langgraph-js" && start.engine_dir !== undefined ? "postgres" : "file";
 }
 

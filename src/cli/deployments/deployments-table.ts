@@ -27,7 +27,10 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--namespace <namespace>", "namespace of that listener; needed if it has several"],
       ["--install-command <command>", "replaces the detected install command"],
       ["--build-command <command>", "runs after the install command"],
-      ["--engine <engine>", "what keeps threads and runs: file, memory, postgres; default: langgraph.json decides"],
+      [
+        "--engine <engine>",
+        "what keeps threads and runs: file, memory, postgres, aegra; default: langgraph.json decides",
+      ],
       dryRunOption,
       ...waitOptions,
     ],
@@ -160,7 +163,10 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--image <image>", "image with a tag or digest"],
       ["--install-command <command>", "replaces the detected install command"],
       ["--build-command <command>", "runs after the install command"],
-      ["--engine <engine>", "what keeps threads and runs: file, memory, postgres; default: langgraph.json decides"],
+      [
+        "--engine <engine>",
+        "what keeps threads and runs: file, memory, postgres, aegra; default: langgraph.json decides",
+      ],
       ["--size <size>", "CPU and memory of each replica: S, M or L"],
       dryRunOption,
       ...waitOptions,

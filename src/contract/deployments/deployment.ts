@@ -44,7 +44,7 @@ export const SizeName = literals(["S", "M", "L", ...tiers]);
 export type SizeName = Static<typeof SizeName>;
 
 /** What keeps the threads and runs of an agent, as a deployment may choose it. `default` forgets an earlier choice. */
-export const EngineChoice = literals(["default", "file", "memory", "postgres"]);
+export const EngineChoice = literals(["default", "file", "memory", "postgres", "aegra"]);
 export type EngineChoice = Static<typeof EngineChoice>;
 
 export const ListenerConfig = Type.Object(

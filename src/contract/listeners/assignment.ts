@@ -13,7 +13,7 @@ export const Rollout = literals(["rolling", "handover"]);
 export type Rollout = Static<typeof Rollout>;
 
 /** What keeps the threads and runs of an agent server. */
-export const Engine = literals(["file", "memory", "postgres", "own"]);
+export const Engine = literals(["file", "memory", "postgres", "aegra", "own"]);
 export type Engine = Static<typeof Engine>;
 
 /** What decided about the engine: the choice of the deployment, the configuration, or the default. */

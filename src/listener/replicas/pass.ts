@@ -1,5 +1,6 @@
 import type { StopTimes } from "../../compute/compute.ts";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
+import { engines } from "../../domain/engines.ts";
 import type { Facts, Memory, ReplicaFacts } from "./plan-state.ts";
 
 /** An action that a pass requests. A later pass may request it again while it is still in progress. */
@@ -87,7 +88,7 @@ export function desiredReplicas({ memory }: Pass, run: RevisionRun): number {
 
 /** A deployment with a queue of its own stays awake: asleep, it would run neither crons nor what is waiting. */
 export const canSleep = ({ assignment }: Pass, run: RevisionRun): boolean =>
-  run.min_replicas === 0 && assignment?.idle_after_ms != null && run.artifact.engine !== "postgres";
+  run.min_replicas === 0 && assignment?.idle_after_ms != null && !engines[run.artifact.engine ?? "own"].hasQueue;
 
 /** Whether a revision is a target that has not served yet. Its first exit is a failed start, not a crash. */
 export function isUnproven({ assignment, memory }: Pass, revisionId: string): boolean {

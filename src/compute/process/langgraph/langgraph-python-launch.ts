@@ -18,6 +18,10 @@ export interface PythonLaunch {
   serverEnvironment: Record<string, string>;
   /** Path that answers 200 without credentials; null: there is none. */
   healthPath: string | null;
+  /** Schema of the tables of the engine `aegra`. Absent: the state is in memory. */
+  engineSchema?: string;
+  /** With `engineSchema`: what the names of keys and channels in Redis begin with. */
+  redisPrefix?: string;
 }
 
 /**

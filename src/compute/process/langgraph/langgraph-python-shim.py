@@ -20,23 +20,49 @@ import socket
 import sys
 import time
 import traceback
+import typing
 
 state_name = ".langgraph_api"
 
 
 def main(options):
+    if options.get("engineSchema") is not None:
+        return main_on_aegra(options)
     lock = lock_state(options["stateDir"])
-    os.chdir(make_view(options))
-    site.addsitedir(options["packagesDir"])
-    sys.path.extend(options["importDirs"])
+    enter_view(options)
     with temporary_environment(options["serverEnvironment"]):
         # The server reads its settings once, on import.
         from langgraph_api import __version__
         from langgraph_api.server import app
 
     repair_state(os.path.join(options["stateDir"], state_name))
-    asyncio.run(serve(app, options, __version__))
+    asyncio.run(serve(app, options, Server(__version__, log_config, drain, load_failure, harden_persistence)))
     lock.close()
+
+
+class Server(typing.NamedTuple):
+    version: str
+    log_config: dict | None
+    drain: typing.Callable
+    load_failure: typing.Callable
+    prepare: typing.Callable = lambda: None
+
+
+def main_on_aegra(options):
+    """Replicas share the state, so nothing is locked or repaired here."""
+    enter_view(options)
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from pierhead_aegra import start
+
+    app, version = start.prepare(options)
+    failure = lambda: None if start.failure is None else one_line(start.failure)
+    asyncio.run(serve(app, options, Server(version, None, start.drain, failure)))
+
+
+def enter_view(options):
+    os.chdir(make_view(options))
+    site.addsitedir(options["packagesDir"])
+    sys.path.extend(options["importDirs"])
 
 
 def lock_state(directory):
@@ -180,10 +206,10 @@ def temporary_environment(variables):
             os.environ[name] = value
 
 
-async def serve(app, options, version):
+async def serve(app, options, kind):
     import uvicorn
 
-    harden_persistence()
+    kind.prepare()
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     # Any free port on the loopback, unless the options name one because the server is alone in a container.
@@ -195,7 +221,7 @@ async def serve(app, options, version):
         async def startup(self, sockets=None):
             await super().startup(sockets=sockets)
             if self.started:
-                report(options, port, version)
+                report(options, port, kind.version)
 
         @contextlib.contextmanager
         def capture_signals(self):
@@ -205,7 +231,7 @@ async def serve(app, options, version):
             pass
 
     # Keep connections open longer than the gateway does, so that the gateway closes them first.
-    server = Server(uvicorn.Config(app, lifespan="on", access_log=False, log_config=log_config, timeout_keep_alive=75))
+    server = Server(uvicorn.Config(app, lifespan="on", access_log=False, log_config=kind.log_config, timeout_keep_alive=75))
     draining = []
     hurry = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -213,13 +239,13 @@ async def serve(app, options, version):
     def end():
         if draining:
             return hurry.set()
-        draining.append(loop.create_task(drain(server, options["drainTimeoutMs"] / 1000, hurry)))
+        draining.append(loop.create_task(kind.drain(server, options["drainTimeoutMs"] / 1000, hurry)))
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, end)
     await server.serve(sockets=[listening])
     if not server.started:
-        raise RuntimeError(load_failure() or "see the lines above")
+        raise RuntimeError(kind.load_failure() or "see the lines above")
 
 
 log_config = {

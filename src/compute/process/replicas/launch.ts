@@ -41,13 +41,23 @@ export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
     throw new UnusableSpec("The files of this revision no longer exist on this server. Build the revision again.");
   }
   checkEnvironment(env);
-  const { start } = artifact;
-  if (start.runner === "langgraph-js" && start.engine_dir !== undefined && !env["DATABASE_URI"]) {
+  checkDatabases(artifact, env);
+  return artifact;
+}
+
+function checkDatabases({ start, ...artifact }: DirectoryArtifact, env: Record<string, string>): void {
+  if (start.runner === "command") return;
+  const engine = start.runner === "langgraph-js" && start.engine_dir !== undefined ? "postgres" : artifact.engine;
+  if (engine !== "postgres" && engine !== "aegra") return;
+  for (const [service, title, variable] of [
+    ["POSTGRES", "a PostgreSQL", "DATABASE_URI"],
+    ["REDIS", "a Redis", "REDIS_URI"],
+  ] as const) {
+    if (env[variable] || (engine === "postgres" && service === "REDIS")) continue;
     throw new UnusableSpec(
-      `The engine postgres needs a PostgreSQL, and this deployment has none. Set POSTGRES_URI_CUSTOM among its variables, or start the server with PIERHEAD_AGENT_POSTGRES_URL and create the deployment again, or remove engine from ${start.config_path}.`,
+      `The engine ${engine} needs ${title}, and this deployment has none. Set ${service}_URI_CUSTOM among its variables, or start the server with PIERHEAD_AGENT_${service}_URL and create the deployment again, or remove engine from ${start.config_path}.`,
     );
   }
-  return artifact;
 }
 
 /** Returns directories outside the artifact that the start needs. For Python: the one that links to the interpreter. */
@@ -158,7 +168,8 @@ export async function prepareStart(
   };
   if (plan.runner === "langgraph-python") {
     const { options, env: usual } = pythonLaunch(artifact.path, plan);
-    await writeJson(files.launch, { ...own, ...options, viewDir: files.view });
+    const onAegra = artifact.engine === "aegra" ? aegraOptions(spec) : {};
+    await writeJson(files.launch, { ...own, ...options, ...onAegra, viewDir: files.view });
     const bin = path.join(plan.environment_dir, "bin");
     return {
       argv: [path.join(bin, "python"), "-P", ownProgram("../langgraph/langgraph-python-shim.py"), files.launch],
@@ -172,8 +183,7 @@ export async function prepareStart(
     rootDir: artifact.path,
     configFile: path.join(artifact.path, plan.config_path),
     engineDir: plan.engine_dir ?? null,
-    // Deployments may share a database of the user's: a preview has the variables of its parent. None may run the other's queue.
-    engineSchema: spec.env["POSTGRES_URI_CUSTOM"] ? `langgraph_${spec.deploymentId.replaceAll("-", "")}` : "langgraph",
+    engineSchema: schemaOf(spec, "langgraph"),
     compileCacheDir: path.join(context.dataDir, "cache", "node-compile"),
   };
   await writeJson(files.launch, options);
@@ -188,6 +198,15 @@ export async function prepareStart(
     env: { LANGGRAPH_CLI_NO_ANALYTICS: "1", ...env },
   };
 }
+
+/** Deployments may share a database of the user's: a preview has the variables of its parent. None may run the other's queue. */
+const schemaOf = ({ env, deploymentId }: ReplicaSpec, name: string) =>
+  env["POSTGRES_URI_CUSTOM"] ? `${name}_${deploymentId.replaceAll("-", "")}` : name;
+
+const aegraOptions = (spec: ReplicaSpec) => ({
+  engineSchema: schemaOf(spec, "aegra"),
+  redisPrefix: (spec.env["REDIS_URI_CUSTOM"] ? undefined : spec.env["REDIS_KEY_PREFIX"]) ?? `${spec.deploymentId}:`,
+});
 
 /** Replaces the variables of the start command that only the driver knows. No shell does it. */
 function fillIn(word: string, env: Record<string, string>): string {

@@ -1,0 +1,164 @@
+"""The ends of runs: for requests that wait for them, and counted."""
+
+import asyncio
+import contextlib
+import functools
+import time
+
+from aegra_api.core.redis_manager import redis_manager
+from aegra_api.settings import settings
+from redis import RedisError
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.routing import Route
+
+from .database import execute, sessions
+
+# How often a waiting request asks the database, in case that an announcement was lost.
+ask_s = 3
+
+
+class Ends:
+    """Announces the ends of runs to all replicas. Aegra asks every two seconds."""
+
+    def __init__(self):
+        self.waiting = {}
+        self.listener = None
+
+    async def listen(self):
+        while True:
+            try:
+                async with redis_manager.get_client().pubsub() as channel:
+                    await channel.subscribe(ends_channel())
+                    while True:
+                        message = await channel.get_message(ignore_subscribe_messages=True, timeout=1)
+                        for event in self.waiting.get(message["data"], ()) if message is not None else ():
+                            event.set()
+            except (RedisError, OSError):
+                await asyncio.sleep(1)
+
+
+ends = Ends()
+
+
+def ends_channel():
+    return f"{settings.redis.REDIS_CHANNEL_PREFIX}ends"
+
+
+async def announce_end(run_id):
+    with contextlib.suppress(RedisError):
+        await redis_manager.get_client().publish(ends_channel(), run_id)
+
+
+def signal_run_done(original):
+    async def signal(run_id):
+        await original(run_id)
+        await announce_end(run_id)
+
+    return signal
+
+
+def wait_for_completion(_original):
+    async def wait(_self, run_id, *, timeout=300.0):
+        from aegra_api.services.worker_executor import _is_run_terminal
+
+        if ends.listener is None:
+            ends.listener = asyncio.create_task(ends.listen())
+        event = asyncio.Event()
+        waiting = ends.waiting.setdefault(run_id, set())
+        waiting.add(event)
+        end = time.monotonic() + timeout
+        try:
+            while True:
+                event.clear()
+                if await _is_run_terminal(run_id):
+                    return
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(f"Run {run_id} did not complete within {timeout}s")
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(event.wait(), min(ask_s, left))
+        finally:
+            waiting.discard(event)
+            if not waiting:
+                ends.waiting.pop(run_id, None)
+
+    return wait
+
+
+def finalize_run(original):
+    @functools.wraps(original)
+    async def finalize(*given, **how):
+        finalized = await original(*given, **how)
+        if finalized and how.get("status") == "error":
+            await count("failed", 1)
+        return finalized
+
+    return finalize
+
+
+# Only losses without a new checkpoint count against a run: it may be the run that kills its replicas.
+forgive = """UPDATE runs SET execution_params = execution_params || jsonb_build_object('_retry_count', 0, 'lost_at', latest)
+    FROM (SELECT run_id AS id, (SELECT max(checkpoint_id) FROM checkpoints WHERE checkpoints.thread_id = lost.thread_id) AS latest
+            FROM runs AS lost WHERE run_id = ANY(:runs)) AS found
+    WHERE run_id = id AND status = 'running' AND latest IS DISTINCT FROM execution_params ->> 'lost_at'"""
+
+
+def recover(original):
+    async def recover_crashed_runs(run_ids):
+        async with sessions() as session:
+            await execute(session, forgive, runs=run_ids)
+            await session.commit()
+        retryable, exhausted = await original(run_ids)
+        await count("recovered", len(retryable))
+        await count("failed", len(exhausted))
+        return retryable, exhausted
+
+    return recover_crashed_runs
+
+
+async def count(name, by):
+    with contextlib.suppress(RedisError):
+        await redis_manager.get_client().hincrby(f"{ends_channel()}:counts", name, by)
+
+
+def add_routes(app):
+    """Adds what other agent servers answer, before routes that match everything. Routes of the agent with these paths win."""
+
+    async def ok(_request):
+        return JSONResponse({"ok": True})
+
+    own = {getattr(route, "path", None) for route in app.router.routes}
+    for path, answer in {"/ok": ok, "/metrics": metrics}.items():
+        if path not in own:
+            app.router.routes.insert(0, Route(path, answer))
+
+
+async def metrics(request):
+    """The runs are those of all replicas, as in the other engines."""
+    from aegra_api.services.executor import executor
+
+    async with sessions() as session:
+        found = await execute(
+            session,
+            """SELECT count(*) FILTER (WHERE status = 'pending'), count(*) FILTER (WHERE status = 'running'),
+                      coalesce(extract(epoch FROM now() - min(created_at) FILTER (WHERE status = 'pending')), 0)
+                 FROM runs WHERE status IN ('pending', 'running')""",
+        )
+        pending, running, waited = found.one()
+    counts = {}
+    with contextlib.suppress(RedisError):
+        counts = await redis_manager.get_client().hgetall(f"{ends_channel()}:counts")
+    queue = {
+        "n_pending": pending,
+        "n_running": running,
+        "pending_runs_wait_time_max_secs": float(waited),
+        "n_failed": int(counts.get("failed", 0)),
+        "n_recovered": int(counts.get("recovered", 0)),
+    }
+    most, active = settings.worker.N_JOBS_PER_WORKER, len(executor._job_tasks)
+    if request.query_params.get("format") == "json":
+        return JSONResponse({"workers": {"max": most, "active": active, "available": max(0, most - active)}, "queue": queue})
+    names = ("num_pending_runs", "num_running_runs", "pending_runs_wait_time_max", "failed_runs_total", "recovered_runs_total")
+    kind = lambda name: "counter" if name.endswith("_total") else "gauge"
+    lines = [f"# TYPE lg_api_{name} {kind(name)}\nlg_api_{name} {value}\n" for name, value in zip(names, queue.values())]
+    return PlainTextResponse("".join(lines))
