@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseEnv } from "node:util";
-import { parseDotenv } from "../../src/domain/dotenv.ts";
+import { dotenvOf, parseDotenv, refusedLines } from "../../src/domain/dotenv.ts";
 
 const read = (file: string) => Object.fromEntries(parseDotenv(file).map(({ name, value }) => [name, value]));
 
@@ -47,4 +47,20 @@ test("an escaped quote does not end a value if a closing quote follows", () => {
     NEXT: "x",
     SAID: "no \\",
   });
+});
+
+test("names the lines that are no variables", () => {
+  const file = "A=1\n# comment\n\nexport\nKEY='two\nlines'\n  loose words\nB=2\r\n=nameless";
+  assert.deepEqual(refusedLines(file), [
+    { line: 4, text: "export" },
+    { line: 7, text: "  loose words" },
+    { line: 9, text: "=nameless" },
+  ]);
+  assert.deepEqual(refusedLines('OPEN="a\nB="c"'), []);
+});
+
+test("writes variables so that they are read back unchanged", () => {
+  const values = ["plain", "", " spaced ", "a # b", "it's", "\"both\" 'quotes'", "two\nlines", "C:\\new", "`tick`"];
+  const variables = values.map((value, at) => ({ name: `V${at}`, value }));
+  assert.deepEqual(parseDotenv(dotenvOf(variables)), variables);
 });

@@ -42,6 +42,20 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   };
   return (
     <>
+      <section ref={editor} className="card" aria-label="Variables of the next revision">
+        <p className="soft">
+          {staged.secrets.length === 0
+            ? "The agent server gets no variables of yours yet. Keys of models and addresses of services belong here."
+            : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
+        </p>
+        <VariablesEditor source={deployment.source} variables={rows.shown} onChange={rows.change} markOf={markOf} />
+      </section>
+      {deployment.source === "external_docker" && (
+        <ReferencesEditor
+          references={staged.references}
+          onChange={(changed) => setStaged({ ...staged, references: changed })}
+        />
+      )}
       <StagedChanges
         deployment={deployment}
         isEmptied={hasNewReferences && base.secrets.length > 0 && staged.secrets.length === 0}
@@ -63,20 +77,6 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
           setStaged(deployed);
         }}
       />
-      <section ref={editor} className="card" aria-label="Variables of the next revision">
-        <p className="soft">
-          {staged.secrets.length === 0
-            ? "The agent server gets no variables of yours yet. Keys of models and addresses of services belong here."
-            : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
-        </p>
-        <VariablesEditor variables={rows.shown} onChange={rows.change} markOf={markOf} />
-      </section>
-      {deployment.source === "external_docker" && (
-        <ReferencesEditor
-          references={staged.references}
-          onChange={(changed) => setStaged({ ...staged, references: changed })}
-        />
-      )}
     </>
   );
 }
@@ -186,8 +186,7 @@ function StagedChanges(props: StagedProps) {
         ))}
       </ul>
       <p>
-        Deploying runs the current code with these variables. Nothing is built.
-        {deployment.active_revision_id !== null && " The current revision serves until the new one is healthy."}
+        Deploying runs the current code with these variables. Nothing is built. <WillRestart deployment={deployment} />
       </p>
       {problem !== null && <p className="bad-text">{problem}</p>}
       {isEmptied && <p className="soft">Keep at least one variable, because the API ignores an empty list.</p>}
@@ -206,6 +205,17 @@ function StagedChanges(props: StagedProps) {
         <CopyAs call={call} />
       </div>
     </section>
+  );
+}
+
+/** Says what a deploy of the changes restarts. */
+function WillRestart({ deployment: { active_revision_id: active, name } }: { deployment: Deployment }) {
+  if (active === null) return <>No replica runs yet, so nothing restarts.</>;
+  return (
+    <>
+      New replicas of {name} start, and the current revision serves until they are healthy. No other deployment
+      restarts.
+    </>
   );
 }
 

@@ -343,6 +343,7 @@ function General({ draft, change, problems, placement }: FormProps & { placement
       <section className="card">
         <h2>Variables</h2>
         <VariablesEditor
+          source={draft.source}
           variables={draft.variables}
           onChange={(variables) => change({ variables })}
           markOf={({ name, value }) =>

@@ -1,10 +1,11 @@
 import { Eye, EyeOff, Plus, Trash2 } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Secret, SourceKind } from "../../../src/contract/deployments/deployment.ts";
-import { parseDotenv } from "../../../src/domain/dotenv.ts";
 import { checkVariableNames } from "../../../src/domain/secret-names.ts";
 import { textOf } from "../server.ts";
+import { Tabs } from "./fields.tsx";
 import { IconButton } from "./icon-button.tsx";
+import { PasteVariables, RawVariables } from "./raw-variables.tsx";
 
 /** Returns the server's reason to reject these variables, or null if they are valid. */
 export function variablesProblem(variables: readonly Secret[], source: SourceKind): string | null {
@@ -18,13 +19,36 @@ export function variablesProblem(variables: readonly Secret[], source: SourceKin
 
 interface Props {
   variables: Secret[];
+  source: SourceKind;
   onChange: (variables: Secret[]) => void;
   /** A mark beside the name, such as "changed". */
   markOf?: (variable: Secret) => string;
 }
 
-/** Names and hidden values. The user can paste a whole `.env` file. */
-export function VariablesEditor({ variables, onChange, markOf }: Props) {
+/** Names and hidden values, as a table or as the text of a `.env` file. */
+export function VariablesEditor({ variables, source, onChange, markOf }: Props) {
+  const [way, setWay] = useState<"table" | "raw">("table");
+  return (
+    <>
+      <Tabs
+        label="Edit variables as"
+        value={way}
+        onValue={setWay}
+        options={[
+          { value: "table", text: "Table" },
+          { value: "raw", text: ".env text" },
+        ]}
+      />
+      {way === "raw" ? (
+        <RawVariables {...{ variables, source, onChange }} />
+      ) : (
+        <VariablesTable {...{ variables, source, onChange }} {...(markOf !== undefined && { markOf })} />
+      )}
+    </>
+  );
+}
+
+function VariablesTable({ variables, source, onChange, markOf }: Props) {
   const [isShown, setShown] = useState(false);
   const table = useRef<HTMLTableElement>(null);
   const added = useRef(false);
@@ -97,7 +121,7 @@ export function VariablesEditor({ variables, onChange, markOf }: Props) {
           <Plus size={15} /> Add a variable
         </button>
       </div>
-      <Paste variables={variables} onChange={onChange} />
+      <PasteVariables {...{ variables, source, onChange }} />
     </>
   );
 }
@@ -127,29 +151,5 @@ function Value(props: { label: string; isShown: boolean; value: string; onValue:
         onValue(text);
       }}
     />
-  );
-}
-
-function Paste({ variables, onChange }: Props) {
-  const [text, setText] = useState("");
-  const found = parseDotenv(text);
-  const take = () => {
-    const names = new Set(found.map(({ name }) => name));
-    onChange([...variables.filter(({ name }) => !names.has(name) && name !== ""), ...found]);
-    setText("");
-  };
-  return (
-    <details className="paste">
-      <summary>Paste a .env file</summary>
-      <textarea
-        aria-label="Contents of a .env file"
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        placeholder="NAME=value"
-      />
-      <button type="button" onClick={take} disabled={found.length === 0}>
-        Add {found.length} {found.length === 1 ? "variable" : "variables"}
-      </button>
-    </details>
   );
 }
