@@ -15,6 +15,7 @@ import { useSession } from "../session.tsx";
 
 /** Listeners measure once a minute. */
 const renewMs = 30_000;
+const dayMs = 86_400_000;
 
 const count = (value: number) => value.toLocaleString("en", { maximumFractionDigits: value < 10 ? 1 : 0 });
 const duration = (ms: number) => (ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`);
@@ -34,6 +35,8 @@ interface ChartPlan {
   series: Series[];
   /** Left out while nothing is measured: not every agent server counts its runs. */
   isOptional?: boolean;
+  /** The series that is compared with the day before. Default: the first one. */
+  compared?: number;
 }
 
 const charts: ChartPlan[] = [
@@ -54,6 +57,7 @@ const charts: ChartPlan[] = [
     title: "Latency",
     format: duration,
     least: 100,
+    compared: 1,
     series: [
       { name: "p50", read: ({ p50_ms }) => p50_ms },
       { name: "p95", read: ({ p95_ms }) => p95_ms },
@@ -114,6 +118,19 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
       client.readMetrics({ ...input, start_time: new Date(Date.now() - hours * 3_600_000).toISOString() }, { signal }),
     refetchInterval: renewMs,
   });
+  const [isCompared, setCompared] = useState(false);
+  // Metrics are kept for seven days, so the longest range has no day before.
+  const mayCompare = hours <= 24;
+  const earlier = useQuery({
+    queryKey: ["metrics", deployment.id, range, "day before"],
+    queryFn: ({ signal }) => {
+      const nowMs = Date.now() - dayMs;
+      const start_time = new Date(nowMs - hours * 3_600_000).toISOString();
+      return client.readMetrics({ ...input, start_time, end_time: new Date(nowMs).toISOString() }, { signal });
+    },
+    enabled: isCompared && mayCompare,
+  });
+  const before = isCompared && mayCompare ? earlier.data?.points : undefined;
   const markers = useMarkers(deployment.id, metrics.data?.points, stepS);
   return (
     <>
@@ -137,12 +154,20 @@ export function ChartsPart({ deployment }: { deployment: Deployment }) {
               { value: "table", text: "Table" },
             ]}
           />
+          {mayCompare && (
+            <label className="row">
+              <input type="checkbox" checked={isCompared} onChange={({ target }) => setCompared(target.checked)} />
+              Compare with the day before
+            </label>
+          )}
         </div>
         <CopyAs call={{ id: "readMetrics", input }} />
       </div>
       {metrics.isPending && <Loading what="the charts" />}
       {metrics.isError && <Failure error={metrics.error} retry={() => void metrics.refetch()} />}
-      {metrics.data !== undefined && <Found points={fromFirst(metrics.data.points)} markers={markers} form={form} />}
+      {metrics.data !== undefined && (
+        <Found points={fromFirst(metrics.data.points)} {...{ before, stepS, markers, form }} />
+      )}
     </>
   );
 }
@@ -158,7 +183,16 @@ function fromFirst(points: MetricPoint[]): MetricPoint[] {
   return points.slice(Math.max(0, Math.min(first - 1, points.length - pointsMin)));
 }
 
-function Found({ points, markers, form }: { points: MetricPoint[]; markers: Marker[]; form: "charts" | "table" }) {
+interface FoundProps {
+  points: MetricPoint[];
+  /** The points of a day earlier. */
+  before: MetricPoint[] | undefined;
+  stepS: number;
+  markers: Marker[];
+  form: "charts" | "table";
+}
+
+function Found({ points, before, stepS, markers, form }: FoundProps) {
   // The time, because each refetch begins later and moves the indexes.
   const [timeMs, setTime] = useState<number | null>(null);
   const times = useMemo(() => points.map((point) => Date.parse(point.at)), [points]);
@@ -168,12 +202,13 @@ function Found({ points, markers, form }: { points: MetricPoint[]; markers: Mark
   const drawn = useMemo(
     () =>
       charts
-        .map(({ series, ...chart }) => ({
+        .map(({ series, compared = 0, ...chart }) => ({
           ...chart,
+          before: before && beforeLine(before, points, series[compared], stepS),
           lines: series.map(({ name, read, isBad = false }): Line => ({ name, values: points.map(read), isBad })),
         }))
         .filter(({ isOptional = false, lines }) => !isOptional || lines.some(({ values }) => values.some(isMeasured))),
-    [points],
+    [points, before, stepS],
   );
   if (points.every(({ replicas }) => replicas === null))
     return (
@@ -205,6 +240,18 @@ function Found({ points, markers, form }: { points: MetricPoint[]; markers: Mark
       </div>
     </>
   );
+}
+
+/** Returns a series of the day before at the times of today. */
+function beforeLine(before: MetricPoint[], points: MetricPoint[], series: Series | undefined, stepS: number) {
+  if (series === undefined) return undefined;
+  const stepOf = (at: string, laterMs: number) => Math.round((Date.parse(at) + laterMs) / (1_000 * stepS));
+  const values = new Map(before.map((point) => [stepOf(point.at, dayMs), series.read(point)]));
+  const line: Line = {
+    name: `${series.name}, the day before`,
+    values: points.map(({ at }) => values.get(stepOf(at, 0)) ?? null),
+  };
+  return line;
 }
 
 /** The charts as a table, newest first, for readers without sight and for copying. */

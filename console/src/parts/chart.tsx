@@ -20,6 +20,8 @@ interface Props {
   format: (value: number) => string;
   times: number[];
   lines: Line[];
+  /** The first line a day earlier. */
+  before?: Line | undefined;
   markers: Marker[];
   /** The lowest end of the axis, so that idle lines do not fill the chart and ticks differ. */
   least: number;
@@ -36,11 +38,12 @@ const tickTextWidth = 56;
  * Lines over time as SVG. The charts of a page share one point in time, which the pointer or the arrow keys move. The
  * values at that point are text, for screen readers too.
  */
-export function Chart({ title, format, times, lines, markers, least, at, onAt }: Props) {
+export function Chart({ title, format, times, lines, before, markers, least, at, onAt }: Props) {
   const plot = useRef<HTMLDivElement>(null);
   const width = useWidth(plot);
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
-  const max = niceMax(Math.max(least, ...lines.flatMap(({ values }) => values.map((value) => value ?? 0))));
+  const all = before === undefined ? lines : [...lines, before];
+  const max = niceMax(Math.max(least, ...all.flatMap(({ values }) => values.map((value) => value ?? 0))));
   const x = (time: number) => left + ((time - begin) / Math.max(1, end - begin)) * (width - left - right);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - top);
   const last = times.length - 1;
@@ -52,7 +55,7 @@ export function Chart({ title, format, times, lines, markers, least, at, onAt }:
     const value = shownIn(line) ?? null;
     return value === null ? "–" : format(value);
   };
-  const spoken = `${timeText(times[shown] ?? end)}: ${lines.map((line) => `${line.name} ${textOf(line)}`).join(", ")}`;
+  const spoken = `${timeText(times[shown] ?? end)}: ${all.map((line) => `${line.name} ${textOf(line)}`).join(", ")}`;
   const move = (event: PointerEvent) => {
     const box = event.currentTarget.getBoundingClientRect();
     const share = (event.clientX - box.left - left) / Math.max(1, width - left - right);
@@ -76,6 +79,12 @@ export function Chart({ title, format, times, lines, markers, least, at, onAt }:
               {line.name} <b>{textOf(line)}</b>
             </span>
           ))}
+          {before !== undefined && (
+            <span>
+              <i className="line-before" aria-hidden="true" />
+              {before.name} <b>{textOf(before)}</b>
+            </span>
+          )}
         </span>
       </figcaption>
       <div
@@ -96,7 +105,7 @@ export function Chart({ title, format, times, lines, markers, least, at, onAt }:
       >
         {width > 0 && (
           <svg width={width} height={height} aria-hidden="true">
-            <Drawing {...{ width, max, times, lines, markers, format }} />
+            <Drawing {...{ width, max, times, lines, before, markers, format }} />
             {at !== null && <Cursor {...{ lines, x, y, shown }} time={times[shown] ?? end} />}
           </svg>
         )}
@@ -132,9 +141,9 @@ function pointAfter(key: string, from: number, last: number): number | null | un
 
 /** What does not move with the cursor: grid, axes, markers and lines. */
 const Drawing = memo(function Drawing(
-  props: Pick<Props, "times" | "lines" | "markers" | "format"> & { width: number; max: number },
+  props: Pick<Props, "times" | "lines" | "before" | "markers" | "format"> & { width: number; max: number },
 ) {
-  const { width, max, times, lines, markers, format } = props;
+  const { width, max, times, lines, before, markers, format } = props;
   const [begin = 0, end = 1] = [times[0], times.at(-1)];
   const x = (time: number) => left + ((time - begin) / Math.max(1, end - begin)) * (width - left - right);
   const y = (value: number) => height - bottom - (value / max) * (height - bottom - top);
@@ -155,6 +164,7 @@ const Drawing = memo(function Drawing(
           {tickText(time, end - begin)}
         </text>
       ))}
+      {before !== undefined && <path className="line-before" d={pathOf(before.values, times, x, y)} />}
       {lines.map(({ name, values, isBad = false }, index) => (
         <g key={name}>
           {lines.length < 3 && index === 0 && <path className="area" d={areaOf(values, times, x, y, floor)} />}
