@@ -109,8 +109,8 @@ function Entries({ entries }: { entries: AuditEntry[] }) {
         <section key={day} className="audit-day" aria-label={dayText(day)}>
           <h2 className="audit-date">{dayText(day)}</h2>
           <ol className="audit-entries">
-            {ofDay.map((entry) => (
-              <Entry key={entry.id} entry={entry} />
+            {repeated(ofDay).map(({ entry, count, since }) => (
+              <Entry key={entry.id} entry={entry} count={count} since={since} />
             ))}
           </ol>
         </section>
@@ -119,9 +119,35 @@ function Entries({ entries }: { entries: AuditEntry[] }) {
   );
 }
 
+interface Repeated {
+  /** The newest one. */
+  entry: AuditEntry;
+  count: number;
+  /** Time of the oldest one. */
+  since: string;
+}
+
+/** Joins entries after each other that say the same, such as the calls of one conversation. Entries with changes stay apart. */
+function repeated(entries: readonly AuditEntry[]): Repeated[] {
+  const found: Repeated[] = [];
+  for (const entry of entries) {
+    const last = found.at(-1);
+    const isSame =
+      last !== undefined && sentenceOf(last.entry) === sentenceOf(entry) && changeWords(entry).length === 0;
+    if (isSame) Object.assign(last, { count: last.count + 1, since: entry.created_at });
+    else found.push({ entry, count: 1, since: entry.created_at });
+  }
+  return found;
+}
+
+const sentenceOf = (entry: AuditEntry): string =>
+  JSON.stringify([entry.actor, entry.action, entry.subject_id, entry.deployment_id, changeWords(entry)]);
+
+const timeText = (at: string) => new Date(at).toLocaleTimeString(undefined, { hourCycle: "h23" });
+
 const whoIs = (actor: string) => (actor === "system" ? "Pierhead" : actor);
 
-function Entry({ entry }: { entry: AuditEntry }) {
+function Entry({ entry, count, since }: Repeated) {
   const { created_at, actor, actor_name, action, deployment_id, subject_name, subject_id, workspace_id } = entry;
   const who = actor_name ?? whoIs(actor);
   // A session is its actor's own.
@@ -130,7 +156,7 @@ function Entry({ entry }: { entry: AuditEntry }) {
   return (
     <li className="audit-entry">
       <time className="audit-time" dateTime={created_at} title={new Date(created_at).toLocaleString()}>
-        {new Date(created_at).toLocaleTimeString(undefined, { hourCycle: "h23" })}
+        {timeText(created_at)}
       </time>
       <span className="avatar" aria-hidden="true">
         {who.slice(0, 1).toUpperCase()}
@@ -146,6 +172,12 @@ function Entry({ entry }: { entry: AuditEntry }) {
             ) : (
               subject
             ))}
+          {count > 1 && (
+            <span className="softer">
+              {" "}
+              {count} times since {timeText(since)}
+            </span>
+          )}
         </p>
         {changes.length > 0 && (
           <ul className="audit-changes" aria-label="Changes">
