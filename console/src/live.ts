@@ -1,5 +1,6 @@
 import { useEffect, useRef, useSyncExternalStore } from "react";
 import type { Event } from "../../src/contract/logs/event.ts";
+import { tell } from "./news.ts";
 import { queries } from "./server.ts";
 import { useSession } from "./session.tsx";
 import { useIsVisible } from "./visibility.ts";
@@ -58,7 +59,10 @@ export function useWorkspaceEvents(): void {
       for await (const watched of client.watchEvents({}, ending.signal)) {
         setLive(watched.kind !== "lost");
         if (watched.kind === "lost") continue;
-        if (watched.kind === "event") schedule(watched.event);
+        if (watched.kind === "event") {
+          schedule(watched.event);
+          tell(watched.event);
+        }
         // A new watch starts at the present and misses the events since the previous watch ended.
         if (watched.kind === "reset" || hasMissed.current) refetchAll();
         hasMissed.current = false;

@@ -18,4 +18,13 @@ export function currentTheme(): Theme {
 export function chooseTheme(theme: Theme): void {
   document.documentElement.dataset["theme"] = theme;
   localStorage.setItem(themeKey, theme);
+  for (const listener of listeners) listener();
+}
+
+const listeners = new Set<() => void>();
+
+/** Calls `listener` when the user chooses colours. Returns a function that ends this. */
+export function onThemeChoice(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
 }

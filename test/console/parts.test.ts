@@ -193,6 +193,26 @@ test("the environment page explains what deploying staged changes does and can d
   await page.context().close();
 });
 
+test("the .env text of all variables is edited, and lines that cannot be read are named", async () => {
+  const page = await open({ path: `${addressOf(made)}/environment` });
+  await page.getByRole("button", { name: ".env text" }).click();
+  const text = page.getByLabel("Variables as a .env file");
+  assert.match(await text.inputValue(), /^TONE=kind$/m);
+  await text.fill("TONE=stern\nloose words\nPOSTGRES_URI=x");
+  const refusals = page.getByRole("status").filter({ hasText: "Line 2" });
+  await refusals.getByText("POSTGRES_URI").first().waitFor();
+  const staged = page.getByRole("region", { name: "Staged changes" });
+  assert.equal(await staged.count(), 0, "nothing counts before every line can be read");
+  await text.fill("TONE=stern\nEXTRA='a # b'");
+  await staged.getByText("Added").waitFor();
+  assert.deepEqual(await world.findings(page), []);
+  await page.getByRole("button", { name: "Table" }).click();
+  await page.getByRole("button", { name: "Show values" }).click();
+  assert.equal(await page.getByLabel("Value of EXTRA").inputValue(), "a # b");
+  await staged.getByRole("button", { name: "Discard" }).click();
+  await page.context().close();
+});
+
 test("a value of several lines is pasted and edited unchanged", async () => {
   const page = await open({ path: `${addressOf(made)}/environment` });
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
@@ -290,6 +310,28 @@ test("the palette opens a part of a deployment by a few letters", async () => {
   await page.keyboard.press("Enter");
   await page.getByLabel("Value of TONE").waitFor();
   assert.equal(new URL(page.url()).pathname, `${addressOf(made)}/environment`);
+  await page.context().close();
+});
+
+test("the palette and keys offer the acts of the page, and the bell lists how deploys ended", async () => {
+  const page = await open({ path: addressOf(made) });
+  await page.getByRole("heading", { name: "measured", level: 1 }).waitFor();
+  await page.keyboard.press("d");
+  await page.getByRole("menuitem", { name: /^Deploy/ }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("measured restart");
+  await page.getByRole("option", { name: /^Restart/ }).waitFor();
+  for (let letter = 0; letter < 16; letter += 1) await page.keyboard.press("Backspace");
+  await page.keyboard.type("dark colours");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Use light colours" }).waitFor();
+  await page.getByRole("button", { name: /^News/ }).click();
+  await page
+    .getByRole("menuitem", { name: /^measured: the new revision is live/ })
+    .first()
+    .waitFor();
+  assert.deepEqual(await world.findings(page), []);
   await page.context().close();
 });
 

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { ArrowUpRight, Copy, Gauge, KeyRound, Trash2, Undo2 } from "lucide-react";
 import { type ReactNode, Suspense, useEffect } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
@@ -7,13 +8,14 @@ import { countMs, useInbox } from "../agent/approvals.ts";
 import { isKnownForeign } from "../agent/foreign-servers.ts";
 import { Address } from "../parts/address.tsx";
 import { causeOf } from "../parts/cause.tsx";
-import { CopyAs } from "../parts/copy-as.tsx";
+import { CopyAs, copyText } from "../parts/copy-as.tsx";
 import { useCurrentInView } from "../parts/current-in-view.ts";
 import { DeployButton } from "../parts/deploy-button.tsx";
 import { HealthBanner } from "../parts/health-banner.tsx";
 import { lazyPart } from "../parts/lazy-part.tsx";
 import { NotFound } from "../parts/not-found.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
+import { usePageActs } from "../parts/page-acts.ts";
 import { usePageTitle } from "../parts/page-title.ts";
 import { Status, statusText } from "../parts/status.tsx";
 import { typeText } from "../parts/words.ts";
@@ -95,7 +97,7 @@ function Found({ deployment, part }: { deployment: Deployment; part: string }) {
             </PartLink>
           ))}
       </nav>
-      {(part === "overview" || part === "revisions") && (
+      {(part === "overview" || (part === "revisions" && !isSaidBelow(deployment))) && (
         <HealthBanner deployment={deployment} isShort={part === "revisions"} />
       )}
       <Suspense fallback={<Loading what="this page" />}>
@@ -105,6 +107,9 @@ function Found({ deployment, part }: { deployment: Deployment; part: string }) {
     </>
   );
 }
+
+/** On the page of revisions the newest one shows why it failed, with its log. */
+const isSaidBelow = ({ health }: Deployment) => health.status === "failed" && causeOf(health).variable === null;
 
 function Part({ part, deployment }: { part: string; deployment: Deployment }) {
   if (part === "logs") return <LogsPart deployment={deployment} />;
@@ -139,6 +144,7 @@ function PartLink(props: { deployment: Deployment; name: string; text: string; c
 
 function Head({ deployment, part }: { deployment: Deployment; part: string }) {
   const { name, display_name, url } = deployment;
+  useHeadActs(deployment);
   const type = deployment.is_preview ? "Preview" : deployment.source_config.deployment_type;
   return (
     <header className={part === "overview" ? "head" : "head head-short"}>
@@ -155,6 +161,11 @@ function Head({ deployment, part }: { deployment: Deployment; part: string }) {
             cli: `npx pierhead status ${deployment.id}`,
           }}
         />
+        {url !== null && (
+          <a href={url} className="button open-agent" target="_blank" rel="noreferrer">
+            <ArrowUpRight size={14} /> Open
+          </a>
+        )}
         <DeployButton
           deployment={deployment}
           isPrimary={part === "overview" && causeOf(deployment.health).variable === null}
@@ -163,4 +174,34 @@ function Head({ deployment, part }: { deployment: Deployment; part: string }) {
       <p className="address">{url !== null && <Address url={url} />}</p>
     </header>
   );
+}
+
+/** Offers in the palette what the page of a deployment leads to. */
+function useHeadActs({ id, tenant_id: tenantId, name, display_name, url }: Deployment) {
+  const navigate = useNavigate();
+  const { mayChange } = useSession();
+  const hint = display_name ?? name;
+  const open = (part: string) => () =>
+    void navigate({ to: "/o/$tenantId/host/deployments/$id/$part", params: { tenantId, id, part } });
+  usePageActs([
+    ...(mayChange
+      ? [
+          { text: "Roll back …", hint, icon: <Undo2 size={15} />, act: open("revisions") },
+          { text: "Set a variable …", hint, icon: <KeyRound size={15} />, act: open("environment") },
+          { text: "Change size …", hint, icon: <Gauge size={15} />, act: open("settings") },
+          { text: "Delete …", hint, icon: <Trash2 size={15} />, act: open("settings") },
+        ]
+      : []),
+    ...(url === null
+      ? []
+      : [
+          { text: "Copy address", hint, icon: <Copy size={15} />, act: () => void copyText(url) },
+          {
+            text: "Open address",
+            hint,
+            icon: <ArrowUpRight size={15} />,
+            act: () => void window.open(url, "_blank", "noreferrer"),
+          },
+        ]),
+  ]);
 }

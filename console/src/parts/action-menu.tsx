@@ -2,9 +2,11 @@ import { Menu } from "@base-ui/react/menu";
 import type { ReactElement, ReactNode } from "react";
 
 export interface MenuAction {
+  /** For menus in which two actions have the same text. */
+  key?: string;
   text: string;
   /** A second line that says what the action does. */
-  note?: string;
+  note?: ReactNode;
   icon?: ReactNode;
   title?: string;
   isDanger?: boolean;
@@ -21,10 +23,14 @@ export function ActionMenu(props: {
   actions: readonly MenuAction[];
   align?: "start" | "end";
   isOpenAtFirst?: boolean;
+  /** Given together: the caller opens the menu too. */
+  isOpen?: boolean;
+  onOpenChange?: (isOpen: boolean) => void;
 }) {
-  const { trigger, heading, actions, align = "end", isOpenAtFirst = false } = props;
+  const { trigger, heading, actions, align = "end", isOpenAtFirst = false, isOpen, onOpenChange } = props;
+  const controlled = isOpen !== undefined && onOpenChange !== undefined;
   return (
-    <Menu.Root defaultOpen={isOpenAtFirst}>
+    <Menu.Root defaultOpen={isOpenAtFirst} {...(controlled && { open: isOpen, onOpenChange })}>
       <Menu.Trigger render={trigger} />
       <Menu.Portal>
         <Menu.Positioner sideOffset={5} align={align} className="positioner">
@@ -32,7 +38,7 @@ export function ActionMenu(props: {
             {heading !== undefined && <div className="menu-note softer">{heading}</div>}
             {actions.map((action) => (
               <Menu.Item
-                key={action.text}
+                key={action.key ?? action.text}
                 className={action.isDanger ? "menu-item danger" : "menu-item"}
                 title={action.title}
                 onClick={action.act}

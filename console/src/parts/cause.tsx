@@ -25,6 +25,8 @@ export function causeOf({ message, failure }: Pick<DeploymentHealth, "message" |
   const text = first
     .replace(setVariable, "")
     .replace(/ ?Last lines:$/, "")
+    // A build that ends at once took no time worth a number.
+    .replace(/ after 0\.0 s\b/, "")
     .trim();
   // A full stop in a file name or a number is followed by no space.
   const sentences = text.split(/(?<=[.!?])\s+(?=[A-Z`'"])/);

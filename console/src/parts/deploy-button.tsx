@@ -12,6 +12,8 @@ import { ActionMenu, type MenuAction } from "./action-menu.tsx";
 import { Dialog } from "./dialog.tsx";
 import { DropFolder } from "./drop-folder.tsx";
 import { TextField } from "./fields.tsx";
+import { useKeys } from "./keys.ts";
+import { usePageActs } from "./page-acts.ts";
 import { useToasts } from "./toasts.tsx";
 import type { Deployment } from "./words.ts";
 
@@ -27,8 +29,8 @@ const usualWay = {
 export function DeployButton({ deployment, isPrimary }: { deployment: Deployment; isPrimary: boolean }) {
   const { mayChange } = useSession();
   const [asking, setAsking] = useState<"ref" | "folder" | null>(null);
+  const [isMenuOpen, setMenuOpen] = useState(false);
   const { create, latest, restart } = useDeploys(deployment);
-  if (!mayChange) return null;
   const { source, active_revision_id: active, source_config: settings, source_revision_config: config } = deployment;
   const deploy = () => {
     if (source === "internal_source") setAsking("folder");
@@ -67,6 +69,11 @@ export function DeployButton({ deployment, isPrimary }: { deployment: Deployment
         ]),
   ];
   if (source === "internal_source") actions[0] = { ...actions[0], icon: <FolderUp size={14} /> } as MenuAction;
+  const hint = deployment.display_name ?? deployment.name;
+  usePageActs(mayChange ? actions.map(({ text, icon, act }) => ({ text, hint, icon, act: () => act?.() })) : []);
+  // A key alone deploys nothing: it opens the menu, where Enter takes the usual way.
+  useKeys(mayChange ? { d: () => setMenuOpen(true) } : {});
+  if (!mayChange) return null;
   return (
     <span className="split">
       <button
@@ -78,6 +85,8 @@ export function DeployButton({ deployment, isPrimary }: { deployment: Deployment
         Deploy
       </button>
       <ActionMenu
+        isOpen={isMenuOpen}
+        onOpenChange={setMenuOpen}
         trigger={
           <button
             type="button"

@@ -1,9 +1,24 @@
 import { Dialog } from "@base-ui/react/dialog";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { Boxes, CornerDownLeft, Inbox, Keyboard, LogOut, Plus, ScrollText, Search, Settings } from "lucide-react";
+import {
+  ArrowLeftRight,
+  Boxes,
+  CornerDownLeft,
+  Inbox,
+  Keyboard,
+  LogOut,
+  Play,
+  Plus,
+  ScrollText,
+  Search,
+  Settings,
+  SunMoon,
+} from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useId, useRef, useState } from "react";
 import { useSession } from "../session.tsx";
+import { chooseTheme, currentTheme } from "../theme.ts";
+import { pageActs } from "./page-acts.ts";
 import { settingsPages } from "./settings-pages.ts";
 import { Light, statusText } from "./status.tsx";
 
@@ -96,7 +111,7 @@ export function Palette({ onClose, onKeys }: { onClose: () => void; onKeys: () =
 }
 
 function useChoices(typed: string, onKeys: () => void): Choice[] {
-  const { client, workspaceId, mayAdminister, mayChange, signOut } = useSession();
+  const { client, workspaceId, mayAdminister, mayChange, session, chooseWorkspace, signOut } = useSession();
   const navigate = useNavigate();
   const wanted = typed.trim().toLowerCase();
   const [name, part] = partOf(wanted);
@@ -139,6 +154,17 @@ function useChoices(typed: string, onKeys: () => void): Choice[] {
         icon: <Settings size={15} />,
         go: () => void navigate({ to: "/host/$page", params: { page } }),
       })),
+    ...session.workspaces
+      .filter(({ id }) => id !== workspaceId)
+      .map(({ id, name: other }) => ({
+        ...{ key: `workspace-${id}`, text: `Go to workspace ${other}`, hint: "action" },
+        icon: <ArrowLeftRight size={15} />,
+        go: () => void navigate({ to: "/host/deployments" }).then(() => chooseWorkspace(id)),
+      })),
+    {
+      ...{ key: "theme", text: `Use ${otherTheme()} colours`, hint: "action", icon: <SunMoon size={15} /> },
+      go: () => chooseTheme(otherTheme()),
+    },
     { key: "keys", text: "Keyboard shortcuts", hint: "action", icon: <Keyboard size={15} />, go: onKeys },
     { key: "out", text: "Sign out", hint: "action", icon: <LogOut size={15} />, go: () => void signOut() },
   ];
@@ -152,8 +178,19 @@ function useChoices(typed: string, onKeys: () => void): Choice[] {
       })),
     ];
   });
-  return [...deployments, ...pages.filter(({ text }) => text.toLowerCase().includes(wanted))];
+  // Words may come in any order: `orders restart` finds Restart of orders.
+  const words = wanted.split(/\s+/);
+  const fits = ({ text, hint }: Choice) => words.every((word) => `${text} ${hint}`.toLowerCase().includes(word));
+  return [...choicesHere().filter(fits), ...deployments, ...pages.filter(fits)];
 }
+
+/** What the page that is shown offers. */
+const choicesHere = () =>
+  pageActs().map(
+    ({ text, hint, icon = <Play size={15} />, act }): Choice => ({ key: `here-${text}`, text, hint, icon, go: act }),
+  );
+
+const otherTheme = () => (currentTheme() === "dark" ? "light" : "dark");
 
 const light = (of: string) => <Light of={of} />;
 

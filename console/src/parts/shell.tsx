@@ -15,16 +15,17 @@ import {
   Sun,
   X,
 } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { countMs, useInbox } from "../agent/approvals.ts";
 import { useIsLive, useWorkspaceEvents } from "../live.ts";
 import { useSession } from "../session.tsx";
-import { chooseTheme, currentTheme } from "../theme.ts";
+import { chooseTheme, currentTheme, onThemeChoice } from "../theme.ts";
 import { ActionMenu } from "./action-menu.tsx";
 import { Avatar } from "./avatar.tsx";
 import { IconButton } from "./icon-button.tsx";
 import { Mark } from "./mark.tsx";
+import { News } from "./news.tsx";
 import { Palette } from "./palette.tsx";
 import { settingsPages } from "./settings-pages.ts";
 import { ShortcutsDialog, useShortcuts } from "./shortcuts.tsx";
@@ -77,6 +78,7 @@ export function Shell() {
           <Drawer isOpen={isDrawerOpen} onOpenChange={setDrawerOpen} onPalette={openPalette} onKeys={openKeys} />
           <Crumbs />
           <LiveMark />
+          <News key={workspaceId} />
           <IconButton name="Search" icon={<Search size={16} />} className="narrow-frame" onClick={openPalette} />
         </header>
         <main id="main" tabIndex={-1}>
@@ -315,17 +317,13 @@ function Account({ onKeys }: { onKeys: () => void }) {
 }
 
 function ThemeButton() {
-  const [theme, setTheme] = useState(currentTheme);
+  const theme = useSyncExternalStore(onThemeChoice, currentTheme);
   const next = theme === "dark" ? "light" : "dark";
-  const flip = () => {
-    chooseTheme(next);
-    setTheme(next);
-  };
   return (
     <IconButton
       name={`Use ${next} colours`}
       icon={theme === "dark" ? <Sun size={15} /> : <Moon size={15} />}
-      onClick={flip}
+      onClick={() => chooseTheme(next)}
     />
   );
 }

@@ -25,8 +25,14 @@ const groups: Record<string, [keys: string, text: string][]> = {
   ],
   "A deployment": [
     ["1 … 8", "Its parts, from Overview to Settings"],
+    ["d", "Deploy"],
+    ["r", "Revisions, to roll back"],
     ["l", "Logs"],
     ["p", "Playground"],
+  ],
+  "A question of an agent": [
+    ["a", "Go to Approve"],
+    ["n", "Decline"],
   ],
   "A form": [
     ["⏎", "Send"],
@@ -53,7 +59,7 @@ export function useShortcuts(openList: () => void): void {
     "g a": () => void navigate({ to: "/host/approvals" }),
     "g s": () => void navigate({ to: "/host/$page", params: { page: firstPage.page } }),
     ...(mayChange && { c: () => void navigate({ to: "/host/new" }) }),
-    ...(id !== undefined && { ...numbered, l: open("logs"), p: open("playground") }),
+    ...(id !== undefined && { ...numbered, r: open("revisions"), l: open("logs"), p: open("playground") }),
   });
 }
 

@@ -5,12 +5,17 @@ interface Toast {
   id: number;
   text: string;
   isBad: boolean;
-  /** Reverts the action. */
-  undo: (() => void) | undefined;
+  action: ToastAction | undefined;
+}
+
+interface ToastAction {
+  text: string;
+  act: () => void;
 }
 
 interface Toasts {
-  notify(text: string, undo?: () => void): void;
+  /** `action`: a button with a text, or a function that reverts what was done. */
+  notify(text: string, action?: ToastAction | (() => void)): void;
   /** Shows an error. */
   notifyError(error: unknown): void;
 }
@@ -27,34 +32,35 @@ export function ToastProvider({ children }: { children: ReactNode }) {
   const [toasts, setToasts] = useState<Toast[]>([]);
   const drop = useCallback((id: number) => setToasts((others) => others.filter((one) => one.id !== id)), []);
   const show = useCallback(
-    (text: string, isBad: boolean, undo?: () => void) => {
+    (text: string, isBad: boolean, given?: ToastAction | (() => void)) => {
       lastId += 1;
       const id = lastId;
-      setToasts((others) => [...others.slice(-3), { id, text, isBad, undo }]);
-      setTimeout(() => drop(id), isBad || undo !== undefined ? 2 * shownMs : shownMs);
+      const action = typeof given === "function" ? { text: "Undo", act: given } : given;
+      setToasts((others) => [...others.slice(-3), { id, text, isBad, action }]);
+      setTimeout(() => drop(id), isBad || action !== undefined ? 2 * shownMs : shownMs);
     },
     [drop],
   );
   const value = useMemo<Toasts>(
-    () => ({ notify: (text, undo) => show(text, false, undo), notifyError: (error) => show(textOf(error), true) }),
+    () => ({ notify: (text, action) => show(text, false, action), notifyError: (error) => show(textOf(error), true) }),
     [show],
   );
   return (
     <Context.Provider value={value}>
       {children}
       <div className="toasts" role="status" aria-live="polite">
-        {toasts.map(({ id, text, isBad, undo }) => (
+        {toasts.map(({ id, text, isBad, action }) => (
           <div key={id} className={isBad ? "toast bad" : "toast"}>
             {text}{" "}
-            {undo !== undefined && (
+            {action !== undefined && (
               <button
                 type="button"
                 onClick={() => {
                   drop(id);
-                  undo();
+                  action.act();
                 }}
               >
-                Undo
+                {action.text}
               </button>
             )}
           </div>
