@@ -154,8 +154,15 @@ test("an earlier checkpoint is edited and run again, and an error says which nod
   await say(page, "I want a refund for order 8841");
   await conversation(page).getByRole("button", { name: "Approve", exact: true }).waitFor();
   await page.getByRole("button", { name: "Edit and run" }).click();
-  const state = page.getByLabel("State as JSON");
-  await state.fill((await state.inputValue()).replace('"amount": 340', '"amount": 25'));
+  const state = page.getByRole("region", { name: "State", exact: true });
+  await state.getByLabel("amount").fill("25");
+  await assertAccessible(page);
+  await state.getByRole("button", { name: "JSON", exact: true }).click();
+  assert.match(
+    await page.getByLabel("State as JSON").inputValue(),
+    /"amount": 25/,
+    "the form and the JSON say the same",
+  );
   // Another client goes on with the thread. The edit still follows the checkpoint where it began.
   await approveElsewhere(threadIn(page));
   await conversation(page)
@@ -169,6 +176,74 @@ test("an earlier checkpoint is edited and run again, and an error says which nod
   await say(page, "now fail");
   await conversation(page).getByRole("alert").getByText("the shop's server did not answer").waitFor();
   await page.getByRole("img", { name: /fail, failed/ }).waitFor();
+  await page.context().close();
+});
+
+test("a graph inside of a node lights up and shows its steps, and its run is compared with one of another thread", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  await say(page, "Please compare the kettles");
+  await page.getByRole("img", { name: /compare:find_prices, done; compare:write_table, done/ }).waitFor();
+  await conversation(page).getByRole("cell", { name: "Quay 1.0 l" }).waitFor();
+  const threadId = threadIn(page);
+  await page.goto(`${pierhead.url}${addressOf(made)}/threads?thread=${threadId}`);
+  await page.getByRole("button", { name: /^compare .*graph$/ }).click();
+  const inside = page.getByRole("list", { name: "Inside compare" });
+  await inside.getByText("find_prices").waitFor();
+  await inside.getByText("write_table").waitFor();
+  await page.getByRole("button", { name: "Runs", exact: true }).click();
+  await page.getByRole("button", { name: "Compare with another thread …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog
+    .getByRole("button", { name: /Which kettle keeps water warm/ })
+    .first()
+    .click();
+  await dialog.getByRole("button", { name: /Done/ }).first().click();
+  const nodes = page.getByRole("table", { name: "Two runs" }).getByRole("row", { name: /^Nodes/ });
+  await nodes.getByText("compare").waitFor();
+  await nodes.getByText("answer").waitFor();
+  await assertAccessible(page);
+  await page.context().close();
+});
+
+test("a message takes files, is written again from where it stood, and a configuration is kept as an assistant", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+  await page.getByLabel("Files to attach").setInputFiles([
+    { name: "kettle.png", mimeType: "image/png", buffer: Buffer.from(pixel, "base64") },
+    { name: "notes.csv", mimeType: "text/csv", buffer: Buffer.from("model,price") },
+  ]);
+  await page.getByText("notes.csv").waitFor();
+  await say(page, "Which of these kettles is it?");
+  await conversation(page).getByRole("img", { name: "Sent with the text" }).waitFor();
+  await conversation(page).getByText("model,price").waitFor();
+  await conversation(page).getByRole("cell", { name: "Quay 1.0 l" }).waitFor();
+  await say(page, "I want a refund for order 8841");
+  await conversation(page)
+    .getByRole("heading", { name: /for order 8841/ })
+    .waitFor();
+  await conversation(page).getByText("I want a refund for order 8841").hover();
+  await conversation(page).getByRole("button", { name: "Write again" }).last().click();
+  await say(page, "I want a refund for order 9002");
+  await conversation(page)
+    .getByRole("heading", { name: /for order 9002/ })
+    .waitFor();
+  assert.equal(await conversation(page).getByText("order 8841").count(), 0, "the thread forked before the message");
+  await conversation(page).getByRole("button", { name: "Approve", exact: true }).click();
+  await conversation(page)
+    .getByText(/are on their way/)
+    .waitFor();
+  await page.getByRole("button", { name: "Configuration" }).click();
+  await page.getByLabel("Configurable values (JSON)").fill('{"pause_ms": 1}');
+  await page.getByText("Keep as an assistant").click();
+  await page.getByLabel("Name of the assistant").fill("quick");
+  await page.getByRole("button", { name: "Save as new" }).click();
+  const assistant = page.getByRole("combobox", { name: "Assistant" });
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await assistant.locator("option:checked", { hasText: "quick (agent)" }).waitFor({ state: "attached" });
+  await page.getByRole("button", { name: "Configuration" }).click();
+  await page.getByText("Keep as an assistant").click();
+  await page.getByRole("button", { name: "Delete quick" }).click();
+  await assistant.locator("option", { hasText: "quick" }).waitFor({ state: "detached" });
   await page.context().close();
 });
 

@@ -57,6 +57,18 @@ const refund = (state, config) =>
     config,
   );
 
+/** A graph inside of a node: it keeps checkpoints of its own. */
+const comparison = new StateGraph(State)
+  .addNode("find_prices", async () => {
+    await sleep(20);
+    return { amount: 98 };
+  })
+  .addNode("write_table", (_state, config) => stream(kettles, config))
+  .addEdge("__start__", "find_prices")
+  .addEdge("find_prices", "write_table")
+  .addEdge("write_table", "__end__")
+  .compile();
+
 export const graph = new StateGraph(State)
   .addNode("classify", async () => {
     await sleep(20);
@@ -69,13 +81,18 @@ export const graph = new StateGraph(State)
   .addNode("fail", () => {
     throw new Error("the shop's server did not answer");
   })
+  .addNode("compare", comparison)
   .addEdge("__start__", "classify")
   .addConditionalEdges(
     "classify",
-    (state) =>
-      wants(state, "fail") ? "fail" : wants(state, "refund") || wants(state, "money") ? "lookup_order" : "answer",
-    ["answer", "lookup_order", "fail"],
+    (state) => {
+      if (wants(state, "fail")) return "fail";
+      if (wants(state, "compare")) return "compare";
+      return wants(state, "refund") || wants(state, "money") ? "lookup_order" : "answer";
+    },
+    ["answer", "lookup_order", "fail", "compare"],
   )
+  .addEdge("compare", "__end__")
   .addEdge("lookup_order", "approve_refund")
   .addEdge("approve_refund", "refund")
   .addEdge("refund", "__end__")

@@ -7,7 +7,9 @@ export async function addRefundTemplate(templates: string): Promise<void> {
   await cp("templates/langgraph-js-hello", at, { recursive: true });
   for (const name of ["src/agent.ts", "tsconfig.json"]) await rm(path.join(at, name));
   await cp("test/console/refund-agent.mjs", path.join(at, "src/agent.mjs"));
-  await change(path.join(at, "template.json"), (text) => text.replace(/"id": "[^"]*"/, '"id": "refunds"'));
+  await change(path.join(at, "template.json"), (text) =>
+    text.replace(/"id": "[^"]*"/, '"id": "refunds"').replace(/"name": "[^"]*"/, '"name": "Refund agent"'),
+  );
   await change(path.join(at, "langgraph.json"), (text) => text.replace("agent.ts:", "agent.mjs:"));
 }
 

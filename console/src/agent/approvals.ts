@@ -5,7 +5,7 @@ import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { AgentError, createAgent, isForeign, segment } from "./client.ts";
 import { isKnownForeign, rememberForeign } from "./foreign-servers.ts";
-import { assistantIdOf, resumeCommand } from "./resume.ts";
+import { assistantIdOf, fromNewest, resumeCommand } from "./resume.ts";
 import type { Interrupt, Run, Thread } from "./types.ts";
 
 /** Deployments of one inbox. Each is one call of its agent. */
@@ -158,5 +158,6 @@ export async function answerRequest({ deployment, thread, interrupt }: Request, 
   const runs = await agent.call<Run[]>("GET", `${path}/runs?limit=1`);
   const assistantId = assistantIdOf(now, runs);
   if (assistantId === undefined) throw new Error("The server does not say which graph ran this thread.");
-  await agent.call("POST", `${path}/runs`, { assistant_id: assistantId, ...resumeCommand(interrupt, open, answer) });
+  const body = fromNewest(now, resumeCommand(interrupt, open, answer));
+  await agent.call("POST", `${path}/runs`, { assistant_id: assistantId, ...body });
 }

@@ -39,3 +39,17 @@ export function differingKeys(a: RunFacts, b: RunFacts): string[] {
   keys.delete("messages");
   return [...keys].filter((key) => JSON.stringify(a.values[key]) !== JSON.stringify(b.values[key])).sort();
 }
+
+/** A run in the address of a comparison: its id, behind the id of its thread if that is another one. */
+export interface RunName {
+  threadId: string | null;
+  runId: string;
+}
+
+export function runNamesIn(compare: string): RunName[] {
+  return compare.split(",").flatMap((name) => {
+    const [first = "", second] = name.split(":");
+    if (first === "") return [];
+    return [second === undefined ? { threadId: null, runId: first } : { threadId: first, runId: second }];
+  });
+}

@@ -19,3 +19,14 @@ export function resumeCommand(
   const strategy = { multitask_strategy: "reject" };
   return { ...strategy, command: { resume: isOneOfMany ? { [interrupt.id as string]: answer } : answer } };
 }
+
+/**
+ * Returns the body of a run that begins at the newest checkpoint of its thread. LangGraph.js keeps the checkpoint of a run that
+ * began at an earlier one as the thread's own, and would begin every later run there again.
+ */
+export function fromNewest(thread: Thread | undefined, payload: Record<string, unknown>): Record<string, unknown> {
+  const isKept = (thread?.config?.configurable?.checkpoint_id ?? null) !== null;
+  if (!isKept || payload["checkpoint"] !== undefined) return payload;
+  const config = payload["config"] as { configurable?: object } | undefined;
+  return { ...payload, config: { ...config, configurable: { ...config?.configurable, checkpoint_id: null } } };
+}

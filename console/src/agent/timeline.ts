@@ -11,6 +11,8 @@ export type Entry =
       tookMs: number | null;
       changed: Values;
       checkpointId: string | undefined;
+      /** Where the checkpoints of the graph inside of this node are. null: it has none, or is no graph. */
+      inside: string | null;
     }
   | { kind: "waiting"; key: string; name: string; task: Task }
   | { kind: "error"; key: string; name: string; text: string };
@@ -50,6 +52,7 @@ export function timelineOf(states: readonly ThreadState[]): Entry[] {
           tookMs,
           changed,
           checkpointId: checkpointIdOf(before),
+          inside: before.tasks?.find((task) => task.name === name)?.checkpoint?.checkpoint_ns || null,
         });
       }
     }

@@ -5,7 +5,14 @@ export interface Assistant {
   graph_id: string;
   name?: string;
   config?: unknown;
+  metadata?: Record<string, unknown> | null;
 }
+
+/** Returns the end of an id. Ids of agents begin with the time, so threads and runs of one hour begin alike. */
+export const endOf = (id: string): string => id.slice(-8);
+
+/** Returns whether people made an assistant. An agent makes one for each of its graphs. */
+export const isOwn = ({ metadata }: Assistant): boolean => metadata?.["created_by"] !== "system";
 
 export type ThreadStatus = "idle" | "busy" | "interrupted" | "error";
 
@@ -17,6 +24,7 @@ export interface Thread {
   metadata?: Record<string, unknown> | null;
   values?: Values | null;
   interrupts?: Record<string, Interrupt[]> | null;
+  config?: { configurable?: { checkpoint_id?: string | null } | null } | null;
   error?: unknown;
 }
 
@@ -32,6 +40,8 @@ export interface Task {
   name: string;
   error?: unknown;
   interrupts?: Interrupt[];
+  /** Where the checkpoints of a graph inside of the node are. */
+  checkpoint?: Checkpoint | null;
 }
 
 export interface Checkpoint {
@@ -87,6 +97,9 @@ export function messagesIn(values: Values | null | undefined): Message[] {
   return list.filter((one): one is Message => typeof one === "object" && one !== null);
 }
 
+/** Parts of a message that are shown in another way: calls of tools, images and files. */
+const unsaid = new Set(["tool_use", "input_json_delta", "tool_call", "image_url", "image", "file"]);
+
 /** Returns the text of a message. Parts that are no text, such as images, are named. */
 export function textOfMessage({ content }: Message): string {
   if (typeof content === "string") return content;
@@ -96,9 +109,7 @@ export function textOfMessage({ content }: Message): string {
       if (typeof part === "string") return part;
       const { text, type } = (part ?? {}) as { text?: unknown; type?: unknown };
       if (typeof text === "string") return text;
-      return type === "tool_use" || type === "input_json_delta" || type === "tool_call"
-        ? ""
-        : `[${String(type ?? "part")}]`;
+      return unsaid.has(String(type)) ? "" : `[${String(type ?? "part")}]`;
     })
     .join("");
 }
@@ -116,7 +127,7 @@ export function authorOf({ type, role }: Message): Author {
 export function titleOf({ thread_id, values }: Thread): string {
   const first = messagesIn(values).find((message) => authorOf(message) === "human");
   const text = first === undefined ? "" : textOfMessage(first).trim();
-  return text === "" ? `Thread ${thread_id.slice(0, 8)}` : text.slice(0, 120);
+  return text === "" ? `Thread ${endOf(thread_id)}` : text.slice(0, 120);
 }
 
 /** Returns what a thread waits for or said last. */

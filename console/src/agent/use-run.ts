@@ -20,7 +20,7 @@ export interface Live {
 
 const nothing: Live = { isRunning: false, messages: null, values: null, nodes: {}, lastNode: null, error: null };
 
-/** `tasks` says when a node begins. Servers that do not know it answer 4xx, and get the modes without it. */
+/** `tasks` says when a node begins. Servers that do not know it answer 4xx, and get the modes without it and without subgraphs. */
 const modes = ["values", "updates", "messages-tuple"];
 
 export interface RunRequest {
@@ -46,6 +46,7 @@ export function useRun(agent: Agent, deploymentId: string) {
       const body = (stream_mode: string[]) => ({
         ...{ assistant_id: assistantId, ...payload, stream_mode },
         ...{ stream_resumable: true, on_disconnect: "continue" },
+        ...(stream_mode.includes("tasks") && { stream_subgraphs: true }),
       });
       const begun = shown === undefined ? {} : { messages: shown };
       const open = (list: string[]) => (signal: AbortSignal) => agent.stream(path, { body: body(list), signal });
@@ -160,36 +161,44 @@ function ended(live: Live, problem: string | null, isRefused: boolean): Live {
 }
 
 function applied(live: Live, event: string, value: unknown): Live {
-  // Events of subgraphs have a namespace behind their type.
-  const [type = ""] = event.split("|", 1);
+  // Events of a graph inside of a node have a namespace behind their type: `tasks|research:<id>|search:<id>`.
+  const [type = "", ...inside] = event.split("|");
+  const path = inside.map((part) => `${part.split(":", 1)[0]}:`).join("");
   // A graph may stream anything, such as null or a string as its values.
   if (typeof value !== "object" || value === null) return live;
-  return appliers[type]?.(live, value) ?? live;
+  return appliers[type]?.(live, value, path) ?? live;
 }
 
-const appliers: Record<string, (live: Live, value: unknown) => Live> = {
-  values(live, value) {
+/** `path`: the nodes around the graph that sent the event, each with a colon. "" for the graph itself. */
+const appliers: Record<string, (live: Live, value: unknown, path: string) => Live> = {
+  values(live, value, path) {
+    if (path !== "") return live;
     const values = value as Values;
     return { ...live, values, messages: "messages" in values ? messagesIn(values) : live.messages };
   },
-  updates(live, value) {
+  updates(live, value, path) {
     const names = Object.keys(value as object);
-    if (!names.includes("__interrupt__")) return marked(live, names, "done");
+    if (!names.includes("__interrupt__"))
+      return marked(
+        live,
+        names.map((name) => path + name),
+        "done",
+      );
     const paused = Object.entries(live.nodes).map(([name, phase]) => [name, phase === "now" ? "waiting" : phase]);
     return { ...live, nodes: Object.fromEntries(paused) };
   },
-  tasks(live, value) {
+  tasks(live, value, path) {
     const { name, result, error, interrupts } = value as Record<string, unknown>;
     if (typeof name !== "string") return live;
-    if (Array.isArray(interrupts) && interrupts.length > 0) return marked(live, [name], "waiting");
-    if (error != null) return marked(live, [name], "failed");
-    return marked(live, [name], result === undefined ? "now" : "done");
+    if (Array.isArray(interrupts) && interrupts.length > 0) return marked(live, [path + name], "waiting");
+    if (error != null) return marked(live, [path + name], "failed");
+    return marked(live, [path + name], result === undefined ? "now" : "done");
   },
-  messages(live, value) {
+  messages(live, value, path) {
     if (!Array.isArray(value) || typeof value[0] !== "object" || value[0] === null) return live;
     const [chunk, meta] = value as [Message, { langgraph_node?: string } | null | undefined];
     const node = meta?.langgraph_node;
-    const next = node === undefined ? live : marked(live, [node], "now");
+    const next = node === undefined ? live : marked(live, [path + node], "now");
     return { ...next, messages: withChunk(next.messages ?? [], chunk) };
   },
 };

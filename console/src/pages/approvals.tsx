@@ -11,7 +11,7 @@ import {
   useInbox,
   wake,
 } from "../agent/approvals.ts";
-import { questionOf, titleOf } from "../agent/types.ts";
+import { endOf, questionOf, titleOf } from "../agent/types.ts";
 import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
@@ -111,7 +111,7 @@ function Ask({ request, onAnswer }: { request: Request; onAnswer: (answer: unkno
             <p className="soft">This run stopped at a breakpoint and asks nothing. Continue it in the playground.</p>
           </>
         ) : (
-          <InterruptForm interrupt={interrupt} onAnswer={answer} isRow />
+          <InterruptForm interrupt={interrupt} onAnswer={answer} isRow mark={endOf(thread.thread_id)} />
         )}
         <p className="ask-meta">
           <DeploymentLink deployment={deployment} />

@@ -4,18 +4,19 @@ import { Plus, Settings2 } from "lucide-react";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { segment, useAgent } from "../agent/client.ts";
-import { assistantIdOf, interruptsOf, resumeCommand } from "../agent/resume.ts";
+import { assistantIdOf, fromNewest, interruptsOf, resumeCommand } from "../agent/resume.ts";
 import { lineageOf } from "../agent/timeline.ts";
 import { type Assistant, type GraphShape, type Message, messagesIn, type Thread, titleOf } from "../agent/types.ts";
 import { useRun } from "../agent/use-run.ts";
+import { isLost, useThread } from "../agent/use-thread.ts";
 import { AgentGate } from "../parts/agent/agent-gate.tsx";
 import { Chat } from "../parts/agent/chat.tsx";
 import { RunConfiguration } from "../parts/agent/run-configuration.tsx";
 import { Tabs } from "../parts/fields.tsx";
+import { usePageActs } from "../parts/page-acts.ts";
 import { textOf } from "../server.ts";
 import { RequestForm } from "./request.tsx";
 import { StatePane } from "./state-pane.tsx";
-import { isLost, useThread } from "./thread-view.tsx";
 import "../style/threads.css";
 import "../style/playground.css";
 
@@ -101,7 +102,7 @@ function usePlayground(deployment: Deployment, assistants: readonly Assistant[])
     setProblem(null);
     const id = threadId ?? (await createThread());
     const running = start(id, {
-      ...{ assistantId: chosen, payload: { ...payload, ...config } },
+      ...{ assistantId: chosen, payload: fromNewest(thread.data, { ...inThread(payload, id), ...config }) },
       ...(shown !== undefined && { shown }),
     });
     if (id !== threadId) {
@@ -126,6 +127,12 @@ function usePlayground(deployment: Deployment, assistants: readonly Assistant[])
   return { ...shared, begin, chosen, choose, config, setConfig };
 }
 
+/** Returns the body of a run with the thread in its checkpoint, as the agent API asks for it. */
+function inThread(payload: Record<string, unknown>, threadId: string): Record<string, unknown> {
+  const { checkpoint } = payload;
+  return checkpoint === undefined ? payload : { ...payload, checkpoint: { ...checkpoint, thread_id: threadId } };
+}
+
 type Play = ReturnType<typeof usePlayground>;
 
 function Playground(props: { deployment: Deployment; assistants: Assistant[]; choice: React.ReactNode }) {
@@ -135,12 +142,16 @@ function Playground(props: { deployment: Deployment; assistants: Assistant[]; ch
   const [pane, setPane] = useState<Pane>(checkpoint === undefined ? "chat" : "state");
   return (
     <>
-      <PlayBar play={play} assistants={assistants} choice={choice} />
+      <PlayBar deployment={deployment} play={play} assistants={assistants} choice={choice} />
       <div className="only-phone pane-choice">
         <Tabs label="Pane" value={pane} onValue={setPane} options={panes} />
       </div>
       <div className={`play show-${pane}`}>
         <Chat
+          agent={agent}
+          deploymentId={deployment.id}
+          assistantId={play.chosen}
+          states={states}
           messages={messages}
           live={live}
           waiting={waiting}
@@ -179,9 +190,19 @@ const panes = [
   { value: "state" as const, text: "State" },
 ];
 
-function PlayBar({ play, assistants, choice }: { play: Play; assistants: Assistant[]; choice: React.ReactNode }) {
-  const { threadId, thread, live, config, chosen } = play;
+function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assistant[]; choice: React.ReactNode }) {
+  const { deployment, play, assistants, choice } = props;
+  const { agent, threadId, thread, live, config, chosen } = play;
   const [isConfiguring, setConfiguring] = useState(false);
+  const hint = "playground";
+  usePageActs([
+    { text: "Configuration of the next runs …", hint, act: () => setConfiguring(true) },
+    ...(threadId === undefined || live.isRunning ? [] : [{ text: "New thread", hint, act: play.begin }]),
+    ...(live.isRunning ? [{ text: "Stop the run", hint, act: () => void play.stop() }] : []),
+  ]);
+  // A node that is a graph itself is drawn as its own nodes, `outer:inner`.
+  const drawn = (useGraph(deployment, play).data?.nodes ?? []).map(({ id }) => String(id).split(":", 1)[0] ?? "");
+  const nodes = [...new Set(drawn)].filter((name) => !name.startsWith("__"));
   return (
     <div className="play-bar">
       <div className="row">
@@ -211,7 +232,17 @@ function PlayBar({ play, assistants, choice }: { play: Play; assistants: Assista
       </div>
       {isConfiguring && (
         <RunConfiguration
+          key={chosen}
+          agent={agent}
+          deploymentId={deployment.id}
+          assistant={assistants.find(({ assistant_id }) => assistant_id === chosen)}
+          nodes={nodes}
           config={config}
+          onAssistant={(id) => {
+            play.choose(id);
+            play.setConfig({});
+            setConfiguring(false);
+          }}
           onClose={() => setConfiguring(false)}
           onSave={(value) => {
             play.setConfig(value);
@@ -223,19 +254,30 @@ function PlayBar({ play, assistants, choice }: { play: Play; assistants: Assista
   );
 }
 
-function GraphPane({ deployment, play, isWaiting }: { deployment: Deployment; play: Play; isWaiting: boolean }) {
-  const { agent, chosen, live, states } = play;
-  const graph = useQuery({
+/** Reads the graph of the chosen assistant, with the graphs inside of its nodes. */
+function useGraph(deployment: Deployment, { agent, chosen }: Pick<Play, "agent" | "chosen">) {
+  return useQuery({
     queryKey: ["agent", deployment.id, "graph", chosen, deployment.active_revision_id],
     queryFn: async ({ signal }) => {
       const path = `/assistants/${segment(chosen)}/graph`;
-      const found = await agent.call<Partial<GraphShape> | null>("GET", path, undefined, signal);
+      const read = (query: string) =>
+        agent.call<Partial<GraphShape> | null>("GET", `${path}${query}`, undefined, signal);
+      // A server that cannot look into nodes still describes the graph itself. The parts of a chain in a node have no names.
+      const inside = await read("?xray=true").catch(() => null);
+      const isNamed =
+        Array.isArray(inside?.nodes) && inside.nodes.every(({ id }) => !/[0-9a-f]{8}-[0-9a-f]{4}-/.test(String(id)));
+      const found = isNamed ? inside : await read("");
       // Agents are foreign servers.
       if (!Array.isArray(found?.nodes) || !Array.isArray(found.edges)) throw new Error("its answer has no nodes.");
       return { nodes: found.nodes, edges: found.edges };
     },
     staleTime: Number.POSITIVE_INFINITY,
   });
+}
+
+function GraphPane({ deployment, play, isWaiting }: { deployment: Deployment; play: Play; isWaiting: boolean }) {
+  const { live, states } = play;
+  const graph = useGraph(deployment, play);
   const isWatched = live.isRunning || live.lastNode !== null;
   return (
     <section className="graph-pane" aria-label="Graph">

@@ -1,9 +1,12 @@
 import { GitFork, Play } from "lucide-react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { type Agent, segment } from "../agent/client.ts";
 import { changesBetween, durationText } from "../agent/timeline.ts";
 import { type Checkpoint, checkpointIdOf, type ThreadState, type Values } from "../agent/types.ts";
+import { fieldsOfValues, readFields, textsOf, type ValueField } from "../agent/value-fields.ts";
 import { JsonBlock, jsonOf, parseJson } from "../parts/agent/json-text.tsx";
+import { ValueForm } from "../parts/agent/value-form.tsx";
+import { Tabs } from "../parts/fields.tsx";
 import { textOf } from "../server.ts";
 
 interface Props {
@@ -18,10 +21,32 @@ interface Props {
   onRun: (payload: Record<string, unknown>) => Promise<void>;
 }
 
+/** A state that is edited, as a form or as JSON. */
+interface Draft {
+  way: "form" | "json";
+  json: string;
+  fields: ValueField[];
+  texts: Record<string, string>;
+  base: ThreadState;
+}
+
+/** Returns a draft whose form and JSON say the same. */
+function draftOf(values: Values, base: ThreadState, way: Draft["way"]): Draft {
+  const fields = fieldsOfValues(values);
+  return { way, json: jsonOf(values), fields, texts: textsOf(fields), base };
+}
+
+/** Returns the values that were typed, or why they cannot be read. */
+function read(draft: Draft): { value: Values } | { problem: string } {
+  if (draft.way === "form") return readFields(draft.fields, draft.texts);
+  const parsed = parseJson(draft.json);
+  return "problem" in parsed ? parsed : { value: (parsed.value ?? {}) as Values };
+}
+
 /** The checkpoints of a thread, the state at one of them, and the ways to go on from there. */
 export function StatePane({ agent, threadId, states, liveValues, chosen, onChoose, isRunning, onRun }: Props) {
   // The thread may go on while the user types, so a draft belongs to the checkpoint where it began.
-  const [draft, setDraft] = useState<{ text: string; base: ThreadState } | null>(null);
+  const [draft, setDraft] = useState<Draft | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const at = chosen === undefined ? -1 : states.findIndex((state) => checkpointIdOf(state) === chosen);
   const index = at < 0 ? states.length - 1 : at;
@@ -39,11 +64,12 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
   };
   const runFrom = (id: string) =>
     onRun({ input: null, checkpoint: { thread_id: threadId, checkpoint_id: id, checkpoint_ns: "" } });
-  const save = ({ text, base }: { text: string; base: ThreadState }) =>
+  const save = (typed: Draft) =>
     hold(async () => {
-      const parsed = parseJson(text);
-      if ("problem" in parsed) return setProblem(parsed.problem);
-      const edited = Object.entries((parsed.value ?? {}) as Values).filter(
+      const { base } = typed;
+      const found = read(typed);
+      if ("problem" in found) return setProblem(found.problem);
+      const edited = Object.entries(found.value).filter(
         ([key, value]) => JSON.stringify(value) !== JSON.stringify(base.values?.[key]),
       );
       if (edited.length === 0) return setProblem("Nothing is changed.");
@@ -52,21 +78,29 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
       await runFrom(id);
     });
   return (
-    <section className="state-pane" aria-label="State">
+    <section className={draft === null ? "state-pane" : "state-pane editing"} aria-label="State">
       <StateHead state={state} isLive={liveValues !== null} />
-      <Checkpoints
-        states={states}
-        index={index}
-        onChoose={(id) => {
-          setDraft(null);
-          onChoose(id);
-        }}
-      />
+      {draft === null && <Checkpoints states={states} index={index} onChoose={onChoose} />}
       {draft !== null ? (
-        <label className="field grow">
-          <span>State as JSON</span>
-          <textarea value={draft.text} onChange={(event) => setDraft({ ...draft, text: event.target.value })} />
-        </label>
+        <StateEditor draft={draft} onDraft={setDraft} onProblem={setProblem}>
+          {!isRunning && (
+            <div className="row">
+              <button
+                type="button"
+                className="small quiet"
+                onClick={() => {
+                  setProblem(null);
+                  setDraft(null);
+                }}
+              >
+                Cancel
+              </button>
+              <button type="button" className="small primary" onClick={() => void save(draft)}>
+                Fork and run
+              </button>
+            </div>
+          )}
+        </StateEditor>
       ) : (
         <>
           {Object.keys(changes).length > 0 && liveValues === null && (
@@ -84,28 +118,12 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
           {problem}
         </p>
       )}
-      {state !== undefined && checkpointId !== undefined && !isRunning && (
+      {draft === null && state !== undefined && checkpointId !== undefined && !isRunning && (
         <div className="row">
-          {draft !== null && (
-            <>
-              <button type="button" className="small primary" onClick={() => void save(draft)}>
-                Fork and run
-              </button>
-              <button type="button" className="small quiet" onClick={() => setDraft(null)}>
-                Cancel
-              </button>
-            </>
-          )}
-          {draft === null && (
-            <button
-              type="button"
-              className="small"
-              onClick={() => setDraft({ text: jsonOf(state.values ?? {}), base: state })}
-            >
-              <GitFork size={12} /> Edit and run
-            </button>
-          )}
-          {draft === null && (state.next ?? []).length > 0 && (
+          <button type="button" className="small" onClick={() => setDraft(draftOf(state.values ?? {}, state, "form"))}>
+            <GitFork size={12} /> Edit and run
+          </button>
+          {(state.next ?? []).length > 0 && (
             <button type="button" className="small" onClick={() => void hold(() => runFrom(checkpointId))}>
               <Play size={12} /> Run again from here
             </button>
@@ -113,6 +131,50 @@ export function StatePane({ agent, threadId, states, liveValues, chosen, onChoos
         </div>
       )}
     </section>
+  );
+}
+
+/** The fields of a state, or its JSON. What was typed in one of them is in the other too. */
+function StateEditor(props: {
+  draft: Draft;
+  onDraft: (draft: Draft) => void;
+  onProblem: (problem: string | null) => void;
+  /** What can be done with the draft. */
+  children: ReactNode;
+}) {
+  const { draft, onDraft, onProblem, children } = props;
+  const turn = (way: Draft["way"]) => {
+    const found = read(draft);
+    onProblem("problem" in found ? found.problem : null);
+    if ("value" in found) onDraft(draftOf(found.value, draft.base, way));
+  };
+  return (
+    <>
+      <div className="row spread">
+        <Tabs
+          label="Edit as"
+          value={draft.way}
+          onValue={turn}
+          options={[
+            { value: "form", text: "Form" },
+            { value: "json", text: "JSON" },
+          ]}
+        />
+        {children}
+      </div>
+      {draft.way === "form" ? (
+        <ValueForm
+          fields={draft.fields}
+          texts={draft.texts}
+          onText={(key, text) => onDraft({ ...draft, texts: { ...draft.texts, [key]: text } })}
+        />
+      ) : (
+        <label className="field grow">
+          <span>State as JSON</span>
+          <textarea value={draft.json} onChange={(event) => onDraft({ ...draft, json: event.target.value })} />
+        </label>
+      )}
+    </>
   );
 }
 

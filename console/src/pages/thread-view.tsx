@@ -1,80 +1,21 @@
-import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { ArrowLeft, Check, ChevronRight, GitFork, Play, SquareX } from "lucide-react";
-import { useEffect, useRef, useState } from "react";
+import { ArrowLeft, Play, SquareX } from "lucide-react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { type Agent, AgentError, segment } from "../agent/client.ts";
-import { assistantIdOf, interruptsOf, resumeCommand } from "../agent/resume.ts";
-import { durationText, type Entry, errorText, lineageOf, timelineOf } from "../agent/timeline.ts";
-import {
-  type Interrupt,
-  type Message,
-  messagesIn,
-  type Run,
-  type Thread,
-  type ThreadState,
-  titleOf,
-} from "../agent/types.ts";
+import type { Agent } from "../agent/client.ts";
+import { assistantIdOf, fromNewest, interruptsOf, resumeCommand } from "../agent/resume.ts";
+import { type Entry, errorText, lineageOf, timelineOf } from "../agent/timeline.ts";
+import { endOf, type Interrupt, type Message, messagesIn, type ThreadState, titleOf } from "../agent/types.ts";
 import { useRun } from "../agent/use-run.ts";
+import { historyMax, isGone, isLost, useThread } from "../agent/use-thread.ts";
 import { InterruptForm } from "../parts/agent/interrupt-form.tsx";
-import { JsonBlock, jsonOf } from "../parts/agent/json-text.tsx";
+import { JsonBlock } from "../parts/agent/json-text.tsx";
 import { Line, MessageEntry } from "../parts/agent/message-entry.tsx";
+import { NodeEntry } from "../parts/agent/node-entry.tsx";
 import { ThreadRuns } from "../parts/agent/thread-runs.tsx";
 import { ThreadLight, ThreadStatusText } from "../parts/agent/thread-status.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { Ago } from "../parts/time.tsx";
-
-const historyMax = 100;
-const pollMs = 4_000;
-
-/** Reads one thread: its state, the checkpoints that led there, and its runs. */
-export function useThread(agent: Agent, deploymentId: string, threadId: string | undefined) {
-  const base = `/threads/${segment(threadId ?? "")}`;
-  const key = ["agent", deploymentId, "thread", threadId];
-  const isChosen = threadId !== undefined;
-  const thread = useQuery({
-    queryKey: [...key, "thread"],
-    queryFn: async ({ signal }) => ({
-      thread_id: threadId ?? "",
-      ...(await agent.call<Partial<Thread>>("GET", base, undefined, signal)),
-    }),
-    enabled: isChosen,
-    refetchInterval: ({ state }) => (isGone(state.error) ? false : pollMs),
-  });
-  const history = useQuery({
-    queryKey: [...key, "history"],
-    queryFn: async ({ signal }) =>
-      listOf<ThreadState>(await agent.call("POST", `${base}/history`, { limit: historyMax }, signal)),
-    enabled: isChosen,
-  });
-  const runs = useQuery({
-    queryKey: [...key, "runs"],
-    queryFn: async ({ signal }) => listOf<Run>(await agent.call("GET", `${base}/runs?limit=50`, undefined, signal)),
-    enabled: isChosen,
-  });
-  // Another client may go on with the thread.
-  const changedAt = `${thread.data?.updated_at} ${thread.data?.status}`;
-  const seen = useRef<string | null>(null);
-  useEffect(() => {
-    if (thread.data === undefined || seen.current === changedAt) return;
-    const isFirst = seen.current === null;
-    seen.current = changedAt;
-    if (isFirst) return;
-    void history.refetch();
-    void runs.refetch();
-  }, [changedAt, thread.data, history.refetch, runs.refetch]);
-  return { thread, history, runs };
-}
-
-/** Agents are foreign servers: what should be a list may be anything. */
-const listOf = <T,>(found: unknown): T[] => (Array.isArray(found) ? (found as T[]) : []);
-
-const isGone = (error: unknown) => error instanceof AgentError && error.status === 404;
-
-/** Returns whether a thread cannot be shown. One that is shown outlives a failed poll, with what the user typed there. */
-export const isLost = ({ error, data }: { error: unknown; data: unknown }): boolean =>
-  error !== null && (data === undefined || isGone(error));
 
 type View = "timeline" | "runs" | "state";
 const views = [
@@ -82,6 +23,8 @@ const views = [
   { value: "runs", text: "Runs" },
   { value: "state", text: "State" },
 ] as const;
+
+const to = "/o/$tenantId/host/deployments/$id/$part" as const;
 
 /** One thread: what happened, its runs, and its state. Its questions are answered in place. */
 export function ThreadView(props: { deployment: Deployment; agent: Agent; threadId: string }) {
@@ -114,45 +57,22 @@ export function ThreadView(props: { deployment: Deployment; agent: Agent; thread
   const assistantId = assistantIdOf(thread.data, runs.data);
   const answer = async (interrupt: Interrupt, value: unknown) => {
     if (assistantId === undefined) throw new Error("The server does not say which graph ran this thread.");
-    await running.start(threadId, { assistantId, payload: resumeCommand(interrupt, interruptsOf(last), value) });
+    const payload = fromNewest(thread.data, resumeCommand(interrupt, interruptsOf(last), value));
+    await running.start(threadId, { assistantId, payload });
   };
-  const to = "/o/$tenantId/host/deployments/$id/$part" as const;
+  const onView = (value: View) =>
+    void navigate({ to, params: { ...params, part: "threads" }, search: { thread: threadId, view: value } });
   return (
     <section className="thread-view" aria-label={title}>
-      <header>
-        <Link
-          className="button quiet icon-only small only-phone"
-          to={to}
-          params={{ ...params, part: "threads" }}
-          aria-label="All threads"
-        >
-          <ArrowLeft size={16} />
-        </Link>
-        <div className="thread-title">
-          <h2 className="clip">{title}</h2>
-          <p className="row softer">
-            <ThreadStatusText status={running.live.isRunning ? "busy" : thread.data.status} />
-            <span className="mono">{threadId.slice(0, 8)}</span>
-            <span>
-              {runs.data === undefined ? "" : `${runs.data.length} ${runs.data.length === 1 ? "run" : "runs"}`}
-            </span>
-            <Tokens messages={messagesIn(last?.values)} />
-          </p>
-        </div>
-        <Tabs
-          label="Show"
-          value={view as View}
-          onValue={(value) =>
-            void navigate({ to, params: { ...params, part: "threads" }, search: { thread: threadId, view: value } })
-          }
-          options={[...views]}
-        />
-        <Link className="button small" to={to} params={{ ...params, part: "playground" }} search={{ thread: threadId }}>
-          <Play size={13} /> Open in playground
-        </Link>
-      </header>
+      <ThreadHead
+        {...{ title, view, params, threadId, onView }}
+        status={running.live.isRunning ? "busy" : thread.data.status}
+        runs={runs.data?.length}
+        messages={messagesIn(last?.values)}
+      />
       {view === "timeline" && (
         <Timeline
+          agent={agent}
           entries={timelineOf(states)}
           states={states}
           live={running.live}
@@ -165,7 +85,13 @@ export function ThreadView(props: { deployment: Deployment; agent: Agent; thread
         />
       )}
       {view === "runs" && (
-        <ThreadRuns {...{ params, threadId }} runs={runs.data ?? []} error={thread.data.error} history={history.data} />
+        <ThreadRuns
+          {...{ agent, params, threadId }}
+          thread={thread.data}
+          runs={runs.data ?? []}
+          error={thread.data.error}
+          history={history.data}
+        />
       )}
       {view === "state" && (
         <div className="thread-body">
@@ -174,6 +100,47 @@ export function ThreadView(props: { deployment: Deployment; agent: Agent; thread
         </div>
       )}
     </section>
+  );
+}
+
+interface HeadProps {
+  title: string;
+  status: string | undefined;
+  runs: number | undefined;
+  messages: readonly Message[];
+  view: View;
+  onView: (view: View) => void;
+  params: { tenantId: string; id: string };
+  threadId: string;
+}
+
+function ThreadHead({ title, status, runs, messages, view, onView, params, threadId }: HeadProps) {
+  return (
+    <header>
+      <Link
+        className="button quiet icon-only small only-phone"
+        to={to}
+        params={{ ...params, part: "threads" }}
+        aria-label="All threads"
+      >
+        <ArrowLeft size={16} />
+      </Link>
+      <div className="thread-title">
+        <h2 className="clip">{title}</h2>
+        <p className="row softer">
+          <ThreadStatusText status={status} />
+          <span className="mono" title={threadId}>
+            {endOf(threadId)}
+          </span>
+          <span>{runs === undefined ? "" : `${runs} ${runs === 1 ? "run" : "runs"}`}</span>
+          <Tokens messages={messages} />
+        </p>
+      </div>
+      <Tabs label="Show" value={view} onValue={onView} options={[...views]} />
+      <Link className="button small" to={to} params={{ ...params, part: "playground" }} search={{ thread: threadId }}>
+        <Play size={13} /> Open in playground
+      </Link>
+    </header>
   );
 }
 
@@ -194,6 +161,7 @@ function Tokens({ messages }: { messages: readonly Message[] }) {
 }
 
 interface TimelineProps {
+  agent: Agent;
   entries: Entry[];
   states: ThreadState[];
   live: ReturnType<typeof useRun>["live"];
@@ -206,7 +174,7 @@ interface TimelineProps {
 }
 
 function Timeline(props: TimelineProps) {
-  const { entries, states, live, answer, params, threadId, isCut, error } = props;
+  const { agent, entries, states, live, answer, params, threadId, isCut, error } = props;
   const all = messagesIn(states.at(-1)?.values);
   const written = live.isRunning ? (live.messages ?? []).slice(all.length) : [];
   const known = [...all, ...written];
@@ -216,7 +184,10 @@ function Timeline(props: TimelineProps) {
     <ol className="timeline" aria-label="What happened" tabIndex={0}>
       {isCut && <li className="softer">The newest {states.length} steps. Earlier ones are not shown.</li>}
       {entries.map((entry) => (
-        <TimelineEntry key={entry.key} {...{ entry, known, answer, params, threadId, isRunning: live.isRunning }} />
+        <TimelineEntry
+          key={entry.key}
+          {...{ agent, entry, known, answer, params, threadId, isRunning: live.isRunning }}
+        />
       ))}
       {written.map((message, at) => (
         <MessageEntry
@@ -229,7 +200,7 @@ function Timeline(props: TimelineProps) {
       {live.isRunning && live.lastNode !== null && (
         <Line kind="node now" icon={<ThreadLight status="busy" />} label="Node">
           <p className="tl-line">
-            <b className="mono">{live.lastNode}</b> <span className="softer">running</span>
+            <b className="mono">{live.lastNode.replaceAll(":", " › ")}</b> <span className="softer">running</span>
           </p>
         </Line>
       )}
@@ -242,13 +213,13 @@ function Timeline(props: TimelineProps) {
   );
 }
 
-interface EntryProps extends Pick<TimelineProps, "answer" | "params" | "threadId"> {
+interface EntryProps extends Pick<TimelineProps, "agent" | "answer" | "params" | "threadId"> {
   entry: Entry;
   known: Message[];
   isRunning: boolean;
 }
 
-function TimelineEntry({ entry, known, answer, params, threadId, isRunning }: EntryProps) {
+function TimelineEntry({ agent, entry, known, answer, params, threadId, isRunning }: EntryProps) {
   if (entry.kind === "message") return <MessageEntry message={entry.message} all={known} />;
   if (entry.kind === "run")
     return (
@@ -261,7 +232,7 @@ function TimelineEntry({ entry, known, answer, params, threadId, isRunning }: En
         )}
       </li>
     );
-  if (entry.kind === "node") return <NodeEntry {...{ entry, params, threadId }} />;
+  if (entry.kind === "node") return <NodeEntry {...{ agent, entry, params, threadId }} />;
   if (entry.kind === "error")
     return (
       <Line kind="node failed" icon={<SquareX size={12} />} label="Error">
@@ -280,41 +251,6 @@ function TimelineEntry({ entry, known, answer, params, threadId, isRunning }: En
       {(entry.task.interrupts ?? []).map((interrupt, at) => (
         <InterruptForm key={interrupt.id ?? at} interrupt={interrupt} onAnswer={(value) => answer(interrupt, value)} />
       ))}
-    </Line>
-  );
-}
-
-function NodeEntry({
-  entry,
-  params,
-  threadId,
-}: { entry: Entry & { kind: "node" } } & Pick<TimelineProps, "params" | "threadId">) {
-  const [isOpen, setOpen] = useState(false);
-  const { name, tookMs, changed, checkpointId } = entry;
-  return (
-    <Line kind="node done" icon={<Check size={12} />} label="Node">
-      <div className="row tl-node">
-        <button type="button" className="tl-line" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-          <b className="mono">{name}</b>
-          {tookMs !== null && <span className="softer">{durationText(tookMs)}</span>}
-          <ChevronRight size={13} />
-        </button>
-        {checkpointId !== undefined && (
-          <Link
-            className="button quiet small fork"
-            to="/o/$tenantId/host/deployments/$id/$part"
-            params={{ ...params, part: "playground" }}
-            search={{ thread: threadId, checkpoint: checkpointId }}
-          >
-            <GitFork size={12} /> Fork before {name}
-          </Link>
-        )}
-      </div>
-      {isOpen && (
-        <pre className="json boxed">
-          {Object.keys(changed).length === 0 ? "Changed nothing in the state." : jsonOf(changed)}
-        </pre>
-      )}
     </Line>
   );
 }

@@ -3,7 +3,8 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { MessageSquarePlus, Search } from "lucide-react";
 import { useDeferredValue, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { type Agent, segment, useAgent } from "../agent/client.ts";
+import { useAgent } from "../agent/client.ts";
+import { findThreads, shownMax, type Which } from "../agent/find-threads.ts";
 import { lastOf, type Thread, type ThreadStatus, titleOf } from "../agent/types.ts";
 import { AgentGate } from "../parts/agent/agent-gate.tsx";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
@@ -16,14 +17,11 @@ import "../style/playground.css";
 
 /** How often the list is read again. Agents report no events. */
 const pollMs = 5_000;
-const shownMax = 100;
 
 /** The threads of an agent, and what happened in one of them. */
 export function ThreadsPart({ deployment }: { deployment: Deployment }) {
   return <AgentGate deployment={deployment}>{() => <Threads deployment={deployment} />}</AgentGate>;
 }
-
-type Which = "all" | ThreadStatus;
 
 function Threads({ deployment }: { deployment: Deployment }) {
   const agent = useAgent(deployment);
@@ -96,6 +94,7 @@ function Threads({ deployment }: { deployment: Deployment }) {
             />
           ))}
         </ul>
+        {search !== "" && <p className="thread-none softer">Words are looked for in the newest {shownMax} threads.</p>}
         {threads.length === 0 && (
           <p className="thread-none soft">
             No thread matches.{" "}
@@ -155,28 +154,3 @@ function ThreadRow({ thread, deployment, isChosen }: { thread: Thread; deploymen
 /** Says why a thread shows no answer of the agent. */
 const withoutAnswer = (status: ThreadStatus | undefined) =>
   status === "error" ? "The last run failed" : status === "busy" ? "Running" : "No answer yet";
-
-const idForm = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
-
-/** Finds threads by id, by metadata (`key:value`), or among the newest ones by text. */
-async function findThreads(
-  agent: Agent,
-  asked: { which: Which; search: string; signal: AbortSignal },
-): Promise<Thread[]> {
-  const { which, search, signal } = asked;
-  if (idForm.test(search)) {
-    const thread = await agent.call<Thread>("GET", `/threads/${segment(search)}`, undefined, signal).catch(() => null);
-    return thread === null ? [] : [thread];
-  }
-  const [, key, value] = /^([\w.-]+):(.+)$/.exec(search) ?? [];
-  const metadata = key === undefined ? {} : { [key]: value };
-  const body = {
-    ...{ limit: shownMax, offset: 0, sort_by: "updated_at", sort_order: "desc", metadata },
-    ...(which !== "all" && { status: which }),
-  };
-  const threads = await agent.call<Thread[]>("POST", "/threads/search", body, signal);
-  const words = key === undefined ? search.toLowerCase() : "";
-  return threads.filter((thread) =>
-    `${titleOf(thread)} ${lastOf(thread)} ${thread.thread_id}`.toLowerCase().includes(words),
-  );
-}

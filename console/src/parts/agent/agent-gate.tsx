@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import type { Deployment } from "../../../../src/contract/deployments/deployment.ts";
 import { type Agent, AgentError, isForeign, useAgent } from "../../agent/client.ts";
 import type { Assistant } from "../../agent/types.ts";
+import { isOwn } from "../../agent/types.ts";
 import { Address } from "../address.tsx";
 import { Failure, Loading, Notice } from "../notices.tsx";
 
@@ -10,7 +11,9 @@ import { Failure, Loading, Notice } from "../notices.tsx";
 async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assistant[] | null> {
   try {
     const found = await agent.call<unknown>("POST", "/assistants/search", { limit: 100, offset: 0 }, signal);
-    return Array.isArray(found) ? (found as Assistant[]) : null;
+    if (!Array.isArray(found)) return null;
+    // The graphs come first: the first assistant is the one that the playground begins with.
+    return (found as Assistant[]).toSorted((a, b) => Number(isOwn(a)) - Number(isOwn(b)));
   } catch (error) {
     if (isForeign(error)) return null;
     throw error;

@@ -1,14 +1,28 @@
-import { ArrowUp, Square } from "lucide-react";
+import { Pencil, RotateCw, Square } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import type { Interrupt, Message } from "../../agent/types.ts";
+import type { Agent } from "../../agent/client.ts";
+import { beforeMessage } from "../../agent/earlier.ts";
+import {
+  authorOf,
+  checkpointIdOf,
+  type Interrupt,
+  type Message,
+  type ThreadState,
+  textOfMessage,
+} from "../../agent/types.ts";
 import type { useRun } from "../../agent/use-run.ts";
 import { IconButton } from "../icon-button.tsx";
+import { Composer } from "./composer.tsx";
 import { InterruptForm } from "./interrupt-form.tsx";
-import { parseJson } from "./json-text.tsx";
 import { Line, MessageEntry } from "./message-entry.tsx";
 import { ThreadLight } from "./thread-status.tsx";
 
 interface ChatProps {
+  agent: Agent;
+  deploymentId: string;
+  assistantId: string;
+  /** The checkpoints of the thread, the oldest first. */
+  states: readonly ThreadState[];
   messages: Message[];
   live: ReturnType<typeof useRun>["live"];
   waiting: Interrupt[];
@@ -21,8 +35,13 @@ interface ChatProps {
 
 /** Shows a conversation while it is written, the questions of its agent, and a field for the next message. */
 export function Chat(props: ChatProps) {
-  const { messages, live, waiting, isFresh, onSend, onAnswer, onStop } = props;
+  const { agent, deploymentId, assistantId, states, messages, live, waiting, isFresh, onSend, onAnswer, onStop } =
+    props;
   const problem = live.error ?? props.problem;
+  const [chosen, setEdited] = useState<Edited | null>(null);
+  // What was begun in another thread does not count in this one.
+  const edited = states.some((state) => checkpointIdOf(state) === chosen?.checkpoint["checkpoint_id"]) ? chosen : null;
+  const earlier = (message: Message) => (live.isRunning ? null : beforeMessage(states, message));
   const end = useRef<HTMLLIElement>(null);
   const length = JSON.stringify(messages.at(-1)?.content ?? "").length + messages.length;
   // biome-ignore lint/correctness/useExhaustiveDependencies: every new piece scrolls to the end.
@@ -31,6 +50,7 @@ export function Chat(props: ChatProps) {
   }, [length, waiting.length, live.isRunning, problem]);
   return (
     <section className="chat" aria-label="Chat">
+      <h2 className="sr">Conversation</h2>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard. */}
       <div className="chat-scroll" role="log" aria-label="Conversation" aria-busy={live.isRunning} tabIndex={0}>
         {isFresh && messages.length === 0 && (
@@ -49,11 +69,12 @@ export function Chat(props: ChatProps) {
               message={message}
               all={messages}
               isWriting={live.isRunning && at === messages.length - 1}
+              acts={<MessageActs message={message} from={earlier(message)} onEdit={setEdited} onSend={onSend} />}
             />
           ))}
           {live.isRunning && (
             <Line kind="node now" icon={<ThreadLight status="busy" isSilent />} label="Running">
-              <p className="tl-line softer">{live.lastNode ?? "starting"} …</p>
+              <p className="tl-line softer">{live.lastNode?.replaceAll(":", " › ") ?? "starting"} …</p>
             </Line>
           )}
           {!live.isRunning &&
@@ -77,90 +98,51 @@ export function Chat(props: ChatProps) {
           <li ref={end} aria-hidden="true" />
         </ol>
       </div>
-      <Composer messages={messages} isRunning={live.isRunning} onSend={onSend} onStop={onStop} />
+      <Composer
+        {...{ agent, deploymentId, assistantId, edited, onStop }}
+        messages={edited === null ? messages : messages.slice(0, edited.at)}
+        isRunning={live.isRunning}
+        onCancelEdit={() => setEdited(null)}
+        onSend={async (payload, shown) => {
+          await onSend(edited === null ? payload : { ...payload, checkpoint: edited.checkpoint }, shown);
+          setEdited(null);
+        }}
+      />
     </section>
   );
 }
 
-function Composer({
-  messages,
-  isRunning,
-  onSend,
-  onStop,
-}: Pick<ChatProps, "messages" | "onSend" | "onStop"> & { isRunning: boolean }) {
-  const [text, setText] = useState("");
-  const [isJson, setJson] = useState(false);
-  const [problem, setProblem] = useState<string | null>(null);
-  // A new conversation asks for its thread before the run begins. A second Enter would make a second thread.
-  const isSending = useRef(false);
-  const send = async () => {
-    if (isRunning || isSending.current || text.trim() === "") return;
-    setProblem(null);
-    const parsed = isJson ? parseJson(text) : null;
-    if (parsed !== null && "problem" in parsed) return setProblem(parsed.problem);
-    const content = text;
-    const message = { type: "human", content };
-    const payload = parsed === null ? { input: { messages: [{ role: "user", content }] } } : { input: parsed.value };
-    setText("");
-    isSending.current = true;
-    try {
-      await onSend(payload, parsed === null ? [...messages, message] : undefined);
-    } catch {
-      // The conversation shows the error. A message that the agent did not accept can be sent again.
-      setText((since) => (since === "" ? content : since));
-    } finally {
-      isSending.current = false;
-    }
-  };
+interface Edited {
+  text: string;
+  /** Where the message is in the conversation. */
+  at: number;
+  checkpoint: Record<string, unknown>;
+}
+
+/** Writes a message again or runs again from it: the thread forks before it. */
+function MessageActs(props: {
+  message: Message;
+  from: ReturnType<typeof beforeMessage>;
+  onEdit: (edited: Edited) => void;
+  onSend: ChatProps["onSend"];
+}) {
+  const { message, from, onEdit, onSend } = props;
+  if (authorOf(message) !== "human" || from === null) return null;
+  const { at, before, input } = from;
   return (
-    <form
-      className="composer"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void send();
-      }}
-    >
-      {problem !== null && (
-        <p role="alert" className="bad-text">
-          {problem}
-        </p>
+    <span className="message-acts">
+      {before !== null && (
+        <IconButton
+          name="Write again"
+          icon={<Pencil size={12} />}
+          onClick={() => onEdit({ text: textOfMessage(message), at, checkpoint: before })}
+        />
       )}
-      <textarea
-        aria-label={isJson ? "Input as JSON" : "Message"}
-        rows={2}
-        className={isJson ? "mono" : ""}
-        placeholder={isJson ? '{"topic": "kettles"}' : "Ask something"}
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={(event) => {
-          if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
-          event.preventDefault();
-          void send();
-        }}
+      <IconButton
+        name="Run again from here"
+        icon={<RotateCw size={12} />}
+        onClick={() => void onSend({ input: null, checkpoint: input }).catch(() => undefined)}
       />
-      <div className="row spread">
-        <button type="button" className="quiet small" aria-pressed={isJson} onClick={() => setJson(!isJson)}>
-          {isJson ? "Message" : "JSON input"}
-        </button>
-        <span className="row">
-          <span className="softer send-keys">
-            <kbd>⏎</kbd> send <kbd>⇧⏎</kbd> new line
-          </span>
-          {isRunning ? (
-            <button type="button" className="small" onClick={() => void onStop()}>
-              <Square size={11} /> Stop
-            </button>
-          ) : (
-            <IconButton
-              name="Send"
-              icon={<ArrowUp size={15} />}
-              type="submit"
-              className="send"
-              disabled={text.trim() === ""}
-            />
-          )}
-        </span>
-      </div>
-    </form>
+    </span>
   );
 }

@@ -41,6 +41,14 @@ export function GraphView({ graph, nodes, hasStarted, isRunning }: Props) {
       role="img"
       aria-label={`Graph: ${told.join("; ")}`}
     >
+      {layout.groups.map(({ name, x, y, width, height }) => (
+        <g key={name} className={`gg ${phaseOf(name)}`} transform={`translate(${x - width / 2} ${y - height / 2})`}>
+          <rect width={width} height={height} rx={9} />
+          <text x={10} y={16}>
+            {lastOf(name)}
+          </text>
+        </g>
+      ))}
       {layout.edges.map(({ from, to, points, isConditional, label }) => {
         const [start, end] = [phaseOf(from), phaseOf(to)];
         const isNext = start === "done" && (end === "now" || end === "waiting");
@@ -73,7 +81,7 @@ export function GraphView({ graph, nodes, hasStarted, isRunning }: Props) {
             {phase === "now" && <rect className="halo" x={-5} y={-5} width={width + 10} height={height + 10} rx={12} />}
             <rect width={width} height={height} rx={isEnd ? height / 2 : 7} />
             <text x={width / 2} y={height / 2 + 4}>
-              {name.replaceAll("__", "")}
+              {lastOf(name).replaceAll("__", "")}
             </text>
             {phase === "done" && !isEnd && <circle className="gn-mark" cx={width - 1} cy={1} r={4} />}
             {phase === "failed" && <rect className="gn-mark bad" x={width - 5} y={-3} width={8} height={8} rx={1.5} />}
@@ -85,16 +93,30 @@ export function GraphView({ graph, nodes, hasStarted, isRunning }: Props) {
   );
 }
 
+/** A node of a graph inside of a node is named `outer:inner`. */
+const lastOf = (name: string): string => name.slice(name.lastIndexOf(":") + 1);
+const outerOf = (name: string): string => name.slice(0, Math.max(0, name.lastIndexOf(":")));
+
+/** Returns the names of the nodes that contain others, the outermost first. */
+function groupsOf(names: readonly string[]): string[] {
+  const found = new Set<string>();
+  for (const name of names) for (let at = outerOf(name); at !== ""; at = outerOf(at)) found.add(at);
+  return [...found].filter((name) => !names.includes(name)).sort((a, b) => a.length - b.length);
+}
+
 /** Returns the positions of nodes and edges. Widths follow the names, 7.3 px a character. */
 function layoutOf({ nodes, edges }: GraphShape) {
-  const graph = new dagre.graphlib.Graph()
+  const graph = new dagre.graphlib.Graph({ compound: true })
     .setGraph({ rankdir: "TB", nodesep: 28, ranksep: 44, marginx: 14, marginy: 14 })
     .setDefaultEdgeLabel(() => ({}));
   const names = nodes.map(({ id }) => String(id));
   for (const name of names) {
     const isEnd = name.startsWith("__");
-    graph.setNode(name, { width: isEnd ? 58 : Math.max(84, name.length * 7.3 + 28), height: isEnd ? 26 : 38 });
+    graph.setNode(name, { width: isEnd ? 58 : Math.max(84, lastOf(name).length * 7.3 + 28), height: isEnd ? 26 : 38 });
   }
+  const groups = groupsOf(names);
+  for (const name of groups) graph.setNode(name, {});
+  for (const name of [...groups, ...names]) if (groups.includes(outerOf(name))) graph.setParent(name, outerOf(name));
   const known = edges.filter(({ source, target }) => names.includes(String(source)) && names.includes(String(target)));
   for (const { source, target, data } of known) {
     const label = typeof data === "string" ? data : "";
@@ -106,10 +128,12 @@ function layoutOf({ nodes, edges }: GraphShape) {
   }
   dagre.layout(graph);
   const size = graph.graph() as { width?: number; height?: number };
+  const boxOf = (name: string) => ({ name, ...(graph.node(name) as Point & { width: number; height: number }) });
   return {
     width: size.width ?? 100,
     height: size.height ?? 100,
-    nodes: names.map((name) => ({ name, ...(graph.node(name) as Point & { width: number; height: number }) })),
+    groups: groups.map(boxOf),
+    nodes: names.map(boxOf),
     edges: known.map(({ source, target, conditional, data }) => ({
       from: String(source),
       to: String(target),

@@ -1,7 +1,8 @@
 import { Check, X } from "lucide-react";
-import { useId, useState } from "react";
+import { useRef, useState } from "react";
 import { actionRequests, type Interrupt, isQuestionKey, questionOf } from "../../agent/types.ts";
 import { textOf } from "../../server.ts";
+import { useKeys } from "../keys.ts";
 import { jsonOf, parseJson } from "./json-text.tsx";
 
 type Way = "choose" | "edit" | "decline" | "json";
@@ -12,10 +13,12 @@ interface Props {
   onAnswer: (answer: unknown) => Promise<void>;
   /** The row of a list: its heading is of the second level, and the buttons stand beside the question. */
   isRow?: boolean;
+  /** Tells rows with the same question apart, such as the id of their thread. */
+  mark?: string;
 }
 
 /** What a run asks a person: its question, the facts of it as fields, and the ways to answer. */
-export function InterruptForm({ interrupt, onAnswer, isRow = false }: Props) {
+export function InterruptForm({ interrupt, onAnswer, isRow = false, mark }: Props) {
   const { value } = interrupt;
   const Heading = isRow ? "h2" : "h3";
   const [way, setWay] = useState<Way>("choose");
@@ -23,7 +26,13 @@ export function InterruptForm({ interrupt, onAnswer, isRow = false }: Props) {
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState(() => jsonOf(approval(value, {})));
   const [isBusy, setBusy] = useState(false);
-  const headingId = useId();
+  const form = useRef<HTMLFormElement>(null);
+  // A key alone approves nothing: it goes to the button, which Enter presses.
+  useKeys(
+    isRow || way !== "choose"
+      ? {}
+      : { a: () => form.current?.querySelector<HTMLElement>("[type=submit]")?.focus(), n: () => setWay("decline") },
+  );
   const [problem, setProblem] = useState<string | null>(null);
   const fields = fieldsOf(value);
   const send = async (answer: unknown) => {
@@ -47,15 +56,15 @@ export function InterruptForm({ interrupt, onAnswer, isRow = false }: Props) {
   };
   return (
     <form
+      ref={form}
       className={`interrupt ${isRow ? "as-row" : ""} ${way === "choose" ? "choosing" : ""}`}
-      aria-label={isRow ? undefined : "Answer the agent"}
-      aria-labelledby={isRow ? headingId : undefined}
+      aria-label={isRow ? `${questionOf(value)} (${mark})` : "Answer the agent"}
       onSubmit={(event) => {
         event.preventDefault();
         submit();
       }}
     >
-      <Heading id={headingId}>{questionOf(value)}</Heading>
+      <Heading>{questionOf(value)}</Heading>
       {fields.length > 0 && <Facts {...{ fields, edits, setEdits }} isEditing={way === "edit"} />}
       {way === "decline" && (
         <label className="field">

@@ -31,9 +31,9 @@ const components: Components = {
   ),
   table: ({ children }) => (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a table that scrolls must be reachable by keyboard.
-    <section className="table-scroll" aria-label="Table" tabIndex={0}>
+    <div className="table-scroll" tabIndex={0}>
       <table>{children}</table>
-    </section>
+    </div>
   ),
   h1: ({ children }) => <p className="prose-head">{children}</p>,
   h2: ({ children }) => <p className="prose-head">{children}</p>,

@@ -1,5 +1,6 @@
-import { Bot, ChevronRight, Info, User, Wrench } from "lucide-react";
+import { Bot, ChevronRight, FileText, Image, Info, User, Wrench } from "lucide-react";
 import type { ReactNode } from "react";
+import { filesIn } from "../../agent/attachments.ts";
 import { authorOf, type Message, type ToolCall, textOfMessage } from "../../agent/types.ts";
 import { jsonOf } from "./json-text.tsx";
 import { Markdown } from "./markdown.tsx";
@@ -35,10 +36,13 @@ export function MessageEntry({
   message,
   all,
   isWriting = false,
+  acts,
 }: {
   message: Message;
   all: readonly Message[];
   isWriting?: boolean;
+  /** What can be done with the message. */
+  acts?: ReactNode;
 }) {
   const author = authorOf(message);
   const calls = message.tool_calls ?? [];
@@ -47,18 +51,30 @@ export function MessageEntry({
     all.some((one) => one.tool_calls?.some(({ id }) => id !== undefined && id === message.tool_call_id));
   if (answersCall) return null;
   const text = textOfMessage(message);
+  const files = filesIn(message);
   const Icon = icons[author];
   return (
     <>
-      {(text !== "" || (calls.length === 0 && author !== "tool")) && (
+      {(text !== "" || files.length > 0 || (calls.length === 0 && author !== "tool")) && (
         <Line kind={author} icon={<Icon size={13} />} label={names[author]}>
           <div className="bubble">
-            {author === "human" ? <p className="said">{text}</p> : <Markdown text={text} />}
+            {author === "human" ? text !== "" && <p className="said">{text}</p> : <Markdown text={text} />}
+            {files.length > 0 && (
+              <ul className="plain sent-files" aria-label="Sent files">
+                {files.map(({ name, url }, at) => (
+                  // biome-ignore lint/suspicious/noArrayIndexKey: files of a message have no other identity.
+                  <li key={at}>
+                    {url === null ? <FileTag name={name} /> : <img src={url} alt="Sent with the text" />}
+                  </li>
+                ))}
+              </ul>
+            )}
             {isWriting && <span className="caret" aria-hidden="true" />}
             {author === "ai" && message.usage_metadata?.total_tokens !== undefined && (
               <p className="softer">{message.usage_metadata.total_tokens.toLocaleString("en")} tokens</p>
             )}
           </div>
+          {acts}
         </Line>
       )}
       {calls.map((call) => (
@@ -69,6 +85,15 @@ export function MessageEntry({
         />
       ))}
     </>
+  );
+}
+
+function FileTag({ name }: { name: string }) {
+  const Icon = name === "image" ? Image : FileText;
+  return (
+    <span className="tag">
+      <Icon size={12} /> {name}
+    </span>
   );
 }
 

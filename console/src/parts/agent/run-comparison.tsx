@@ -1,14 +1,19 @@
 import type { ReactNode } from "react";
-import { differingKeys, factsOf, type RunFacts } from "../../agent/compare-runs.ts";
+import { differingKeys, type RunFacts } from "../../agent/compare-runs.ts";
 import { durationText } from "../../agent/timeline.ts";
-import type { Run, ThreadState } from "../../agent/types.ts";
+import { endOf } from "../../agent/types.ts";
 import { Ago } from "../time.tsx";
 import { jsonOf } from "./json-text.tsx";
+import { Markdown } from "./markdown.tsx";
 import { ThreadStatusText } from "./thread-status.tsx";
 
-/** Two runs of a thread beside each other: what they did, what they said, and where their states differ. */
-export function RunComparison({ runs, history }: { runs: readonly [Run, Run]; history: readonly ThreadState[] }) {
-  const [a, b] = [factsOf(runs[0], history), factsOf(runs[1], history)];
+/**
+ * Two runs beside each other: what they did, what they said, and where their states differ. `titles`: the threads of the runs, if
+ * they are not of one thread.
+ */
+export function RunComparison(props: { facts: readonly [RunFacts, RunFacts]; titles?: readonly [string, string] }) {
+  const { titles } = props;
+  const [a, b] = props.facts;
   const keys = differingKeys(a, b);
   const rows: [name: string, show: (facts: RunFacts) => ReactNode][] = [
     ["Status", ({ run }) => <ThreadStatusText status={run.status} />],
@@ -18,14 +23,17 @@ export function RunComparison({ runs, history }: { runs: readonly [Run, Run]; hi
     ...(a.tokens + b.tokens > 0
       ? [["Tokens", ({ tokens }: RunFacts) => tokens.toLocaleString("en")] as [string, (facts: RunFacts) => ReactNode]]
       : []),
-    ["Answer", ({ answer }) => (answer === null ? "–" : <p className="run-answer">{answer}</p>)],
+    ["Answer", ({ answer }) => (answer === null ? "–" : <Markdown text={answer} />)],
     ...keys.map((key): [string, (facts: RunFacts) => ReactNode] => [
       key,
       ({ values }) =>
         values[key] === undefined ? (
           <span className="softer">not set</span>
         ) : (
-          <pre className="json">{jsonOf(values[key])}</pre>
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard.
+          <pre className="json" tabIndex={0}>
+            {jsonOf(values[key])}
+          </pre>
         ),
     ]),
   ];
@@ -35,9 +43,10 @@ export function RunComparison({ runs, history }: { runs: readonly [Run, Run]; hi
         <thead>
           <tr>
             <td />
-            {[a, b].map(({ run }) => (
-              <th key={run.run_id} scope="col" className="mono">
-                {run.run_id.slice(0, 8)}
+            {[a, b].map(({ run }, at) => (
+              <th key={run.run_id} scope="col">
+                {titles !== undefined && <span className="run-of">{titles[at]}</span>}
+                <span className="mono">{endOf(run.run_id)}</span>
               </th>
             ))}
           </tr>
