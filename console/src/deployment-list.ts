@@ -5,8 +5,13 @@ import type { ListSearch } from "./search.ts";
 /** Rows of one page of the list. */
 export const pageSize = 50;
 
+/** What needs a look comes first, then what is newest. */
+export const usualSort = "health";
+
 /** Returns the call for one page of the list, as its address describes it. */
 export function listInput(search: ListSearch) {
+  // A search without an order puts the deployment of exactly this name first.
+  const sort = search.sort ?? (search.q === undefined ? usualSort : undefined);
   return {
     limit: pageSize,
     offset: ((search.page ?? 1) - 1) * pageSize,
@@ -15,7 +20,7 @@ export function listInput(search: ListSearch) {
       health: search.health === "attention" ? [...attentionWords] : [search.health],
     }),
     ...(search.type !== undefined && { deployment_type: search.type as "prod" }),
-    ...(search.sort !== undefined && { sort_by: search.sort }),
+    ...(sort !== undefined && { sort_by: sort }),
     ...(search.order !== undefined && { sort_order: search.order }),
   };
 }

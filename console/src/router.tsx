@@ -61,6 +61,7 @@ function listSearch(raw: Record<string, unknown>): ListSearch {
     ...(sort !== undefined && Object.hasOwn(sorts, sort) && { sort: sort as DeploymentSort }),
     ...((order === "asc" || order === "desc") && { order }),
     ...(Number.isInteger(page) && page > 1 && { page }),
+    ...(raw["layout"] === "cards" && { layout: "cards" as const }),
   };
 }
 

@@ -12,6 +12,8 @@ export interface ListSearch {
   sort?: DeploymentSort;
   order?: SortOrder;
   page?: number;
+  /** Cards instead of a table. */
+  layout?: "cards";
 }
 
 /** Search part of the address of a new deployment. */

@@ -58,6 +58,10 @@ test("a row shows the last commit with its author, the tags, and the requests an
     await page.emulateMedia({ colorScheme });
     assert.deepEqual(await findings(page), [], colorScheme);
   }
+  await page.getByRole("button", { name: "Show as cards" }).click();
+  await page.waitForURL(/layout=cards/);
+  assert.deepEqual(await findings(page), [], "cards");
+  await row.getByText("Read invoices from the new ledger", { exact: true }).waitFor();
   await page.context().close();
 });
 

@@ -191,14 +191,15 @@ async function interact(page: Page): Promise<number[]> {
     await page.getByLabel("Filter by name").pressSequentially("agent-00001", { delay: 30 });
     await page.waitForURL(/q=agent-00001/);
     for (let back = 0; back < 11; back += 1) await page.keyboard.press("Backspace");
-    await page.locator("tbody tr").nth(49).waitFor();
+    await page.waitForURL((at) => !at.searchParams.has("q"));
+    await page.locator('table[aria-busy="false"] tbody tr').nth(49).waitFor();
     await page.getByLabel("Select all on this page").click();
     await page.getByText("50 selected").waitFor();
     await page.getByLabel("Select all on this page").click();
     await page.getByRole("columnheader", { name: "Name" }).getByRole("button").click();
     await page.getByRole("button", { name: "Next" }).click();
     await page.getByText("Page 2").waitFor();
-    await page.getByLabel("Sort by").selectOption("");
+    await page.getByLabel("Sort by").selectOption("created_at");
     await page.keyboard.press("Control+k");
     await page.getByRole("dialog").getByRole("option").first().waitFor();
     await page.keyboard.type("billing", { delay: 30 });

@@ -1,5 +1,6 @@
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { engines } from "../../../src/domain/engines.ts";
+import { CopyText } from "../parts/address.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
 import { type Deployment, sourceText, typeText } from "../parts/words.ts";
 import { CardHead, PartLink } from "./card-head.tsx";
@@ -8,6 +9,7 @@ import { CardHead, PartLink } from "./card-head.tsx";
 export function About({ deployment, engine }: { deployment: Deployment; engine: Revision["engine"] }) {
   const { source_config: config, source_revision_config: revision, image_version: version } = deployment;
   const type = deployment.is_preview ? "Preview" : config.deployment_type;
+  const size = sizeText(config.resource_spec);
   return (
     <section className="card" aria-label="About">
       <CardHead title="About">
@@ -36,6 +38,12 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
             <dd>{typeText(type)}</dd>
           </>
         )}
+        {size !== "" && (
+          <>
+            <dt>Size</dt>
+            <dd>{size}</dd>
+          </>
+        )}
         {version !== null && (
           <>
             <dt>Agent server</dt>
@@ -51,8 +59,25 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
         <dt>Variables</dt>
         <dd>{deployment.secrets.length + (deployment.secret_references?.length ?? 0)}</dd>
         <dt>ID</dt>
-        <dd className="mono">{deployment.id}</dd>
+        <dd>
+          <CopyText name="ID" text={deployment.id} />
+        </dd>
       </dl>
     </section>
   );
+}
+
+/** Returns what a replica may use and how many there are. "": the deployment has the usual size. */
+function sizeText(spec: Deployment["source_config"]["resource_spec"]): string {
+  const { cpu, memory_mb: memory, min_scale: min, max_scale: max } = spec ?? {};
+  const parts = [
+    cpu == null ? "" : `${cpu} CPU`,
+    memory == null ? "" : memory >= 1_024 ? `${Number((memory / 1_024).toFixed(1))} GiB` : `${memory} MiB`,
+    min == null || max == null
+      ? ""
+      : min === max
+        ? `${max} ${max === 1 ? "replica" : "replicas"}`
+        : `${min} to ${max} replicas`,
+  ];
+  return parts.filter((part) => part !== "").join(" · ");
 }

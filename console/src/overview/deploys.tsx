@@ -1,7 +1,10 @@
 import { Link } from "@tanstack/react-router";
+import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { Avatar } from "../parts/avatar.tsx";
 import { makerText, numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
+import { isInProgress } from "../parts/status.tsx";
+import { durationText } from "../parts/text.ts";
 import { Ago } from "../parts/time.tsx";
 import type { Deployment } from "../parts/words.ts";
 import { CardHead, PartLink } from "./card-head.tsx";
@@ -9,7 +12,12 @@ import { CardHead, PartLink } from "./card-head.tsx";
 const deploysShown = 5;
 
 /** The last deploys, newest first. */
-export function Deploys({ deployment, revisions }: { deployment: Deployment; revisions: Revision[] }) {
+export function Deploys(props: { deployment: Deployment; revisions: Revision[]; events: Event[] }) {
+  const { deployment, revisions, events } = props;
+  const moves = Map.groupBy(
+    events.filter(({ type }) => type === "revision.status"),
+    (event) => event.revision_id ?? "",
+  );
   return (
     <section className="card deploys" aria-label="Deploys">
       <CardHead title="Deploys">
@@ -17,14 +25,22 @@ export function Deploys({ deployment, revisions }: { deployment: Deployment; rev
       </CardHead>
       <ul className="plain-list">
         {revisions.slice(0, deploysShown).map((revision) => (
-          <DeployRow key={revision.id} deployment={deployment} revision={revision} />
+          <DeployRow
+            key={revision.id}
+            deployment={deployment}
+            revision={revision}
+            endedAt={moves.get(revision.id)?.[0]?.created_at}
+          />
         ))}
       </ul>
     </section>
   );
 }
 
-function DeployRow({ deployment, revision }: { deployment: Deployment; revision: Revision }) {
+/** `endedAt`: the time of its last move. undefined: no event of it was read. */
+function DeployRow(props: { deployment: Deployment; revision: Revision; endedAt: string | undefined }) {
+  const { deployment, revision, endedAt } = props;
+  const isOver = endedAt !== undefined && !isInProgress(revision.status);
   const maker = makerText(revision);
   return (
     <li>
@@ -43,6 +59,9 @@ function DeployRow({ deployment, revision }: { deployment: Deployment; revision:
         isActive={revision.id === deployment.active_revision_id}
         health={deployment.health.status}
       />
+      <span className="softer took" title="How long the deploy took">
+        {isOver && durationText(Date.parse(endedAt) - Date.parse(revision.created_at))}
+      </span>
       <span className="softer clip by">
         {maker !== null && <Avatar name={maker} isPerson={revision.made_by?.kind === "member"} />} {maker}
       </span>

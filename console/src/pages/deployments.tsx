@@ -1,12 +1,13 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
-import { Plus, Search } from "lucide-react";
+import { LayoutGrid, Plus, Rows3, Search } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { listInput, listQuery } from "../deployment-list.ts";
+import { listInput, listQuery, usualSort } from "../deployment-list.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DeploymentTable, sortableColumns, useSearchChange } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { HealthChips } from "../parts/health-chips.tsx";
+import { IconButton } from "../parts/icon-button.tsx";
 import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
@@ -47,7 +48,9 @@ export function DeploymentsPage() {
       {list.isPending && <Loading what="the deployments" />}
       {list.isError && <Failure error={list.error} retry={() => void list.refetch()} />}
       {isEmpty && <FirstDeployment />}
-      {list.data && !isEmpty && <DeploymentTable rows={list.data.resources} search={search} />}
+      {list.data && !isEmpty && (
+        <DeploymentTable rows={list.data.resources} search={search} isOutdated={list.isPlaceholderData} />
+      )}
     </>
   );
 }
@@ -102,16 +105,25 @@ function Filters({ search }: { search: ListSearch }) {
       />
       <select
         aria-label="Sort by"
-        value={search.sort ?? ""}
+        value={search.sort === undefined || search.sort === usualSort ? "" : search.sort}
         onChange={(event) => change({ sort: event.target.value, order: undefined })}
       >
-        <option value="">Newest first</option>
-        {sortableColumns.map(({ by, name }) => (
-          <option key={by} value={by}>
-            {by === "health" ? "Needs a look first" : `By ${name.toLowerCase()}`}
-          </option>
-        ))}
+        <option value="">Needs a look first</option>
+        <option value="created_at">Newest first</option>
+        {sortableColumns
+          .filter(({ by }) => by !== usualSort)
+          .map(({ by, name }) => (
+            <option key={by} value={by}>
+              By {name.toLowerCase()}
+            </option>
+          ))}
       </select>
+      <IconButton
+        name={search.layout === "cards" ? "Show as a table" : "Show as cards"}
+        icon={search.layout === "cards" ? <Rows3 size={15} /> : <LayoutGrid size={15} />}
+        className="view-choice"
+        onClick={() => change({ layout: search.layout === "cards" ? undefined : "cards", page: search.page })}
+      />
     </search>
   );
 }

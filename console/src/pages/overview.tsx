@@ -5,6 +5,7 @@ import { Deploys } from "../overview/deploys.tsx";
 import { Events } from "../overview/events.tsx";
 import { LastDay } from "../overview/last-day.tsx";
 import { MainRevision } from "../overview/main-revision.tsx";
+import { Replicas } from "../overview/replicas.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import type { Deployment } from "../parts/words.ts";
 import { useSession } from "../session.tsx";
@@ -43,13 +44,14 @@ export function OverviewPart({ deployment }: { deployment: Deployment }) {
           events={found}
         />
         <LastDay deployment={deployment} />
-        <Deploys deployment={deployment} revisions={rows} />
+        <Deploys deployment={deployment} revisions={rows} events={found} />
       </div>
       <div className="stack">
         <Waiting deployment={deployment} />
         {active !== undefined && active.engine !== null && active.engine !== "own" && (
           <PlaygroundLink deployment={deployment} />
         )}
+        <Replicas deployment={deployment} />
         <About deployment={deployment} engine={(active ?? rows[0])?.engine ?? null} />
         <Events events={found} revisions={rows} />
       </div>

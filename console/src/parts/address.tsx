@@ -1,6 +1,7 @@
 import { Copy } from "lucide-react";
 import { copyText } from "./copy-as.tsx";
 import { IconButton } from "./icon-button.tsx";
+import { shortId } from "./text.ts";
 import { useToasts } from "./toasts.tsx";
 
 /** The address of a deployment, with a button to copy it. */
@@ -17,5 +18,22 @@ export function Address({ url }: { url: string }) {
         onClick={() => void copyText(url).then(() => notify("Address copied."), notifyError)}
       />
     </>
+  );
+}
+
+/** An id by its first characters, with a button to copy all of it. */
+export function CopyText({ name, text }: { name: string; text: string }) {
+  const { notify, notifyError } = useToasts();
+  return (
+    <span className="copy-text">
+      <span className="mono" title={text}>
+        {shortId(text)}
+      </span>
+      <IconButton
+        name={`Copy ${name}`}
+        icon={<Copy size={12} />}
+        onClick={() => void copyText(text).then(() => notify(`${name} copied.`), notifyError)}
+      />
+    </span>
   );
 }

@@ -4,16 +4,18 @@ import { ArrowDown, ArrowUp, ChevronsUpDown } from "lucide-react";
 import { useCallback, useRef, useState } from "react";
 import type { DeploymentSort } from "../../../src/contract/deployments/deployment.ts";
 import type { SortOrder } from "../../../src/contract/page.ts";
-import { pageSize } from "../deployment-list.ts";
+import { pageSize, usualSort } from "../deployment-list.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 import { BulkActions } from "./bulk-actions.tsx";
 import { DeploymentRow } from "./deployment-row.tsx";
 import { useKeys } from "./keys.ts";
+import { type DeploymentTraffic, shareText, sumOf } from "./traffic-cell.tsx";
 import type { Deployment } from "./words.ts";
 
-/** One page of the list. `j` and `k` move through the rows, `x` selects a row, Enter opens it. */
-export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: ListSearch }) {
+/** One page of the list. `isOutdated`: the rows of another search are shown until those of this one arrive. `j` and `k` move through the rows, `x` selects a row, Enter opens it. */
+export function DeploymentTable(props: { rows: Deployment[]; search: ListSearch; isOutdated: boolean }) {
+  const { rows, search, isOutdated } = props;
   const { mayChange } = useSession();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const { summaries, traffic } = useRowData(rows);
@@ -45,7 +47,11 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
     );
   return (
     <>
-      <table className="list deployments" aria-label="Deployments">
+      <table
+        className={search.layout === "cards" ? "list deployments as-cards" : "list deployments"}
+        aria-label="Deployments"
+        aria-busy={isOutdated}
+      >
         <thead>
           <tr>
             {mayChange && (
@@ -81,6 +87,7 @@ export function DeploymentTable({ rows, search }: { rows: Deployment[]; search: 
           ))}
         </tbody>
       </table>
+      {page === 1 && rows.length < pageSize && <Day traffic={[...traffic.values()]} />}
       <Pager page={page} isLast={rows.length < pageSize} />
       {mayChange && <BulkActions chosen={chosen} onDone={() => setSelected(new Set())} />}
     </>
@@ -113,6 +120,18 @@ function useRowData(rows: Deployment[]) {
     summaries: new Map(summaries.data?.deployments.map((one) => [one.deployment_id, one])),
     traffic: new Map(traffic.data?.deployments.map((one) => [one.deployment_id, one])),
   };
+}
+
+/** The requests of a day of all rows. A list of several pages does not know it. */
+function Day({ traffic }: { traffic: DeploymentTraffic[] }) {
+  const requests = sumOf(traffic.flatMap((one) => one.requests));
+  const errors = sumOf(traffic.flatMap((one) => one.errors));
+  if (requests === 0) return null;
+  return (
+    <p className="softer list-day">
+      {requests.toLocaleString("en")} requests in 24 hours, {shareText(errors / requests)} % errors
+    </p>
+  );
 }
 
 function ShowAll() {
@@ -156,7 +175,7 @@ export const sortableColumns = [byName, byHealth, byChange];
 /** A column header that sorts by its column. A second click reverses the order. */
 function SortableHead({ column: { name, by, usual }, search }: { column: SortableColumn; search: ListSearch }) {
   const change = useSearchChange();
-  const order = search.sort === by ? (search.order ?? usual) : undefined;
+  const order = (search.sort ?? usualSort) === by ? (search.order ?? usual) : undefined;
   const words = { asc: "ascending", desc: "descending" } as const;
   const Icon = order === undefined ? ChevronsUpDown : order === "asc" ? ArrowUp : ArrowDown;
   const next = order === usual ? (usual === "asc" ? "desc" : "asc") : undefined;

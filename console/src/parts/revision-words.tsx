@@ -44,14 +44,15 @@ const changes: Partial<Record<RevisionReason, string>> = {
 
 /** Returns what a revision runs, for people: the commit message, else the image, the commit or the reason. */
 export function titleOf(revision: Revision): string {
-  const { source_revision_config: config, source, commit, reason } = revision;
+  const { source_revision_config: config, source, commit, reason, number } = revision;
   const message = commit?.message.split("\n", 1)[0]?.trim() ?? "";
   if (message !== "") return message;
   if (config.image_uri !== null) return config.image_uri;
   const changed = reason === null ? undefined : changes[reason];
   if (changed !== undefined) return changed;
   if (config.repo_ref !== null) return `Latest commit of ${config.repo_ref}`;
-  return source === "internal_template" ? "Template" : "Uploaded folder";
+  if (source !== "internal_template") return "Uploaded folder";
+  return reason === "deploy" && number === 1 ? "First deploy of the template" : "Deploy of the template";
 }
 
 const words: Record<RevisionStatus, string> = {
