@@ -6,7 +6,8 @@ import { after, test } from "node:test";
 import type { Page } from "playwright-core";
 import { addMetrics } from "./metric-samples.ts";
 import { addRefundTemplate } from "./refund-template.ts";
-import { addressOf, assertNoBrowserErrors, goToPart, startWorld } from "./world.ts";
+import { makeThreads, type Shown, screens } from "./screens.ts";
+import { addressOf, assertNoBrowserErrors, signIn, startWorld } from "./world.ts";
 
 /** Keeps the documentation small. */
 const bytesMax = 150_000;
@@ -15,6 +16,9 @@ const bytesMax = 150_000;
 const timeoutMs = 400_000;
 
 const directory = process.env["PIERHEAD_TEST_SCREENSHOTS"] ?? "screenshots";
+/** Widths for a review, such as `1440,390`. Empty: the pictures of the documentation. */
+const reviewWidths = (process.env["PIERHEAD_TEST_REVIEW"] ?? "").split(",").map(Number).filter(Boolean);
+const isReview = reviewWidths.length > 0;
 await mkdir(directory, { recursive: true });
 const templates = await mkdtemp(path.join(tmpdir(), "pierhead-templates-"));
 after(() => rm(templates, { recursive: true, force: true }));
@@ -53,9 +57,42 @@ async function deploy(name: string, template_id: string, secrets: { name: string
   return made;
 }
 
+/** The pictures of the documentation. */
+const modes: Mode[] = [{ suffix: "", width: 1_120, height: 680, isDark: false }];
+/** All pages in all forms, for a review. */
+const reviewModes: Mode[] = reviewWidths.flatMap((width) =>
+  [false, true].map((isDark) => ({
+    suffix: `-${width}-${isDark ? "dark" : "light"}`,
+    ...{ width, height: width < 600 ? 844 : 900, isDark },
+  })),
+);
+
+interface Mode {
+  suffix: string;
+  width: number;
+  height: number;
+  isDark: boolean;
+}
+
+/** Three panes need more room. */
+const wide = ["chat", "threads", "state", "configuration", "compared-runs"];
+
+async function takeAll(page: Page, shown: Shown, mode: Mode): Promise<void> {
+  const { suffix, width, height, isDark } = mode;
+  await page.emulateMedia({ colorScheme: isDark ? "dark" : "light" });
+  for (const { name, open: show } of screens) {
+    const isWide = suffix === "" && wide.includes(name);
+    await page.setViewportSize(isWide ? { width: 1_340, height: 760 } : { width, height });
+    await show(page, shown);
+    // The last screen is the sign-in.
+    await take(page, `${name}${suffix}`);
+  }
+  await signIn(page, pierhead.apiKey);
+}
+
 async function take(page: Page, name: string): Promise<void> {
   const picture = await page.screenshot({ path: path.join(directory, `${name}.png`) });
-  assert.ok(picture.length <= bytesMax, `${name}.png has ${picture.length} bytes`);
+  assert.ok(isReview || picture.length <= bytesMax, `${name}.png has ${picture.length} bytes`);
 }
 
 test("takes the pictures of the documentation from a running server and keeps them small", async () => {
@@ -70,61 +107,21 @@ test("takes the pictures of the documentation from a running server and keeps th
   const ids = { deployment_id: orders.id, revision_id: changed.id };
   await pierhead.client.waitForRevision(ids, { timeoutMs });
   const wave = (ago: number) => Math.round(60 + 35 * Math.sin(ago / 4) + (ago % 5));
-  await addMetrics(pierhead, orders.id, (ago) => ({
-    ...{ requests: wave(ago), errors: ago === 21 ? 9 : 0, slow: Math.round(wave(ago) / 20) },
-    ...{ cpu_cores: wave(ago) / 300, memory_mib: 90 + wave(ago) / 10 },
-  }));
-  const page = await open();
-  await page.setViewportSize({ width: 1_120, height: 680 });
-  const go = (to: string) => page.goto(pierhead.url + to);
-  await page.getByRole("main").getByRole("link", { name: "support" }).waitFor();
-  await page.getByText("% errors").first().waitFor();
-  await take(page, "deployments");
-  await go("/host/new");
-  await page.getByLabel("Plain Node server").check();
-  await page.getByLabel("Name", { exact: true }).fill("orders-eu");
-  await page.evaluate(() => scrollTo(0, 0));
-  await take(page, "new-deployment");
-  await go(addressOf(orders));
-  await page
-    .getByRole("region", { name: "Active revision" })
-    .getByText(/in total/)
-    .waitFor();
-  await page.getByRole("region", { name: "Last 24 hours" }).getByText(/MiB$/).waitFor();
-  await take(page, "deployment");
-  await goToPart(page, "Metrics");
-  await page.getByRole("slider", { name: /^Latency/ }).waitFor();
-  await take(page, "charts");
-  await goToPart(page, "Variables");
-  await page.getByLabel("Value of CURRENCY").fill("GBP");
-  await page.getByRole("button", { name: "Add a variable" }).click();
-  await page.getByLabel("Name 2").fill("TAX_RATE");
-  await take(page, "environment");
-  await go(`${addressOf(invoices)}/revisions`);
-  await page.locator(".line.first-bad").waitFor();
-  await take(page, "failed-build");
-  await go(addressOf(support));
-  await goToPart(page, "Playground");
-  const log = page.getByRole("log");
-  const say = async (text: string) => {
-    await page.getByLabel("Message").fill(text);
-    await page.getByRole("button", { name: "Send" }).click();
-  };
-  await page.setViewportSize({ width: 1_340, height: 760 });
-  await say("Which kettle keeps water warm for tea?");
-  await log.getByText("The Quay is the better one").waitFor();
-  await say("The kettle from order 8841 arrived broken. I want my money back.");
-  await log.getByRole("button", { name: "Approve", exact: true }).waitFor();
-  await page.locator(".checkpoint").nth(7).waitFor();
-  await take(page, "chat");
-  await goToPart(page, "Threads");
-  await page.locator(".thread").first().click();
-  await page.getByRole("button", { name: "Approve", exact: true }).waitFor();
-  await take(page, "threads");
-  await page.setViewportSize({ width: 1_120, height: 680 });
+  for (const daysAgo of [0, 1]) {
+    const requests = (ago: number) => Math.round(wave(ago + 9 * daysAgo) * (1 - daysAgo / 5));
+    const minuteOf = (ago: number) => ({
+      ...{ requests: requests(ago), errors: ago === 21 ? 9 : 0, slow: Math.round(requests(ago) / 20) },
+      ...{ cpu_cores: requests(ago) / 300, memory_mib: 90 + requests(ago) / 10 },
+    });
+    await addMetrics(pierhead, orders.id, minuteOf, daysAgo);
+  }
+  const page = await open({ width: 1_340 });
+  const made = { pierhead, orders, support, invoices };
+  const shown = { ...made, threads: await makeThreads(page, made) };
+  for (const mode of isReview ? reviewModes : modes) await takeAll(page, shown, mode);
   await page.emulateMedia({ colorScheme: "dark" });
   await page.setViewportSize({ width: 360, height: 640 });
-  await go(addressOf(orders));
+  await page.goto(pierhead.url + addressOf(orders));
   await page.getByRole("region", { name: "Active revision" }).waitFor();
   await take(page, "narrow");
   await page.context().close();
