@@ -224,7 +224,7 @@ test("environment changes are collected, explained and deployed together", async
 test("log lines of the agent appear as they are written and can be searched by text", async () => {
   const page = await open();
   await deployed("talking", page);
-  const url = await page.locator(".head a[href*='/d/']").getAttribute("href");
+  const url = await page.locator(".address a[href*='/d/']").getAttribute("href");
   await goToPart(page, "Logs");
   await page.getByRole("log", { name: "Log lines" }).waitFor();
   await fetch(`${url}/?needle=1`);

@@ -331,6 +331,9 @@ test("the palette and keys offer the acts of the page, and the bell lists how de
     .getByRole("menuitem", { name: /^measured: the new revision is live/ })
     .first()
     .waitFor();
+  // An open menu lies outside of the landmarks of the page.
+  await page.keyboard.press("Escape");
+  await page.getByRole("menu").waitFor({ state: "detached" });
   assert.deepEqual(await world.findings(page), []);
   await page.context().close();
 });
