@@ -313,31 +313,6 @@ test("the palette opens a part of a deployment by a few letters", async () => {
   await page.context().close();
 });
 
-test("the palette and keys offer the acts of the page, and the bell lists how deploys ended", async () => {
-  const page = await open({ path: addressOf(made) });
-  await page.getByRole("heading", { name: "measured", level: 1 }).waitFor();
-  await page.keyboard.press("d");
-  await page.getByRole("menuitem", { name: /^Deploy/ }).waitFor();
-  await page.keyboard.press("Escape");
-  await page.keyboard.press("Control+k");
-  await page.keyboard.type("measured restart");
-  await page.getByRole("option", { name: /^Restart/ }).waitFor();
-  for (let letter = 0; letter < 16; letter += 1) await page.keyboard.press("Backspace");
-  await page.keyboard.type("dark colours");
-  await page.keyboard.press("Enter");
-  await page.getByRole("button", { name: "Use light colours" }).waitFor();
-  await page.getByRole("button", { name: /^News/ }).click();
-  await page
-    .getByRole("menuitem", { name: /^measured: the new revision is live/ })
-    .first()
-    .waitFor();
-  // An open menu lies outside of the landmarks of the page.
-  await page.keyboard.press("Escape");
-  await page.getByRole("menu").waitFor({ state: "detached" });
-  assert.deepEqual(await world.findings(page), []);
-  await page.context().close();
-});
-
 async function narrowWidthOf(page: Page): Promise<number> {
   await page.setViewportSize({ width: 360, height: 800 });
   return page.evaluate(() => document.documentElement.scrollWidth);
