@@ -13,15 +13,11 @@ interface Minute {
   slow: number;
 }
 
-/**
- * Writes 30 past minutes of metrics and 10 future ones, because a slow test may open the charts later. `daysAgo`: as many days
- * earlier.
- */
+/** Writes 30 past minutes of metrics and 10 future ones, because a slow test may open the charts later. */
 export async function addMetrics(
   { server }: TestServer,
   deploymentId: string,
   minuteOf: (ago: number) => Minute,
-  daysAgo = 0,
 ): Promise<void> {
   const { rows } = await server.db.query<{ listenerId: string; epoch: number }>(sql`
     select id as "listenerId", epoch from listeners where builtin`);
@@ -36,7 +32,7 @@ export async function addMetrics(
     return {
       ...{
         deployment_id: deploymentId,
-        at: new Date(thisMinute - (index - 10) * 60_000 - daysAgo * 86_400_000).toISOString(),
+        at: new Date(thisMinute - (index - 10) * 60_000).toISOString(),
       },
       ...{ interval_ms: 60_000, replicas: 2, restarts: 0, latency_counts: [...counts, 0] },
       ...minute,

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import type { Deployment } from "../../src/contract/deployments/deployment.ts";
 import type { TestServer } from "../support/server.ts";
-import { addressOf, goToPart, signOut } from "./world.ts";
+import { addressOf, goToPart } from "./world.ts";
 
 /** What the pictures show. */
 export interface Shown {
@@ -105,14 +105,6 @@ export const screens: Screen[] = [
     async open(page, { pierhead, orders }) {
       await page.goto(`${pierhead.url}${addressOf(orders)}/charts`);
       await page.getByRole("slider", { name: /^Latency/ }).waitFor();
-    },
-  },
-  {
-    name: "charts-compared",
-    async open(page, { pierhead, orders }) {
-      await page.goto(`${pierhead.url}${addressOf(orders)}/charts`);
-      await page.getByLabel("Compare with the day before").check();
-      await page.getByText("the day before").nth(1).waitFor();
     },
   },
   {
@@ -222,10 +214,8 @@ export const screens: Screen[] = [
   {
     name: "sign-in",
     async open(page, { pierhead }) {
+      await page.context().clearCookies();
       await page.goto(`${pierhead.url}/host/deployments`);
-      const menu = page.getByRole("button", { name: "Menu", exact: true });
-      if (await menu.isVisible()) await menu.click();
-      await signOut(page);
       await page.getByLabel("API key").waitFor();
     },
   },

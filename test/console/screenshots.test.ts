@@ -107,14 +107,10 @@ test("takes the pictures of the documentation from a running server and keeps th
   const ids = { deployment_id: orders.id, revision_id: changed.id };
   await pierhead.client.waitForRevision(ids, { timeoutMs });
   const wave = (ago: number) => Math.round(60 + 35 * Math.sin(ago / 4) + (ago % 5));
-  for (const daysAgo of [0, 1]) {
-    const requests = (ago: number) => Math.round(wave(ago + 9 * daysAgo) * (1 - daysAgo / 5));
-    const minuteOf = (ago: number) => ({
-      ...{ requests: requests(ago), errors: ago === 21 ? 9 : 0, slow: Math.round(requests(ago) / 20) },
-      ...{ cpu_cores: requests(ago) / 300, memory_mib: 90 + requests(ago) / 10 },
-    });
-    await addMetrics(pierhead, orders.id, minuteOf, daysAgo);
-  }
+  await addMetrics(pierhead, orders.id, (ago) => ({
+    ...{ requests: wave(ago), errors: ago === 21 ? 9 : 0, slow: Math.round(wave(ago) / 20) },
+    ...{ cpu_cores: wave(ago) / 300, memory_mib: 90 + wave(ago) / 10 },
+  }));
   const page = await open({ width: 1_340 });
   const made = { pierhead, orders, support, invoices };
   const shown = { ...made, threads: await makeThreads(page, made) };
