@@ -39,7 +39,8 @@ const isNews = (event: Event, at: number, all: Event[]) =>
 function isOutcome({ type, data }: Event): boolean {
   const to = String(data["to"]);
   if (type === "deployment.status") return to !== "READY";
-  if (type === "deployment.health") return to !== "deploying" && to !== "deleting";
+  if (type === "deployment.health")
+    return to !== "deploying" && to !== "deleting" && data["because"] !== "NothingDeployed";
   return type !== "revision.status" || !isInProgress(to as RevisionStatus);
 }
 

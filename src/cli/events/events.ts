@@ -59,7 +59,10 @@ function detailOf({ type, data }: Event): string {
   const isFailed = type === "revision.status" && to?.endsWith("_FAILED");
   if (to && isFailed && message !== "") return `${from ?? "?"} -> ${to}: ${message}`;
   if (to) return `${from ?? "?"} -> ${to}${because ? ` (${because})` : ""}`;
-  if (message !== "" && type === "replica.exited") return `${message} (${data["exits_in_a_row"]} in a row)`;
+  if (message !== "" && type === "replica.exited") {
+    const inRow = Number(data["exits_in_a_row"]);
+    return inRow > 1 ? `${message} (${inRow} exits in a row)` : message;
+  }
   if (message !== "" && type.startsWith("alert.")) return message;
   return Object.entries(rest)
     .filter(([, value]) => value !== null && value !== "")
