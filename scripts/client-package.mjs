@@ -1,11 +1,11 @@
-// npm run client-package: makes dist/pierhead-client, the command and the client without the server, for CI jobs and laptops that
+// npm run client-package [-- DIRECTORY]: makes dist/pierhead-client, or that directory: the command and the client without the server, for CI jobs and laptops that
 // only call servers. It has the modules of the built program that the command line can reach without running a server.
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { root } from "./ensure.mjs";
 
 const built = path.join(root, "dist");
-const target = path.join(built, "pierhead-client");
+const target = path.resolve(process.argv[2] ?? path.join(built, "pierhead-client"));
 const own = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
 
 /**

@@ -1,8 +1,9 @@
-// npm run release: makes everything that a release publishes in dist/release, with checksums and a bill of materials, and prints the
+// npm run release [-- --out DIRECTORY]: makes everything that a release publishes in dist/release, with checksums and a bill of materials, and prints the
 // commands that publish it. `npm run release -- --publish` also runs them: that is for a person, or for a CI job with an identity.
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import path from "node:path";
 import { root } from "./ensure.mjs";
 
@@ -11,7 +12,7 @@ const option = (name, fallback) => (argv.includes(name) ? argv[argv.indexOf(name
 const parts = option("--only", "npm,python,charts").split(",");
 const registry = option("--registry", "registry.example.com/pierhead");
 const helm = process.env.HELM || "helm";
-const target = path.join(root, "dist", "release");
+const target = path.resolve(option("--out", path.join(root, "dist", "release")));
 const { version } = JSON.parse(readFileSync(path.join(root, "package.json"), "utf8"));
 const commit = run("git", ["rev-parse", "HEAD"], { capture: true });
 
@@ -21,9 +22,11 @@ rmSync(target, { recursive: true, force: true });
 mkdirSync(target, { recursive: true });
 
 if (parts.includes("npm")) {
-  run(process.execPath, ["scripts/client-package.mjs"]);
-  for (const from of [root, path.join(root, "dist", "pierhead-client")])
+  const client = mkdtempSync(path.join(tmpdir(), "pierhead-client-"));
+  run(process.execPath, ["scripts/client-package.mjs", client]);
+  for (const from of [root, client])
     run("npm", ["pack", "--ignore-scripts", "--pack-destination", target], { cwd: from, capture: true });
+  rmSync(client, { recursive: true });
   const bill = ["sbom", "--package-lock-only", "--sbom-format", "cyclonedx", "--omit", "dev"];
   writeFileSync(path.join(target, `pierhead-${version}.cdx.json`), `${run("npm", bill, { capture: true })}\n`);
 }

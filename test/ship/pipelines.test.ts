@@ -17,9 +17,10 @@ let tarball: string;
 before(async () => {
   folder = await mkdtemp(path.join(tmpdir(), "pierhead-pipelines-"));
   server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
-  await run(process.execPath, ["scripts/client-package.mjs"]);
+  const client = path.join(folder, "client");
+  await run(process.execPath, ["scripts/client-package.mjs", client]);
   const pack = ["pack", "--json", "--ignore-scripts", "--pack-destination", folder];
-  const { stdout } = await run("npm", pack, { cwd: "dist/pierhead-client", maxBuffer: 1e8 });
+  const { stdout } = await run("npm", pack, { cwd: client, maxBuffer: 1e8 });
   const [{ filename }] = Object.values(JSON.parse(stdout)) as [{ filename: string }];
   tarball = path.join(folder, filename);
 });

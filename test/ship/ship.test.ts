@@ -115,9 +115,13 @@ test("an empty folder gets the program without build tools, and the first call o
 
 test("the client alone takes less than 10 MB and calls a server, and says where the server is", async (t) => {
   await using server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
-  const made = await run(process.execPath, ["scripts/release.mjs", "--only", "npm"], { env, maxBuffer: 1e8 });
+  const made = await run(
+    process.execPath,
+    ["scripts/release.mjs", "--only", "npm", "--out", path.join(folder, "release")],
+    { env, maxBuffer: 1e8 },
+  );
   assert.match(made.stdout, /npm publish .*pierhead-client-\d.*--provenance/);
-  const release = path.resolve("dist/release");
+  const release = path.join(folder, "release");
   const files = await readdir(release);
   const tarball = files.find((file) => /^pierhead-client-.*\.tgz$/.test(file)) ?? "";
   const bill = JSON.parse(
