@@ -97,8 +97,8 @@ test("the image of the Dockerfile serves as a non-root user on a read-only root,
     const sizeOf = async (name: string) => (await engine.call<{ Size: number }>("GET", `/images/${name}/json`)).Size;
     const ownMegabytes = ((await sizeOf(image)) - (await sizeOf(base))) / 1e6;
     t.diagnostic(`Pierhead adds ${ownMegabytes.toFixed(0)} MB to its base image`);
-    // A registry compresses that to a third. node:24-slim with git has 120 MB there, so the image stays below 250 MB.
-    assert.ok(ownMegabytes < 130, `${ownMegabytes} MB`);
+    // Leaves 160 of 250 MB to Node, git and the system below them.
+    assert.ok(ownMegabytes < 90, `${ownMegabytes} MB`);
     const made = await engine.call<{ Id: string }>("POST", "/containers/create", {
       body: {
         Image: image,
