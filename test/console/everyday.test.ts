@@ -216,3 +216,28 @@ test("the cause of a failed start leads to the field of the variable that it mis
   await page.locator(".revision.active").getByText("Live", { exact: true }).waitFor();
   await page.context().close();
 });
+
+test("the palette and keys offer the acts of the page, and the bell lists how deploys ended", async () => {
+  const page = await open({ path: addressOf(made) });
+  await page.getByRole("heading", { name: "everyday", level: 1 }).waitFor();
+  await page.keyboard.press("d");
+  await page.getByRole("menuitem", { name: /^Deploy/ }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("everyday restart");
+  await page.getByRole("option", { name: /^Restart/ }).waitFor();
+  for (let letter = 0; letter < 16; letter += 1) await page.keyboard.press("Backspace");
+  await page.keyboard.type("dark colours");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Use light colours" }).waitFor();
+  await page.getByRole("button", { name: /^News/ }).click();
+  await page
+    .getByRole("menuitem", { name: /^everyday: the new revision is live/ })
+    .first()
+    .waitFor();
+  // An open menu lies outside of the landmarks of the page.
+  await page.keyboard.press("Escape");
+  await page.getByRole("menu").waitFor({ state: "detached" });
+  assert.deepEqual(await world.findings(page), []);
+  await page.context().close();
+});
