@@ -117,7 +117,7 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
     /^Field required\b/.test(lines[index + 1] ?? "") ? (/^([A-Za-z_]\w*)$/.exec(line)?.slice(1) ?? []) : [],
   );
   const short = settings.filter((name) => name.length <= nameMax);
-  const names = [...new Set(short.map((name) => name.toUpperCase()))].slice(0, settingsMax);
+  const names = [...new Set(short.map((name) => variableOf(name.toUpperCase(), unset)))].slice(0, settingsMax);
   const [first] = names;
   if (first === undefined) return null;
   const sentence =
@@ -125,6 +125,13 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
       ? `The setting ${short[0]} is not set. ${setVariable(first)}`
       : `These settings are not set: ${names.join(", ")}. Set them with: pierhead env set DEPLOYMENT ${names.join(" ")}.`;
   return { names, sentence, line: `Field required: ${names.join(", ")}` };
+}
+
+/** Classes of settings may have a prefix for their variables, which their errors do not contain. */
+function variableOf(setting: string, unset: readonly string[]): string {
+  if (unset.includes(setting)) return setting;
+  const [only, ...others] = unset.filter((one) => one.endsWith(`_${setting}`));
+  return only !== undefined && others.length === 0 ? only : setting;
 }
 
 /** Longest name that a report may contain (`Cause` in the contract). A longer one is no name of a variable. */

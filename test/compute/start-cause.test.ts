@@ -49,6 +49,8 @@ test("names every setting that pydantic misses", () => {
     "ValidationError: 2 validation errors\nopenai_api_key\n  Field required [x]\nshop_token\n  Field required [x]";
   const wanted = "OPENAI_API_KEY, SHOP_TOKEN. Set them with: pierhead env set DEPLOYMENT OPENAI_API_KEY SHOP_TOKEN.";
   assert.equal(cause(text), `These settings are not set: ${wanted}`);
+  const prefixed = findStartCause(text.split("\n"), ["SHOP_SHOP_TOKEN"]) ?? "";
+  assert.match(prefixed, /not set: OPENAI_API_KEY, SHOP_SHOP_TOKEN\./, "a class of settings may have a prefix");
 });
 
 test("leaves out lines of npm that explain nothing", () => {
