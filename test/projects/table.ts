@@ -145,10 +145,6 @@ const python: Project[] = [
   }),
   withUv("langgraph 0.4", { files: { "requirements.txt": "langgraph==0.4.8\n" }, log: [/agent server 0\./] }),
   withUv("langgraph 0.6", { files: { "requirements.txt": "langgraph==0.6.8\n" } }),
-  withUv("langgraph 0.2 beside a tool that names an older server", {
-    files: { "requirements.txt": "langgraph>=0.2.60,<0.3\nlanggraph-cli[inmem]>=0.1.65,<0.2\n" },
-    log: [/The agent server 0\.0\.\d+, which the project's requirements name, does not work/, /agent server 0\.1\.4, /],
-  }),
   withUv("uv.lock beside dependencies", {
     files: { "pyproject.toml": pyproject(["langgraph>=0.6"], 'requires-python = ">=3.11,<3.13"') },
     prepare: [["uv", "lock", "--upgrade-package", "langgraph==0.6.7"]],
