@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import functools
+import sys
 import time
 
+import psycopg
 from aegra_api.core.redis_manager import redis_manager
 from aegra_api.settings import settings
 from redis import RedisError
@@ -85,10 +87,26 @@ def wait_for_completion(_original):
     return wait
 
 
+# A run that loses its connection this often without a new checkpoint ends with the error. It may be a connection of the agent's own.
+count_loss = """UPDATE runs SET execution_params = execution_params || jsonb_build_object('_retry_count',
+        coalesce((execution_params ->> '_retry_count')::int, 0) + 1)
+    WHERE run_id = :run AND status = 'running' AND coalesce((execution_params ->> '_retry_count')::int, 0) < 3 RETURNING run_id"""
+
+
 def finalize_run(original):
+    """A run whose connection to PostgreSQL broke goes on at its last checkpoint. Aegra would end it with an error."""
+
     @functools.wraps(original)
-    async def finalize(*given, **how):
-        finalized = await original(*given, **how)
+    async def finalize(run_id, *given, **how):
+        if how.get("status") == "error" and isinstance(sys.exc_info()[1], (psycopg.OperationalError, psycopg.InterfaceError)):
+            async with sessions() as session:
+                await execute(session, forgive, runs=[run_id])
+                counted = (await execute(session, count_loss, run=run_id)).first()
+                await session.commit()
+            if counted is not None:
+                # `release` hands it back.
+                return False
+        finalized = await original(run_id, *given, **how)
         if finalized and how.get("status") == "error":
             await count("failed", 1)
         return finalized
