@@ -93,6 +93,7 @@ export const apiSettings: ApiSettings = {
   mail: null,
   githubUrl: "https://github.com",
   sharedAuthOrganizationId: null,
+  allowsExec: true,
   uncappedResources: false,
   hasBuiltinDataPlane: true,
   isDataPlaneRemote: false,

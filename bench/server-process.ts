@@ -96,6 +96,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     registry: "a benchmark needs none.",
     github: { isConfigured: true, current: async () => null },
     explain: async () => undefined,
+    openExec: () => Promise.reject(new Error("no agents in this test")),
     callAgent: () => undefined,
   });
   const gateway = createGateway({ rootDomain: "localhost", pathPrefix: "/d/", publicUrl: null, logger });

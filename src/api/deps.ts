@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OidcSettings } from "../auth/oidc.ts";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Uploads } from "../builds/sources/uploads.ts";
+import type { ExecRequest, ExecSession } from "../compute/compute.ts";
 import type { DeploymentDebug } from "../contract/administration/debug.ts";
 import type { Mode, Region } from "../contract/administration/info.ts";
 import type { Posture } from "../contract/administration/posture.ts";
@@ -46,8 +47,15 @@ export interface ApiDeps {
   github: GithubApps;
   /** Forwards a request of the console to an agent and writes its answer. */
   callAgent(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void;
+  /** Runs a program beside an agent that runs on this machine. @throws ApiError `execUnavailable` */
+  openExec(deploymentId: string, replicaId: string | null, request: ExecRequest): Promise<StartedExec>;
   /** Returns what the reconciler sees of a deployment; undefined for an unknown deployment. */
   explain(deploymentId: string): Promise<Omit<DeploymentDebug, "health"> | undefined>;
+}
+
+export interface StartedExec {
+  replicaId: string;
+  session: ExecSession;
 }
 
 /** Configuration of the API. */
@@ -83,6 +91,8 @@ export interface ApiSettings {
   mail: { domains: readonly string[] } | null;
   /** GitHub, or the operator's GitHub Enterprise Server. */
   githubUrl: string;
+  /** Whether deployers may run programs beside agents. */
+  allowsExec: boolean;
   uncappedResources: boolean;
   /** Organization whose OAuth providers every organization may use; null for none. */
   sharedAuthOrganizationId: string | null;

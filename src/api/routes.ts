@@ -14,6 +14,7 @@ import { addAgentCalls } from "./deployments/agent-calls.ts";
 import { addDeletionRoutes } from "./deployments/deployment-deletion-routes.ts";
 import { addDeploymentRoutes } from "./deployments/deployment-routes.ts";
 import { addSizeRoutes } from "./deployments/deployment-size-routes.ts";
+import { addExecRoute } from "./deployments/exec-route.ts";
 import { addPushTokenRoutes } from "./deployments/push-token-routes.ts";
 import { addReplicaRoutes } from "./deployments/replica-routes.ts";
 import { addSummaryRoutes } from "./deployments/summary-routes.ts";
@@ -56,6 +57,7 @@ export function addRoutes(api: Api): void {
   addSizeRoutes(api);
   addReplicaRoutes(api);
   addAgentCalls(api);
+  addExecRoute(api);
   addRevisionRoutes(api);
   addRunAgainRoutes(api);
   addUploadRoutes(api);

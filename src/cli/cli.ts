@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from "commander";
 import type { CommandSpec, LoadCommands } from "./command.ts";
 import type { CliContext } from "./context.ts";
-import { CliFailure, describeFailure, type ExitCode, exitCodes, explainFailure, usageFailure } from "./failure.ts";
+import { CliFailure, describeFailure, exitCodes, explainFailure, ProgramExit, usageFailure } from "./failure.ts";
 import { globalOptions } from "./global-options.ts";
 import { mainCommands } from "./main-table.ts";
 import { createSession, type GlobalOptions, type Session } from "./session.ts";
@@ -10,8 +10,8 @@ import { parseDuration } from "./terminal/text.ts";
 import { clientVersion } from "./version.ts";
 
 export interface Cli {
-  /** Runs the command in `argv` and returns the exit code. Never throws. */
-  run(): Promise<ExitCode>;
+  /** Runs the command in `argv` and returns the exit code. Never throws. A failed program of `exec` gives its own code. */
+  run(): Promise<number>;
 }
 
 /** Creates the `pierhead` command. It reads nothing outside of `context`, and loads a command when it is called. */
@@ -33,6 +33,7 @@ export function createCli(context: CliContext): Cli {
         return exitCodes.ok;
       } catch (error) {
         if (error instanceof CommanderError && error.exitCode === 0) return exitCodes.ok; // --help, --version
+        if (error instanceof ProgramExit) return error.code;
         const failure = explain(error, context.signal);
         const terminal = session?.terminal ?? createTerminal(context, false);
         if (context.argv.includes("--json") && !session?.hasAnswered()) {

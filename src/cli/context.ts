@@ -2,8 +2,8 @@ import type { Readable, Writable } from "node:stream";
 
 export type Environment = Record<string, string | undefined>;
 
-export type Output = Writable & { isTTY?: boolean; columns?: number };
-export type Input = Readable & { isTTY?: boolean };
+export type Output = Writable & { isTTY?: boolean; columns?: number; rows?: number };
+export type Input = Readable & { isTTY?: boolean; setRawMode?: (isRaw: boolean) => void };
 
 /** Server that `pierhead up` runs in this process. */
 export interface RunningServer {

@@ -26,6 +26,17 @@ export class CliFailure extends Error {
   }
 }
 
+/** A program that a command ran ended with this exit code, which becomes that of the command. Nothing is printed. */
+export class ProgramExit extends Error {
+  override readonly name = "ProgramExit";
+  readonly code: number;
+
+  constructor(code: number) {
+    super(`exit code ${code}`);
+    this.code = code;
+  }
+}
+
 /** Returns the `error` object of a `--json` answer. */
 export function describeFailure(failure: CliFailure): Record<string, unknown> {
   const { message, because, hints, requestId, exitCode } = failure;

@@ -1,3 +1,4 @@
+import type { Readable, Writable } from "node:stream";
 import type { Artifact } from "../contract/listeners/assignment.ts";
 
 export interface ReplicaSpec {
@@ -173,3 +174,37 @@ export interface ReplicaPreparation {
 }
 
 export const offersPreparation = (compute: Compute): compute is Compute & ReplicaPreparation => "prepare" in compute;
+
+export interface ExecRequest {
+  /** Program and arguments. No shell reads them. */
+  argv: readonly string[];
+  /** Size of the terminal; null: the program gets none. */
+  terminal: { columns: number; rows: number } | null;
+}
+
+/** A program that runs beside the agent server of a replica. */
+export interface ExecSession {
+  hasTerminal: boolean;
+  input: Writable;
+  output: Readable;
+  /** Null: a terminal carries errors with the output. */
+  errors: Readable | null;
+  resize(size: { columns: number; rows: number }): void;
+  /** Resolves with the exit code when the program has ended. */
+  ended: Promise<number>;
+  /** Ends the program, with everything that it started, as far as the driver can. Call it also after the program has ended. */
+  kill(): Promise<void>;
+}
+
+/** A program could not be started in a replica. The message is for the user. */
+export class ExecRefused extends Error {
+  override name = "ExecRefused";
+}
+
+/** A driver that can run further programs in a replica, with its files, variables, limits and user. */
+export interface ReplicaExec {
+  /** @throws ExecRefused for an unknown or ended replica, or where the driver cannot do it. */
+  openExec(replicaId: string, request: ExecRequest): Promise<ExecSession>;
+}
+
+export const offersExec = (compute: Compute): compute is Compute & ReplicaExec => "openExec" in compute;

@@ -113,6 +113,13 @@ export const errors = {
     ),
 
   // Deployments
+  execOff: () =>
+    new ApiError(
+      "execOff",
+      403,
+      "The operator of this server does not allow programs beside agents (PIERHEAD_EXEC=false).",
+    ),
+  execUnavailable: (because: string) => new ApiError("execUnavailable", 409, because),
   deploymentNotFound: (id: string) => new ApiError("deploymentNotFound", 404, `Deployment ID ${id} not found.`),
   nameTaken: (name: string) => new ApiError("nameTaken", 409, `A deployment named '${name}' already exists.`),
   agentEnvironmentTaken: () =>

@@ -177,3 +177,15 @@ export const slowReaderTimeoutMs = 30 * second;
 
 /** Event streams of one server: each holds a socket and about 30 KiB. */
 export const eventStreamsMax = 5_000;
+
+/** Programs that run beside agents at the same time, on one server. */
+export const execSessionsMax = 64;
+
+/** A program beside an agent is ended after this long without input and output. */
+export const execIdleMs = 15 * minute;
+
+/** Time for the client to say which program to run. */
+export const execStartTimeoutMs = 10 * second;
+
+/** How often the key of a running program is checked, as for event streams. */
+export const execKeyCheckMs = 15 * second;

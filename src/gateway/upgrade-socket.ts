@@ -1,6 +1,14 @@
 import { type IncomingMessage, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
+const asked = new WeakMap<IncomingMessage, UpgradeSocket>();
+
+/** Remembers the connection of an upgrade request that an ordinary handler will answer or take over. */
+export const rememberUpgrade = (request: IncomingMessage, socket: UpgradeSocket) => void asked.set(request, socket);
+
+/** Returns the connection of an upgrade request; undefined for any other request. */
+export const upgradeOf = (request: IncomingMessage): UpgradeSocket | undefined => asked.get(request);
+
 /** Bytes that are buffered before a WebSocket is open. More stays in the kernel until then. */
 const earlyBytesMax = 64 * 1024;
 

@@ -162,6 +162,11 @@ export const settings = {
     false,
     "Agents require an API key of their workspace (of any workspace if the deployment is shareable). Applies from each deployment's next revision.",
   ),
+  allowsExec: flag(
+    "PIERHEAD_EXEC",
+    true,
+    "Deployers may run programs beside agents (`pierhead exec`, `pierhead shell`). They can read what the agent can.",
+  ),
   serviceSecret: optional(
     "PIERHEAD_SERVICE_KEY_SECRET",
     "none",

@@ -1,9 +1,11 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { networkOf } from "../base/network.ts";
 import { connectionsMax, connectionsPerAddressMax, discardedBytesMax, discardTimeoutMs } from "../domain/limits.ts";
 import { hasBody } from "../gateway/forward.ts";
 import { type Gateway, gatewayServerOptions } from "../gateway/gateway.ts";
+import { rememberUpgrade, UpgradeSocket } from "../gateway/upgrade-socket.ts";
 
 export interface HttpServer {
   server: Server;
@@ -22,12 +24,14 @@ const endTimeoutMs = 2_000;
 
 const notFound = "HTTP/1.1 404 Not Found\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/** Creates an HTTP server with WebSocket support for agents. Other upgrade requests get a 404. */
+/** Creates an HTTP server with WebSocket support for agents. Upgrade requests that neither they nor the API take get a 404. */
 export function createHttpServer(
   gateway: Pick<Gateway, "upgrade">,
   parts: {
     answer: RequestListener;
     isForAgent: Gateway["matches"];
+    /** Whether an upgrade request goes to `answer`, which may take its connection over (`upgradeOf`). */
+    isForApi?: (request: IncomingMessage) => boolean;
     /** Deadline for receiving a whole request. Default: the gateway's. */
     arrivalMsOf?: (request: IncomingMessage) => number | undefined;
     connections?: ConnectionLimits;
@@ -35,11 +39,16 @@ export function createHttpServer(
 ): HttpServer {
   // Node has one request timeout for all requests, and some bodies are gigabytes. `limitArrival` sets it per request.
   const { requestTimeout = 0, ...options } = gatewayServerOptions;
-  const server = createServer({ ...options, requestTimeout: 0 }, (request, response) => {
-    limitArrival(request, response, parts.arrivalMsOf?.(request) ?? requestTimeout);
-    discardRest(request, response);
-    parts.answer(request, response);
-  });
+  const { shouldUpgradeCallback = () => true } = options;
+  const isUpgrade = (request: IncomingMessage) => parts.isForApi?.(request) === true || shouldUpgradeCallback(request);
+  const server = createServer(
+    { ...options, shouldUpgradeCallback: isUpgrade, requestTimeout: 0 },
+    (request, response) => {
+      limitArrival(request, response, parts.arrivalMsOf?.(request) ?? requestTimeout);
+      discardRest(request, response);
+      parts.answer(request, response);
+    },
+  );
   limitConnections(server, parts.connections ?? defaultConnections);
   // Node detaches upgraded sockets: it neither handles their errors nor closes them, but `server.close` waits for them.
   const upgraded = new Set<Duplex>();
@@ -47,6 +56,11 @@ export function createHttpServer(
     upgraded.add(socket);
     socket.once("close", () => upgraded.delete(socket));
     if (parts.isForAgent(request)) return gateway.upgrade(request, socket, head);
+    if (parts.isForApi?.(request)) {
+      const upgrade = new UpgradeSocket(socket as Socket, head);
+      rememberUpgrade(request, upgrade);
+      return parts.answer(request, upgrade.plainResponse(request));
+    }
     socket.on("error", () => socket.destroy());
     socket.end(notFound, () => socket.destroy());
   });

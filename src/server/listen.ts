@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { FastifyInstance } from "fastify";
+import { execProtocol } from "../contract/deployments/exec.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { accessTokenLifeMs } from "../registry/access-token.ts";
 import type { RegistryProxy } from "../registry/registry-proxy.ts";
@@ -39,6 +40,7 @@ export async function listen(
       else api.routing(request, response);
     },
     isForAgent: (request) => gateway.matches(request),
+    isForApi: ({ headers }) => headers.upgrade?.toLowerCase() === execProtocol,
     // A client uploads an image layer in one request, which may take as long as its access token is valid.
     arrivalMsOf: (request) => (registryProxy?.matches(request) ? accessTokenLifeMs : undefined),
   });

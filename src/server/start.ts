@@ -11,6 +11,7 @@ import { dropArtifact } from "../builds/image/saved-image.ts";
 import { listTemplates, templatesDirectory } from "../builds/sources/templates.ts";
 import type { Uploads } from "../builds/sources/uploads.ts";
 import { sweepWorkDirs } from "../builds/worker/start-build.ts";
+import type { Compute } from "../compute/compute.ts";
 import { buildLeaseMs, outboundCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { gitPrefix } from "../integrations/git-program.ts";
@@ -48,6 +49,7 @@ import { consoleDirectory } from "./console.ts";
 import { openDataDirectory } from "./data-directory.ts";
 import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
+import { execOnMachine } from "./exec.ts";
 import { crashAt } from "./fault-point.ts";
 import { freeBytes } from "./files.ts";
 import { openGithubApps } from "./github.ts";
@@ -167,7 +169,7 @@ interface ServerContext {
   /** Parts that have not started yet. `GET /ready` lists them. */
   waitingFor: Set<string>;
   /** The gateway, which starts after the API, because it asks the API about callers. */
-  agents: { gateway: Gateway | null };
+  agents: { gateway: Gateway | null; compute: Compute | null };
   /** Base of generated URLs when no request determines it. */
   address: { own: string; readonly public: string };
 }
@@ -235,7 +237,7 @@ async function openContext(config: Config, logger: Logger, closing: Closing): Pr
     installationId,
     owner: `${installationId}:${process.pid}-${randomUUID()}`,
     waitingFor: new Set(["reconciler", "listener"]),
-    agents: { gateway: null },
+    agents: { gateway: null, compute: null },
     address,
   };
 }
@@ -275,6 +277,7 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
     databaseEnvironment: (deployment, secrets) => databaseEnvironment(store, databases, deployment, secrets),
     registry: typeof registry === "string" ? registry : { signer: registry.signer, host: config.registryHost ?? null },
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
+    openExec: (...parts) => execOnMachine(context.agents.compute, ...parts),
     callAgent: (...parts) => context.agents.gateway?.handleFromConsole(...parts),
   });
   closing.add("api", () => api.close());
@@ -358,12 +361,13 @@ function startAlerts({ config, db, logger, owner, installationId }: ServerContex
 }
 
 async function startBuiltinListener(
-  { config, logger, traces, imageNames, installed, installationId }: ServerContext,
+  { config, logger, traces, imageNames, installed, installationId, agents }: ServerContext,
   api: FastifyInstance,
   gateway: Gateway,
 ): Promise<RunningListener | null> {
   const compute = await openCompute(config, { installationId, imageNames, logger });
   if (compute === null) return null;
+  agents.compute = compute;
   return startListener({
     compute,
     callApi: callerOf(api, config.tuningOff),
@@ -433,6 +437,7 @@ function apiSettings({ config, address, tracing, owner }: ServerContext) {
     allowPrivateNetwork: config.allowPrivateNetwork,
     mail: config.mail,
     githubUrl: githubAddress(config.githubUrl) ?? config.githubUrl,
+    allowsExec: config.allowsExec,
     uncappedResources: config.uncappedResources,
     sharedAuthOrganizationId: config.sharedAuthOrganizationId ?? null,
     hasBuiltinDataPlane: config.compute !== "none" || config.listenerKey !== undefined,

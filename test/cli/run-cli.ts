@@ -44,11 +44,12 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
     if (options.columns !== undefined) writable.columns = options.columns;
     return writable;
   };
-  const stdin: Readable & { isTTY?: boolean } = options.isTTY
-    ? new PassThrough()
-    : typeof options.stdin === "object"
-      ? options.stdin
-      : Readable.from([options.stdin ?? ""]);
+  const stdin: Readable & { isTTY?: boolean } =
+    options.isTTY && typeof options.stdin !== "object"
+      ? new PassThrough()
+      : typeof options.stdin === "object"
+        ? options.stdin
+        : Readable.from([options.stdin ?? ""]);
   if (options.isTTY) stdin.isTTY = true;
   const cli = createCli({
     argv,

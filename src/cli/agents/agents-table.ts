@@ -4,6 +4,8 @@ import type { CommandSpec } from "../command.ts";
 const sendKeyOption = ["--send-key", "send your key to the agent, also at another address than the server's"] as const;
 const limitOption = ["--limit <count>", "maximum number", "20"] as const;
 
+const replicaOption = ["--replica <id>", "replica, as ps lists it; default: the newest ready one"] as const;
+
 /** Commands that talk to agents, begin a project, and serve coding agents. */
 export const agentCommands: readonly CommandSpec[] = [
   {
@@ -59,5 +61,23 @@ export const agentCommands: readonly CommandSpec[] = [
     json: "none",
     jsonNote: "because stdout belongs to the protocol",
     load: async () => (await import("./mcp.ts")).serveMcp,
+  },
+  {
+    name: "exec",
+    summary: "Run a program beside an agent, with its files and variables",
+    args: [deploymentArgument, ["<command...>", "program and arguments, after --; no shell reads them"]],
+    options: [replicaOption, ["--no-tty", "no terminal, also where this command has one"]],
+    examples: ["pierhead exec support -- env", "pierhead exec support -- python manage.py migrate"],
+    json: '{"replica_id": string, "exit_code": number, "stdout": string, "stderr": string}',
+    load: async () => (await import("./exec.ts")).execute,
+  },
+  {
+    name: "shell",
+    summary: "Open a shell beside an agent",
+    args: [deploymentArgument],
+    options: [replicaOption, ["--shell <program>", "shell to start", "sh"]],
+    examples: ["pierhead shell support", "pierhead shell support --shell bash"],
+    json: '{"error": Error}',
+    load: async () => (await import("./exec.ts")).shell,
   },
 ];

@@ -3,6 +3,9 @@ import { unlessAborted } from "../../base/unless-aborted.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import type {
   Compute,
+  ExecRequest,
+  ExecSession,
+  ReplicaExec,
   ReplicaLogs,
   ReplicaMetrics,
   ReplicaPreparation,
@@ -10,10 +13,12 @@ import type {
   ReplicaSpec,
   StopTimes,
 } from "../compute.ts";
+import { ExecRefused } from "../compute.ts";
 import { readRunCount, readRunCounts, readRunsInProgress } from "../health.ts";
 import { removeEach } from "../remove-each.ts";
 import { Engine, EngineError } from "./engine/engine.ts";
 import { followEvents } from "./engine/events.ts";
+import { openExec } from "./engine/exec.ts";
 import { collectGarbage } from "./images/collect-garbage.ts";
 import { Images, type RegistryCredential, UnusableSpec } from "./images/images.ts";
 import { Networks } from "./networks/networks.ts";
@@ -55,7 +60,12 @@ export interface DockerComputeOptions {
   currentUriOf?: (uri: string) => string;
 }
 
-export type DockerComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
+export type DockerComputeDriver = Compute &
+  ReplicaLogs &
+  ReplicaMetrics &
+  ReplicaRuns &
+  ReplicaPreparation &
+  ReplicaExec;
 
 /** Collecting garbage makes the engine add up its disk use, which is slow, and garbage grows only by the hour. */
 const garbageIntervalMs = 1_800_000;
@@ -245,6 +255,15 @@ class DockerCompute implements DockerComputeDriver {
     const log = this.#logs.get(replicaId) ?? new ContainerLog(this.#engine, replica.containerId, replicaId);
     this.#logs.set(replicaId, log);
     return log.read(after, { bytesMax, isFinal: replica.hasExited });
+  }
+
+  async openExec(replicaId: string, request: ExecRequest): Promise<ExecSession> {
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined || replica.containerId === null || replica.hasExited)
+      throw new ExecRefused(`The replica ${replicaId} does not run.`);
+    return openExec(this.#engine, replica.containerId, request).catch((error: unknown) => {
+      throw error instanceof EngineError ? new ExecRefused(error.message) : error;
+    });
   }
 
   readUsage(signal: AbortSignal) {

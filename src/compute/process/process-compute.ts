@@ -5,6 +5,8 @@ import type { Logger } from "../../telemetry/log.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type {
   Compute,
+  ExecRequest,
+  ReplicaExec,
   ReplicaLogs,
   ReplicaMetrics,
   ReplicaPreparation,
@@ -13,10 +15,12 @@ import type {
   ReplicaUsage,
   StopTimes,
 } from "../compute.ts";
+import { ExecRefused } from "../compute.ts";
 import { readRunCount, readRunCounts, readRunsInProgress } from "../health.ts";
 import { readJson } from "../json-file.ts";
 import { removeEach } from "../remove-each.ts";
 import { segmentBytesMax } from "./logs/log-files.ts";
+import { execBeside } from "./replicas/exec.ts";
 import { checkSpec, UnusableSpec } from "./replicas/launch.ts";
 import { cgroupPrefix, Replica, type ReplicaContext } from "./replicas/replica.ts";
 import {
@@ -46,7 +50,12 @@ export interface ProcessComputeOptions {
   logSegmentBytesMax?: number;
 }
 
-export type ProcessComputeDriver = Compute & ReplicaLogs & ReplicaMetrics & ReplicaRuns & ReplicaPreparation;
+export type ProcessComputeDriver = Compute &
+  ReplicaLogs &
+  ReplicaMetrics &
+  ReplicaRuns &
+  ReplicaPreparation &
+  ReplicaExec;
 
 /** Interval for detecting exits of adopted replicas; the interface promises one second. */
 const aliveIntervalMs = 200;
@@ -152,6 +161,12 @@ class ProcessCompute implements ProcessComputeDriver {
     const { address, serverVersion } = this.#replicas.get(replicaId)?.state ?? {};
     if (address === undefined) return undefined;
     return serverVersion === undefined ? readRunCount(address.port) : readRunsInProgress(address.port);
+  }
+
+  async openExec(replicaId: string, request: ExecRequest) {
+    const replica = this.#replicas.get(replicaId);
+    if (replica === undefined || replica.hasExited) throw new ExecRefused(`The replica ${replicaId} does not run.`);
+    return execBeside(replica.record, request);
   }
 
   readUsage(signal: AbortSignal): Promise<ReplicaUsage[]> {

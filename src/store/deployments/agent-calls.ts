@@ -2,6 +2,17 @@ import type { Db } from "../engine/database.ts";
 import { audited } from "../tenants/audit.ts";
 import type { DeploymentRow } from "./deployments.ts";
 
+/** Writes the audit row of a program that a user starts beside an agent. Its arguments may have secrets, so they are left out. */
+export async function recordExec(
+  db: Db,
+  { id, name, tenant_id: workspaceId }: Pick<DeploymentRow, "id" | "name" | "tenant_id">,
+  started: { organizationId: string; actor: string; program: string; replicaId: string },
+): Promise<void> {
+  const { organizationId, actor, program, replicaId } = started;
+  const subject = { organizationId, workspaceId, deploymentId: id, id, name };
+  await db.query(audited(subject, { actor, action: "deployment.exec", details: { program, replica_id: replicaId } }));
+}
+
 /** Writes the audit row of a call with which a user of the console makes an agent do something. */
 export async function recordAgentCall(
   db: Db,

@@ -1,4 +1,5 @@
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
+import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
 import { readText } from "../../../base/read-text.ts";
 import { jsonValues } from "./streams.ts";
@@ -93,6 +94,34 @@ export class Engine {
   /** Returns a streaming answer on a connection of its own. */
   async stream(method: string, path: string, options: EngineCall = {}): Promise<IncomingMessage> {
     return this.#request(method, path, { timeoutMs: 0, ...options }, false);
+  }
+
+  /**
+   * Starts a call whose connection then carries raw bytes in both directions. Both sides can end theirs.
+   * @throws as `call`
+   */
+  async hijack(path: string, body: object): Promise<Socket> {
+    const payload = JSON.stringify(body);
+    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+    const sent = request({
+      ...this.#target,
+      method: "POST",
+      path: this.#version + path,
+      agent: false,
+      headers: {
+        ...{ host: "engine", "content-type": "application/json", "content-length": Buffer.byteLength(payload) },
+        ...{ connection: "Upgrade", upgrade: "tcp" },
+      },
+    });
+    const timer = setTimeout(() => sent.destroy(new Error("no answer")), callTimeoutMs);
+    sent.on("upgrade", (_answer, socket, head) => {
+      if (head.length > 0) socket.unshift(head);
+      resolve(socket as Socket);
+    });
+    sent.on("response", (answer) => refusal(answer).then(reject, reject));
+    sent.on("error", (error) => reject(this.#unreachable(error)));
+    sent.end(payload);
+    return promise.finally(() => clearTimeout(timer));
   }
 
   /** Yields the JSON values of a streaming answer. */

@@ -1,5 +1,7 @@
-import type { Writable } from "node:stream";
+import { once } from "node:events";
+import { PassThrough, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import type { ExecRequest, ExecSession } from "../../compute.ts";
 import type { Engine } from "./engine.ts";
 import { FrameSplitter } from "./streams.ts";
 
@@ -43,3 +45,58 @@ export async function runInContainer(
 }
 
 const attached = { AttachStdout: true, AttachStderr: true };
+
+/**
+ * Starts a program in a container with input and, if asked for, a terminal. The engine has no call that ends a program, so `kill`
+ * closes its input and its terminal; a program that ignores both runs until its container stops.
+ */
+export async function openExec(
+  engine: Engine,
+  containerId: string,
+  { argv, terminal }: ExecRequest,
+): Promise<ExecSession> {
+  const size = terminal === null ? {} : { ConsoleSize: [terminal.rows, terminal.columns] };
+  const { Id: id } = await engine.call<{ Id: string }>("POST", `/containers/${containerId}/exec`, {
+    body: {
+      ...{ Cmd: argv, AttachStdin: true, ...attached, Tty: terminal !== null, ...size },
+      ...(terminal !== null && { Env: ["TERM=xterm-256color"] }),
+    },
+  });
+  const socket = await engine.hijack(`/exec/${id}/start`, { Detach: false, Tty: terminal !== null, ...size });
+  socket.on("error", () => socket.destroy());
+  const [output, errors] = [new PassThrough(), terminal === null ? new PassThrough() : null];
+  const copied = copyOutput(socket, output, errors).finally(() => {
+    output.end();
+    errors?.end();
+  });
+  copied.catch(() => {});
+  return {
+    hasTerminal: terminal !== null,
+    input: socket,
+    output,
+    errors,
+    resize: ({ columns, rows }) =>
+      void engine.call("POST", `/exec/${id}/resize`, { query: { h: rows, w: columns } }).catch(() => {}),
+    ended: copied
+      .catch(() => {})
+      .then(() => engine.call<{ ExitCode: number | null }>("GET", `/exec/${id}/json`))
+      .then(({ ExitCode }) => ExitCode ?? 1),
+    async kill() {
+      if (socket.destroyed) return;
+      // Interrupt and end of input, as a user would type them.
+      if (terminal !== null) socket.write("\u0003\u0004");
+      socket.destroySoon();
+    },
+  };
+}
+
+async function copyOutput(from: AsyncIterable<Buffer>, output: PassThrough, errors: PassThrough | null): Promise<void> {
+  const splitter = new FrameSplitter();
+  for await (const chunk of from) {
+    const frames = errors === null ? [{ stream: "stdout", bytes: chunk }] : splitter.split(chunk);
+    for (const { stream, bytes } of frames) {
+      const to = stream === "stderr" && errors !== null ? errors : output;
+      if (!to.write(bytes)) await once(to, "drain");
+    }
+  }
+}

@@ -140,6 +140,24 @@ export async function replicaOf(pid: number): Promise<string | undefined> {
   return entry?.slice(replicaIdVariable.length + 1);
 }
 
+/** Kills every process that has this variable in its environment. Linux only. */
+export async function killMarked(name: string, value: string): Promise<void> {
+  const end = performance.now() + killTimeoutMs;
+  for (;;) {
+    const pids = (await readdir("/proc")).filter((entry) => /^\d+$/.test(entry)).map(Number);
+    const isMarked = await Promise.all(
+      pids.map(async (pid) => {
+        const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+        return `\0${environment}`.includes(`\0${name}=${value}\0`) && identify(pid) !== undefined;
+      }),
+    );
+    const found = pids.filter((pid, index) => isMarked[index] === true && pid !== process.pid);
+    if (found.length === 0 || performance.now() > end) return;
+    signalAll(found, "SIGKILL");
+    await sleep(10);
+  }
+}
+
 const isGone = (state: string) => state === "Z" || state === "X";
 
 let knownBootId: string | undefined;

@@ -1,0 +1,184 @@
+import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
+import { encodeFrame, type Frame, FrameReader } from "../../base/frames.ts";
+import {
+  execChannels as channels,
+  type ExecEnd,
+  type ExecStart,
+  type ExecStarted,
+  execFrameBytesMax,
+  execProtocol,
+} from "../../contract/deployments/exec.ts";
+import { findDeployment } from "../deployments/find-deployment.ts";
+import { CliFailure, exitCodes, ProgramExit, usageFailure } from "../failure.ts";
+import type { Session } from "../session.ts";
+import { harmless } from "../terminal/terminal.ts";
+
+interface ExecOptions {
+  replica?: string;
+  tty?: boolean;
+  shell?: string;
+}
+
+/** Runs a program beside an agent. Its exit code becomes that of the command. */
+export async function execute(session: Session, [name = "", ...argv]: string[], options: ExecOptions): Promise<void> {
+  await runProgram(session, name, argv, options);
+}
+
+export async function shell(session: Session, [name = ""]: string[], options: ExecOptions): Promise<void> {
+  if (session.options.json) throw usageFailure("A shell has no JSON answer.", "Run one program: pierhead exec");
+  await runProgram(session, name, [options.shell ?? "sh"], options);
+}
+
+async function runProgram(session: Session, name: string, argv: string[], options: ExecOptions): Promise<void> {
+  const { stdin, stdout } = session.context;
+  const isJson = session.options.json === true;
+  const wantsTerminal = options.tty !== false && !isJson && stdin.isTTY === true && stdout.isTTY === true;
+  const deployment = await findDeployment(session, name);
+  const socket = await connect(session, deployment.id);
+  const start: ExecStart = {
+    argv,
+    ...(wantsTerminal && { terminal: sizeOf(session) }),
+    ...(options.replica !== undefined && { replica_id: options.replica }),
+  };
+  socket.write(encodeFrame(channels.start, JSON.stringify(start)));
+  const { replicaId, ended, output, errors } = await follow(session, socket, wantsTerminal);
+  const { exit_code: code, message } = ended;
+  if (code === null) throw new CliFailure(harmless(message ?? "The server ended the program."));
+  session.answer({ replica_id: replicaId, exit_code: code, stdout: output, stderr: errors }, () => undefined);
+  if (code !== 0) throw new ProgramExit(code);
+}
+
+const sizeOf = ({ context: { stdout } }: Session) => ({ columns: stdout.columns ?? 80, rows: stdout.rows ?? 24 });
+
+/** Copies output until the program ends. With `--json` it keeps the output instead. */
+async function follow(session: Session, socket: Socket, wantsTerminal: boolean) {
+  const { signal, options, context } = session;
+  const kept: { output: Buffer[]; errors: Buffer[] } = { output: [], errors: [] };
+  const show = (name: "output" | "errors", payload: Buffer) => {
+    const to = name === "output" ? context.stdout : context.stderr;
+    if (options.json) kept[name].push(payload);
+    else if (!to.write(payload)) {
+      socket.pause();
+      to.once("drain", () => socket.resume());
+    }
+  };
+  const { promise, resolve, reject } = Promise.withResolvers<ExecEnd>();
+  let replicaId = "";
+  let stopInput = () => {};
+  const reader = new FrameReader(execFrameBytesMax);
+  const take = ({ channel, payload }: Frame) => {
+    if (channel === channels.output) show("output", payload);
+    if (channel === channels.errors) show("errors", payload);
+    if (channel === channels.end) resolve(JSON.parse(payload.toString()) as ExecEnd);
+    if (channel !== channels.started) return;
+    const started = JSON.parse(payload.toString()) as ExecStarted;
+    replicaId = started.replica_id;
+    stopInput = sendInput(session, socket, { wantsTerminal, hasTerminal: started.has_terminal });
+  };
+  socket.on("data", (chunk: Buffer) => {
+    try {
+      for (const frame of reader.read(chunk)) take(frame);
+    } catch (error) {
+      reject(error);
+    }
+  });
+  socket.on("error", reject);
+  socket.on("close", () => reject(new CliFailure("The connection to the server ended before the program did.")));
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    const ended = await promise;
+    return { replicaId, ended, output: textOf(kept.output), errors: textOf(kept.errors) };
+  } finally {
+    signal.removeEventListener("abort", abort);
+    stopInput();
+    socket.destroy();
+  }
+}
+
+/** Bytes of input in one frame. */
+const inputBytesMax = 64 * 1024;
+
+/** Sends what the user types, and changes of the terminal's size. @returns a function that ends it */
+function sendInput(
+  session: Session,
+  socket: Socket,
+  { wantsTerminal, hasTerminal }: { wantsTerminal: boolean; hasTerminal: boolean },
+): () => void {
+  const { context, options, terminal } = session;
+  const { stdin, stdout } = context;
+  const send = (channel: number, payload: Uint8Array | string) => socket.write(encodeFrame(channel, payload));
+  const onInput = (chunk: Buffer | string) => {
+    const bytes = Buffer.from(chunk);
+    for (let at = 0; at < bytes.length; at += inputBytesMax) {
+      if (!send(channels.input, bytes.subarray(at, at + inputBytesMax))) stdin.pause();
+    }
+  };
+  const onEnd = () => void send(channels.input, "");
+  const onResize = () => void send(channels.resize, JSON.stringify(sizeOf(session)));
+  const isRaw = wantsTerminal && hasTerminal;
+  if (wantsTerminal && !hasTerminal)
+    terminal.say("The server's machine has no Python, so the program gets no terminal: whole lines, without editing.");
+  if (options.json) {
+    onEnd();
+    return () => {};
+  }
+  if (isRaw) stdin.setRawMode?.(true);
+  if (isRaw) stdout.on("resize", onResize);
+  stdin.on("data", onInput).on("end", onEnd);
+  socket.on("drain", () => stdin.resume());
+  stdin.resume();
+  return () => {
+    stdin.off("data", onInput).off("end", onEnd).pause();
+    stdout.off("resize", onResize);
+    if (isRaw) stdin.setRawMode?.(false);
+  };
+}
+
+const textOf = (chunks: Buffer[]) => Buffer.concat(chunks).toString("utf8");
+
+const connectTimeoutMs = 15_000;
+
+/** Opens the connection on which the program's input and output go. @throws CliFailure with the server's reason */
+async function connect(session: Session, deploymentId: string): Promise<Socket> {
+  const { url, apiKey, workspaceId } = await session.connection();
+  // An import of node:http would load `fetch`.
+  const { request } = process.getBuiltinModule(url.startsWith("https:") ? "node:https" : "node:http");
+  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+  const sent = request(`${url}/v2/deployments/${deploymentId}/exec`, {
+    signal: session.signal,
+    headers: {
+      ...{ connection: "Upgrade", upgrade: execProtocol },
+      ...(apiKey !== undefined && { "x-api-key": apiKey }),
+      ...(workspaceId !== undefined && { "x-tenant-id": workspaceId }),
+    },
+  });
+  const timer = setTimeout(() => sent.destroy(new Error("The server did not answer.")), connectTimeoutMs);
+  sent.on("upgrade", (_answer, socket, head) => {
+    if (head.length > 0) socket.unshift(head);
+    (socket as Socket).setNoDelay(true);
+    resolve(socket as Socket);
+  });
+  sent.on("response", (answer) => void explain(answer).then(reject, reject));
+  sent.on("error", reject);
+  sent.end();
+  return promise.finally(() => clearTimeout(timer));
+}
+
+/** Returns why the server refused. */
+async function explain(answer: IncomingMessage): Promise<CliFailure> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of answer) chunks.push(chunk as Buffer);
+  const status = answer.statusCode ?? 0;
+  let because: string;
+  try {
+    because = String((JSON.parse(textOf(chunks)) as { detail?: unknown }).detail);
+  } catch {
+    because = "Its answer is not one of Pierhead. A proxy on the way may not pass upgrades of connections.";
+  }
+  const isAuth = status === 401 || status === 403;
+  const hints = status === 401 ? ["Sign in: pierhead login URL"] : [];
+  const exitCode = isAuth ? exitCodes.auth : exitCodes.error;
+  return new CliFailure(`The server refused to run a program (${status}).`, { because, hints, exitCode });
+}
