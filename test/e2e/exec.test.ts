@@ -73,6 +73,25 @@ test("everything that a program started ends when its caller leaves", async () =
   assert.equal((await fetch((await pierhead.client.listDeployments({})).resources[0]?.url ?? "")).ok, true);
 });
 
+test("port-forward serves the agent on a port of this machine, and to no other site's page", async () => {
+  const ended = new AbortController();
+  const { promise: printed, resolve } = Promise.withResolvers<string>();
+  const ran = run(["port-forward", "bot"], { signal: ended.signal, onStdout: (text) => resolve(text.trim()) });
+  const url = await printed;
+  assert.match(url, /^http:\/\/127\.0\.0\.1:\d+$/);
+  const { version } = (await (await fetch(`${url}/?ms=1`)).json()) as { version: string };
+  assert.equal(version, "one");
+  const events = await (await fetch(`${url}/events?count=2`, { method: "POST", body: "x".repeat(100_000) })).text();
+  assert.equal(events, "data: 1\n\ndata: 2\n\n");
+  for (const headers of [{ origin: "https://evil.example" }, { "sec-fetch-site": "cross-site" }] as const) {
+    const refused = await fetch(`${url}/ok`, { headers: headers as Record<string, string> });
+    assert.equal(refused.status, 403, JSON.stringify(headers));
+  }
+  ended.abort();
+  assert.equal((await ran).code, 0);
+  assert.match((await run(["port-forward", "bot", "80:8080"])).stderr, /cannot be chosen/);
+});
+
 test("readers, strangers to the deployment and servers that forbid it are refused", async () => {
   const reader = await pierhead.client.createApiKey({ body: { name: "reader", role: "reader" } });
   const refused = await run(["exec", "bot", "--", "env"], {}, reader.key);

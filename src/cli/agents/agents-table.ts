@@ -80,4 +80,13 @@ export const agentCommands: readonly CommandSpec[] = [
     json: '{"error": Error}',
     load: async () => (await import("./exec.ts")).shell,
   },
+  {
+    name: "port-forward",
+    summary: "Serve an agent on a port of this machine, with your key added, for programs that can send none",
+    args: [deploymentArgument, ["[port]", "port of 127.0.0.1; default: a free one"]],
+    options: [sendKeyOption, ["--allow-origin <origin>", "pages of this origin may call the agent, too"]],
+    examples: ["pierhead port-forward support 2024"],
+    json: '{"url": string, "deployment": string, "sends_key": boolean}',
+    load: async () => (await import("./port-forward.ts")).portForward,
+  },
 ];
