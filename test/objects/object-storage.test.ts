@@ -40,6 +40,33 @@ test("keeps a file, returns it for a signed URL, and deletes it", async () => {
   assert.equal(await storage.fetchTo("uploads/a/1.tar.gz", path.join(directory, "none"), signal), false);
 });
 
+test("stores a stream of unknown length in parts, and nothing of one that breaks off", async () => {
+  const piece = Buffer.alloc(7_000_000, "part ");
+  const sent = createHash("sha256");
+  const pieces = async function* (count: number) {
+    for (let index = 0; index < count; index += 1) {
+      piece.writeUInt32BE(index);
+      sent.update(piece);
+      yield Buffer.from(piece);
+    }
+  };
+  await storage.putStream("backups/1", pieces(10), signal);
+  const target = path.join(directory, "parts");
+  await storage.fetchTo("backups/1", target, signal);
+  assert.equal(
+    createHash("sha256")
+      .update(await readFile(target))
+      .digest("hex"),
+    sent.digest("hex"),
+  );
+  const broken = async function* () {
+    yield* [piece, piece, piece, piece, piece, piece];
+    throw new Error("the disk is gone");
+  };
+  await assert.rejects(storage.putStream("backups/2", broken(), signal), /the disk is gone/);
+  assert.deepEqual(await storage.list("backups/", signal), ["backups/1"]);
+});
+
 test("deletes everything below a prefix and nothing beside it", async () => {
   for (const key of ["uploads/b/1.tar.gz", "uploads/b/2.tar.gz", "uploads/bb/3.tar.gz"])
     await storage.put(key, await fileOf(key), signal);
