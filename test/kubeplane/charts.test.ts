@@ -50,6 +50,7 @@ const plurals: Record<string, string> = {
   Ingress: "/apis/networking.k8s.io/v1 ingresses",
   NetworkPolicy: "/apis/networking.k8s.io/v1 networkpolicies",
   Job: "/apis/batch/v1 jobs",
+  Pod: "/api/v1 pods",
 };
 
 /** Our templates have kind, name and namespace in their first lines. */
@@ -102,6 +103,19 @@ for (const chart of charts) {
     }
   });
 }
+
+test("a real API server accepts the Job for Argo CD and Flux, in a namespace with restricted pods", async () => {
+  const namespace = await world.plane.newNamespace();
+  const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+  const label = { method: "PATCH", path: `/api/v1/namespaces/${namespace}`, body: { metadata: { labels } } };
+  await world.plane.admin.call({ ...label, type: "merge", signal: AbortSignal.timeout(30_000) });
+  const [job] = documentsOf(readFileSync("deploy/gitops/job.yaml", "utf8"));
+  assert.ok(job);
+  const accepted = (await dryRun({ ...job, namespace })) as { spec: { template: { spec: object } } };
+  const { spec } = accepted.spec.template;
+  const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "apply" }, spec };
+  await dryRun({ kind: "Pod", name: "apply", namespace, text: JSON.stringify(pod) });
+});
 
 test("builds reach DNS, the control plane, the registry and the internet, and nothing reaches them", async () => {
   const namespace = await world.plane.newNamespace();

@@ -8,7 +8,7 @@ import { promisify } from "node:util";
 import { parse } from "yaml";
 import { startTestServer, type TestServer } from "../support/server.ts";
 
-/** The GitHub Action and the GitLab template: their scripts, as the runner would start them, with the packed client. */
+/** The GitHub Action, the GitLab template and the Job of GitOps: their scripts, as the runner would start them, with the packed client. */
 const run = promisify(execFile);
 let folder: string;
 let server: TestServer;
@@ -106,4 +106,26 @@ test("the GitLab template plans with an exit code that it allows, and applies", 
   assert.equal(await script(jobs["pierhead-plan"].script, env), jobs["pierhead-plan"].allow_failure.exit_codes);
   assert.equal(await script(jobs["pierhead-apply"].script, env), 0);
   assert.equal(await script(jobs["pierhead-plan"].script, env), 0);
+});
+
+test("the Job for Argo CD and Flux applies the declaration of its volume, and fails when a rollout fails", async () => {
+  const job = parse(await readFile("deploy/gitops/job.yaml", "utf8"));
+  const { volumes, containers } = job.spec.template.spec;
+  const [{ args, env, volumeMounts }] = containers;
+  const { configMapGenerator } = parse(await readFile("deploy/gitops/kustomization.yaml", "utf8"));
+  assert.deepEqual(configMapGenerator, [{ name: volumes[0].configMap.name, files: ["pierhead.yaml"] }]);
+  assert.equal(volumeMounts[0].name, volumes[0].name);
+  const variables = Object.fromEntries(env.map(({ name, value }: { name: string; value: string }) => [name, value]));
+  const given = { ...variables, PIERHEAD_URL: server.url, PIERHEAD_API_KEY: server.apiKey };
+  const command = args.map((arg: string) => arg.replace(volumeMounts[0].mountPath, folder)).join(" ");
+  const apply = () => script([`${folder}/pierhead/node_modules/.bin/pierhead ${command}`], given);
+  await writeFile(path.join(folder, "pierhead.yaml"), declaration("warn"));
+  assert.equal(await apply(), 0);
+  const [found] = (await server.client.listDeployments({})).resources;
+  assert.equal(found?.status, "READY");
+  await writeFile(
+    path.join(folder, "pierhead.yaml"),
+    declaration("warn").replace("type: dev", "type: dev\n    build_command: 'false'"),
+  );
+  assert.equal(await apply(), 1);
 });
