@@ -90,6 +90,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     events,
     settings: apiSettings,
     uploads: new DirectoryUploads(config.dataDir),
+    contexts: null,
     readiness: () => [],
     databaseEnvironment: async () => ({}),
     tracing: null,

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OidcSettings } from "../auth/oidc.ts";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
+import type { SharedContexts } from "../builds/shared-contexts.ts";
 import type { Uploads } from "../builds/sources/uploads.ts";
 import type { ExecRequest, ExecSession } from "../compute/compute.ts";
 import type { DeploymentDebug } from "../contract/administration/debug.ts";
@@ -33,6 +34,8 @@ export interface ApiDeps {
   listenerId: string;
   settings: ApiSettings;
   uploads: Uploads;
+  /** Build contexts of all servers; null: each server has its own. */
+  contexts: SharedContexts | null;
   /** Returns what must still happen before this server is ready; empty when it is ready. */
   readiness(): string[];
   /** Returns the variables by which an agent server finds its databases. They are secret. */

@@ -54,6 +54,7 @@ export interface ImageTarget extends BaseImages {
 
 export interface BuildRequest {
   buildId: string;
+  deploymentId: string;
   /** Workspace of the deployment. Builds of one workspace share the engine's cache. */
   tenantId: string;
   source: BuildSource;

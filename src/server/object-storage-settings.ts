@@ -1,11 +1,11 @@
 import type { BucketSettings } from "../integrations/object-storage.ts";
-import { optional, type Read, requireScheme, text } from "./setting.ts";
+import { optional, type Read, requireScheme, text, whole } from "./setting.ts";
 
 export const objectStorageSettings = {
   s3Bucket: optional(
     "PIERHEAD_S3_BUCKET",
     "none",
-    "Bucket for uploaded sources, for installations of several servers. Unset: the data directory keeps them.",
+    "Bucket for uploaded sources, build contexts and backups, for installations of several servers. Unset: the data directory keeps them.",
   ),
   s3Endpoint: optional(
     "PIERHEAD_S3_ENDPOINT",
@@ -20,12 +20,21 @@ export const objectStorageSettings = {
     "none",
     "Secret of that access key. It may list, read, write and delete in the bucket.",
   ),
+  backupHours: whole(
+    "PIERHEAD_BACKUP_HOURS",
+    0,
+    0,
+    8_760,
+    "Hours between backups of the installation into the bucket, which `pierhead restore bucket:latest` reads; 0: none.",
+  ),
+  backupsKept: whole("PIERHEAD_BACKUPS_KEPT", 14, 1, 900, "How many of these backups the bucket keeps."),
 };
 
 /** Returns the settings of the bucket, or null if there is none. @throws Error naming the variable. */
 export function readBucket(read: Read<typeof objectStorageSettings>): BucketSettings | null {
   const { s3Bucket: bucket, s3Endpoint: endpoint, s3Region: region, s3AccessKeyId, s3SecretAccessKey } = read;
   requireScheme("PIERHEAD_S3_ENDPOINT", endpoint, ["http", "https"]);
+  if (bucket === undefined && read.backupHours > 0) throw new Error("PIERHEAD_BACKUP_HOURS needs PIERHEAD_S3_BUCKET");
   if (bucket === undefined) return null;
   if (!/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(bucket)) {
     throw new Error(`PIERHEAD_S3_BUCKET must be the name of a bucket, such as pierhead-uploads, got "${bucket}"`);

@@ -16,7 +16,11 @@ import type { Logger } from "../telemetry/log.ts";
 import { Closing } from "./closing.ts";
 import type { Config } from "./config.ts";
 import { readMasterKeys } from "./master-keys.ts";
-import { openUploads } from "./uploads.ts";
+import { fetchBackup } from "./scheduled-backups.ts";
+import { openBucket, openUploads } from "./uploads.ts";
+
+/** Begins the name of a backup in the bucket, where a file is expected. */
+const bucketPrefix = "bucket:";
 
 /** Limits for unpacking. The archive is the operator's own file, so they only stop absurd sizes. */
 const limits = { bytesMax: Number.MAX_SAFE_INTEGER, entriesMax: 10_000_000 };
@@ -28,7 +32,7 @@ export interface Restored {
 }
 
 /**
- * Fills an empty database from a file of `GET /v2/admin/backup`, completely or not at all, and puts the uploads where this
+ * Fills an empty database from a file of `GET /v2/admin/backup`, or from a backup in the bucket (`bucket:NAME`), completely or not at all, and puts the uploads where this
  * installation keeps them. The operator starts the server afterwards.
  * @throws Error when the database was used before, the master key does not match, or the file is not a Pierhead backup.
  */
@@ -45,9 +49,17 @@ export async function restoreBackup(
     closing.add("data directory", () => lock.release());
     const directory = await mkdtemp(path.join(dataDir, "restore-"));
     closing.add("unpacked backup", () => rm(directory, { recursive: true, force: true }));
-    await unpackArchive(file, directory, { limits, signal });
+    const bucket = await openBucket(config, signal);
+    const named = file.startsWith(bucketPrefix) ? file.slice(bucketPrefix.length) : null;
+    const archive = named === null ? file : `${directory}.tar.gz`;
+    if (named !== null) {
+      if (bucket === null) throw new Error(`${file} needs PIERHEAD_S3_BUCKET`);
+      closing.add("downloaded backup", () => rm(archive, { force: true }));
+      await fetchBackup(bucket, named, { target: archive, signal });
+    }
+    await unpackArchive(archive, directory, { limits, signal });
     const manifest = await readManifest(directory);
-    const uploads = await openUploads(config, signal);
+    const uploads = await openUploads(dataDir, bucket, signal);
     const masterKeys = await readMasterKeys(config, { mayCreate: false });
     const template = databaseTemplateDir === undefined ? {} : { templateDirectory: databaseTemplateDir };
     const db = await openDatabase({ databaseUrl, dataDir, logger, ...template });

@@ -16,6 +16,7 @@ import { buildLeaseMs, outboundCallsMax, streamHeartbeatMs } from "../domain/lim
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { gitPrefix } from "../integrations/git-program.ts";
 import { type GithubApps, githubAddress } from "../integrations/github-app.ts";
+import type { ObjectStorage } from "../integrations/object-storage.ts";
 import { BuildRunner } from "../reconciler/builds/build-runner.ts";
 import { processWorkers } from "../reconciler/builds/build-workers.ts";
 import { withClusterBuilds } from "../reconciler/builds/cluster-build.ts";
@@ -42,6 +43,7 @@ import { AlertWorker } from "../webhooks/alert-worker.ts";
 import { WebhookWorker } from "../webhooks/worker.ts";
 import { tlsAddresses } from "./agents-domain.ts";
 import { type Bootstrapped, bootstrap, writeCredentials } from "./bootstrap.ts";
+import { BucketContexts } from "./build-contexts.ts";
 import { Closing } from "./closing.ts";
 import { baseImagesOf, buildTargetOf, openCompute } from "./compute.ts";
 import type { Config } from "./config.ts";
@@ -61,8 +63,9 @@ import { callerOf, inProcessIdentify } from "./listener-transport.ts";
 import { readMasterKeys } from "./master-keys.ts";
 import { openTraces } from "./otel.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
+import { ScheduledBackups } from "./scheduled-backups.ts";
 import { MemoryReleaser } from "./tuning/release-memory.ts";
-import { openUploads } from "./uploads.ts";
+import { openBucket, openUploads } from "./uploads.ts";
 import { version } from "./version.ts";
 
 export interface Server {
@@ -158,7 +161,11 @@ interface ServerContext {
   /** The registry, or the reason why there is none. */
   registry: Registry | string;
   imageNames: ImageNames;
+  /** The bucket; null: this server keeps everything in its data directory. */
+  bucket: ObjectStorage | null;
   uploads: Uploads;
+  /** Build contexts that the other servers can serve too; null: each server has its own. */
+  contexts: BucketContexts | null;
   github: GithubApps;
   events: EventFeed;
   metrics: Metrics;
@@ -219,6 +226,8 @@ async function openContext(config: Config, logger: Logger, closing: Closing): Pr
   const registry = openRegistry(config, { sealer, logger });
   if (typeof registry !== "string") closing.add("registry", () => registry.close());
   const imageNames = new ImageNames(config, { db, registry, ownUrl: () => address.own });
+  const opening = AbortSignal.timeout(uploadsTimeoutMs);
+  const bucket = await openBucket(config, opening);
   return {
     config,
     logger,
@@ -226,7 +235,9 @@ async function openContext(config: Config, logger: Logger, closing: Closing): Pr
     sealer,
     registry,
     imageNames,
-    uploads: await openUploads(config, AbortSignal.timeout(uploadsTimeoutMs), logger),
+    bucket,
+    uploads: await openUploads(config.dataDir, bucket, opening, logger),
+    contexts: bucket && new BucketContexts(bucket),
     databases: databaseServers(config, { installationId, imageNames, closing }),
     tracing: openTracing(config),
     traces,
@@ -271,6 +282,7 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
     listenerId: installed.listenerId,
     settings: apiSettings(context),
     uploads: context.uploads,
+    contexts: context.contexts,
     readiness: () => [...waitingFor],
     tracing: tracing.projects,
     github,
@@ -286,17 +298,24 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
 }
 
 async function startReconciler(context: ServerContext, closing: Closing): Promise<void> {
-  const { config, logger, db, sealer, events, databases, imageNames, tracing, traces, github, metrics } = context;
-  const { address, installationId, owner, uploads } = context;
+  const { config, logger, db, sealer, databases, imageNames, tracing, traces, github, metrics } = context;
+  const { address, installationId, owner, uploads, contexts } = context;
   await sweepWorkDirs(path.join(config.dataDir, "builds"), () => findLiveBuilds(db));
   const settings = { owner, concurrencyMax: config.buildConcurrencyMax, leaseMs: buildLeaseMs };
-  const workers = withClusterBuilds(processWorkers, { orders: createBuildOrders(db), dataDir: config.dataDir });
+  const workers = withClusterBuilds(processWorkers, {
+    orders: createBuildOrders(db),
+    contexts,
+    dataDir: config.dataDir,
+  });
   const buildDeps = { store: createBuildStore(db), workers, logger, ended: metrics.builds };
   const builds = new BuildRunner(buildDeps, settings);
   const buildTarget = buildTargetOf(config, installationId);
   const files = {
     locateUpload: (objectPath: string, lifeMs: number) => uploads.locate(objectPath, lifeMs),
-    removeUploads: (deploymentId: string) => uploads.removeAllOf(deploymentId),
+    async removeUploads(deploymentId: string) {
+      await uploads.removeAllOf(deploymentId);
+      await contexts?.removeAllOf(deploymentId);
+    },
     isDiskLow: () => isDiskLow(config.dataDir, { reserveMib: config.diskReserveMib }),
     removeArtifact: (key: string) => dropArtifact(path.join(config.dataDir, "artifacts", key), buildTarget),
   };
@@ -337,6 +356,17 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
   const loop = new ReconcilerLoop(deps, metrics.reconciler, { owner, resyncIntervalMs: config.resyncIntervalMs });
   loop.start();
   housekeeping.start();
+  startBackups(context, closing);
+  startNotifications(context, closing);
+  closing.add("builds", () => builds.close());
+  closing.add("reconciler", () => loop.stop());
+  closing.add("housekeeping", () => housekeeping.stop());
+}
+
+function startNotifications(
+  { config, db, events, sealer, logger, metrics, owner }: ServerContext,
+  closing: Closing,
+): void {
   const { allowPrivateNetwork } = config;
   const webhooks = new WebhookWorker({
     ...{ db, feed: events, sealer, logger, metrics },
@@ -348,9 +378,17 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
   webhooks.start();
   startAlerts(context, closing);
   closing.add("webhooks", () => webhooks.stop());
-  closing.add("builds", () => builds.close());
-  closing.add("reconciler", () => loop.stop());
-  closing.add("housekeeping", () => housekeeping.stop());
+}
+
+function startBackups({ config, db, bucket, logger, metrics, owner }: ServerContext, closing: Closing): void {
+  const { backupHours: everyHours, backupsKept: keptMax, dataDir } = config;
+  if (bucket === null || everyHours === 0) return;
+  const backups = new ScheduledBackups({
+    ...{ db, logger, version, dataDir, storage: bucket, newestAt: metrics.newestBackup },
+    settings: { owner, everyHours, keptMax },
+  });
+  backups.start();
+  closing.add("backups", () => backups.stop());
 }
 
 function startAlerts({ config, db, logger, owner, installationId }: ServerContext, closing: Closing): void {

@@ -159,11 +159,7 @@ export class BucketUploads implements Uploads {
   }
 
   async #put(file: string, objectPath: string, signal: AbortSignal): Promise<void> {
-    const hash = createHash("sha256");
-    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) hash.update(chunk);
-    const { size: sizeBytes } = await stat(file);
-    const archive = { path: file, sha256: hash.digest("hex"), sizeBytes };
-    await this.#storage.put(objectPath, archive, this.#deadline(signal));
+    await this.#storage.put(objectPath, await describeFile(file), this.#deadline(signal));
   }
 
   #deadline(signal: AbortSignal): AbortSignal {
@@ -179,23 +175,41 @@ async function archivesIn(directory: string): Promise<string[]> {
 
 const isMissing = (error: unknown) => (error as NodeJS.ErrnoException).code === "ENOENT";
 
+/** Returns a file as object storage takes it. */
+export async function describeFile(file: string): Promise<ReceivedArchive> {
+  const hash = createHash("sha256");
+  for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) hash.update(chunk);
+  const { size: sizeBytes } = await stat(file);
+  return { path: file, sha256: hash.digest("hex"), sizeBytes };
+}
+
+/** Opens the bucket and checks it; null: there is none. @throws ObjectStorageError naming the setting to check */
+export async function openBucket(
+  { bucket }: Pick<Config, "bucket">,
+  signal: AbortSignal,
+): Promise<ObjectStorage | null> {
+  if (bucket === null) return null;
+  const { ObjectStorage } = await import("../integrations/object-storage.ts");
+  const storage = new ObjectStorage(bucket);
+  await storage.check(signal);
+  return storage;
+}
+
 /**
- * Opens the place for uploaded archives. With a bucket, checks it and moves there what the data directory has.
- * @throws ObjectStorageError naming the setting to check
+ * Opens the place for uploaded archives. With a bucket, moves there what the data directory has.
+ * @throws ObjectStorageError
  */
 export async function openUploads(
-  { dataDir, bucket }: Pick<Config, "dataDir" | "bucket">,
+  dataDir: string,
+  storage: ObjectStorage | null,
   signal: AbortSignal,
   logger?: Logger,
 ): Promise<Uploads> {
   // Archives are received here, whatever keeps them.
   await mkdir(path.join(dataDir, folder), { recursive: true, mode: 0o700 });
-  if (bucket === null) return new DirectoryUploads(dataDir);
-  const { ObjectStorage } = await import("../integrations/object-storage.ts");
-  const storage = new ObjectStorage(bucket);
-  await storage.check(signal);
+  if (storage === null) return new DirectoryUploads(dataDir);
   const uploads = new BucketUploads(storage);
   const archives = await uploads.moveFrom(dataDir, signal);
-  if (archives > 0) logger?.info({ archives, bucket: bucket.bucket }, "uploads moved to the bucket");
+  if (archives > 0) logger?.info({ archives }, "uploads moved to the bucket");
   return uploads;
 }

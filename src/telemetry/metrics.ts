@@ -12,6 +12,7 @@ export interface Metrics {
   builds: Counter<"outcome">;
   /** As of the last check. */
   dataDirectoryFree: Gauge;
+  newestBackup: Gauge;
 }
 
 export interface ReconcilerMetrics {
@@ -46,6 +47,11 @@ export function createMetrics(): Metrics {
     dataDirectoryFree: new Gauge({
       name: "pierhead_data_directory_free_bytes",
       help: "Free disk space of the data directory; at 0 nothing can be stored.",
+      registers,
+    }),
+    newestBackup: new Gauge({
+      name: "pierhead_newest_backup_timestamp_seconds",
+      help: "When the newest backup in the bucket was made; 0 without scheduled backups.",
       registers,
     }),
     builds: counter("builds_total", "Ended builds: succeeded, failed or cancelled.", ["outcome"]),

@@ -104,6 +104,7 @@ export async function startApiOn(
     listenerId: await ensureBuiltinListener(db, "process"),
     settings: { ...defaultSettings, ...settings },
     uploads: new DirectoryUploads(settings.dataDir),
+    contexts: null,
     readiness: () => [],
     databaseEnvironment: async () => ({}),
     tracing: null,

@@ -65,6 +65,7 @@ export function begin(dir: string, source: BuildSource, changes: Partial<BuildRe
   const build: RunningBuild = startBuild(
     {
       buildId,
+      deploymentId: "deployment",
       tenantId: "00000000-0000-4000-8000-000000000001",
       source,
       target: { kind: "directory" },

@@ -9,6 +9,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { createListenerClient, httpSend, type ListenerSession } from "../../src/client/listener-client.ts";
 import type { ImageBuilds } from "../../src/compute/image-builds.ts";
 import { KubeError } from "../../src/compute/kubernetes/api/api-server.ts";
+import { contextUnread } from "../../src/contract/listeners/build-order.ts";
 import { ClusterBuilds } from "../../src/listener/clusters/cluster-builds.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createDirectory, runCli } from "../cli/run-cli.ts";
@@ -128,6 +129,21 @@ test("a cancelled build is withdrawn from its listener, and a failed one shows w
   const failed = await client.waitForRevision(ids);
   assert.equal(failed.status, "BUILD_FAILED");
   assert.match(failed.status_message ?? "", /npm ci ended with exit code 7/);
+});
+
+test("a build whose context the cluster could not download is ordered again, as its log shows", async () => {
+  const { id, session } = await openListener("unread");
+  await repository.commit({ "server.js": "// read at the second attempt" });
+  const made = await deploy("unread", id);
+  const first = await nextOrder(session);
+  const end = { image: null, reason: "BuilderFailed", message: `${contextUnread} (unexpected EOF).` } as const;
+  await session.reportBuild(first.build_id, { lines: [], end }, signal);
+  const second = await nextOrder(session);
+  assert.notEqual(second.build_id, first.build_id);
+  await session.reportBuild(second.build_id, { lines: [], end: { image, reason: null, message: "" } }, signal);
+  const ids = { deployment_id: made.id, revision_id: made.latest_revision_id as string };
+  const { logs } = await client.readBuildLogs({ ...ids, body: { limit: 100, order: "asc" } });
+  assert.ok(logs.some(({ message }) => message === `${end.message} The build starts again.`));
 });
 
 test("the command line deploys a directory and a git repository on a listener by its name", async () => {

@@ -85,7 +85,10 @@ test("a source that one server received is built by another one after the first 
   await deployUpload(second, made.id, object_path);
   const [order] = await session.buildOrders([], 30_000, signal);
   assert.ok(order);
-  const answer = await fetch(second.url + order.context_path);
+  // A load balancer may choose a server that did not prepare the context.
+  await using third = await startTestServer(environment);
+  const answer = await fetch(third.url + order.context_path, { redirect: "manual" });
+  assert.equal(answer.status, 200);
   const names: string[] = [];
   const reading = list({ onReadEntry: (entry) => void names.push(entry.path) });
   reading.end(Buffer.from(await answer.arrayBuffer()));
@@ -111,6 +114,7 @@ test("archives of the data directory move to the bucket, are deployed from there
   assert.deepEqual(await readdir(path.join(server.dataDir, "uploads")), []);
   await settled(server, await deployUpload(server, made.id, object_path));
 
+  const newer = await upload(server, made.id, archiveOf("newer"));
   const file = path.join(server.dataDir, "backup.tar.gz");
   const env = { PATH: process.env["PATH"], PIERHEAD_API_KEY: server.apiKey };
   const saved = await runCli(["backup", file, "--url", server.url], { env });
@@ -124,6 +128,53 @@ test("archives of the data directory move to the bucket, are deployed from there
   await restoreBackup(config, file, { logger: createLogger("silent"), signal });
   const found = await readdir(path.join(restored, "uploads"), { recursive: true });
   assert.ok(found.includes(path.join(made.id, path.basename(object_path))));
+
+  // Back to the disk: keys are paths below the data directory.
+  await cp(path.join(objects.directory, "uploads"), path.join(server.dataDir, "uploads"), { recursive: true });
+  await server.restart({ PIERHEAD_S3_BUCKET: "" });
+  await settled(server, await deployUpload(server, made.id, newer));
+});
+
+test("servers store a backup in the bucket when one is due, which fills an empty installation", async () => {
+  const environment = { ...objects.environment, PIERHEAD_S3_PREFIX: "saved/" };
+  await using server = await startTestServer({
+    ...environment,
+    PIERHEAD_BACKUP_HOURS: "1",
+    PIERHEAD_BACKUPS_KEPT: "2",
+  });
+  const { id: deployment_id } = await server.client.createDeployment({
+    body: { name: "saved", source: "internal_source", source_config: {}, source_revision_config: {}, secrets: [] },
+  });
+  const objectPath = await upload(server, deployment_id, archiveOf("saved"));
+  const backups = path.join(objects.directory, "saved", "backups");
+  await mkdir(backups, { recursive: true });
+  const old = ["20250101", "20250102"].map((day) => `pierhead-${day}T000000Z.tar.gz`);
+  for (const name of old) await writeFile(path.join(backups, name), "old");
+  const names = () => readdir(backups).then((found) => found.filter((name) => name.startsWith("pierhead-")).sort());
+  const [kept, made] = await eventually(names, (found) => found.length === 2 && found[0] === old[1], {
+    timeoutMs: 60_000,
+  });
+  assert.equal(kept, old[1]);
+
+  const restored = path.join(server.dataDir, "restored");
+  await mkdir(restored);
+  const config = readConfig({
+    ...environment,
+    PIERHEAD_DATA_DIR: restored,
+    PIERHEAD_MASTER_KEY_FILE: path.join(server.dataDir, "master.key"),
+  });
+  const options = { logger: createLogger("silent"), signal };
+  await assert.rejects(
+    restoreBackup(config, "bucket:other", options),
+    new RegExp(`no backup 'other'.*newest: ${made}`),
+  );
+  assert.equal((await restoreBackup(config, "bucket:latest", options)).deployments, 1);
+  await using again = await startTestServer({
+    ...environment,
+    PIERHEAD_DATA_DIR: restored,
+    PIERHEAD_MASTER_KEY_FILE: config.masterKeyFile ?? "",
+  });
+  await settled(again, await deployUpload(again, deployment_id, objectPath));
 });
 
 test("an upload that the object storage does not take is refused as temporary, and succeeds on the same URL later", async () => {

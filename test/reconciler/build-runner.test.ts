@@ -25,6 +25,7 @@ async function makeBuild(db: Db, directory: string, files: Record<string, string
   const build = ["node", ...Object.keys(files), mark];
   const request = {
     buildId: id,
+    deploymentId: "deployment",
     tenantId: world.tenantId,
     source: await filesSource(path.join(directory, "in"), {
       "pierhead.json": JSON.stringify({ build, start: ["node"] }),

@@ -34,7 +34,11 @@ async function startBuild(context: TestContext, ended: BuildResult | "prepared")
   const { promise: placed, resolve: place } = Promise.withResolvers<void>();
   const away = () => new Promise<never>(() => {});
   const orders: BuildOrders = { now: () => new Date(), place: async () => place(), readEnd: away, drop: away };
-  const workers = withClusterBuilds({ start: () => worker } as unknown as BuildWorkers, { orders, dataDir: directory });
+  const workers = withClusterBuilds({ start: () => worker } as unknown as BuildWorkers, {
+    orders,
+    contexts: null,
+    dataDir: directory,
+  });
   const target = { kind: "cluster", listenerId: "one", registry: "registry.example.com/agents" };
   const request = { buildId: "one", key: "key", target, workDir, timeoutMs: 60_000, diskBytesMax: 1 };
   return { build: workers.start(request as unknown as BuildRequest, () => {}), directory, placed };

@@ -13,6 +13,8 @@ import type { Db } from "../../store/engine/database.ts";
 import { appendBuildLog } from "../../store/logs/log-entries.ts";
 import type { Sealer } from "../../store/secrets/seal.ts";
 import { isSignedText, signText } from "../../store/secrets/signature.ts";
+import { describeError } from "../../telemetry/log.ts";
+import type { ApiDeps } from "../deps.ts";
 import { type Api, listenerRoute, openRoute } from "../http/route.ts";
 import { sessionOf } from "./listener-session.ts";
 
@@ -20,7 +22,7 @@ import { sessionOf } from "./listener-session.ts";
 const pollMs = 500;
 
 /**
- * Another server of this installation may have prepared the context. The builder then asks again on a new connection, which a
+ * Another server of this installation may have prepared the context, and no bucket has it. The builder then asks again on a new connection, which a
  * load balancer gives to another server. BuildKit follows ten redirects.
  */
 const serversTriedMax = 9;
@@ -57,23 +59,38 @@ export function addBuildRoutes(api: Api): void {
     const order = isValid ? await findBuildOrder(db, params.build_id) : undefined;
     const file = order && path.join(settings.dataDir, order.context_path);
     const size = file && (await stat(file).catch(() => undefined))?.size;
+    const found =
+      order === undefined || file === undefined
+        ? undefined
+        : size === undefined
+          ? await openShared(api.deps, order, signal)
+          : { content: createReadStream(file), sizeBytes: size };
     const tried = (query.tried ?? 0) + 1;
-    if (file !== undefined && size === undefined && tried <= serversTriedMax) {
+    if (order !== undefined && found === undefined && tried <= serversTriedMax) {
       const again = new URLSearchParams({ ...query, tried: String(tried) });
       takeOver({ location: `?${again}`, connection: "close" }, 307).end();
       return undefined;
     }
-    if (file === undefined || size === undefined) throw errors.contextUrlInvalid();
+    if (found === undefined) throw errors.contextUrlInvalid();
     const headers = {
       "content-type": "application/x-tar",
-      "content-length": String(size),
+      "content-length": String(found.sizeBytes),
       "cache-control": "no-store",
     };
     // A client that stops reading must not hold the file after the URL has expired.
     const leftMs = Math.min(signed.expiresAt.getTime() - db.now().getTime(), longestDownloadMs);
     const ending = AbortSignal.any([signal, AbortSignal.timeout(Math.max(0, leftMs))]);
     // A client that disconnects ends the stream. It may ask again.
-    await pipeline(createReadStream(file), takeOver(headers), { signal: ending }).catch(() => {});
+    await pipeline(found.content, takeOver(headers), { signal: ending }).catch(() => {});
+    return undefined;
+  });
+}
+
+/** Opens the context that another server has put into the bucket; undefined: it is not there, or the bucket does not answer. */
+async function openShared({ contexts, logger }: ApiDeps, order: BuildOrderRow, signal: AbortSignal) {
+  const key = { deploymentId: order.deployment_id, orderId: order.id };
+  return contexts?.open(key, signal).catch((error: unknown) => {
+    logger.warn({ build_id: order.id, error: describeError(error) }, "build context could not be read");
     return undefined;
   });
 }

@@ -61,6 +61,7 @@ export async function restore(session: Session, [given = ""]: string[]): Promise
 
 /** Returns the file of a backup. That of stdin is stored for the time of the restore, because it is read more than once. */
 async function sourceOf({ context, signal }: Session, given: string): Promise<{ file: string } & AsyncDisposable> {
+  if (given.startsWith("bucket:")) return { file: given, [Symbol.asyncDispose]: async () => {} };
   if (given !== "-") {
     const file = path.resolve(context.cwd, given);
     await access(file).catch((error: Error) => {

@@ -88,8 +88,13 @@ export const serverCommands: readonly CommandSpec[] = [
   {
     name: "restore",
     summary: "Fill an empty database from a backup, before the server's first start",
-    args: [["<file>", "a file that pierhead backup wrote; - is stdin"]],
-    examples: ["pierhead restore pierhead.tar.gz --data-dir ~/.pierhead-new"],
+    args: [
+      [
+        "<file>",
+        "a file that pierhead backup wrote; - is stdin; bucket:latest is the newest backup in PIERHEAD_S3_BUCKET",
+      ],
+    ],
+    examples: ["pierhead restore pierhead.tar.gz --data-dir ~/.pierhead-new", "pierhead restore bucket:latest"],
     json: '{"made_at": string, "deployments": number, "redeployed": number}',
     load: async () => (await import("./backup.ts")).restore,
   },

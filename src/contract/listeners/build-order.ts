@@ -44,6 +44,12 @@ export const BuildEnd = Type.Object({
 });
 export type BuildEnd = Static<typeof BuildEnd>;
 
+/**
+ * Begins the message of a build whose context could not be downloaded, for example because a server ended meanwhile. The control plane
+ * orders such a build again.
+ */
+export const contextUnread = "The cluster could not download the build context from the control plane";
+
 export const BuildLogLine = Type.Object({
   key: Type.String({ maxLength: 256, description: "Unique per line and the same in every retry." }),
   timestamp: Type.String(),

@@ -4,9 +4,10 @@ import path from "node:path";
 import { pause } from "../../base/pause.ts";
 import type { BuildLine, BuildRequest, BuildResult, PreparedContext, RunningBuild } from "../../builds/build.ts";
 import { type FailedResult, failureLine } from "../../builds/failed-result.ts";
+import type { ContextKey, SharedContexts } from "../../builds/shared-contexts.ts";
 import { contextFileOf } from "../../builds/worker/context-file.ts";
 import type { Artifact } from "../../contract/listeners/assignment.ts";
-import type { BuildEnd } from "../../contract/listeners/build-order.ts";
+import { type BuildEnd, contextUnread } from "../../contract/listeners/build-order.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { retryDatabase } from "../retry-database.ts";
 import type { BuildOrders } from "../store.ts";
@@ -15,20 +16,23 @@ import type { BuildWorkers } from "./build-workers.ts";
 const pollMs = 500;
 const databaseAwayMs = 30_000;
 
+/** Builds of one context that the cluster could not read, and the pause between them. */
+const [readTriesMax, readAgainMs] = [4, 2_000];
+
 /** A listener downloads the context at the beginning, so the order may end soon after the build must have ended. */
 const expiryMarginMs = 60_000;
 
 /** Adds builds in clusters: a process of this machine prepares the context, and the listener builds the image. */
 export function withClusterBuilds(
   workers: BuildWorkers,
-  { orders, dataDir }: { orders: BuildOrders; dataDir: string },
+  { orders, contexts, dataDir }: { orders: BuildOrders; contexts: SharedContexts | null; dataDir: string },
 ): BuildWorkers {
   return {
     ...workers,
     start(request, onLine) {
       const worker = workers.start(request, onLine);
       return request.target.kind === "cluster"
-        ? new ClusterBuild(worker, { request, onLine, orders, dataDir })
+        ? new ClusterBuild(worker, { request, onLine, orders, contexts, dataDir })
         : worker;
     },
   };
@@ -38,6 +42,8 @@ interface ClusterBuildOptions {
   request: BuildRequest;
   onLine: (line: BuildLine) => void;
   orders: BuildOrders;
+  /** null: only this server can serve the context. */
+  contexts: SharedContexts | null;
   dataDir: string;
 }
 
@@ -75,7 +81,7 @@ class ClusterBuild implements RunningBuild {
       const startedAtMs = performance.now();
       const title = `Step ${made.steps.length + 1}/${made.steps.length + 1}`;
       this.#say(`${title}: Build the image in the cluster`);
-      const end = await this.#build(context);
+      const end = await this.#buildUntilRead(context);
       if (end.image === null) {
         const failed = { ok: false as const, reason: end.reason ?? "BuildFailed", message: end.message };
         return this.#fail({ ...failed, ...(made.commit && { commit: made.commit }) });
@@ -94,9 +100,19 @@ class ClusterBuild implements RunningBuild {
     }
   }
 
+  /** Builds again when the context could not be read, because a server that ends breaks a download off. */
+  async #buildUntilRead(context: PreparedContext): Promise<BuildEnd> {
+    for (let tries = 1; ; tries += 1) {
+      const end = await this.#build(context);
+      if (end.image !== null || tries === readTriesMax || !end.message.startsWith(contextUnread)) return end;
+      this.#say(`${end.message} The build starts again.`);
+      await pause(readAgainMs, this.#stopping.signal);
+    }
+  }
+
   /** Orders the build from the listener, waits for its end and withdraws it. */
   async #build(context: PreparedContext): Promise<BuildEnd> {
-    const { request, orders, dataDir } = this.#options;
+    const { request, orders, contexts, dataDir } = this.#options;
     const leftMs = Math.max(0, request.timeoutMs - (performance.now() - this.#beganAtMs));
     const { target } = request;
     if (target.kind !== "cluster") throw new Error("this is no build for a cluster");
@@ -114,12 +130,26 @@ class ClusterBuild implements RunningBuild {
       contextPath: path.relative(dataDir, context.path),
       expiresAt: new Date(orders.now().getTime() + leftMs + expiryMarginMs),
     };
-    await retryDatabase(() => orders.place(order), { forMs: databaseAwayMs });
+    const key = { deploymentId: request.deploymentId, orderId: id };
+    await this.#share(key, context.path);
     try {
+      await retryDatabase(() => orders.place(order), { forMs: databaseAwayMs });
       return await this.#waitForEnd(id, leftMs);
     } finally {
+      // A context that stays is removed by the next build of the deployment, or with it.
+      await contexts?.remove(key).catch(() => {});
       // An order that stays expires.
       await retryDatabase(() => orders.drop(id), { forMs: databaseAwayMs }).catch(() => {});
+    }
+  }
+
+  /** Makes the context known to the other servers. Without it the builder still finds this server, after some redirects. */
+  async #share(key: ContextKey, file: string): Promise<void> {
+    try {
+      await this.#options.contexts?.keep(key, file, this.#stopping.signal);
+    } catch (error) {
+      this.#stopping.signal.throwIfAborted();
+      this.#say(`The build context was not stored in the bucket: ${describeError(error)}`);
     }
   }
 

@@ -48,6 +48,7 @@ export async function beginBuild(
   if (!wanted.ok) return fail("the listener builds no images", wanted.message, wanted.failure);
   const request: BuildRequest = {
     buildId: revisionId,
+    deploymentId: state.id,
     tenantId: state.tenantId,
     source: source.source,
     target: wanted.target,

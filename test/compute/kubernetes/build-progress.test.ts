@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { endOfPod } from "../../../src/compute/kubernetes/builds/build-end.ts";
 import { BuildProgressReader } from "../../../src/compute/kubernetes/builds/progress.ts";
 
 const line = (message: string) =>
@@ -44,4 +45,26 @@ test("a failed build names the program that failed and its last lines", () => {
   ];
   assert.deepEqual(shown(reader, lines), ["> RUN node build.js", "no such model"]);
   assert.equal(reader.failure(), `${cause}. Last lines:\nno such model`);
+});
+
+test("a context that cannot be downloaded is no failure of the project, and its URL is not shown", () => {
+  const reader = new BuildProgressReader();
+  const url = "http://pierhead/build-contexts/1";
+  const cause = "dial tcp 10.0.0.1:80: connect: connection refused";
+  const lines = [
+    "#1 [internal] load remote build context",
+    `#1 ERROR: Get "${url}?signature=abc": ${cause}`,
+    "------",
+    " > [internal] load remote build context:",
+    "------",
+    `error: failed to solve: failed to read downloaded context: failed to load cache key: Get "${url}?signature=abc": ${cause}`,
+  ];
+  const [told, ...others] = shown(reader, lines);
+  assert.deepEqual(others, []);
+  assert.match(told ?? "", /^The cluster could not download the build context .*connection refused.*controlPlaneUrl/);
+  assert.doesNotMatch(told + reader.failure(), /signature/);
+  assert.ok(reader.failure().startsWith(told as string));
+  const ended = { state: { terminated: { exitCode: 1 } }, name: "build" };
+  const pod = { metadata: { name: "pod" }, status: { phase: "Failed", initContainerStatuses: [ended] } };
+  assert.equal(endOfPod(pod, { memoryMib: 1, failure: () => reader.failure() })?.reason, "BuilderFailed");
 });

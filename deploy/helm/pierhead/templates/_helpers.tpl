@@ -47,6 +47,8 @@ env:
   - { name: PIERHEAD_S3_BUCKET, value: {{ .bucket | quote }} }
   - { name: PIERHEAD_S3_REGION, value: {{ .region | quote }} }
   - { name: PIERHEAD_S3_PREFIX, value: {{ .prefix | quote }} }
+  - { name: PIERHEAD_BACKUP_HOURS, value: {{ .backupHours | default 0 | quote }} }
+  - { name: PIERHEAD_BACKUPS_KEPT, value: {{ .backupsKept | default 14 | quote }} }
   {{- with .endpoint }}
   - { name: PIERHEAD_S3_ENDPOINT, value: {{ . | quote }} }
   {{- end }}

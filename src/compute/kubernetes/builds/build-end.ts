@@ -1,4 +1,4 @@
-import type { BuildEnd } from "../../../contract/listeners/build-order.ts";
+import { type BuildEnd, contextUnread } from "../../../contract/listeners/build-order.ts";
 import { buildContainer, builderFailedCode, pushContainer } from "./render-build.ts";
 
 export interface Condition {
@@ -46,7 +46,8 @@ export function endOfPod(
       return failed("BuildFailed", `The build needed more than the ${memoryMib} MiB a build may use.`);
     if (built.exitCode === builderFailedCode)
       return failed("BuilderFailed", "BuildKit does not start in this cluster. The build log shows why.");
-    return disruption(pod) ?? failed("BuildFailed", failure());
+    const message = failure();
+    return disruption(pod) ?? failed(message.startsWith(contextUnread) ? "BuilderFailed" : "BuildFailed", message);
   }
   const pushed = push?.state?.terminated;
   // A node that refuses the pod leaves no state of its containers, and a failure before the build none of the push.

@@ -1,4 +1,4 @@
-import type { BuildLogLine } from "../../../contract/listeners/build-order.ts";
+import { type BuildLogLine, contextUnread } from "../../../contract/listeners/build-order.ts";
 
 /** Lines kept for the message of a failed build. */
 const lastLinesMax = 15;
@@ -45,6 +45,13 @@ export class BuildProgressReader {
     if (/^-{6}$/.test(line.message)) this.#isInError = true;
     const [, cause] = /^ERROR: (.*)$/.exec(line.message) ?? [];
     if (cause !== undefined) this.#failure ??= cause;
+    const [, unread] = /^error: failed to solve: failed to read downloaded context: (.*)$/.exec(line.message) ?? [];
+    if (unread !== undefined) {
+      // The query of the URL permits the download.
+      const why = unread.replace(/^failed to load cache key: /, "").replace(/\?[^\s"]*/, "");
+      this.#failure = `${contextUnread} (${why}). Check that pods of builds reach its address, controlPlaneUrl in the chart`;
+      return { ...line, stream: "pierhead", level: "ERROR", message: this.#failure };
+    }
     if (line.message.startsWith("pierhead: ") || line.message.startsWith("error: ")) return { ...line, level: "ERROR" };
     // The client's own warnings are about the machine.
     const isOfClient = /^time="[^"]*" level=\w+ /.test(line.message);

@@ -38,7 +38,9 @@ export function checkSpec({ artifact, env }: ReplicaSpec): DirectoryArtifact {
       statSync(directory, { throwIfNoEntry: false })?.isDirectory(),
     )
   ) {
-    throw new UnusableSpec("The files of this revision no longer exist on this server. Build the revision again.");
+    throw new UnusableSpec(
+      "The files of this revision are not on this machine. If another server built it, run this listener on that server's machine, because only images are shared. Otherwise deploy again: the files were deleted.",
+    );
   }
   checkEnvironment(env);
   checkDatabases(artifact, env);
