@@ -22,9 +22,11 @@ import {
   waitUntilGone,
   waitUntilSettled,
 } from "./replica-counts.ts";
+import { openSimulatedBuilds, type SimulatedBuilds } from "./simulated-builds.ts";
 import { startSimulatedListener } from "./simulated-listener.ts";
 import { Clocks } from "./skewed-clocks.ts";
 import { inLanes, judge, surely } from "./surely.ts";
+import { countObjectsLeft, countWrongImages, createUploaded, type UploadStorm } from "./uploaded-agents.ts";
 
 export interface ReplicaStorm {
   replicas: number;
@@ -34,14 +36,15 @@ export interface ReplicaStorm {
   agents: number;
   /** Longest freeze of a replica. Leases last 30 s. */
   freezeMs: number;
+  /** Pause between faults of one kind. Default: 2 s. */
+  pauseMs?: number;
   /** Offset of the clocks of replicas and listener, one ahead and one behind; 0 for none. */
   skewMinutes: number;
   /** How far the clock of PostgreSQL jumps, forward and back; 0 for never. */
   jumpMinutes: number;
+  /** Deployments from uploads in a bucket; absent: none. */
+  uploads?: UploadStorm;
 }
-
-/** Pauses between faults of one kind. */
-const pauseMs = 2_000;
 
 /** The listener is killed repeatedly and the machine is busy, so this limit measures nothing. */
 const settleTimeoutMs = 240_000;
@@ -50,7 +53,10 @@ interface World {
   api: Client;
   db: pg.Client;
   compute: RecordingCompute;
+  builds: SimulatedBuilds;
   agents: { id: string; version: string }[];
+  /** Deployments whose images were built from their uploads. */
+  images: { id: string; version: string }[];
   /** Ids of all deployments whose create was answered. */
   accepted: Map<string, string>;
   listenerId: string;
@@ -90,7 +96,11 @@ export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: numb
     const { skewMinutes } = storm;
     const clocks = isSkewed && library !== undefined ? new Clocks({ directory, library, skewMinutes }) : undefined;
     const { replicas: count } = storm;
-    const replicas = await startReplicas({ directory, count, databaseUrl: postgres.url, ...(clocks && { clocks }) });
+    const replicas = await startReplicas({
+      ...{ directory, count, databaseUrl: postgres.url },
+      ...(clocks && { clocks }),
+      ...(storm.uploads && { environment: storm.uploads.environment }),
+    });
     for (const replica of replicas) stop.defer(() => replica.server.stop());
     const balancer = stop.use(await startBalancer(replicas.map(({ url }) => url)));
     const listenerDir = path.join(directory, "listener");
@@ -104,11 +114,17 @@ export async function stormReplicas(storm: ReplicaStorm): Promise<{ passed: numb
       body: { compute_type: "k8s", compute_id: "simulated", compute_config: {} },
     });
     const compute = openRecordingCompute({ seed: 1 });
-    const simulated = startSimulatedListener(compute, balancer.url, key as string);
+    const builds = openSimulatedBuilds();
+    const simulated = startSimulatedListener(compute, balancer.url, key as string, {
+      ...{ builds, registry: builds.registry },
+    });
     stop.defer(() => simulated.stop());
     const repository = stop.use(await createAgentRepository());
     if (isSet) stop.use(setClock(databaseClock, storm.jumpMinutes));
-    const world = { api, db, compute, agents: [], accepted: new Map(), listenerId: id, repository };
+    const world = {
+      ...{ api, db, compute, builds, listenerId: id, repository },
+      ...{ agents: [], images: [], accepted: new Map() },
+    };
     return await liveThrough(world, storm, replicas, listener);
   } finally {
     await stop.disposeAsync();
@@ -128,7 +144,7 @@ function setClock(file: string, minutes: number): Disposable {
 async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[], listener: ListenerProcess) {
   const began = performance.now();
   const say = (text: string) => console.log(`${Math.round((performance.now() - began) / 1_000)} s: ${text}`);
-  const harm = startHarm(replicas, listener, { pauseMs, freezeMsMax: storm.freezeMs });
+  const harm = startHarm(replicas, listener, { pauseMs: storm.pauseMs ?? 2_000, freezeMsMax: storm.freezeMs });
   const counts: Record<string, number> = {};
   try {
     await createAll(world, storm);
@@ -143,6 +159,8 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
     for (const failure of await findFailures(world.db)) say(failure);
     world.agents = world.agents.filter(({ id }) => !givenUp.has(id));
     Object.assign(counts, await countSilent(world, listener.url));
+    const images = world.images.filter(({ id }) => !givenUp.has(id));
+    if (storm.uploads !== undefined) Object.assign(counts, await countWrongImages(world.db, images, world.builds));
     await deleteAll(world);
     await waitUntilGone(world.db);
     say("all are deleted");
@@ -165,6 +183,7 @@ async function liveThrough(world: World, storm: ReplicaStorm, replicas: Replica[
   for (const replica of replicas) await replica.restart();
   const dataDirs = [...replicas.map(({ dataDir }) => dataDir), listener.dataDir];
   Object.assign(counts, await countLeft(world.db, dataDirs));
+  if (storm.uploads !== undefined) Object.assign(counts, await countObjectsLeft(storm.uploads));
   return judge(counts);
 }
 
@@ -177,8 +196,12 @@ async function createAll(world: World, storm: ReplicaStorm): Promise<void> {
     const commit = await world.repository.commit(nodeAgent(name));
     agents.push(() => createAgent(world, name, commit));
   }
+  for (let index = 0; index < (storm.uploads?.agents ?? 0); index += 1)
+    agents.push(() => upload(world, world.agents, `uploaded-${index}`, null));
+  for (let index = 0; index < (storm.uploads?.images ?? 0); index += 1)
+    agents.push(() => upload(world, world.images, `image-${index}`, world.listenerId));
   // Spread between the others, from beginning to end.
-  const every = Math.max(1, Math.floor(storm.deployments / Math.max(1, storm.agents)));
+  const every = Math.max(1, Math.floor(storm.deployments / Math.max(1, agents.length)));
   const work = simulated.flatMap((one, index) => (index % every === 0 ? [agents.shift() ?? [], one].flat() : [one]));
   await inLanes([...work, ...agents]);
 }
@@ -202,6 +225,12 @@ async function createAgent({ api, accepted, agents, repository }: World, name: s
   const { id } = await surely((idempotencyKey) => api.createDeployment({ body }, { idempotencyKey }));
   accepted.set(id, name);
   agents.push({ id, version: name });
+}
+
+async function upload({ api, accepted }: World, made: World["agents"], name: string, listenerId: string | null) {
+  const id = await createUploaded(api, { name, listenerId });
+  accepted.set(id, name);
+  made.push({ id, version: name });
 }
 
 /** Creates a second revision for every fourth deployment, whether or not its first one succeeded. */
