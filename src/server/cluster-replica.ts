@@ -105,6 +105,7 @@ function policyOf(config: ListenerConfig): ClusterPolicy {
   return {
     gateway: namespace && name ? { namespace, name } : null,
     ingressClass: config.kubernetesIngressClass ?? null,
+    routeAnnotations: config.routeAnnotations,
     imagePullSecrets: listOf(config.kubernetesPullSecrets),
     allowsRoot: config.allowRoot,
     allowsPrivileged: config.allowPrivileged,

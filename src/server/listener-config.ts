@@ -102,6 +102,11 @@ export const listenerSettings = {
     "none",
     "Class of Ingress objects, for clusters without the Gateway API.",
   ),
+  routeAnnotations: text(
+    "PIERHEAD_KUBERNETES_ROUTE_ANNOTATIONS",
+    "{}",
+    "Annotations of every Ingress and HTTPRoute, as a JSON object. `{deployment_id}` and `{slug}` stand for those of the deployment.",
+  ),
   kubernetesPullSecrets: text(
     "PIERHEAD_KUBERNETES_PULL_SECRETS",
     "",
@@ -219,8 +224,9 @@ export const listenerSettings = {
 };
 
 export interface ListenerConfig
-  extends Omit<Read<typeof listenerSettings>, "url" | "buildNodeSelector" | "buildTolerations"> {
+  extends Omit<Read<typeof listenerSettings>, "url" | "routeAnnotations" | "buildNodeSelector" | "buildTolerations"> {
   url: string;
+  routeAnnotations: Record<string, string>;
   buildNodeSelector: Record<string, string>;
   buildTolerations: object[];
 }
@@ -256,7 +262,8 @@ export function readListenerConfig(environment: Environment): ListenerConfig {
   }
   const buildNodeSelector = jsonOf("PIERHEAD_KUBERNETES_BUILD_NODE_SELECTOR", read.buildNodeSelector, isLabels);
   const buildTolerations = jsonOf("PIERHEAD_KUBERNETES_BUILD_TOLERATIONS", read.buildTolerations, isListOfObjects);
-  return { ...read, url, buildNodeSelector, buildTolerations };
+  const routeAnnotations = jsonOf("PIERHEAD_KUBERNETES_ROUTE_ANNOTATIONS", read.routeAnnotations, isLabels);
+  return { ...read, url, routeAnnotations, buildNodeSelector, buildTolerations };
 }
 
 const isObject = (value: unknown): value is object =>
@@ -270,7 +277,9 @@ const isListOfObjects = (value: unknown): value is object[] => Array.isArray(val
 function jsonOf<T>(name: string, text: string, isValid: (value: unknown) => value is T): T {
   const value = parsed(text);
   if (!isValid(value)) {
-    const what = name.endsWith("SELECTOR") ? "a JSON object of labels" : "a JSON array of tolerations";
+    const what = name.endsWith("TOLERATIONS")
+      ? "a JSON array of tolerations"
+      : `a JSON object of ${name.endsWith("SELECTOR") ? "labels" : "annotations"}`;
     throw new Error(`${name} must be ${what}, got "${text}"`);
   }
   return value;

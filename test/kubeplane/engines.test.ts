@@ -206,11 +206,17 @@ suite("databases, autoscalers and routes", () => {
     await using site = await openSite(world.plane, {
       gateway: { namespace: "infra", name: "web" },
       ingressClass: "nginx",
+      routeAnnotations: {
+        "example.com/auth": "https://pierhead.example.com/auth/public?deployment_id={deployment_id}",
+      },
     });
     const queue = { ...sizes.queue, maxReplicas: 5 };
     const scaled = { sizes: { ...sizes, minReplicas: 1, maxReplicas: 4, queue }, spec: { queue_max_scale: 5 } };
     const { deployment_id, slug } = await site.deployed(newRun(site, undefined, scaled));
-    assert.ok(await site.get("Ingress", slug));
+    const annotations = {
+      "example.com/auth": `https://pierhead.example.com/auth/public?deployment_id=${deployment_id}`,
+    };
+    assert.partialDeepStrictEqual((await site.get("Ingress", slug))?.metadata, { annotations });
     await Promise.all([
       define(world.plane, "keda.sh", "v1alpha1", [
         { kind: "ScaledObject", plural: "scaledobjects" },
@@ -231,6 +237,7 @@ suite("databases, autoscalers and routes", () => {
     await serving(second.revision_id);
     const route = await site.get("HTTPRoute", slug);
     assert.ok(route, "the route belongs to the Gateway API now");
+    assert.partialDeepStrictEqual(route.metadata, { annotations });
     const { generation } = site.controlPlane.assignments.get(deployment_id) ?? {};
     await site.reported(deployment_id, (report) => report.generation === generation && report.target_phase === "ready");
     await world.plane.admin.remove("HTTPRoute", route.metadata, {}, AbortSignal.timeout(10_000));

@@ -26,6 +26,7 @@ const ownLogger = createLogger((process.env["PIERHEAD_LOG_LEVEL"] as "info" | un
 export const policy: ClusterPolicy = {
   gateway: null,
   ingressClass: null,
+  routeAnnotations: {},
   imagePullSecrets: [],
   allowsRoot: false,
   allowsPrivileged: false,

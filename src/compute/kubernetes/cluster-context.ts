@@ -26,6 +26,8 @@ export interface ClusterPolicy {
   gateway: { namespace: string; name: string } | null;
   /** Class of Ingress objects, where there is no gateway; null: deployments are reachable inside the cluster only. */
   ingressClass: string | null;
+  /** Annotations of every route. `{deployment_id}` and `{slug}` stand for those of the deployment. */
+  routeAnnotations: Record<string, string>;
   imagePullSecrets: string[];
   /** Containers may run as root, with the default capabilities of the container runtime. */
   allowsRoot: boolean;

@@ -171,6 +171,7 @@ const traits = {
 const policy: ClusterPolicy = {
   gateway: null,
   ingressClass: null,
+  routeAnnotations: {},
   imagePullSecrets: [],
   allowsRoot: false,
   allowsPrivileged: false,

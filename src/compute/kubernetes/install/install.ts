@@ -135,6 +135,7 @@ function environmentOf(options: InstallOptions): Record<string, string> {
     PIERHEAD_AGENTS_URL: options.agentsUrl,
     PIERHEAD_KUBERNETES_GATEWAY: options.gateway,
     PIERHEAD_KUBERNETES_INGRESS_CLASS: options.ingressClass,
+    PIERHEAD_KUBERNETES_ROUTE_ANNOTATIONS: "{}",
     PIERHEAD_KUBERNETES_PULL_SECRETS: "",
     PIERHEAD_KUBERNETES_ALLOW_ROOT: "false",
     PIERHEAD_KUBERNETES_AGENT_USER: "1000",

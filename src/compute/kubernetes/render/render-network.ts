@@ -29,7 +29,7 @@ export function renderRoute(workload: Workload, traits: ClusterTraits, policy: C
     name: slug,
     namespace: cluster.namespace as string,
     labels: labelsOf(workload, "server"),
-    ...annotationsOf(workload),
+    ...withAnnotations({ ...annotationsOf(workload).annotations, ...ofOperator(workload, policy) }),
   };
   if (policy.gateway !== null && traits.hasGatewayApi) {
     return [httpRoute(metadata, { hostname, prefix, gateway: policy.gateway })];
@@ -46,6 +46,18 @@ export function renderRoute(workload: Workload, traits: ClusterTraits, policy: C
     },
   ];
 }
+
+const withAnnotations = (annotations: Record<string, string>) =>
+  Object.keys(annotations).length > 0 ? { annotations } : {};
+
+/** The operator's annotations win over those of the deployment, because they may decide who is let in. */
+const ofOperator = ({ slug, deploymentId }: Workload, { routeAnnotations }: ClusterPolicy) =>
+  Object.fromEntries(
+    Object.entries(routeAnnotations).map(([key, text]) => [
+      key,
+      text.replaceAll("{deployment_id}", deploymentId).replaceAll("{slug}", slug),
+    ]),
+  );
 
 /** A path prefix belongs to the route: the agent server sees only the rest of the path. */
 function httpRoute(
