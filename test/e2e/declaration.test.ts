@@ -84,6 +84,35 @@ test("a pipeline applies a file twice, changes a variable, and pulls the same fi
   assert.equal((await server.client.listDeployments({ name: "shop" })).resources.length, 0);
 });
 
+test("a file names the listener of a deployment, which stays there", async () => {
+  await using at = await pipeline();
+  const body = {
+    compute_type: "k8s" as const,
+    ...{ compute_id: "cluster-1", compute_config: { k8s_namespaces: ["a", "b"] } },
+  };
+  const { id } = await server.client.createListener({ body });
+  const declared = (listener: string, namespace: string) => `deployments:
+  placed: {source: external_docker, image: "registry.example.com/agent:1", listener: ${listener}, namespace: ${namespace}}
+`;
+  await at.write(declared("cluster-2", "a"));
+  const unknown = await at.run(["plan"]);
+  assert.deepEqual([unknown.code, /no listener "cluster-2".*\n.*cluster-1/.test(unknown.stderr)], [1, true]);
+  await at.write(declared("cluster-1", "a"));
+  assert.equal((await at.run(["apply", "--no-wait"])).code, 8);
+  const [made] = (await server.client.listDeployments({ name: "placed" })).resources;
+  assert.equal(made?.source_config.listener_id, id);
+  assert.equal(made?.source_config.listener_config?.k8s_namespace, "a");
+  assert.equal((await at.run(["plan"])).code, 0);
+  assert.equal((await at.run(["pull"])).code, 0);
+  assert.match(await at.read(), /listener: cluster-1\n +namespace: a\n/);
+  assert.equal((await at.run(["plan"])).code, 0);
+  await at.write(declared("cluster-1", "b"));
+  const moved = await at.run(["plan"]);
+  assert.deepEqual([moved.code, /placed does not run in the namespace b/.test(moved.stderr)], [1, true], moved.stderr);
+  await at.write("deployments:\n  placed: {source: external_docker, namespace: b}\n");
+  assert.match((await at.run(["plan"])).stderr, /namespace needs a listener/);
+});
+
 test("prunes the deployments with the tag of the file, and those of no other file", async () => {
   await using at = await pipeline();
   const declared = (...names: string[]) =>

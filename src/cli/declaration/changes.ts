@@ -4,6 +4,7 @@ import type { Deployment, PatchDeployment, Secret } from "../../contract/deploym
 import { normaliseRef } from "../../domain/refs.ts";
 import { withRoundedCores } from "../../domain/resource-rules.ts";
 import { findByName } from "../deployments/find-deployment.ts";
+import { checkPlacement, type Placement, placementOf } from "../deployments/find-listener.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { type Change, differing } from "./change.ts";
@@ -37,7 +38,10 @@ export async function compare(
     const variables = declaredVariables(session, name, wanted);
     const current = await findByName(client, name, session.signal);
     if (current !== undefined && variables !== undefined) await checkReadable(session, current);
-    const change = current === undefined ? created(name, wanted, variables ?? []) : changed(current, wanted, variables);
+    const placement = await placementOf(client, placedBy(wanted), session.signal);
+    if (current !== undefined) await checkPlacement(client, current, placedBy(wanted), session.signal);
+    const change =
+      current === undefined ? created(name, wanted, variables ?? [], placement) : changed(current, wanted, variables);
     const step =
       tag === undefined ? change : await withTag(client, { name, current, step: change, tag }, session.signal);
     if (step !== undefined) steps.push(step);
@@ -46,6 +50,11 @@ export async function compare(
   steps.push(...(await alertSteps(session, alerts)));
   return { unchanged, ...(await withPruned(session, { file, declared, prune, tag, steps })) };
 }
+
+const placedBy = ({ listener, namespace }: Declared) => ({
+  ...(listener !== undefined && { listener }),
+  ...(namespace !== undefined && { namespace }),
+});
 
 /** Adds the deletions that `--prune` asks for. */
 async function withPruned(
@@ -122,8 +131,9 @@ function settingsOf(wanted: Declared) {
   };
 }
 
-function created(name: string, wanted: Declared, secrets: Secret[]): Step {
-  const { source_config, source_revision_config } = settingsOf(wanted);
+function created(name: string, wanted: Declared, secrets: Secret[], placement: Placement): Step {
+  const { source_config: given, source_revision_config } = settingsOf(wanted);
+  const source_config = { ...given, ...placement };
   const isRepository = wanted.source === "github";
   const body = {
     name,

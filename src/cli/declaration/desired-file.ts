@@ -24,6 +24,10 @@ export interface Declared {
   build_command?: string;
   engine?: NonNullable<SourceConfigInput["engine"]>;
   custom_url?: string;
+  /** Name or id of the listener that runs it. Fixed at creation. */
+  listener?: string;
+  /** Namespace of that listener. Fixed at creation. */
+  namespace?: string;
   resources?: NonNullable<SourceConfigInput["resource_spec"]>;
   /** Values that may be read by everyone who reads the file. */
   variables?: Record<string, string>;
@@ -33,7 +37,7 @@ export interface Declared {
 
 const texts = [
   ...["repo_url", "integration_id", "ref", "config_path", "template", "image", "type"],
-  ...["install_command", "build_command", "engine", "custom_url"],
+  ...["install_command", "build_command", "engine", "custom_url", "listener", "namespace"],
 ];
 const known = ["source", ...texts, "build_on_push", "resources", "variables", "secrets"];
 const sources = ["github", "internal_template", "internal_docker", "external_docker"];
@@ -90,6 +94,10 @@ function check(at: string, value: unknown): Declared {
   if (!["boolean", "undefined"].includes(typeof fields["build_on_push"])) {
     throw wrong(`${at}.build_on_push must be true or false.`);
   }
+  if (fields["namespace"] !== undefined && fields["listener"] === undefined)
+    throw wrong(`${at}.namespace needs a listener.`, "Name one: pierhead api GET /v2/listeners");
+  if (fields["type"] !== undefined && fields["listener"] !== undefined)
+    throw wrong(`${at} has a type and a listener. On a listener, resources set the sizes: remove type.`);
   if (fields["resources"] !== undefined) asObject(fields["resources"], `${at}.resources`);
   checkTexts(`${at}.variables`, fields["variables"]);
   checkTexts(`${at}.secrets`, fields["secrets"]);

@@ -22,7 +22,8 @@ export async function pull(session: Session, names: string[], options: { file?: 
   for (const name of wanted) {
     const deployment = await findDeployment(session, name);
     if (before[name]?.variables !== undefined) await checkReadable(session, deployment);
-    found[deployment.name] = declarationOf(deployment, before[name]);
+    const listener = await listenerOf(session, deployment);
+    found[deployment.name] = declarationOf(deployment, listener, before[name]);
   }
   await writeFile(
     target,
@@ -35,8 +36,16 @@ export async function pull(session: Session, names: string[], options: { file?: 
   session.answer({ file, deployments: Object.keys(found) }, () => file);
 }
 
+/** Returns the name of the listener that runs a deployment; null: the server itself does. */
+async function listenerOf(session: Session, { source_config: config }: Deployment): Promise<string | null> {
+  if (config.listener_id === null) return null;
+  const client = await session.client();
+  return (await client.getListener({ listener_id: config.listener_id }, { signal: session.signal })).compute_id;
+}
+
 function declarationOf(
   { source, source_config: config, source_revision_config: code, secrets }: Deployment,
+  listener: string | null,
   before?: Declared,
 ) {
   if (source === "internal_source") {
@@ -53,6 +62,7 @@ function declarationOf(
     .map(({ name }) => [name, before?.secrets?.[name] ?? name]);
   // Without the key the file would no longer declare that there are none.
   const isEmptied = before !== undefined && hasVariables && secrets.length === 0;
+  const hasSpec = source === "external_docker" || listener !== null;
   const all: Record<string, unknown> = {
     source,
     repo_url: config.repo_url,
@@ -62,12 +72,14 @@ function declarationOf(
     build_on_push: source === "github" ? config.build_on_push : null,
     template: config.template_id,
     image: code.image_uri,
-    type: source === "external_docker" ? null : config.deployment_type,
+    type: hasSpec ? null : config.deployment_type,
     install_command: config.install_command,
     build_command: config.build_command,
     engine: config.engine,
     custom_url: source === "external_docker" ? config.custom_url : null,
-    resources: source === "external_docker" ? resourcesOf(config.resource_spec, before?.resources) : null,
+    listener,
+    namespace: config.listener_config?.k8s_namespace ?? null,
+    resources: hasSpec ? resourcesOf(config.resource_spec, before?.resources) : null,
     variables: plain.length > 0 || isEmptied ? Object.fromEntries(plain) : null,
     secrets: hidden.length > 0 && hasVariables ? Object.fromEntries(hidden) : null,
   };

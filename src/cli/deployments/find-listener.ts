@@ -7,13 +7,15 @@ import type { DeployOptions } from "./deploy-options.ts";
 
 export type Placement = Pick<NonNullable<CreateDeployment["source_config"]>, "listener_id" | "listener_config">;
 
+type PlacementOptions = Pick<DeployOptions, "listener" | "namespace" | "type">;
+
 /**
  * Returns the settings that place a new deployment on the listener of `--listener`. Without that option there are none.
  * @throws CliFailure for a listener that the workspace does not have
  */
 export async function placementOf(
   client: Client,
-  { listener, namespace, type }: DeployOptions,
+  { listener, namespace, type }: PlacementOptions,
   signal: AbortSignal,
 ): Promise<Placement> {
   if (listener === undefined) {
@@ -48,7 +50,7 @@ export async function placementOf(
 export async function checkPlacement(
   client: Client,
   deployment: Deployment,
-  options: DeployOptions,
+  options: PlacementOptions,
   signal: AbortSignal,
 ) {
   const { listener_id: listenerId } = await placementOf(client, options, signal);
