@@ -16,6 +16,7 @@ import { runCli } from "../cli/run-cli.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
 import { openTestDatabase } from "../support/database.ts";
 import { eventually } from "../support/eventually.ts";
+import { filesBelow } from "../support/files-below.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 import { startObjectServer } from "./object-server.ts";
 
@@ -23,10 +24,7 @@ const objects = await startObjectServer();
 after(() => objects[Symbol.asyncDispose]());
 const signal = AbortSignal.timeout(120_000);
 
-const keys = () =>
-  readdir(path.join(objects.directory), { recursive: true, withFileTypes: true }).then((entries) =>
-    entries.filter((entry) => entry.isFile()).map(({ name }) => name),
-  );
+const keys = async () => (await filesBelow(objects.directory)).map((file) => path.basename(file));
 
 const archiveOf = (text: string) =>
   gzippedTar(Object.entries(nodeAgent(text)).map(([name, content]) => ({ name, content })));

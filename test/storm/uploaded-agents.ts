@@ -1,9 +1,9 @@
-import { readdir } from "node:fs/promises";
 import type pg from "pg";
 import type { Client } from "../../src/client/client.ts";
 import { gzippedTar } from "../builds/tar-fixture.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
+import { filesBelow } from "../support/files-below.ts";
 import type { SimulatedBuilds } from "./simulated-builds.ts";
 import { surely } from "./surely.ts";
 
@@ -64,10 +64,7 @@ export async function countWrongImages(
 
 /** Counts what deleted deployments have left in the bucket. */
 export async function countObjectsLeft({ directory }: UploadStorm): Promise<Record<string, number>> {
-  const count = async () => {
-    const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-    return entries.filter((entry) => entry.isFile()).length;
-  };
+  const count = async () => (await filesBelow(directory)).length;
   const left = await eventually(count, (found) => found === 0, { timeoutMs: 30_000 }).catch(count);
   return { "objects left in the bucket": left };
 }
