@@ -363,10 +363,8 @@ async function startReconciler(context: ServerContext, closing: Closing): Promis
   closing.add("housekeeping", () => housekeeping.stop());
 }
 
-function startNotifications(
-  { config, db, events, sealer, logger, metrics, owner }: ServerContext,
-  closing: Closing,
-): void {
+function startNotifications(context: ServerContext, closing: Closing): void {
+  const { config, db, events, sealer, logger, metrics, owner } = context;
   const { allowPrivateNetwork } = config;
   const webhooks = new WebhookWorker({
     ...{ db, feed: events, sealer, logger, metrics },
