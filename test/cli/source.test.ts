@@ -469,3 +469,25 @@ test("packs of what lies outside its git repository only the directories that a 
     "words/src/words.py",
   ]);
 });
+
+test("packs the directories above a JavaScript project that it links or whose settings it extends", async () => {
+  await using place = await createDirectory({
+    "apps/agent/package.json":
+      '{"main": "server.js", "dependencies": {"words": "file:../../libs/words", "gone": "file:../../../gone"}}',
+    "apps/agent/server.js": "app.listen(1)",
+    "libs/words/package.json": "{}",
+    "typed/package.json": '{"main": "server.js"}',
+    "typed/server.js": "app.listen(1)",
+    "typed/tsconfig.json": '{ // shared\n  "extends": ["../tsconfig.base.json", "@tsconfig/node22"] }',
+    "alone/package.json": '{"main": "server.js", "dependencies": {"words": "file:./words"}}',
+    "alone/server.js": "app.listen(1)",
+    "alone/tsconfig.json": '{"extends": "./tsconfig.build.json"}',
+  });
+  const rootOf = async (name: string) => {
+    const { root, configPath } = await findProject(path.join(place.directory, name), undefined);
+    return [path.relative(place.directory, root), configPath];
+  };
+  assert.deepEqual(await rootOf("apps/agent"), ["", "apps/agent/package.json"]);
+  assert.deepEqual(await rootOf("typed"), ["", "typed/package.json"]);
+  assert.deepEqual(await rootOf("alone"), ["alone", "package.json"]);
+});

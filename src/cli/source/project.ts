@@ -1,12 +1,13 @@
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import path from "node:path";
-import { dockerfileName, projectFileNames } from "../../domain/config-path.ts";
+import { denoConfigs, dockerfileName, isProjectFile, projectFileNames } from "../../domain/config-path.ts";
 import { detectServer } from "../../domain/detection/detect-server.ts";
 import { installFiles } from "../../domain/detection/install-files.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { listFiles } from "./list-files.ts";
+import { nodePaths } from "./node-paths.ts";
 import { projectsBelow } from "./projects-below.ts";
 import { pythonPaths } from "./python-paths.ts";
 import { workspaceRoot } from "./workspace-root.ts";
@@ -41,12 +42,12 @@ export async function findProject(directory: string, configOption: string | unde
   const config = path.resolve(directory, configOption ?? (await findConfigName(directory)));
   // A Dockerfile decides what is installed, and copies files of its own directory.
   const isDockerfile = path.basename(config) === dockerfileName;
-  const isConfig = !isDockerfile && !(projectFileNames as readonly string[]).includes(path.basename(config));
+  const isConfig = !isDockerfile && !isProjectFile(path.basename(config));
   const content = isConfig ? await readConfig(config, directory) : {};
   const configDirectory = path.dirname(config);
   const needed = localDependencies(content)
     .map((dependency) => path.resolve(configDirectory, dependency))
-    .concat((await workspaceRoot(configDirectory)) ?? [], isDockerfile ? [] : await pythonPaths(configDirectory))
+    .concat((await workspaceRoot(configDirectory)) ?? [], isDockerfile ? [] : await localPaths(configDirectory))
     .concat(path.resolve(directory), configDirectory);
   const root = needed.reduce(commonAncestor);
   const packed = await partsToPack(path.resolve(directory), needed);
@@ -66,6 +67,8 @@ export async function findProject(directory: string, configOption: string | unde
     found: isConfig ? await describeConfig(config, content) : await describeServer(config),
   };
 }
+
+const localPaths = async (directory: string) => [...(await nodePaths(directory)), ...(await pythonPaths(directory))];
 
 const installNames = installFiles.map(({ file }) => file);
 
@@ -125,7 +128,7 @@ export function nameFrom(text: string): string {
 }
 
 async function findConfigName(directory: string): Promise<string> {
-  const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName]);
+  const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName, ...denoConfigs]);
   if (found !== undefined) return found;
   const below = await projectsBelow(directory);
   throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`, below);
