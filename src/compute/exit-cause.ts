@@ -88,6 +88,8 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
       : signal !== null
         ? `by signal ${signal}`
         : "while Pierhead was not running, so its exit code is unknown";
+  if (exitCode === 0 && !wasReady && lastLines.some((line) => /\bstdio\b/i.test(line)))
+    return "The agent server ended without an error before it was ready. Its log mentions stdio: it speaks over standard input, where nothing is sent. Start it with its transport over HTTP, by an argument of the start script or a variable, and on the port in PORT.";
   if (exitCode === 0 && !wasReady) {
     return "The agent server ended without an error before it was ready. It must keep running and listen on the port in PORT: check that the start command starts a server.";
   }
@@ -100,6 +102,7 @@ function exited({ wasReady, exitCode, signal, lastLines, unsetVariables = [] }: 
     .filter((name) => !cause.includes(name))
     .slice(0, unsetShownMax)
     .join(", ");
-  const also = unset === "" ? "" : ` The project also names variables that are not set: ${unset}.`;
+  const end = /[.!?:]$/.test(cause) ? "" : ".";
+  const also = unset === "" ? "" : `${end} The project also names variables that are not set: ${unset}.`;
   return `The agent server ended ${how} before it was ready. ${cause}${also}`;
 }

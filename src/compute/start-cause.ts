@@ -116,7 +116,7 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
   const settings = lines.flatMap((line, index) =>
     /^Field required\b/.test(lines[index + 1] ?? "") ? (/^([A-Za-z_]\w*)$/.exec(line)?.slice(1) ?? []) : [],
   );
-  const short = settings.filter((name) => name.length <= nameMax);
+  const short = [...settings, ...checkedVariables(lines)].filter((name) => name.length <= nameMax);
   const names = [...new Set(short.map((name) => variableOf(name.toUpperCase(), unset)))].slice(0, settingsMax);
   const [first] = names;
   if (first === undefined) return null;
@@ -132,6 +132,18 @@ function variableOf(setting: string, unset: readonly string[]): string {
   if (unset.includes(setting)) return setting;
   const [only, ...others] = unset.filter((one) => one.endsWith(`_${setting}`));
   return only !== undefined && others.length === 0 ? only : setting;
+}
+
+/** Returns the variables that a check of JavaScript reports: T3 Env, in the forms of Zod 3 and 4, and Envalid. */
+function checkedVariables(lines: readonly string[]): string[] {
+  const from = lines.findIndex((line) => /\b(?:Invalid|Missing) environment variables\b/i.test(line));
+  const text = (from === -1 ? [] : lines.slice(from)).map((line) => line.slice(0, 1_000)).join("\n");
+  const forms = [
+    /\b([A-Z][A-Z0-9_]{2,})['"]?: *\[/g,
+    /\bpath['"]?: *\[\s*['"]([A-Z][A-Z0-9_]{2,})['"]/g,
+    /^ +([A-Z][A-Z0-9_]{2,}): /gm,
+  ];
+  return forms.flatMap((form) => [...text.matchAll(form)].map(([, name = ""]) => name));
 }
 
 /** Longest name that a report may contain (`Cause` in the contract). A longer one is no name of a variable. */

@@ -66,6 +66,20 @@ test("leaves out lines of npm that explain nothing", () => {
   assert.deepEqual(ownFrames([...own, ...noise]), own);
 });
 
+test("names the variables that a check of JavaScript misses", () => {
+  const said = (lines: string[]) => findMissingVariables([...lines, "Error: Invalid environment variables"], [])?.names;
+  assert.deepEqual(said(["❌ Invalid environment variables: { DATABASE_URL: [ 'Required' ] }"]), ["DATABASE_URL"]);
+  const newer = [
+    "❌ Invalid environment variables: [",
+    "  {",
+    "    path: [ 'API_KEY' ],",
+    "  {",
+    "    path: [ 'A_URL' ],",
+  ];
+  assert.deepEqual(said(newer), ["API_KEY", "A_URL"]);
+  assert.deepEqual(said(["Missing environment variables:", '    SHOP_TOKEN: the token (eg. "x")']), ["SHOP_TOKEN"]);
+});
+
 test("splits a record with a whole traceback into its lines", () => {
   const record = { event: "startup failed", exception: `Traceback\n${"  File x\n".repeat(200)}KeyError: 'A_KEY'` };
   assert.equal(readableLines(JSON.stringify(record)).at(-1), "KeyError: 'A_KEY'");
@@ -307,6 +321,11 @@ test("quotes the first error below a heading, and says that a program which ends
   };
   const { message } = explainExit({ ...ended, lastLines: ["done"] }, () => undefined);
   assert.match(message, /ended without an error .* listen on the port in PORT/);
+  const spoke = explainExit({ ...ended, lastLines: ["Weather MCP server running on stdio"] }, () => undefined);
+  assert.match(
+    spoke.message,
+    /speaks over standard input, where nothing is sent\. Start it with its transport over HTTP/,
+  );
 });
 
 test("reports the missing variables as data", () => {

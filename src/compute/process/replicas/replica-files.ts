@@ -60,6 +60,9 @@ export interface ReplicaRecord {
 
 type Found = Pick<ReplicaRecord, "runner" | "healthPath" | "cgroups" | "limits">;
 
+/** Variables that a replica gets in any case, or that change nothing but how much it says. */
+const given = new Set(["PORT", "HOST", "PATH", "HOME", "NODE_ENV", "LOG_LEVEL"]);
+
 /** Builds the record of a replica that has no process yet. */
 export function newRecord(spec: ReplicaSpec, { runner, healthPath, cgroups, limits }: Found): ReplicaRecord {
   const heapOnly = runner === "langgraph-js" && limits.memory !== "enforced";
@@ -78,7 +81,7 @@ export function newRecord(spec: ReplicaSpec, { runner, healthPath, cgroups, limi
     nonce: randomUUID(),
     cgroups,
     unsetVariables: (spec.artifact.kind === "directory" ? (spec.artifact.variables ?? []) : []).filter(
-      (name) => !(spec.env[name] ?? ""),
+      (name) => !(spec.env[name] ?? "") && !given.has(name),
     ),
     limits: heapOnly
       ? { ...limits, memory: `enforced for the JavaScript heap only; the rest is ${limits.memory}` }
