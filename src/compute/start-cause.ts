@@ -134,15 +134,11 @@ function variableOf(setting: string, unset: readonly string[]): string {
   return only !== undefined && others.length === 0 ? only : setting;
 }
 
-/** Returns the variables that a check of JavaScript reports: T3 Env, in the forms of Zod 3 and 4, and Envalid. */
+/** Returns the variables that a check of JavaScript reports: T3 Env, in the forms of Zod 3 and 4. */
 function checkedVariables(lines: readonly string[]): string[] {
-  const from = lines.findIndex((line) => /\b(?:Invalid|Missing) environment variables\b/i.test(line));
+  const from = lines.findIndex((line) => /\bInvalid environment variables\b/i.test(line));
   const text = (from === -1 ? [] : lines.slice(from)).map((line) => line.slice(0, 1_000)).join("\n");
-  const forms = [
-    /\b([A-Z][A-Z0-9_]{2,})['"]?: *\[/g,
-    /\bpath['"]?: *\[\s*['"]([A-Z][A-Z0-9_]{2,})['"]/g,
-    /^ +([A-Z][A-Z0-9_]{2,}): /gm,
-  ];
+  const forms = [/\b([A-Z][A-Z0-9_]{2,})['"]?: *\[/g, /\bpath['"]?: *\[\s*['"]([A-Z][A-Z0-9_]{2,})['"]/g];
   return forms.flatMap((form) => [...text.matchAll(form)].map(([, name = ""]) => name));
 }
 

@@ -14,6 +14,13 @@ export const projectFileNames = [
   ...condaFileNames,
 ] as const;
 
+/** Configurations of Deno. Such a project is recognized only to say how it runs, so a Dockerfile goes before them. */
+export const denoConfigs = ["deno.json", "deno.jsonc"] as const;
+
+/** Returns whether a server is recognized from the files beside a file with this name. */
+export const isProjectFile = (name: string) =>
+  ([...projectFileNames, ...denoConfigs] as readonly string[]).includes(name);
+
 /** The path of the configuration that clients send when the user names none. */
 export const usualConfigPath = "langgraph.json";
 
@@ -39,6 +46,6 @@ export function configPathProblem(path: string): string | null {
   if (/\p{Cc}/u.test(path)) return "must not contain control characters.";
   if (path.startsWith("/") || path.includes("\\")) return "must be relative to the root, with / between its parts.";
   if (path.split("/").includes("..")) return "must not contain '..'.";
-  const isProjectFile = [...projectFileNames, dockerfileName].some((name) => `/${path}`.endsWith(`/${name}`));
-  return isProjectFile || /[^/]\.json$/.test(path) ? null : "must name a .json file.";
+  const name = path.split("/").at(-1) ?? "";
+  return isProjectFile(name) || name === dockerfileName || /[^/]\.json$/.test(path) ? null : "must name a .json file.";
 }

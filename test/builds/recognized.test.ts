@@ -13,6 +13,7 @@ import { readVariables } from "../../src/builds/detect/read-variables.ts";
 import { parseStartLine } from "../../src/builds/detect/start-line.ts";
 import { installCommand, withManager } from "../../src/builds/node/install-command.ts";
 import { findGonePackage, isLockStale } from "../../src/builds/node/install-packages.ts";
+import { launchLine } from "../../src/builds/node/launch-line.ts";
 import { narrowWorkspace } from "../../src/builds/node/narrow-workspace.ts";
 import { scriptCommand, startCommand } from "../../src/builds/node/run-script.ts";
 import { poetryRequirements } from "../../src/builds/python/poetry.ts";
@@ -396,7 +397,11 @@ test("stops the old revision first where a server has a port of its own, but not
   const inWorkspace = await read({ "package.json": root, ...member }, "apps/api/package.json");
   assert.equal(inWorkspace.kind === "command" && inWorkspace.isExclusive, false, "another package may read PORT");
   const alone = await read(member, "apps/api/package.json");
-  assert.equal(alone.kind === "command" && alone.isExclusive, true);
+  assert.deepEqual(alone.kind === "command" && [alone.isExclusive, alone.opensGivenPort], [false, true]);
+  assert.match(alone.warnings.join(), /Nothing in the server reads PORT.*becomes the one in PORT/);
+  const bun = { "apps/api/package.json": '{"scripts":{"start":"bun index.ts"}}', "apps/api/index.ts": "a.listen(1)" };
+  const inBun = await read(bun, "apps/api/package.json");
+  assert.deepEqual(inBun.kind === "command" && [inBun.isExclusive, inBun.opensGivenPort], [true, undefined]);
 });
 
 test("leaves the patches of other members out when it narrows a workspace of pnpm", async () => {
@@ -417,12 +422,8 @@ test("leaves the patches of other members out when it narrows a workspace of pnp
 });
 
 test("opens the port in PORT for a server of an image that has a port of its own", async () => {
-  const free = createServer().listen(0, "127.0.0.1");
-  await once(free, "listening");
-  const { port } = free.address() as AddressInfo;
-  free.close();
-  await once(free, "close");
-  const preload = fileURLToPath(new URL("../../src/compute/docker/entrypoints/listen-on-port.ts", import.meta.url));
+  const port = await freePort();
+  const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
   const run = async (program: string) => {
     const options = { env: { PORT: String(port) }, timeout: 20_000 };
     return (await execa(process.execPath, ["--import", preload, "-e", program], options)).stdout;
@@ -437,3 +438,36 @@ test("opens the port in PORT for a server of an image that has a port of its own
     server.listen({ port: 3000, host: "localhost", signal: stop.signal }, () => { ${shown} stop.abort(); });`;
   assert.equal(await run(stopped), String(port), "its other options stay");
 });
+
+test("runs what precedes a server in a shell that the server replaces", async () => {
+  const argv = [process.execPath, "-e", "console.log(process.env.A, process.env.B, process.argv[1])", "two words"];
+  const before = [[process.execPath, "-e", "console.log('first')"]];
+  const [program = "", ...rest] = launchLine(argv, { variables: { A: "default", B: "http" }, before, programs: null });
+  const { stdout } = await execa(program, rest, { env: { A: "own" } });
+  assert.equal(stdout, "first\nown http two words");
+  assert.deepEqual(launchLine(argv, { variables: {}, before: [], programs: null }), argv);
+});
+
+test("gives the port to the first of a server's processes, and lets the others keep theirs", async () => {
+  await using place = await scratch();
+  const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
+  const open = `require("node:http").createServer().listen(0 + Number(process.argv[1]), function () {
+    console.log(this.address().port);
+    if (process.argv[2]) require("node:child_process").spawn(process.execPath, ["-e", process.argv[3], process.argv[2]], { stdio: "inherit" }).on("exit", () => this.close());
+    else this.close();
+  });`;
+  const [first, second] = [await freePort(), await freePort()];
+  const env = { PORT: String(first), HOST: "127.0.0.1", TMPDIR: place.dir, NODE_OPTIONS: `--import ${preload}` };
+  const run = () => execa(process.execPath, ["-e", open, "3000", String(second), open], { env, timeout: 20_000 });
+  assert.equal((await run()).stdout, `${first}\n${second}`);
+  assert.equal((await run()).stdout, `${first}\n${second}`, "the process of an earlier start has ended");
+});
+
+async function freePort(): Promise<number> {
+  const free = createServer().listen(0, "127.0.0.1");
+  await once(free, "listening");
+  const { port } = free.address() as AddressInfo;
+  free.close();
+  await once(free, "close");
+  return port;
+}

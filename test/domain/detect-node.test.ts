@@ -81,7 +81,7 @@ const projects: [string, Files, string, string, string?][] = [
       "src/index.ts": "new Elysia().listen(process.env.PORT)",
     },
     "elysia",
-    "npm exec --yes --package=bun@1 -- bun src/index.ts",
+    "bun src/index.ts",
   ],
   [
     "SvelteKit with the adapter for Node",
@@ -239,6 +239,32 @@ const projects: [string, Files, string, string, string?][] = [
     "script:start",
   ],
   [
+    "an MCP server of version 2 of the SDK that speaks over standard input",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/server"], { scripts: { start: "node server.js" } }),
+      "server.js": 'import { serveStdio } from "@modelcontextprotocol/server/stdio"\nserveStdio(make)',
+    },
+    "mcp-typescript",
+    `${proxy} npm run --silent start`,
+  ],
+  [
+    "pages that Vite builds, without a server",
+    {
+      "package.json": packageJson(["vite", "ai"], { scripts: { start: "vite", build: "tsc && vite build" } }),
+      "index.html": "",
+      "src/main.tsx": "createRoot(document.body)",
+    },
+    "vite",
+    "vite preview --host $HOST --port $PORT",
+    "script:build",
+  ],
+  [
+    "a server beside such pages",
+    { "package.json": packageJson(["vite", "express"]), "index.html": "", "server.js": "app.listen(port)" },
+    "express",
+    "node server.js",
+  ],
+  [
     "SvelteKit with another adapter",
     { "package.json": packageJson(["@sveltejs/kit", "@sveltejs/adapter-auto"]) },
     "sveltekit",
@@ -335,4 +361,107 @@ test("says what functions for Vercel lack", async () => {
     "api/server.ts": "",
   });
   assert.match("because" in found ? found.because : "", /functions for Vercel.*start script/);
+});
+
+test("sets the variable that makes an MCP server speak over HTTP", async () => {
+  const found = async (source: string, packages = ["@modelcontextprotocol/sdk"], start = "node server.js") => {
+    const files = { "package.json": packageJson(packages, { scripts: { start } }), "server.js": source };
+    return (await detect(files)).server?.variables;
+  };
+  const chosen = `const t = process.env.MCP_TRANSPORT ?? "stdio"
+    t === "http" ? app.listen(1) : new StdioServerTransport()`;
+  assert.deepEqual(await found(chosen), { MCP_TRANSPORT: "http" });
+  assert.equal(await found(chosen, undefined, "node server.js --http"), undefined);
+  const listed = 'z.enum(["stdio", "streamable-http"]).parse(env.TRANSPORT_TYPE); serveStdio(x)';
+  assert.deepEqual(await found(`process.${listed}`.replace("parse(env", "parse(process.env")), {
+    TRANSPORT_TYPE: "streamable-http",
+  });
+  const flags = `if (process.env.SSE_LOCAL === 'true' || process.env.HTTP_STREAMABLE_SERVER === 'true') start()
+    else server.start({ transportType: "stdio" })`;
+  assert.deepEqual(await found(flags, ["fastmcp"]), { HTTP_STREAMABLE_SERVER: "true" });
+  assert.equal(await found("process.env.HTTP_PROXY === 'true'; new StdioServerTransport()"), undefined);
+  assert.equal(await found(chosen, ["express"]), undefined);
+});
+
+test("moves the migration of a database from the build to the start", async () => {
+  const found = async (build: string, more: object = {}) => {
+    const { server } = await detect({ "package.json": packageJson(["next"], { scripts: { build, ...more } }) });
+    return [server?.build, server?.beforeStart];
+  };
+  assert.deepEqual(await found("tsx lib/db/migrate.ts && next build"), ["next build", ["tsx lib/db/migrate.ts"]]);
+  assert.deepEqual(await found("prisma generate && prisma migrate deploy && next build", { prebuild: "x" }), [
+    "script:prebuild && prisma generate && next build",
+    ["prisma migrate deploy"],
+  ]);
+  assert.deepEqual(await found("pnpm db:push && next build"), ["next build", ["pnpm db:push"]]);
+  for (const whole of ["next build", "prisma migrate deploy", "tsc; prisma migrate deploy && next build"])
+    assert.deepEqual(await found(whole), ["script:build", undefined], whole);
+});
+
+test("offers the programs of a project that names no server", async () => {
+  const samples = {
+    "package.json": packageJson(["@a2a-js/sdk"], {
+      scripts: { "agents:movie": "tsx agents/movie/index.ts", "a2a:cli": "tsx cli.ts", lint: "node lint.js" },
+    }),
+    "agents/movie/index.ts": "",
+    "cli.ts": "",
+    "lint.js": "",
+  };
+  const because = async (files: Files) => {
+    const found = await detect(files);
+    return found.server === null ? found.because : "";
+  };
+  assert.match(await because(samples), /These scripts run programs: agents:movie\. .*"npm", "run", "agents:movie"/);
+  const examples = { "package.json": packageJson(["koa"]), "examples/hello/app.js": "app.listen(3000)" };
+  assert.match(await because(examples), /These files open a port: examples\/hello\/app\.js\./);
+});
+
+test("says how a project of Deno runs, unless it is also one of Node", async () => {
+  const files = { "deno.json": "{}", "main.ts": "Deno.serve(handle)" };
+  const found = await detect(files);
+  assert.match("because" in found ? found.because : "", /^deno\.json was found: .*--package=deno@2/);
+  const both = { ...files, "package.json": packageJson(["hono"], { scripts: { start: "node server.js" } }) };
+  assert.equal((await detect(both)).server?.preset, "hono");
+});
+
+test("runs the program of an MCP package, not the module that others import", async () => {
+  const manifest = packageJson(["@modelcontextprotocol/sdk"], {
+    main: "dist/index.js",
+    bin: { server: "dist/transports/stdio.js" },
+    scripts: { build: "tsc" },
+  });
+  const { server } = await detect({
+    "package.json": manifest,
+    "src/transports/stdio.ts": "new StdioServerTransport()",
+  });
+  assert.equal(server?.start, `${proxy} node dist/transports/stdio.js`);
+});
+
+test("follows the start script to the program that it runs, where a package has one for each transport", async () => {
+  const files = {
+    "package.json": packageJson(["@modelcontextprotocol/sdk"], {
+      scripts: { start: "npm run dev", dev: "tsx src/cli.ts", "start:runtime": "node dist/http.js" },
+    }),
+    "src/cli.ts": 'import { main } from "./stdio.js"',
+    "src/stdio.ts": "new StdioServerTransport()",
+    "src/http.ts": "new StreamableHTTPServerTransport(); app.listen(process.env.PORT)",
+  };
+  assert.equal((await detect(files)).server?.start, `${proxy} npm run --silent start`);
+  const both = { ...files, "src/cli.ts": 'import "./stdio.js"; import "./http.js"' };
+  assert.equal((await detect(both)).server?.start, "script:start");
+});
+
+test("replaces the port of tools that read no PORT", async () => {
+  const owns = async (start: string, packages = ["express"]) =>
+    (await detect({ "package.json": packageJson(packages, { scripts: { start } }) })).server?.hasOwnPort;
+  for (const start of ["vite preview", "nx serve api", "NODE_ENV=production ng serve"])
+    assert.equal(await owns(start), true);
+  for (const start of ["vite preview --port $PORT", "vite-node server.ts", "node vite.js", "next dev"])
+    assert.equal(await owns(start), false, start);
+  const nest = { "package.json": packageJson(["@nestjs/core"], { scripts: { start: "nest start" } }) };
+  assert.equal((await detect({ ...nest, "src/main.ts": "app.listen(3000)" })).server?.hasOwnPort, true);
+  assert.equal(
+    (await detect({ ...nest, "src/main.ts": "app.listen(process.env.PORT ?? 3000)" })).server?.hasOwnPort,
+    false,
+  );
 });

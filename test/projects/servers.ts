@@ -23,6 +23,7 @@ interface Server {
   configPath: string;
   ask: Question[] | { buildFails: RegExp };
   log?: RegExp[];
+  secrets?: Record<string, string>;
 }
 
 const server = (one: Server) => ({ ...one, directory: "server" });
@@ -201,6 +202,34 @@ export const serverProjects = [
     },
     /Recognized MCP TypeScript SDK/,
     { ask: mcp },
+  ),
+  javascript(
+    "mcp over standard input with version 2 of the sdk",
+    {
+      "package.json": manifest(
+        { "@modelcontextprotocol/server": "2.4.0" },
+        { type: "module", scripts: { start: "node index.js" } },
+      ),
+      "index.js": `import { McpServer } from "@modelcontextprotocol/server";\nimport { serveStdio } from "@modelcontextprotocol/server/stdio";\nserveStdio(() => new McpServer({ name: "greeter", version: "1.0.0" }));\n`,
+    },
+    /Start: node .*mcp-proxy/,
+    { ask: mcp },
+  ),
+  javascript(
+    "a port of its own, and a build that migrates a database",
+    {
+      "package.json": manifest(
+        {},
+        {
+          type: "module",
+          scripts: { start: "node server.js", build: "node migrate.js && node --check server.js" },
+        },
+      ),
+      "migrate.js": `import { writeFileSync } from "node:fs";\nif (!process.env.DATABASE_URL) throw new Error("DATABASE_URL is not set");\nwriteFileSync(process.env.HOME + "/migrated", "");\n`,
+      "server.js": `import { existsSync } from "node:fs";\nimport { createServer } from "node:http";\nconst text = existsSync(process.env.HOME + "/migrated") ? "hello" : "no tables";\ncreateServer((_, response) => response.end(text)).listen(4173, "localhost");\n`,
+    },
+    /Start: node migrate\.js && node server\.js/,
+    { ask: hello, secrets: { DATABASE_URL: "postgres://127.0.0.1:1/none" } },
   ),
   javascript(
     "peers that disagree",

@@ -156,7 +156,13 @@ function commandsOf(project: Project): Pick<SourceDescription, "buildCommands" |
       .map(word)
       .join(" ")
       .replace(/^script:/, "package.json script ");
-  return { buildCommands: project.build.map(shown), startCommand: shown(project.start) };
+  const { variables = {}, before = [] } = project.launch ?? {};
+  const set = Object.entries(variables).map(([name, value]) => `${name}=${value}`);
+  const start = [...set, shown(project.start)].join(" ");
+  return {
+    buildCommands: project.build.map(shown),
+    startCommand: [...before.map((argv) => shown([...argv])), start].join(" && "),
+  };
 }
 
 async function variablesOf(sourceDir: string, directory: string): Promise<SourceDescription["variables"]> {

@@ -1,5 +1,6 @@
 import path from "node:path";
 import type { AddedFile } from "../../domain/detection/presets.ts";
+import type { Launch } from "../node/launch-line.ts";
 import { readPythonVersion } from "../python/settings.ts";
 import type { ConfigValue } from "./config-reader.ts";
 
@@ -20,6 +21,10 @@ export interface CommandProject {
   afterBuild?: string[];
   /** As `build`; `$PORT`, `$HOST` and `$PUBLIC_URL` stand for the values at the start. */
   start: string[];
+  /** What runs and is set before the server starts; absent: nothing. */
+  launch?: Launch;
+  /** Whether a module for Node makes the first port that the server opens the one in PORT. */
+  opensGivenPort?: true;
   /** Where the start command runs, when that is not `directory`: a Procfile may begin with `cd`. */
   startDirectory?: string;
   /** Empty: the driver asks the usual paths, see `checkHealth`. */

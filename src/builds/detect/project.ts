@@ -1,8 +1,14 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
-import { dockerfileName, projectFileNames, usualConfigPath } from "../../domain/config-path.ts";
+import {
+  denoConfigs,
+  dockerfileName,
+  isProjectFile,
+  projectFileNames,
+  usualConfigPath,
+} from "../../domain/config-path.ts";
 import { type DetectedServer, detectServer } from "../../domain/detection/detect-server.ts";
-import { addedDirName } from "../../domain/detection/presets.ts";
+import { added, addedDirName } from "../../domain/detection/presets.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import type { BuildTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
@@ -43,7 +49,7 @@ export async function readProject(sourceDir: string, configPath: string | null, 
   const place = configPath === null || isUsual ? await findConfig(sourceDir, host) : path.posix.normalize(configPath);
   const name = path.posix.basename(place);
   if (name === dockerfileName) return dockerfileProject(place);
-  if ((projectFileNames as readonly string[]).includes(name)) return detect(sourceDir, place, host);
+  if (isProjectFile(name)) return detect(sourceDir, place, host);
   const config = new ConfigValue(place, "", await readConfig(sourceDir, place));
   config.entries();
   const isPierhead =
@@ -69,6 +75,7 @@ async function findConfig(sourceDir: string, { target }: BuildHost): Promise<str
   if (hasDockerfile && target === "image") return dockerfileName;
   for (const name of projectFileNames) if (await isFileInside(sourceDir, name)) return name;
   if (hasDockerfile) return dockerfileName;
+  for (const name of denoConfigs) if (await isFileInside(sourceDir, name)) return name;
   throw missing(`${configNames.join(" or ")} not found at the root of the source`, await listConfigs(sourceDir));
 }
 
@@ -97,10 +104,18 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
     (other) => `The source also contains ${other}. To use it, set the config path (--config).`,
   );
   // Containers have ports of their own.
-  const hasOwnPort = server.hasOwnPort && !(await isMember(sourceDir, directory, server));
-  const isExclusive = hasOwnPort && target === "directory";
+  const opensGivenPort = server.hasOwnPort && server.runsInNode === true;
+  const hasOwnPort = server.hasOwnPort && (opensGivenPort || !(await isMember(sourceDir, directory, server)));
+  const isExclusive = hasOwnPort && !opensGivenPort && target === "directory";
   if (isExclusive) warnings.push(ownPort);
-  return { ...commandProject(server, place, directory), ...(hasOwnPort && { hasOwnPort }), isExclusive, warnings };
+  if (opensGivenPort) warnings.push(givenPort);
+  return {
+    ...commandProject(server, place, directory),
+    ...(hasOwnPort && { hasOwnPort }),
+    ...(opensGivenPort && { opensGivenPort }),
+    isExclusive,
+    warnings,
+  };
 }
 
 /** Returns whether a JavaScript project is a member of a workspace, whose other packages may read PORT for it. */
@@ -112,6 +127,9 @@ async function isMember(sourceDir: string, directory: string, { language }: Dete
 
 const ownPort =
   "The server does not read PORT, so it listens on a port of its own. The old revision stops before a new one starts, and requests wait meanwhile. To roll out without this pause, listen on the port in PORT.";
+
+const givenPort =
+  "Nothing in the server reads PORT. The first port that it opens becomes the one in PORT, with a module that Node loads first.";
 
 function commandProject(server: DetectedServer, configPath: string, directory: string): CommandProject {
   const what = server.preset === "procfile" ? "web command of the Procfile" : "start command";
@@ -129,6 +147,7 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     ...(server.file === undefined ? {} : { file: server.file }),
     ...(server.afterBuild === null ? {} : { afterBuild: server.afterBuild.split(" ") }),
     start: start.argv,
+    ...launchOf(server, directory),
     ...(start.cwd === directory ? {} : { startDirectory: start.cwd }),
     healthPath: "",
     isExclusive: false,
@@ -141,14 +160,29 @@ const pythonRequest = ({ adds, tools }: DetectedServer) => {
   return { version: null, requirements: null, adds, ...(tools === undefined ? {} : { tools }) };
 };
 
-const buildOf = ({ build }: DetectedServer) =>
-  build === null ? [] : [build.startsWith("script:") ? [build] : build.split(" ")];
+const buildOf = ({ build }: DetectedServer) => (build === null ? [] : build.split(" && ").map(commandOf));
+
+const commandOf = (step: string) =>
+  step.startsWith("script:") ? [step] : parseStartLine(step, { cwd: ".", what: "build command" }).argv;
+
+function launchOf(
+  { variables = {}, beforeStart = [], adds }: DetectedServer,
+  cwd: string,
+): Pick<CommandProject, "launch"> {
+  const programs = adds.includes(added.bun.package) ? `${addedDirName}/node_modules/.bin` : null;
+  if (Object.keys(variables).length === 0 && beforeStart.length === 0 && programs === null) return {};
+  const before = beforeStart.map((line) => parseStartLine(line, { cwd, what: "command before the start" }).argv);
+  return { launch: { variables, before, programs } };
+}
 
 /** In a directory of their own, they change nothing in the project, whichever package manager it has. */
 const installsAdded = (packages: readonly string[]) =>
   packages.length === 0
     ? []
-    : [["npm", "install", "--prefix", addedDirName, "--ignore-scripts", "--no-audit", "--no-fund", ...packages]];
+    : [
+        ["npm", "install", "--prefix", addedDirName, "--ignore-scripts", "--no-audit", "--no-fund", ...packages],
+        ...(packages.includes(added.bun.package) ? [["node", added.bun.file]] : []),
+      ];
 
 async function readConfig(sourceDir: string, place: string): Promise<unknown> {
   const isRelative = !path.posix.isAbsolute(place) && place !== ".." && !place.startsWith("../");

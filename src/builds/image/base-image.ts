@@ -135,7 +135,8 @@ export async function programFilesOf(kind: BaseKind): Promise<Record<string, str
     found[file] = text;
     for (const target of importsOf(text)) await add(path.posix.join(path.posix.dirname(file), target));
   };
-  for (const program of programsOf[programKindOf(kind)]) await add(`${program}${programExtension}`);
+  for (const program of programsOf[programKindOf(kind)])
+    await add(path.extname(program) === "" ? `${program}${programExtension}` : program);
   for (const file of kind === "command" ? [] : dataFiles) await add(file);
   return Object.fromEntries(Object.entries(found).sort());
 }

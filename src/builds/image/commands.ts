@@ -6,8 +6,9 @@ import type { CommandProject } from "../detect/pierhead-config.ts";
 import type { Project } from "../detect/project.ts";
 import type { BuildFailureReason } from "../failure.ts";
 import { installCommand } from "../node/install-command.ts";
+import { launchLine } from "../node/launch-line.ts";
 import { readManifests } from "../node/npm-ci.ts";
-import { isScript, scriptCommand, scriptName, shownCommand, startCommand } from "../node/run-script.ts";
+import { beforeCommand, isScript, scriptCommand, scriptName, shownCommand, startCommand } from "../node/run-script.ts";
 
 /** A step of a JavaScript project's build in an image: arguments of `project-steps`. */
 export interface ImageStep {
@@ -111,7 +112,12 @@ export async function planPythonBuild(
 
 /** Returns the start command of an image, whose address is the same in every engine. */
 export async function planStart(sourceDir: string, project: CommandProject): Promise<string[]> {
-  const argv = await startArgv(sourceDir, project);
+  const { variables = {}, before = [], programs = null } = project.launch ?? {};
+  const argv = launchLine(await startArgv(sourceDir, project), {
+    variables,
+    before: before.map(beforeCommand),
+    programs,
+  });
   const known: Record<string, string> = { PORT: String(agentPort), HOST: "0.0.0.0" };
   return argv.map((word) => word.replaceAll(/\$(PORT|HOST)\b/g, (_all, name: string) => known[name] ?? ""));
 }
@@ -129,7 +135,7 @@ async function startArgv(sourceDir: string, project: CommandProject): Promise<st
 
 /** npm finds a program of the project's packages, which are only in the image. */
 function ofPackages({ recognized, install }: CommandProject, argv: string[]): string[] {
-  const isPlain = recognized === undefined || install !== "node" || argv[0] === "node" || argv[0] === "npm";
+  const isPlain = recognized === undefined || install !== "node" || /^(?:node|npm|bun)$/.test(argv[0] ?? "");
   return isPlain ? argv : ["npm", "exec", "--no", "--", ...argv];
 }
 

@@ -44,7 +44,7 @@ export const ownDir = "/opt/pierhead";
 /** Extension of the programs: .ts in a clone, .js when built. */
 export const programExtension = path.extname(fileURLToPath(import.meta.url));
 export const tidyProgram = "builds/image/run-and-tidy";
-export const portProgram = "compute/docker/entrypoints/listen-on-port";
+export const portProgram = "compute/listen-on-port.mjs";
 export const stepsProgram = "builds/image/project-steps";
 
 /** A user id that exists on no host: an agent needs no permissions, not even to write its own code. */
@@ -67,7 +67,7 @@ export function generateDockerfile(content: ImageContent): Instruction[] {
     ...build.flatMap(runStep),
     workdir(directory),
     plain(`ENV HOME=${stateMount} NODE_ENV=production`),
-    ...(hasOwnPort ? [plain(`ENV NODE_OPTIONS="--import ${ownDir}/${portProgram}${programExtension}"`)] : []),
+    ...(hasOwnPort ? [plain(`ENV NODE_OPTIONS="--import ${ownDir}/${portProgram}"`)] : []),
     plain(`USER ${agentUser}`),
     plain(`CMD ${JSON.stringify(start)}`),
   ];

@@ -60,6 +60,10 @@ async function build(context: BuildContext, directory: string, commands: Command
 /** Causes that frameworks report in many lines, and what to do. */
 const causes: [form: RegExp, because: string][] = [
   [
+    /\bTS5083: Cannot read file /,
+    "tsconfig.json extends a file that is not in the source. Deploy the directory that contains both, with --config DIRECTORY/package.json.",
+  ],
+  [
     /Failed to fetch .{0,200} from Google Fonts|\b(?:request\w*|E[A-Z_]{5,20}) .{0,200}\bfonts\.(?:googleapis|gstatic)\.com/,
     "The build downloads fonts from Google (next/font/google), which this machine cannot reach. Let builds reach fonts.googleapis.com and fonts.gstatic.com, or keep the fonts in the project with next/font/local.",
   ],

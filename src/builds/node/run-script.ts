@@ -14,17 +14,22 @@ export const isScript = ([first = ""]: readonly string[]) => first.startsWith(sc
 /** Returns a command as people write it. */
 export const shownCommand = (argv: string[]) => (isScript(argv) ? ["npm", "run", scriptName(argv)] : argv);
 
-/** Returns the program and arguments that run a script, with the package manager of the project. */
+/**
+ * Returns the program and arguments that run a script, with the package manager of the project.
+ * @param isStart of a server, where npm runs it instead: a replica has npm, but would have to download another one at each start.
+ */
 export async function scriptCommand(
   sourceDir: string,
   directory: string,
-  { argv, searchPath }: { argv: readonly string[]; searchPath: string },
+  { argv, searchPath, isStart = false }: { argv: readonly string[]; searchPath: string; isStart?: boolean },
 ): Promise<string[]> {
   const install = await installCommand(sourceDir, directory, searchPath);
-  const manager = install?.manager ?? ["npm"];
   const scripts = await readScripts(path.join(sourceDir, directory));
   const name = scriptName(argv);
   const called = [`pre${name}`, name, `post${name}`].map((one) => scripts[one] ?? "").join(" ; ");
+  const own = install?.manager ?? ["npm"];
+  const npm = own.includes("--force") ? ["npm", "--force"] : ["npm"];
+  const manager = isStart && !otherManagers.some(({ calls }) => calls.test(called)) ? npm : own;
   const lacking = otherManagers.filter(
     ({ program, calls }) =>
       calls.test(called) && !manager.includes(program) && findProgram(program, searchPath) === null,
@@ -56,7 +61,7 @@ export async function startCommand(
   { start, searchPath }: { start: readonly string[]; searchPath: string },
 ): Promise<string[]> {
   if (!isScript(start)) return withOwnProgram(sourceDir, directory, start);
-  const viaManager = () => scriptCommand(sourceDir, directory, { argv: start, searchPath });
+  const viaManager = () => scriptCommand(sourceDir, directory, { argv: start, searchPath, isStart: true });
   const scripts = await readScripts(path.join(sourceDir, directory));
   const name = scriptName(start);
   const text = scripts[name];
@@ -64,13 +69,27 @@ export async function startCommand(
   try {
     const { argv, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
     const program = argv.find((word) => word !== "env" && !/^\w+=/.test(word)) ?? "";
-    if (cwd !== "." || /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv|sh)$/.test(program))
+    const isHere = program === "bun" && findProgram(program, searchPath) !== null;
+    if (cwd !== "." || (!isHere && /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv|sh)$/.test(program)))
       return await viaManager();
     return await withOwnProgram(sourceDir, directory, argv.map(toleratesMissingFile));
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
     return viaManager(); // npm runs what needs a shell
   }
+}
+
+/**
+ * Returns the program and arguments of a command before the start. npm finds programs of the project's packages, and runs its
+ * scripts, because a machine that runs agents needs no other package manager.
+ */
+export function beforeCommand([program = "", ...rest]: readonly string[]): string[] {
+  if (/^(?:node|npm|npx|env)$/.test(program)) return [program, ...rest];
+  if (!/^(?:pnpm|yarn|bunx?)$/.test(program)) return ["npm", "exec", "--no", "--", program, ...rest];
+  const [first = "", ...others] = rest;
+  if (program === "bunx" || /^(?:exec|dlx|x)$/.test(first))
+    return ["npm", "exec", "--yes", "--", ...(program === "bunx" ? rest : others)];
+  return ["npm", "run", ...(first === "run" ? others : rest)];
 }
 
 /** A `.env` file is not part of a source: the deployment has its variables. */

@@ -1,12 +1,12 @@
 import { cp, mkdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import type { Artifact, Engine } from "../../contract/listeners/assignment.ts";
 import type { AddedFile } from "../../domain/detection/presets.ts";
 import { engines } from "../../domain/engines.ts";
 import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
-import { showCommand } from "../detect/command-line.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
 import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
 import type { CommandProject } from "../detect/pierhead-config.ts";
@@ -17,7 +17,8 @@ import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
-import { startCommand } from "../node/run-script.ts";
+import { launchLine, showLaunch } from "../node/launch-line.ts";
+import { beforeCommand, startCommand } from "../node/run-script.ts";
 import { engineDirOf, findPostgresToolchain, langgraphToolchain } from "../node/toolchain.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
@@ -222,23 +223,7 @@ async function prepareStart(
   { project, target, installed }: { project: BuiltHere; target: string; installed: Installed },
 ): Promise<StartPlan> {
   const { sourceDir } = context;
-  if (project.kind === "command") {
-    const searchPath = context.env["PATH"] ?? "";
-    const cwd = project.startDirectory ?? project.directory;
-    const argv = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
-    context.log.say(`Start: ${showCommand(argv)}${cwd === "." ? "" : ` (in ${cwd})`}`);
-    const plan = { runner: "command" as const, argv, cwd };
-    const { environmentDir, tools } = installed;
-    if (environmentDir === undefined) return plan;
-    await layOutLocalPackages(environmentDir, sourceDir, target);
-    await layOutPrograms(environmentDir, sourceDir);
-    await noteUser(environmentDir, target);
-    if (tools !== undefined) {
-      await layOutTools(tools.directory, sourceDir, tools.names);
-      await noteUser(tools.directory, target);
-    }
-    return { ...plan, environment_dir: environmentDir, packages_dir: packagesDirName };
-  }
+  if (project.kind === "command") return prepareCommand(context, project, { target, installed });
   for (const { place, file } of project.entryFiles) {
     if (await isFileInside(sourceDir, file)) continue;
     throw new BuildFailure(
@@ -263,6 +248,44 @@ async function prepareStart(
   const toolchain = await langgraphToolchain(context, { projectDir, graphDir, engine: "file" });
   const inside = path.relative(sourceDir, toolchain);
   return { ...start, toolchain_dir: inside.startsWith("..") ? toolchain : path.join(target, inside) };
+}
+
+/** Plans the start of a server that has a command. */
+async function prepareCommand(
+  context: BuildContext,
+  project: CommandProject,
+  { target, installed }: { target: string; installed: Installed },
+): Promise<StartPlan> {
+  const { sourceDir } = context;
+  const { variables = {}, before = [], programs = null } = project.launch ?? {};
+  const added = programs === null ? [] : [path.join(sourceDir, project.directory, programs)];
+  const searchPath = [...added, context.env["PATH"] ?? ""].join(path.delimiter);
+  const cwd = project.startDirectory ?? project.directory;
+  const argv = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
+  const launch = { variables, before: before.map(beforeCommand), programs };
+  context.log.say(`Start: ${showLaunch(argv, launch)}${cwd === "." ? "" : ` (in ${cwd})`}`);
+  const preload = project.opensGivenPort ? await addPreload(sourceDir, target) : null;
+  const plan = { runner: "command" as const, argv: launchLine(argv, launch, preload), cwd };
+  const { environmentDir, tools } = installed;
+  if (environmentDir === undefined) return plan;
+  await layOutLocalPackages(environmentDir, sourceDir, target);
+  await layOutPrograms(environmentDir, sourceDir);
+  await noteUser(environmentDir, target);
+  if (tools !== undefined) {
+    await layOutTools(tools.directory, sourceDir, tools.names);
+    await noteUser(tools.directory, target);
+  }
+  return { ...plan, environment_dir: environmentDir, packages_dir: packagesDirName };
+}
+
+const preloadName = ".pierhead-listen-on-port.mjs";
+
+/** Copies the module that replaces the port of a server into the source. Returns its address in the artifact. */
+async function addPreload(sourceDir: string, target: string): Promise<string> {
+  const file = path.join(sourceDir, preloadName);
+  await rm(file, { recursive: true, force: true });
+  await cp(fileURLToPath(new URL("../../compute/listen-on-port.mjs", import.meta.url)), file);
+  return pathToFileURL(path.join(target, preloadName)).href;
 }
 
 /** Returns null for a project on files, also for one whose packages do not fit the default that has no threads yet. */

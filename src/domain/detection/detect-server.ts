@@ -1,6 +1,7 @@
+import { denoConfigs } from "../config-path.ts";
 import { condaProblem } from "./conda-environment.ts";
 import type { NodeFacts } from "./node-facts.ts";
-import { type AddedFile, added, type NodePreset, presets, stdioPreset, withBun } from "./presets.ts";
+import { type AddedFile, added, type NodePreset, presets, stdioPreset } from "./presets.ts";
 import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
 import type { PythonEntry } from "./python-entries.ts";
 
@@ -20,8 +21,14 @@ export interface DetectedServer {
   afterBuild: string | null;
   /** Command line that starts it, with `$PORT` and `$HOST`. `script:NAME` is a script of package.json. */
   start: string;
+  /** Commands that run before each start, such as the migration of a database, which a build does not reach; absent: none. */
+  beforeStart?: readonly string[];
+  /** Variables that it needs unless the deployment sets them; absent: none. */
+  variables?: Readonly<Record<string, string>>;
   /** Whether it listens on a port of its own, so that two of it cannot run on one machine. */
   hasOwnPort: boolean;
+  /** Whether Node runs it, so that the port which it opens can be replaced. */
+  runsInNode?: boolean;
   /** Packages to install beside those of the project. */
   adds: readonly string[];
   /** Python programs to install apart from the project, whose packages they may exclude; absent: none. */
@@ -95,28 +102,44 @@ const startsAnyway = /\$\{?PORT\b|^(?:\w+=\S+ )*(?:node|tsx|ts-node|bun)\b/;
 
 function detectNode(node: NodeFacts, { files }: ProjectFacts): DetectedServer | null {
   for (const preset of nodePresets) {
-    if (!hasFiles(preset, files)) continue;
+    if (!hasFiles(preset, files) || (preset.isForPages && node.opensPort)) continue;
     const package_ = preset.packages.find((name) => node.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
     const own = startOf(preset, node);
-    if (own === null) continue;
-    const isProxied = speaksStdio(preset, node, own);
-    const { start, adds } = isProxied ? behindProxy(own) : own;
-    const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
-    const how = script === undefined ? node.entry : `its ${script} script`;
-    return {
-      preset: preset.id,
-      name: preset.name,
-      because: package_ === undefined ? `package.json and ${how}` : `${package_} in package.json`,
-      language: "node",
-      ...buildsOf(preset, node, script),
-      start: builtStart(preset, files) ?? start,
-      hasOwnPort: !isProxied && hasOwnPort(preset, node, script),
-      adds,
-      pythonVersion: null,
-    };
+    if (own !== null) return nodeServer({ preset, own, package_ }, node, files);
   }
   return null;
+}
+
+interface Match {
+  preset: NodePreset;
+  own: NodeStart;
+  /** The package by which it was recognized. */
+  package_: string | undefined;
+}
+
+function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: ReadonlySet<string>): DetectedServer {
+  const isProxied = speaksStdio(preset, node, own);
+  const { start, adds } = isProxied ? behindProxy(own) : own;
+  const { setting } = node.mcp;
+  const isSet = preset.id === "mcp-typescript" && setting !== null && !asksForHttp(own.start, node.scripts);
+  const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
+  const command = `${own.start} ${node.scripts[script ?? ""] ?? ""}`;
+  const needsBun = node.needsBun || /\bbunx?\b/.test(command);
+  const how = script === undefined ? node.entry : `its ${script} script`;
+  return {
+    preset: preset.id,
+    name: preset.name,
+    because: package_ === undefined ? `package.json and ${how}` : `${package_} in package.json`,
+    language: "node",
+    ...buildsOf(preset, node, script),
+    start: builtStart(preset, files) ?? start,
+    ...(isSet ? { variables: { [setting.name]: setting.value } } : {}),
+    hasOwnPort: !isProxied && hasOwnPort(preset, node, script),
+    runsInNode: !needsBun && !/\bdeno\b/.test(command),
+    adds: needsBun ? [...adds, added.bun.package] : adds,
+    pythonVersion: null,
+  };
 }
 
 const nodePresets = presets.filter((preset): preset is NodePreset => preset.language === "node");
@@ -127,11 +150,14 @@ const builtStart = ({ id }: NodePreset, files: ReadonlySet<string>) =>
 const hasFiles = ({ files: form }: NodePreset, files: ReadonlySet<string>) =>
   form === undefined || [...files].some((file) => form.test(file));
 
-function speaksStdio({ id }: NodePreset, { isStdioOnly, isStdioDefault, scripts }: NodeFacts, { start }: NodeStart) {
+function speaksStdio({ id }: NodePreset, { mcp, scripts }: NodeFacts, { start }: NodeStart) {
   if (id !== "mcp-typescript") return false;
-  const command = `${start} ${scripts[start.replace("script:", "")] ?? ""}`;
-  return isStdioOnly || (isStdioDefault && !/http|sse/i.test(command));
+  return mcp.isStdioOnly || (mcp.isStdioDefault && !asksForHttp(start, scripts));
 }
+
+/** Whether a command, or the script that it names, chooses a transport over HTTP. */
+const asksForHttp = (start: string, scripts: NodeFacts["scripts"]) =>
+  /http|sse/i.test(`${start} ${scripts[start.replace("script:", "")] ?? ""}`);
 
 /** The output of the server is its protocol, to which package managers must add nothing. */
 function behindProxy({ start, adds }: NodeStart): NodeStart {
@@ -144,17 +170,44 @@ function behindProxy({ start, adds }: NodeStart): NodeStart {
 }
 
 function buildsOf(preset: NodePreset, node: NodeFacts, script: string | undefined) {
+  const migrating = withoutMigrations(node.scripts);
+  if (migrating !== null) return { ...migrating, afterBuild: null };
   const build = node.scripts["build"] !== undefined ? "script:build" : preset.build;
   const isOptional = preset.build === null && needsNoBuild(node, node.scripts[script ?? ""] ?? "");
   return isOptional ? { build: null, afterBuild: build } : { build, afterBuild: null };
 }
 
+/**
+ * Returns the build of a project whose build script also migrates a database, and the migration. A build reaches no database, so
+ * the migration runs before each start, as the release step of other hosts does.
+ */
+function withoutMigrations({ build = "", prebuild, postbuild }: NodeFacts["scripts"]) {
+  const steps = build.split("&&").map((step) => step.trim());
+  const [migrations, others] = [
+    steps.filter((step) => migration.test(step)),
+    steps.filter((step) => !migration.test(step)),
+  ];
+  if (migrations.length === 0 || others.length === 0 || /[;|<>$`\\()&]|^cd /.test(steps.join(" "))) return null;
+  const around = (name: string, script: string | undefined) => (script === undefined ? [] : [`script:${name}`]);
+  const all = [...around("prebuild", prebuild), ...others, ...around("postbuild", postbuild)];
+  return { build: all.join(" && "), beforeStart: migrations };
+}
+
+/** A step of a build script that changes a database. */
+const migration =
+  /\bprisma (?:migrate deploy|db push)\b|\bdrizzle-kit (?:push|migrate)\b|\bknex migrate:latest\b|\btypeorm\b.{0,100} migration:run\b|\bsequelize(?:-cli)? db:migrate\b|^(?:(?:npx|bunx|pnpm|npm|yarn|bun|node|tsx|ts-node|run|exec|dlx|--?[\w-]+) )+[\w./:-]{0,100}(?:migrat|db:push)[\w./:-]{0,100}$/;
+
 /** The servers of Next.js and the like, and scripts that set it, read PORT without a word in the sources. */
-const hasOwnPort = ({ start, build }: NodePreset, node: NodeFacts, script: string | undefined) =>
-  node.hasOwnPort &&
-  start === null &&
-  build === null &&
-  !/PORT|react-scripts|vite|fastify start/.test(node.scripts[script ?? ""] ?? "");
+function hasOwnPort({ id, start, build }: NodePreset, node: NodeFacts, script: string | undefined): boolean {
+  const text = node.scripts[script ?? ""] ?? "";
+  if (/PORT|react-scripts|fastify start/.test(text)) return false;
+  if (fixedServer.test(text)) return true;
+  return node.hasOwnPort && start === null && (build === null || id === "nestjs");
+}
+
+/** Servers of tools that read no PORT. */
+const fixedServer =
+  /^(?:\w+=\S+ )*(?:npx )?(?:vite|vinxi|nx (?:serve|run)|ng serve|astro (?:dev|preview)|webpack(?:-dev-server| serve)|parcel)(?![\w-])/;
 
 /** Programs that run sources as they are: then a build is for checks, or for the publication of a package. */
 const sourceRunner =
@@ -199,7 +252,7 @@ function startOf(
   if (script === undefined && otherwise !== undefined) return { start: otherwise, adds: [] };
   if (script !== undefined) return { start: `script:${script}`, adds: [] };
   if (entry === null) return null;
-  if (needsBun) return { start: `${withBun} ${entry}`, adds: [] };
+  if (needsBun) return { start: `bun ${entry}`, adds: [] };
   const isTyped = /\.(?:[cm]?ts|[jt]sx)$/.test(entry);
   if (isTyped && packages.has("tsx") && !exportsApp) return { start: `tsx ${entry}`, adds: [] };
   const node = isTyped ? `node --import ${added.tsx.file}` : "node";
@@ -209,7 +262,8 @@ function startOf(
   return { start: host, adds: [...adds, added.srvx.package] };
 }
 
-const developmentServer = /^(?:\w+=\S+ )*(?:npx )?(?:vite|vinxi)(?: dev| serve)?(?: -|$)/;
+/** They listen on ports of their own, and `vite preview` needs the given one as an option. */
+const developmentServer = /^(?:\w+=\S+ )*(?:npx )?(?:vite|vinxi)(?: dev| serve| preview)?(?: -|$)/;
 
 const detectPython = (python: PythonFacts): DetectedServer | null =>
   serverAmong(
@@ -275,7 +329,10 @@ function whyNot(facts: ProjectFacts): Omit<Unrecognized, "server"> {
 const vercelFunction = /^api\/.+\.[cm]?[jt]sx?$/;
 
 function adviceFor({ node, python, files }: ProjectFacts): string | null {
-  if (node?.isStdioOnly === true)
+  const deno = denoConfigs.find((name) => files.has(name));
+  if (deno !== undefined && python === null)
+    return `${deno} was found: this project runs in Deno, and Pierhead recognizes servers of Node, Bun and Python. Write a pierhead.json with {"start": ["npm", "exec", "--yes", "--package=deno@2", "--", "deno", "run", "--allow-all", "main.ts"]}, where npm brings Deno, and set DENO_SERVE_ADDRESS unless the program listens on PORT.`;
+  if (node?.mcp.isStdioOnly === true)
     return "The MCP server of this project speaks over standard input, and no program starts it. Name it in main of package.json or in a start script.";
   if (node !== null && node.workerFile !== null)
     return `This project is a Cloudflare Worker: ${node.workerFile} imports modules that exist only in Cloudflare's runtime. To run it in the local version of that runtime, write a pierhead.json with {"build": ["npm install"], "start": "npx wrangler dev --ip $HOST --port $PORT"}.`;
@@ -286,6 +343,8 @@ function adviceFor({ node, python, files }: ProjectFacts): string | null {
     [...files].some((file) => vercelFunction.test(file))
   )
     return "The files in api/ of this project are functions for Vercel, which start no server. Add a file that serves them, for example with Hono or Express, and a start script that runs it.";
+  const offered = node === null ? "" : offer(node);
+  if (offered !== "") return `${noNodeServer}${offered}`;
   if (python?.speaksStdio === true)
     return 'The MCP server of this project speaks over standard input only, and no program starts it. Add a file that starts it under `if __name__ == "__main__":`, or run it with a transport over HTTP, such as streamable-http, and listen on PORT.';
   const sample = python === null ? null : adviceForSamples(python);
@@ -312,10 +371,28 @@ function adviceForSamples(python: PythonFacts): string | null {
   return `The project itself has no server, but its samples do: ${named.join(", ")}${more}. To deploy one of them, write a pierhead.json that starts it, such as {"python": true, "start": ${start}}.`;
 }
 
+const noNodeServer = "package.json was found, but it has no start script and no server file such as server.js.";
+
+/** More names make a message unreadable. */
+const offeredMax = 5;
+
+/** Names programs of a project that may be its server, because the user has to choose. */
+function offer({ programs, servers }: NodeFacts): string {
+  const [script] = programs;
+  if (script !== undefined)
+    return ` These scripts run programs: ${listed(programs)}. If one is the server, write a pierhead.json such as {"build": ["npm", "install"], "start": ["npm", "run", "${script}"]}.`;
+  return servers.length === 0
+    ? ""
+    : ` These files open a port: ${listed(servers)}. If one is the server, name it in main of package.json.`;
+}
+
+const listed = (names: readonly string[]) =>
+  `${names.slice(0, offeredMax).join(", ")}${names.length > offeredMax ? ` and ${names.length - offeredMax} more` : ""}`;
+
 function whatIsMissing({ node, python, files }: ProjectFacts): string {
   if (python !== null)
     return `${python.declaredIn} was found, but no program that serves HTTP: no FastAPI, Starlette, Flask or Django application, no MCP server, no A2A server.`;
-  if (node !== null) return "package.json was found, but it has no start script and no server file such as server.js.";
+  if (node !== null) return noNodeServer;
   return files.size === 0
     ? "The directory is empty."
     : "No package.json, pyproject.toml, requirements.txt, environment.yml or Procfile was found.";

@@ -1,4 +1,6 @@
 import path from "node:path";
+import { type McpTransport, reachedFrom, readMcpTransport, sourceOf, stdio } from "./mcp-transport.ts";
+import { mcpScripts } from "./presets.ts";
 import { type ProjectReader, readSources, type SourceText } from "./project-sources.ts";
 
 /** What the files of a JavaScript project say about its server. */
@@ -16,10 +18,13 @@ export interface NodeFacts {
   /** Whether its sources use modules or globals that only Bun has, as Elysia without its adapter for Node does. */
   needsBun: boolean;
   isWorkspaceRoot: boolean;
-  /** Whether its only transport is the standard input: there is no HTTP server. */
-  isStdioOnly: boolean;
-  /** Whether an MCP server speaks over standard input unless its arguments ask for another transport. */
-  isStdioDefault: boolean;
+  mcp: McpTransport;
+  /** Whether one of its own sources opens a port. */
+  opensPort: boolean;
+  /** Scripts that run a source file, when nothing else says which one is the server. */
+  programs: readonly string[];
+  /** Files that open a port, when nothing says which one is the server. */
+  servers: readonly string[];
   /** A source file that imports the runtime of Cloudflare Workers, which Node does not have; null: none. */
   workerFile: string | null;
   /** Whether its own sources start a server, and none of them reads the variable PORT. */
@@ -37,14 +42,19 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   const packages = ["dependencies", "devDependencies", "optionalDependencies"].flatMap((kind) =>
     Object.keys(objectOf(manifest[kind])),
   );
+  const isWorkspaceRoot = manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml");
   const sources = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
   const texts = sources.texts.map(({ text }) => text);
   const worker = await readWorkerConfig(reader, files);
   const entry = serverFile({ manifest, scripts, files, sources: sources.texts, workerMain: worker?.main ?? null });
   const entryText = sources.texts.find(({ file }) => file === entry)?.text ?? "";
   const isStarted = sources.texts.some(({ file, text }) => opensPort(text) && isImported(file, entry ?? "", entryText));
-  const isStdio = packages.includes("@modelcontextprotocol/sdk") && isStdioOnly(texts);
-  const isStdioEntry = isStdio && entryText.includes(stdioTransport);
+  const script = mcpScripts.find((name) => scripts[name] !== undefined);
+  const started = sourceOf(scripts[script ?? ""] ?? entry ?? "", scripts, sources.texts);
+  // A package often has a program for each transport.
+  const reached = started === null ? texts : reachedFrom(started, sources.texts).map(({ text }) => text);
+  const mcp = readMcpTransport(packages, reached, await textsBeside(reader, files, entry));
+  const isStdioEntry = mcp.isStdioOnly && stdio.test(entryText);
   const exportsApp = !isStdioEntry && !opensPort(entryText) && !isStarted && exportsDefault.test(entryText);
   return {
     scripts,
@@ -54,9 +64,15 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     needsBun:
       texts.some((text) => bunRuntime.test(text)) ||
       (packages.includes("elysia") && !packages.includes("@elysiajs/node")),
-    isWorkspaceRoot: manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml"),
-    isStdioOnly: isStdio && !exportsApp,
-    isStdioDefault: isStdioDefault([...texts, ...(await textsBeside(reader, files, entry))]),
+    isWorkspaceRoot,
+    mcp: { ...mcp, isStdioOnly: mcp.isStdioOnly && !exportsApp },
+    opensPort: texts.some(opensPort),
+    programs: isWorkspaceRoot
+      ? []
+      : Object.keys(scripts).filter(
+          (name) => !otherProgram.test(name) && fileOf(scripts[name] ?? "", files).length > 0,
+        ),
+    servers: isWorkspaceRoot ? [] : await serversIn(reader, files),
     workerFile: worker === null ? null : (sources.texts.find(({ text }) => workerRuntime.test(text))?.file ?? null),
     hasOwnPort: !exportsApp && sources.isComplete && texts.some(opensPort) && !texts.some(readsPort),
   };
@@ -87,8 +103,17 @@ function serverFile({ manifest, scripts, files, sources, workerMain }: Search): 
   const named = serverFiles.filter((file) => files.has(file));
   const servers = named.filter((file) => opensPort(texts.get(file) ?? ""));
   const { main } = manifest;
-  if (typeof main === "string" && (isMade(plain(main)) || files.has(plain(main)))) return plain(main);
   const made = binOf(manifest);
+  // The main of a package with a program is what others import.
+  if (
+    made !== null &&
+    isMade(made) &&
+    typeof main === "string" &&
+    isMade(plain(main)) &&
+    nameOf(made) !== nameOf(plain(main))
+  )
+    return made;
+  if (typeof main === "string" && (isMade(plain(main)) || files.has(plain(main)))) return plain(main);
   if (made !== null && isMade(made) && (servers.length === 0 || servers.some((file) => nameOf(file) === nameOf(made))))
     return made;
   const developed = devScripts.flatMap((name) => fileOf(scripts[name] ?? "", files));
@@ -123,6 +148,22 @@ function fileOf(script: string, files: ReadonlySet<string>): string[] {
     .filter((word) => /\.[cm]?[jt]sx?$/.test(word) && files.has(word));
 }
 
+/** Scripts that are no servers by their names. */
+const otherProgram =
+  /^(?:pre|post)(?:build|install|start)|setup|bootstrap|doctor|test|lint|format|check|clean|client|\bcli\b|migrat|seed|generat|build|\bdb\b|script/i;
+
+/** Searched files with a usual name, in any directory but those of packages. */
+const searchedMax = 100;
+
+/** Returns the files with the name of a server that open a port, also those in directories of samples. */
+async function serversIn(reader: ProjectReader, files: ReadonlySet<string>): Promise<string[]> {
+  const named = [...files].filter((file) => /(?:^|\/)(?:server|app|index|main)\.[cm]?[jt]s$/.test(file)).sort();
+  const texts = await Promise.all(
+    named.slice(0, searchedMax).map(async (file) => ({ file, text: (await reader.read(file)) ?? "" })),
+  );
+  return texts.filter(({ text }) => opensPort(text)).map(({ file }) => file);
+}
+
 async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string>) {
   const file = ["wrangler.jsonc", "wrangler.json", "wrangler.toml"].find((name) => files.has(name));
   if (file === undefined) return null;
@@ -137,22 +178,6 @@ const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::(?!test")\w+)
 
 const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text);
 const exportsDefault = /^export default\b|^export \{[^{}]*\bas default\b|^module\.exports = app\b/m;
-
-const stdioTransport = "StdioServerTransport";
-
-function isStdioOnly(texts: readonly string[]): boolean {
-  if (!texts.some((text) => text.includes(stdioTransport))) return false;
-  return !texts.some((text) => /(?:HTTP|Http|SSE)(?:Server)?Transport|\.listen\(|\bserve\(/.test(text));
-}
-
-/**
- * Whether a default is an argument's, and not the first member of a type. Where a variable chooses the transport, the deployment
- * may set it.
- */
-const isStdioDefault = (texts: readonly string[]) =>
-  texts.some((text) => text.includes(stdioTransport)) &&
-  texts.some((text) => /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']stdio["'](?!\s*\|)/i.test(text)) &&
-  !texts.some((text) => /\benv(?:\.|\[["'])\w*TRANSPORT/.test(text));
 
 const besideMax = 20;
 

@@ -24,6 +24,8 @@ export interface NodePreset extends CommonPreset {
   start: string | null;
   /** Start command of a project whose script is missing, or starts a server for development. */
   otherwise?: string;
+  /** Whether it serves only the pages of a project that has no server; absent: no. */
+  isForPages?: boolean;
   /** Program that builds a project without a build script; null: nothing. */
   build: string | null;
 }
@@ -68,6 +70,9 @@ const agents = (id: string, name: string, packages: string[]) => [
   python(id, name, packages, program),
 ];
 
+/** Servers of the MCP with several transports have a script for each. */
+export const mcpScripts = ["start:http", "start:streamableHttp", "start", "start:sse"];
+
 export const stdioPreset = "mcp-stdio";
 
 /** A server of the MCP that speaks over standard input. A proxy starts it and offers it over HTTP, at /mcp and /sse. */
@@ -108,17 +113,16 @@ export const addedDirName = ".pierhead-node";
 const addedFile = (file: string) => `./${addedDirName}/node_modules/${file}`;
 
 /**
- * Packages that Pierhead adds to a JavaScript project: TypeScript for Node, a host for an application that opens no port, and a
- * proxy that offers an MCP server over HTTP, at /mcp and /sse.
+ * Packages that Pierhead adds to a JavaScript project: TypeScript for Node, a host for an application that opens no port, a
+ * proxy that offers an MCP server over HTTP, at /mcp and /sse, and Bun, which machines with Node often lack.
  */
 export const added = {
   tsx: { package: "tsx@4.23.15", file: addedFile("tsx/dist/loader.mjs") },
   srvx: { package: "srvx@1.0.8", file: addedFile("srvx/bin/srvx.mjs") },
   mcpProxy: { package: "mcp-proxy@6.7.19", file: addedFile("mcp-proxy/dist/bin/mcp-proxy.mjs") },
+  // Its installation script puts the program for the machine in its place.
+  bun: { package: "bun@1.4.4", file: addedFile("bun/install.js") },
 } as const;
-
-/** Runs a program with Bun, which npm brings: machines with Node often lack it. */
-export const withBun = "npm exec --yes --package=bun@1 -- bun";
 
 const chainlit: How = {
   entry: "chainlit",
@@ -171,14 +175,20 @@ export const presets: readonly Preset[] = [
   // The build is a project of its own, with the packages of the directory above.
   node("adonis", "AdonisJS", ["@adonisjs/core"], { start: "cd build && node bin/server.js", build: "node ace build" }),
   node("angular", "Angular", ["@angular/ssr"], { scripts: ["serve:ssr:*", "start:ssr", "start"], build: "ng build" }),
+  // Vite's own preview serves the built pages.
+  node("vite", "Vite", ["vite"], {
+    files: /^index\.html$/,
+    isForPages: true,
+    otherwise: "vite preview --host $HOST --port $PORT",
+    build: "vite build",
+  }),
   node("mastra", "Mastra", ["mastra"], { start: "node .mastra/output/index.mjs", build: "mastra build" }),
   node("nestjs", "NestJS", ["@nestjs/core"], { scripts: ["start:prod", "start"], build: "nest build" }),
   node(
     "mcp-typescript",
     "MCP TypeScript SDK",
     ["@modelcontextprotocol/sdk", "@modelcontextprotocol/server", "fastmcp"],
-    // Servers with several transports have a script for each.
-    { scripts: ["start:http", "start:streamableHttp", "start", "start:sse"] },
+    { scripts: mcpScripts },
   ),
   node("a2a-javascript", "A2A JavaScript SDK", ["@a2a-js/sdk"]),
   node("openai-agents-js", "OpenAI Agents SDK", ["@openai/agents"]),

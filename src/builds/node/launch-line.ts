@@ -1,0 +1,41 @@
+import { showCommand } from "../detect/command-line.ts";
+
+/** What a server needs before and at its start, beside its start command. */
+export interface Launch {
+  /** Variables with the values that they have unless the deployment sets them. */
+  variables: Readonly<Record<string, string>>;
+  /** Programs that run one after another before the server, such as the migration of its database. */
+  before: readonly (readonly string[])[];
+  /** Directory with programs for it, relative to its working directory; null: none. */
+  programs: string | null;
+}
+
+/** A module that Node loads before the server's own. @param preload its file: address, in which a shell must expand nothing. */
+const preloads = (preload: string) =>
+  `export NODE_OPTIONS="--import ${preload.replaceAll("$", "%24")}\${NODE_OPTIONS:+ $NODE_OPTIONS}"`;
+
+/**
+ * Returns the program and arguments that start a server after the rest of its launch. A shell runs what precedes the server, which
+ * then replaces it.
+ * @param preload address of a module that Node loads first; null: none.
+ */
+export function launchLine(
+  argv: readonly string[],
+  { variables, before, programs }: Launch,
+  preload: string | null = null,
+): string[] {
+  const lines = [
+    ...(programs === null ? [] : [`export PATH="$PWD/${programs}:$PATH"`]),
+    ...Object.entries(variables).map(([name, value]) => `export ${name}="\${${name}:-${value}}"`),
+    ...before.map((command) => showCommand([...command])),
+    ...(preload === null ? [] : [preloads(preload)]),
+  ];
+  return lines.length === 0 ? [...argv] : ["sh", "-c", [...lines, 'exec "$0" "$@"'].join(" && "), ...argv];
+}
+
+/** Returns what starts a server as people would write it. */
+export const showLaunch = (argv: readonly string[], { variables, before }: Launch): string =>
+  [
+    ...before.map((command) => showCommand([...command])),
+    [...Object.entries(variables).map(([name, value]) => `${name}=${value}`), showCommand([...argv])].join(" "),
+  ].join(" && ");

@@ -1,0 +1,127 @@
+import path from "node:path";
+import type { SourceText } from "./project-sources.ts";
+
+/** What the sources of an MCP server in JavaScript say about its transport. */
+export interface McpTransport {
+  /** Whether its only transport is the standard input: there is no HTTP server. */
+  isStdioOnly: boolean;
+  /** Whether it speaks over standard input unless its arguments ask for another transport. */
+  isStdioDefault: boolean;
+  /** The variable that makes it speak over HTTP, with its value; null: no variable does. */
+  setting: { name: string; value: string } | null;
+}
+
+const packages = ["@modelcontextprotocol/sdk", "@modelcontextprotocol/server", "fastmcp"];
+
+/**
+ * Reads the transport from the sources.
+ * @param beside sources beside the server file, also those that do not count as its sources.
+ */
+export function readMcpTransport(
+  installed: readonly string[],
+  texts: readonly string[],
+  beside: readonly string[],
+): McpTransport {
+  const all = [...texts, ...beside];
+  const speaksStdio = packages.some((name) => installed.includes(name)) && all.some((text) => stdio.test(text));
+  if (!speaksStdio) return { isStdioOnly: false, isStdioDefault: false, setting: null };
+  const setting = httpSetting(all);
+  const isOnly = texts.some((text) => stdio.test(text)) && !texts.some((text) => http.test(text));
+  return {
+    isStdioOnly: isOnly && setting === null,
+    // Where a variable chooses the transport, the deployment may set it.
+    isStdioDefault:
+      setting === null &&
+      all.some((text) => stdioDefault.test(text)) &&
+      !all.some((text) => transportVariable.test(text)),
+    setting,
+  };
+}
+
+/** Returns the sources that a file needs, with its own: those that it and they import by a relative path. */
+export function reachedFrom(start: string, sources: readonly SourceText[]): SourceText[] {
+  const byName = new Map(sources.map((source) => [withoutExtension(source.file), source]));
+  const found = new Set<SourceText>();
+  const open = [byName.get(withoutExtension(start))];
+  for (let at = open.pop(); open.length > 0 || at !== undefined; at = open.pop()) {
+    if (at === undefined || found.has(at)) continue;
+    found.add(at);
+    const directory = path.posix.dirname(at.file);
+    for (const [, name = ""] of at.text.matchAll(/["'](\.{1,2}\/[^"'\n]{1,200})["']/g)) {
+      const target = withoutExtension(path.posix.join(directory, name));
+      open.push(byName.get(target) ?? byName.get(`${target}/index`));
+    }
+  }
+  return [...found];
+}
+
+/** Returns the source file that a script runs, also through another script, or as the file that a build makes of it. */
+export function sourceOf(
+  command: string,
+  scripts: Readonly<Record<string, string>>,
+  sources: readonly SourceText[],
+): string | null {
+  let text = command;
+  for (let hops = 0; hops < 5; hops++) {
+    const named = /^(?:npm|pnpm|yarn|bun)(?: run)? ([\w:-]{1,100})$/.exec(text.trim())?.[1];
+    if (named === undefined || scripts[named] === undefined) break;
+    text = scripts[named] ?? "";
+  }
+  const names = new Set(sources.map(({ file }) => withoutExtension(file)));
+  for (const word of text.split(/\s+/).filter((one) => /\.[cm]?[jt]sx?$/.test(one))) {
+    const plain = withoutExtension(word.replace(/^\.\//, ""));
+    const own = plain.replace(/^(?:dist|build|lib|out)\//, "");
+    const found = [plain, `src/${own}`, own].find((one) => names.has(one));
+    if (found !== undefined) return found;
+  }
+  return null;
+}
+
+const withoutExtension = (file: string) => file.replace(/\.[cm]?[jt]sx?$/, "");
+
+/** The transport of the SDK, the function of its version 2, and the option of the package fastmcp. */
+export const stdio = /StdioServerTransport|\bserveStdio\b|\btransportType\s*:\s*["']stdio["']/;
+
+const http =
+  /(?:HTTP|Http|SSE)(?:Server)?Transport|\bcreateMcpHandler\b|\btransportType\s*:\s*["'](?:httpStream|sse)["']|\.listen\(|\bserve\(/;
+
+/** A default of an argument, and not the first member of a type. */
+const stdioDefault = /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']stdio["'](?!\s*\|)/i;
+
+/** What programs call the transport over HTTP, the newest form first. */
+const httpValues = [
+  "streamable-http",
+  "streamable_http",
+  "streamableHttp",
+  "streamable",
+  "httpStream",
+  "http-stream",
+  "http",
+];
+
+/** Returns the variable that asks for HTTP: one that names a transport, or one that is compared with `true`. */
+function httpSetting(texts: readonly string[]): McpTransport["setting"] {
+  const choosing = texts.find((text) => transportVariable.test(text));
+  const name = transportVariable.exec(choosing ?? "")?.[1];
+  const value = httpValues.find((one) => texts.some((text) => isChoice(text, one)));
+  if (name !== undefined && value !== undefined) return { name, value };
+  const flags = texts.flatMap((text) =>
+    [...text.matchAll(flag)].map(([, one = "", wanted = ""]) => ({ name: one, value: wanted })),
+  );
+  return flags.find((one) => /HTTP/.test(one.name)) ?? null;
+}
+
+const transportVariable = /\benv(?:\.|\[["'])(\w*TRANSPORT(?:_TYPE|_MODE)?)\b/;
+
+const flag = /\benv(?:\.|\[["'])((?:[A-Z0-9]+_)*HTTP(?:_(?!PROXY)[A-Z0-9]+)*)(?:["']\])?\s*={2,3}\s*["'](true|1)["']/g;
+
+/** Whether a text compares with a value, or lists it beside `stdio`. */
+function isChoice(text: string, value: string): boolean {
+  const quoted = `["']${value}["']`;
+  const forms = [
+    `(?:===?|\\bcase)\\s*${quoted}`,
+    `["']stdio["']\\s*[,|]\\s*${quoted}`,
+    `${quoted}\\s*[,|]\\s*["']stdio["']`,
+  ];
+  return forms.some((form) => new RegExp(form).test(text));
+}
