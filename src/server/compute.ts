@@ -40,8 +40,8 @@ export async function openCompute(
   return compute;
 }
 
-/** Directories below the data directory in which the drivers keep their replicas. */
-const replicaDirs = { process: "replicas", docker: "docker" };
+/** Directories below the data directory that belong to the replicas of a driver. The first one is there if the driver was used. */
+const replicaDirs = { process: ["replicas", "tmp"], docker: ["docker"] } as const;
 
 /** An idle agent server needs less than this to save its state. */
 const endGraceMs = 10_000;
@@ -51,18 +51,18 @@ async function endReplicasOf(
   config: ComputeConfig,
   context: ComputeContext,
 ): Promise<void> {
-  const directory = path.join(config.dataDir, replicaDirs[other]);
+  const [directory, ...others] = replicaDirs[other].map((name) => path.join(config.dataDir, name)) as [string];
   // No directory: the driver was never used, or an earlier start has stopped its replicas.
   if ((await readdir(directory).catch(() => null)) === null) return;
   const signal = AbortSignal.timeout(4 * endGraceMs);
   let compute: Compute | null = null;
   try {
     compute = (await open({ ...config, compute: other }, context)) as Compute;
-    const left = await compute.observe(signal);
-    if (left.length > 0)
-      context.logger.warn({ compute: other, replicas: left.length }, "stopping replicas of the previous compute");
+    const found = await compute.observe(signal);
+    if (found.length > 0)
+      context.logger.warn({ compute: other, replicas: found.length }, "stopping replicas of the previous compute");
     await compute.removeAll({ graceMs: endGraceMs, signal });
-    await rm(directory, { recursive: true, force: true });
+    for (const left of [...others, directory]) await rm(left, { recursive: true, force: true });
   } catch (error) {
     context.logger.warn(
       { compute: other, error: describeError(error) },
