@@ -21,13 +21,16 @@ export function AssistantActs({ agent, deploymentId, assistant, values, onAssist
   const isChangeable = assistant !== undefined && isOwn(assistant);
   const path = `/assistants/${segment(assistant?.assistant_id ?? "")}`;
   const act = useMutation({
-    mutationFn: (send: () => Promise<{ id: string | null; said: string } | null>) => send(),
+    mutationFn: (send: () => Promise<{ id: string | null; said: string; made?: Assistant } | null>) => send(),
     onSuccess: (done) => {
       if (done === null) return;
       notify(done.said);
-      void queries
-        .invalidateQueries({ queryKey: ["agent", deploymentId, "assistants"] })
-        .then(() => onAssistant(done.id));
+      const queryKey = ["agent", deploymentId, "assistants"];
+      const { made } = done;
+      // The choice needs its name, also if the list cannot be read again.
+      if (made !== undefined)
+        queries.setQueriesData<Assistant[] | null>({ queryKey }, (known) => known && [...known, made]);
+      void queries.invalidateQueries({ queryKey }).then(() => onAssistant(done.id));
     },
   });
   if (assistant === undefined) return null;
@@ -36,7 +39,7 @@ export function AssistantActs({ agent, deploymentId, assistant, values, onAssist
     if (configurable === null) return null;
     const body = { graph_id: assistant.graph_id, name: name.trim(), config: { configurable } };
     const made = await agent.call<Assistant>("POST", "/assistants", body);
-    return { id: made.assistant_id, said: `Made the assistant ${body.name}.` };
+    return { id: made.assistant_id, said: `Made the assistant ${body.name}.`, made };
   };
   const change = async () => {
     const configurable = values();
