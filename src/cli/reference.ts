@@ -54,7 +54,7 @@ const exits = [
 
 const types = [
   "## Types of answers",
-  "`[T]` is a list, `A | B` one of both, and a key with `?` may be missing. Names that are not in this table, such as `Deployment` or\n`Workspace`, are types of the [API](requests.md), with masked secret values. A later version may add keys.",
+  "`[T]` is a list, `A | B` one of both, and a key with `?` may be missing. Names that are not in this table, such as `Deployment` or\n`Workspace`, are types of the [API](openapi.json), with masked secret values. A later version may add keys.",
   table(
     ["Type", "Content"],
     Object.entries(answerTypes).map(([name, notation]) => [code(name), code(notation)]),

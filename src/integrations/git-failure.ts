@@ -56,7 +56,7 @@ export function explainGit(end: { stderr: string; exitCode: number | null; signa
   if (end.exitCode === notFoundExitCode) {
     return new GitFailure(
       "GitMissing",
-      "git is not installed on the machine that runs Pierhead. Install git 2.32 or newer.",
+      "git is not installed on the machine that runs Pierhead. Install git 2.30 or newer.",
     );
   }
   const reason = meanings.find(([pattern]) => pattern.test(end.stderr))?.[1] ?? "GitFailed";

@@ -29,7 +29,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--build-command <command>", "runs after the install command"],
       [
         "--engine <engine>",
-        "what keeps threads and runs: file, memory, postgres, aegra; default: langgraph.json decides",
+        "what keeps threads and runs: file, memory, postgres or aegra; default forgets an earlier choice",
       ],
       dryRunOption,
       ...waitOptions,
@@ -165,7 +165,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--build-command <command>", "runs after the install command"],
       [
         "--engine <engine>",
-        "what keeps threads and runs: file, memory, postgres, aegra; default: langgraph.json decides",
+        "what keeps threads and runs: file, memory, postgres or aegra; default forgets an earlier choice",
       ],
       ["--size <size>", "CPU and memory of each replica: S, M or L"],
       dryRunOption,

@@ -172,8 +172,8 @@ async function checkGit(): Promise<Finding> {
     const { stdout } = await promisify(execFile)("git", ["--version"], { env: childEnvironment() });
     const found = /\d+\.\d+(\.\d+)?/.exec(stdout)?.[0] ?? "unknown";
     const [major = 0, minor = 0] = found.split(".").map(Number);
-    // Builds fetch a single commit partially, which works since 2.20.
-    return major > 2 || (major === 2 && minor >= 20) ? ok(found) : warning(found, "Install git 2.20 or newer.");
+    // `git rev-parse --end-of-options` works since 2.30.
+    return major > 2 || (major === 2 && minor >= 30) ? ok(found) : warning(found, "Install git 2.30 or newer.");
   } catch {
     return warning("not found", "Install git, which is required for sources from repositories.");
   }
