@@ -17,7 +17,7 @@ interface Redis {
 const scanCount = "1000";
 
 /**
- * Returns a server that gives each deployment a user on the operator's Redis (>= 6). The user sees only keys and channels
+ * Returns a server that gives each deployment a user on the operator's Redis (>= 6.2, for patterns of channels). The user sees only keys and channels
  * with its own prefix. Redis keeps users in memory: `ensure` before every rollout restores them after its restart.
  * @param options.adminUrl URL of a user that may manage users
  * @param options.address `host:port` of the server for agents; undefined: the one in `adminUrl`

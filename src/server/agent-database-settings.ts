@@ -15,7 +15,7 @@ export const agentDatabaseSettings = {
   agentRedisUrl: optional(
     "PIERHEAD_AGENT_REDIS_URL",
     "none",
-    "Redis >= 6 server where each deployment gets its own user and key prefix. The user must be allowed to manage users.",
+    "Redis >= 6.2 server where each deployment gets its own user and key prefix. The user must be allowed to manage users.",
   ),
   agentRedisAddress: optional(
     "PIERHEAD_AGENT_REDIS_ADDRESS",
