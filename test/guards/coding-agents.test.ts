@@ -63,6 +63,7 @@ function unknownWordOf(words: string[]): string | undefined {
   let specs: readonly CommandSpec[] = commandTable;
   let spec: CommandSpec | undefined;
   for (const word of words) {
+    if (word === "--") return undefined; // What follows is the user's own program.
     if (word.startsWith("-")) {
       const flags = [...(spec?.options ?? []), ...globalOptions].flatMap(([text]) => text.split(/[ ,]+/));
       if (!flags.includes(word)) return word;
