@@ -35,7 +35,7 @@ const base = `/v2/deployments/${made.body.id}/agent`;
 type Asked = Parameters<typeof t.ask>[0];
 const asUser = (asked: Asked) => t.ask({ key: null, ...asked, headers: { cookie, ...fromConsole, ...asked.headers } });
 
-test("the console's session calls an agent, which gets a statement about the user for this deployment only", async () => {
+test("the console's session calls an agent, which gets an assertion about the user for this deployment only", async () => {
   const { status } = await asUser({ url: `${base}/threads/a%2Fb/history?limit=3` });
   assert.equal(status, 200);
   const call = calls.pop();
@@ -58,7 +58,7 @@ test("only pages of the console call agents with the session, and only those of 
   assert.deepEqual(calls, []);
 });
 
-test("the audit log names who made an agent run, and not who read", async () => {
+test("the audit log names callers that start a run, and not those that only read", async () => {
   await asUser({ method: "POST", url: `${base}/threads/search`, payload: {} });
   await asUser({
     method: "POST",

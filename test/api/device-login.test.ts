@@ -98,7 +98,7 @@ test("a refused, an expired and an unknown login give no key", async () => {
   assert.equal((await read(expired.user_code, null)).status, 401, "a code is no credential");
 });
 
-test("a command line gets no more than the person has, and not longer than their key", async () => {
+test("the key of a command line reaches no further than the person's own, and ends with it", async () => {
   const { user_code } = (await start()).body;
   for (const scope of ["organization", "installation"])
     assert.equal((await decide(user_code, { allow: true, scope })).status, 403, scope);
@@ -111,7 +111,7 @@ test("a command line gets no more than the person has, and not longer than their
   assert.deepEqual([wide.scope, wide.role], ["installation", "admin"]);
 });
 
-test("revoking a key ends the command lines that it allowed, and those that they allowed", async () => {
+test("revoking a key ends the command lines that it allowed, directly or through others", async () => {
   const options: KeyOptions = { role: "deployer" };
   const parent = await t.mintKey(options);
   const child = await login(parent);

@@ -133,7 +133,7 @@ test("refuses a wrong query and names the position of the mistake", async () => 
   assert.equal((await search("", { cursor: "1" })).headers["x-pierhead-error"], "invalidLogCursor");
 });
 
-test("continues by cursor through lines of one moment without gaps or duplicates, and counts what it read", async () => {
+test("pages through lines with the same time without gaps or duplicates, and counts the lines it read", async () => {
   const busy = await deploy("busy");
   const lines = 12_000;
   await append(

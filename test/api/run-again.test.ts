@@ -85,7 +85,7 @@ test("a rollback restores code and variables of the revision, after a preview th
   assert.deepEqual(row?.data.secrets, { added: [], removed: ["B"], changed: ["A"] });
 });
 
-test("the preview names variables that only the deployment has, because their revision failed", async () => {
+test("the preview lists variables that only a failed revision has set", async () => {
   const { id, url, first } = await twice();
   await patch(`${url}/variables`, { set: [{ name: "ADDED", value: "1" }] });
   await end(id, "DEPLOY_FAILED");

@@ -9,7 +9,7 @@ const temporary = await mkdtemp(path.join(tmpdir(), "pierhead-test-"));
 process.env["TMPDIR"] = temporary;
 after(() => rm(temporary, { recursive: true, force: true }));
 
-test("removes the old directories of an operation and leaves new ones and those of others", async () => {
+test("removes old directories of its own operation, and no new ones or those of other operations", async () => {
   const make = async (prefix: string, isOld: boolean) => {
     const directory = await mkdtemp(path.join(temporary, prefix));
     if (isOld) await utimes(directory, new Date(0), new Date(0));

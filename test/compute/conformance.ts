@@ -166,7 +166,7 @@ export function computeConformance(name: string, prepare: () => Promise<ComputeU
       await Promise.all([remove(healthy), remove(failing)]);
     });
 
-    test("a driver that is opened again sees the same replicas, which kept running", async () => {
+    test("a driver that is opened again finds the replicas that kept running", async () => {
       const [healthy, failing] = [world.spec("healthy"), world.spec("broken")];
       await Promise.all([compute.ensure(healthy, soon()), compute.ensure(failing, soon())]);
       const ready = await reaches(healthy, "ready");

@@ -104,7 +104,7 @@ test("names the module or package that is not installed", () => {
   assert.equal(cause(file), "The file 'dist/main.js' does not exist. If a build generates it, set the build command.");
 });
 
-test("names the port that another program has", () => {
+test("names the port that another program uses", () => {
   const forms = [
     "ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 9999): address already in use",
     "Error: listen EADDRINUSE: address already in use 0.0.0.0:9999",

@@ -385,7 +385,7 @@ test("says in words how a server was recognized", async () => {
   assert.equal((await detect(files)).server?.because, "fastapi in pyproject.toml, app in api/main.py");
 });
 
-test("starts the package of an MCP server over HTTP, whose program another file has", async () => {
+test("starts an MCP package over HTTP when another file has its program", async () => {
   const files = {
     "pyproject.toml": pyproject("mcp"),
     "shop_mcp/__main__.py": "import sys\nfrom .server import main\nsys.exit(main())",

@@ -92,7 +92,7 @@ test("port-forward serves the agent on a port of this machine, and to no other s
   assert.match((await run(["port-forward", "bot", "80:8080"])).stderr, /cannot be chosen/);
 });
 
-test("readers, strangers to the deployment and servers that forbid it are refused", async () => {
+test("refuses readers and unknown deployments, and every caller where the operator turned it off", async () => {
   const reader = await pierhead.client.createApiKey({ body: { name: "reader", role: "reader" } });
   const refused = await run(["exec", "bot", "--", "env"], {}, reader.key);
   assert.equal(refused.code, 4);

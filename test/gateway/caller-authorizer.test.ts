@@ -103,7 +103,7 @@ test("requires no key for health checks and CORS preflights, but for everything 
   }
 });
 
-test("asks for a known caller once a minute, and for a wrong key every time", async () => {
+test("verifies a known caller once a minute, and a wrong key every time", async () => {
   await using world = await startSite();
   for (let count = 0; count < 5; count += 1) await call(world.url, "mine");
   assert.equal(world.asked.length, 1);

@@ -116,7 +116,7 @@ test("answers 503 with Retry-After and the revision after the maximum wait and w
   for (const { gateway } of [full, hasty]) assert.equal(gateway.counts()[0]?.failures.unavailable, 1);
 });
 
-test("wakes a sleeping route once for all waiting requests, again for the next one after they left, and measures its start", async () => {
+test("wakes a sleeping route once for all waiting requests, again after they have left, and measures the start", async () => {
   await using agent = await startTarget((_, response) => response.end("awake"));
   await using site = await startGateway();
   const woken: string[] = [];

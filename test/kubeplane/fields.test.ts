@@ -218,7 +218,7 @@ test("a real API server accepts every field, and a second apply changes nothing"
   api.close();
 });
 
-test("where operators are installed, their kinds are rendered instead of ours", () => {
+test("uses the kinds of installed operators instead of plain workloads", () => {
   const all = { ...bare, hasKeda: true, hasCnpg: true, hasGatewayApi: true };
   const context = {
     traits: all,

@@ -39,7 +39,7 @@ const arrived = (count: number): Assignment[] =>
     ),
   );
 
-test("keeps compacted assignments equal, and stores a run once that is target and serving", () => {
+test("compacting changes no assignment, and shares the run of a target that is already serving", () => {
   const kept = compact(arrived(10));
   assert.deepEqual(kept, arrived(10));
   for (const { target, serving, rv } of kept) assert.equal(target === serving, rv % 2 === 0);

@@ -112,7 +112,7 @@ test("stops reading while the control plane is away, and loses or repeats nothin
   assert.deepEqual([messages[0]?.slice(0, 3), messages.at(-1)?.slice(0, 5)], ["0-0", "2-999"]);
 });
 
-test("continues after a restart where the control plane has everything", async () => {
+test("continues after a restart behind the last line that the control plane has", async () => {
   await using site = await startSite();
   const dir = await mkdtemp(path.join(tmpdir(), "pierhead-logs-"));
   const logCursorsPath = path.join(dir, "cursors.json");

@@ -46,7 +46,7 @@ test("receives assignments by the stream without a poll", async () => {
   );
 });
 
-test("detects a stuck stream by a heartbeat, and follows a control plane again that was away", async () => {
+test("detects a stuck stream by a heartbeat, and reconnects to a control plane that was away", async () => {
   const { clock, controlPlane, deploy, runs } = await startFollowing();
   controlPlane.isStreamStuck = true;
   await clock.pass(20_000);

@@ -34,7 +34,7 @@ test("rules about health hold for the word, the degraded one after five minutes"
   assert.deepEqual(kinds({ health: "degraded", healthMinutes: 5 }), ["degraded"]);
 });
 
-test("the alert of a crash loop covers its restarts, and where that rule is off they raise the only alert", () => {
+test("restarts of a crash loop raise an alert of their own only while its rule is off or does not fire yet", () => {
   const looping = { health: "crash_looping", healthMinutes: 1, restarts: 5 } as const;
   const rule = { tenantId: "workspace", kind: "crash_looping", enabled: false, threshold: null } as const;
   assert.deepEqual(kinds(looping), ["crash_looping"]);

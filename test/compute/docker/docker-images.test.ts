@@ -35,7 +35,7 @@ test("an image built again here under the same key is equivalent", async (contex
   assert.equal(await images.ensure({ digest: oldId, uri }, AbortSignal.timeout(5_000)), newId);
 });
 
-test("an image of a registry that has moved is pulled from the new address", async (context) => {
+test("pulls an image from the new address after its registry has moved", async (context) => {
   const digest = `sha256:${"4".repeat(64)}`;
   const [before, now] = ["8124", "9000"].map((port) => `127.0.0.1:${port}/r/${deploymentId}/agent@${digest}`);
   const uris = { before: before as string, now: now as string };
