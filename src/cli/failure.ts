@@ -26,7 +26,7 @@ export class CliFailure extends Error {
   }
 }
 
-/** A program that a command ran ended with this exit code, which becomes that of the command. Nothing is printed. */
+/** The exit code of a program that `exec` or `shell` ran. The command exits with it and prints nothing. */
 export class ProgramExit extends Error {
   override readonly name = "ProgramExit";
   readonly code: number;

@@ -28,7 +28,7 @@ export interface Faults {
   removeLies: number;
   /** `observe` returns its previous answer. */
   observeIsStale: number;
-  /** `observe` fails. */
+  /** Calls of `observe` fail. */
   observeFails: number;
   /** The change callback is not called when a replica became ready or exited: only the next regular poll finds it. */
   changeIsLost: number;

@@ -118,7 +118,7 @@ function useWatch(deploymentId: string) {
   return { live, watch, watching, followed, reset };
 }
 
-/** Follows the events of a run to its end. A refusal is an answer of the agent before the first event. */
+/** Follows the events of a run to its end. `refusal` is set when the agent refused the run before the first event. */
 async function follow(
   events: ReturnType<Agent["stream"]>,
   here: Watched,

@@ -106,7 +106,7 @@ export function LineList({ lines, search, openId, isFollowing, onFollow, onReach
   );
 }
 
-/** Returns where a list is scrolled to so that this place of it is well visible. */
+/** Returns the scroll position that shows a row one third below the top of the list. */
 const placeOf = (topPx: number, { clientHeight }: HTMLElement) => Math.max(0, topPx - clientHeight / 3);
 
 function useRowHeight(): number {

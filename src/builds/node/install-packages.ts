@@ -90,7 +90,7 @@ async function narrow(
   return true;
 }
 
-/** Each takes one more installation. */
+/** Versions missing from the registry that one build replaces, because each costs another installation. */
 const goneMax = 5;
 
 /** @returns the package that the registry does not have; null: the installation succeeded. */

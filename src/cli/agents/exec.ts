@@ -175,7 +175,7 @@ async function explain(answer: IncomingMessage): Promise<CliFailure> {
   try {
     because = String((JSON.parse(textOf(chunks)) as { detail?: unknown }).detail);
   } catch {
-    because = "Its answer is not one of Pierhead. A proxy on the way may not pass upgrades of connections.";
+    because = "The answer does not come from Pierhead. A proxy on the way may not let connections be upgraded.";
   }
   const isAuth = status === 401 || status === 403;
   const hints = status === 401 ? ["Sign in: pierhead login URL"] : [];

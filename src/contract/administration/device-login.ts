@@ -72,7 +72,7 @@ export type FinishedDeviceLogin = Static<typeof FinishedDeviceLogin>;
 
 export const DeviceLoginQuery = Type.Object({ user_code: userCode });
 
-/** What a person must know to decide. */
+/** A sign-in of a command line, as the person sees it who allows or refuses it. */
 export const DeviceLogin = Type.Object(
   {
     user_code: Type.String({ examples: ["WDJB-MJHT"] }),

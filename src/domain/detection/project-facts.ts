@@ -86,7 +86,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   };
 }
 
-/** More than a package has. For each of them, all of its server's source is searched. */
+/** Bounds the work: the source of the server is searched once for each script. Packages have fewer. */
 const scriptsMax = 50;
 
 /** Returns the scripts of a project that is installed as a package: another one has no programs. */
@@ -102,7 +102,7 @@ function scriptsOfPackage(pyproject: string): Record<string, string> {
 /** How a pyproject.toml names a package of its workspace of uv as a dependency. */
 const inWorkspace = /\bworkspace[ \t]*=[ \t]*true\b/;
 
-/** How Python reads the variable PORT. Classes of settings read it without naming it. */
+/** Python code that reads the variable PORT. Subclasses of `BaseSettings` read it without naming it. */
 const pythonPort = /["']PORT["']|\benv\.PORT\b|\bBaseSettings\b/;
 
 const normalized = (name: string) => name.toLowerCase().replaceAll(/[-_.]+/g, "-");

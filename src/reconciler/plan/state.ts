@@ -40,7 +40,7 @@ export interface AssignmentFacts {
   servingRevisionId: string | null;
   /** Replicas that must be ready, by revision: of the target and of the one that serves. */
   replicasMin: Readonly<Record<string, number>>;
-  /** Its addresses are the ones that the listener announces for agents now. */
+  /** Whether its addresses match those that the listener announces now. */
   isCurrent: boolean;
 }
 

@@ -54,7 +54,7 @@ export function trimOlder(
 export function trimAuditLog(db: Db, { days }: { days: number }, signal: AbortSignal): Promise<number> {
   const before = new Date(db.now().getTime() - days * dayMs);
   return inBatches(async () => {
-    // The id has the index, and its order is the order of time.
+    // Ids are indexed and rise with time.
     const { rowCount } = await db.query(sql`
       delete from audit_log where id = any(array(
         select id from (select id, created_at from audit_log order by id limit ${batchRows}) oldest

@@ -114,7 +114,7 @@ export function Chat(props: ChatProps) {
 
 interface Edited {
   text: string;
-  /** Where the message is in the conversation. */
+  /** Index of the message in the conversation. */
   at: number;
   checkpoint: Record<string, unknown>;
 }

@@ -20,7 +20,7 @@ interface Props {
   assistantId: string;
   messages: Message[];
   isRunning: boolean;
-  /** A message of the conversation that is written again. */
+  /** The earlier message that the user is rewriting; null: a new message. */
   edited: { text: string } | null;
   onCancelEdit: () => void;
   onSend: (payload: Record<string, unknown>, shown?: Message[]) => Promise<void>;

@@ -63,7 +63,7 @@ export function ThreadRuns({ agent, thread, runs, error, history, params, thread
     );
   const single = runs.length === 1 ? runs[0]?.run_id : chosen.length === 1 ? chosen[0] : undefined;
   const choose = (id: string, isOn: boolean) =>
-    // A third choice takes the place of the first one.
+    // Two runs can be compared: a third choice replaces the older one.
     setChosen((before) => (isOn ? [...before.slice(-1), id] : before.filter((known) => known !== id)));
   return (
     <div className="thread-body">
