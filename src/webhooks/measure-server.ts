@@ -47,9 +47,10 @@ export class ServerMeasurements {
     this.#diskAtMs = nowMs + diskEveryMs;
     try {
       const { sizeBytes, freeBytes } = await readDiskSpace(server.dataDir);
-      const certificates = [...this.#certificates.values()];
       const disk = { diskSizeBytes: sizeBytes, diskFreeBytes: freeBytes };
-      await recordServerFacts(db, { server: server.id, name: server.name, ...disk, certificates });
+      const certificates = [...this.#certificates.values()];
+      const hosts = server.addresses.map(hostOf);
+      await recordServerFacts(db, { server: server.id, name: server.name, ...disk, certificates, hosts });
     } catch (error) {
       logger.warn({ error: describeError(error) }, "server could not be measured");
     }
@@ -63,7 +64,7 @@ export class ServerMeasurements {
   async #readCertificates(signal: AbortSignal): Promise<void> {
     const { logger, server } = this.#deps;
     for (const address of server.addresses) {
-      const { hostname: host } = new URL(address);
+      const host = hostOf(address);
       try {
         const expiresAt = await readCertificateExpiry(address, signal);
         this.#certificates.set(host, { host, expires_at: expiresAt.toISOString() });
@@ -76,3 +77,5 @@ export class ServerMeasurements {
     }
   }
 }
+
+const hostOf = (address: string) => new URL(address).hostname;

@@ -188,7 +188,14 @@ eachDatabase(
     const key = await createApiKey(db, { ...about, prefix: "pk", hash: Buffer.from("hash"), expiresAt }, "test");
     assert.equal(await evaluateAlerts(db), 0, "a key for five days is meant to expire");
     await db.query(sql`update api_keys set created_at = now() - interval '90 days'`);
-    const disk = { server: "s-1", name: "host-1", diskSizeBytes: 1e11, diskFreeBytes: 1e9, certificates: [] };
+    const disk = {
+      server: "s-1",
+      name: "host-1",
+      diskSizeBytes: 1e11,
+      diskFreeBytes: 1e9,
+      certificates: [],
+      hosts: [],
+    };
     await recordServerFacts(db, disk);
     assert.equal(await evaluateAlerts(db), 2);
     assert.equal(await evaluateAlerts(db), 0, "nothing changed");
@@ -205,3 +212,21 @@ eachDatabase(
     assert.deepEqual((await readSubjectFacts(db, 7)).servers, [], "a stopped server has no disk");
   },
 );
+
+eachDatabase("a restarted server keeps the certificates of its hosts until it reads them again", async (db) => {
+  const own = { server: "s-1", name: "host-1", diskSizeBytes: 1e11, diskFreeBytes: 9e10 };
+  const record = async (hosts: string[], read: Record<string, string>) => {
+    const certificates = Object.entries(read).map(([host, expires_at]) => ({ host, expires_at }));
+    await recordServerFacts(db, { ...own, hosts, certificates });
+    const [server] = (await readSubjectFacts(db, 7)).servers;
+    return Object.fromEntries((server?.certificates ?? []).map(({ host, expires_at }) => [host, expires_at]));
+  };
+  await makeWorld(db);
+  assert.deepEqual(await record(["a", "b"], {}), {});
+  assert.deepEqual(await record(["a", "b"], { a: "2026-12-01", b: "2026-12-02" }), {
+    a: "2026-12-01",
+    b: "2026-12-02",
+  });
+  assert.deepEqual(await record(["a", "b"], {}), { a: "2026-12-01", b: "2026-12-02" });
+  assert.deepEqual(await record(["a"], { a: "2027-03-01" }), { a: "2027-03-01" }, "b is no address of it any more");
+});

@@ -6,17 +6,28 @@ import { findOldestWorkspace } from "../tenants/tenants.ts";
 /** What an older measurement says of a server is not known any more: it has stopped. */
 const measuredMinutesMax = 10;
 
-/** Records what a server measured of itself. Removes servers that are gone. */
+/** What a server measured of itself since it started. */
+export interface MeasuredFacts extends Omit<ServerFacts, "tenantId" | "isDiskFiring"> {
+  /** Hosts whose certificates it reads. */
+  hosts: readonly string[];
+}
+
+/**
+ * Records what a server measured of itself. Removes servers that are gone. The certificate of a host that it has not read since it
+ * started stays as recorded: otherwise each restart would end its alert and raise it again a minute later.
+ */
 export async function recordServerFacts(
   db: Db,
-  { server, name, diskSizeBytes, diskFreeBytes, certificates }: Omit<ServerFacts, "tenantId" | "isDiskFiring">,
+  { server, name, diskSizeBytes, diskFreeBytes, certificates, hosts }: MeasuredFacts,
 ): Promise<void> {
+  const unread = hosts.filter((host) => certificates.every((one) => one.host !== host));
   await db.query(sql`
     with gone as (delete from server_facts where measured_at < now() - interval '1 day' and server <> ${server})
-    insert into server_facts (server, name, disk_size_bytes, disk_free_bytes, certificates)
+    insert into server_facts as s (server, name, disk_size_bytes, disk_free_bytes, certificates)
     values (${server}, ${name}, ${diskSizeBytes}, ${diskFreeBytes}, ${JSON.stringify(certificates)})
     on conflict (server) do update set name = excluded.name, measured_at = now(), disk_size_bytes = excluded.disk_size_bytes,
-      disk_free_bytes = excluded.disk_free_bytes, certificates = excluded.certificates`);
+      disk_free_bytes = excluded.disk_free_bytes, certificates = excluded.certificates || coalesce((
+        select jsonb_agg(c) from jsonb_array_elements(s.certificates) c where c ->> 'host' = any(${unread}::text[])), '[]')`);
 }
 
 /**
