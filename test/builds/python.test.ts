@@ -5,6 +5,7 @@ import { test } from "node:test";
 import type { PythonProject } from "../../src/builds/detect/langgraph-config.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
 import { BuildFailure } from "../../src/builds/failure.ts";
+import { pipArguments } from "../../src/builds/python/conda.ts";
 import { gitVersionVariables } from "../../src/builds/python/git-version.ts";
 import { findPython, withFittingPython } from "../../src/builds/python/interpreter.ts";
 import { keepLocalPackages, layOutLocalPackages } from "../../src/builds/python/local-packages.ts";
@@ -410,4 +411,20 @@ test("gives a package a version when its own comes from git tags", async () => {
   });
   assert.equal((await gitVersionVariables(context, ["b", "a"]))["SETUPTOOLS_SCM_PRETEND_VERSION"], "0.0.0");
   assert.deepEqual(await gitVersionVariables(context, ["b"]), {});
+});
+
+test("passes the options for pip in an environment.yml on with their whole values", () => {
+  const pip = [
+    "fastapi==0.115",
+    "-e git+https://host.example/own.git#egg=own",
+    "--index-url=https://host.example/?a=b",
+  ];
+  const conda = { file: "environment.yml", pythonVersion: null, packages: [], pip: [...pip, "--pre", "-r more.txt"] };
+  assert.deepEqual(pipArguments(conda), {
+    argv: [
+      ...["-e", "git+https://host.example/own.git#egg=own", "--index-url", "https://host.example/?a=b"],
+      ...["--pre", "-r", "more.txt"],
+    ],
+    lines: ["fastapi==0.115"],
+  });
 });

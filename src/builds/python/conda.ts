@@ -29,7 +29,10 @@ export async function condaEnvironmentIn(sourceDir: string, directory: string): 
 export function pipArguments({ pip }: CondaEnvironment): { argv: string[]; lines: string[] } {
   const isOption = (line: string) => line.startsWith("-");
   return {
-    argv: pip.filter(isOption).flatMap((line) => line.split(/[\s=]+/)),
+    argv: pip.filter(isOption).flatMap(optionWords),
     lines: pip.filter((line) => !isOption(line)),
   };
 }
+
+/** Splits an option from its value, which may contain further signs of equality: `-e git+https://host/own.git#egg=own`. */
+const optionWords = (line: string) => /^(--?[\w-]+)(?:\s*=\s*|\s+)(.+)$/.exec(line)?.slice(1) ?? [line];
