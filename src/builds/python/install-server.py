@@ -19,13 +19,15 @@ def main(options):
     code = 1
     for attempt in options["attempts"]:
         print(attempt["because"], flush=True)
-        code, lines = run_with_binaries(options, attempt["argv"])
+        argv = attempt["argv"]
+        code, lines = run_with_binaries(options, argv)
         if code != 0 and attempt["withoutProject"] is not None and any(packaging.search(line) for line in lines):
             print(options["sayWithoutProject"], flush=True)
-            code, lines = run_with_binaries(options, attempt["withoutProject"])
+            argv = attempt["withoutProject"]
+            code, lines = run_with_binaries(options, argv)
         if code == 0 and lacks_pkg_resources():
             print("Newer versions of setuptools have no pkg_resources, which older packages import.", flush=True)
-            run(options["installer"], [*attempt["argv"], options["olderSetuptools"]])
+            run_with_binaries(options, [*argv, options["olderSetuptools"]])
         if code == 0 or not any(unsolvable.search(line) for line in lines):
             break
     return code
