@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { pause } from "../../base/pause.ts";
 import type { Client } from "../../client/client.ts";
-import { ApiFailure } from "../../client/failure.ts";
+import { ApiFailure, isPassing } from "../../client/failure.ts";
 import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { openInBrowser } from "../terminal/open-browser.ts";
@@ -24,15 +24,13 @@ export async function loginInBrowser(session: Session, client: Client): Promise<
   const deadlineAt = performance.now() + expires_in * 1_000;
   while (performance.now() < deadlineAt) {
     await pause(interval * 1_000, signal);
-    const { status, key } = await client
-      .finishDeviceLogin({ body: { device_code } }, { signal })
-      .catch((error: unknown) => (isGone(error) ? { status: "expired", key: null } : fail(error)));
+    const { status, key } = await client.finishDeviceLogin({ body: { device_code } }, { signal }).catch(statusAfter);
     if (key !== null) return key.key;
     if (status === "refused")
       throw new CliFailure("The login was refused in the console.", { exitCode: exitCodes.auth });
     if (status === "expired") break;
   }
-  throw new CliFailure("Nobody allowed this login in time.", {
+  throw new CliFailure("The code was not allowed in the console within its time.", {
     exitCode: exitCodes.auth,
     hints: ["Start again: pierhead login"],
   });
@@ -58,6 +56,9 @@ function noBrowser(error: unknown): never {
   });
 }
 
-function fail(error: unknown): never {
+/** Returns the status after a failed poll. While the server restarts, the command line goes on polling (RFC 8628, section 3.5). */
+function statusAfter(error: unknown): { status: "expired" | "pending"; key: null } {
+  if (isGone(error)) return { status: "expired", key: null };
+  if (isPassing(error)) return { status: "pending", key: null };
   throw error;
 }
