@@ -101,10 +101,10 @@ async function restore(environment: Record<string, string | undefined>, file: st
   return restoreBackup(config, file, { logger: createOwnLog(config, process), signal });
 }
 
-/** The package `pierhead-client` has the command without the modules of the server. */
+/** The package `pierhead-client` has the command without the modules of the server. A missing package is another failure. */
 function refuseWithoutServer(error: NodeJS.ErrnoException): never {
-  if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
-  throw new Error("This is pierhead-client, which has no server. Install the package pierhead instead of it.", {
+  if (error.code !== "ERR_MODULE_NOT_FOUND" || !error.message.startsWith("Cannot find module")) throw error;
+  throw new Error("This is pierhead-client, which has no server. Install the package pierhead instead.", {
     cause: error,
   });
 }

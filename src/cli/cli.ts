@@ -53,9 +53,9 @@ function explain(error: unknown, signal: AbortSignal): CliFailure {
   return usageFailure(error.code === "commander.help" ? "No command given." : error.message.replace(/^error: /, ""));
 }
 
-/** The package `pierhead-client` lacks the modules of some commands. */
+/** The package `pierhead-client` lacks the modules of some commands. A missing package is another failure. */
 function explainMissing(error: NodeJS.ErrnoException): never {
-  if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
+  if (error.code !== "ERR_MODULE_NOT_FOUND" || !error.message.startsWith("Cannot find module")) throw error;
   throw new CliFailure("This command is not in the package pierhead-client.", {
     hints: ["Install the package that has it: npm install --global pierhead"],
   });
