@@ -1,4 +1,5 @@
 import type { Event } from "../../src/contract/logs/event.ts";
+import { ruleText } from "../../src/domain/event-text.ts";
 import { isInProgress } from "./parts/status.tsx";
 
 /** Events that people want to hear of: how a deploy ended, and alerts. */
@@ -12,13 +13,13 @@ export const isNews = ({ type, data }: Event): boolean =>
 
 /** Returns what happened, in a few words. */
 export function newsText({ type, data, deployment_name: name }: Event): string {
-  const who = name ?? "A deleted deployment";
-  if (type === "alert.firing") return `${who}: ${ruleText(data)}`;
-  if (type === "alert.resolved") return `${who}: ${ruleText(data)} is over`;
+  // An alert may concern a key, a server or a certificate.
+  const who = name ?? String(data["subject"] ?? "A deleted deployment");
+  const rule = ruleText(String(data["rule"] ?? "alert"));
+  if (type === "alert.firing") return `${who}: ${rule}`;
+  if (type === "alert.resolved") return `${who}: ${rule} (resolved)`;
   return data["to"] === "DEPLOYED" ? `${who}: the new revision is live` : `${who}: the deploy failed`;
 }
-
-const ruleText = ({ rule }: Event["data"]) => String(rule ?? "alert").replaceAll("_", " ");
 
 export const isBadNews = ({ type, data }: Event): boolean =>
   type === "alert.firing" || (type === "revision.status" && data["to"] !== "DEPLOYED");

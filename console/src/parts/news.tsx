@@ -73,7 +73,7 @@ export function News() {
 function useOpen() {
   const navigate = useNavigate();
   const [open] = useState(() => ({ deployment_id: id, tenant_id: tenantId, revision_id: revision }: Event) => {
-    if (id === null) return;
+    if (id === null) return void navigate({ to: "/host/$page", params: { page: "alerts" } });
     void navigate({
       to: "/o/$tenantId/host/deployments/$id/$part",
       params: { tenantId, id, part: revision === null ? "overview" : "revisions" },
