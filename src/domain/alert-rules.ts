@@ -3,7 +3,7 @@ import {
   type AlertRule,
   alertKinds,
   type DeploymentAlertKind,
-  deploymentAlertKinds,
+  isDeploymentAlertKind,
 } from "../contract/alerts/alert.ts";
 import type { HealthWord } from "../contract/deployments/health.ts";
 import { latencyBoundsMs } from "../contract/logs/metrics.ts";
@@ -142,7 +142,7 @@ export function rulesOfDeployment(
 }
 
 const isOfDeployments = (rule: AlertRule): rule is AlertRule & { kind: DeploymentAlertKind } =>
-  (deploymentAlertKinds as readonly AlertKind[]).includes(rule.kind);
+  isDeploymentAlertKind(rule.kind);
 
 /** Returns a function from a workspace to its rules, which computes them once. */
 export function rulesByTenant(changed: readonly ChangedRule[]): (tenantId: string) => AlertRule[] {

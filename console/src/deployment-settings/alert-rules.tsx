@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import type { AlertRule } from "../../../src/contract/alerts/alert.ts";
+import type { AlertRule, DeploymentAlertKind } from "../../../src/contract/alerts/alert.ts";
 import { RuleActions, RuleTable, ruleNames } from "../parts/alert-rules.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { ActionButton } from "../parts/resource-page.tsx";
@@ -50,7 +50,5 @@ export function AlertRules({ deployment: { id, name } }: { deployment: Deploymen
   );
 }
 
-type DeploymentKind = Exclude<AlertRule["kind"], "disk_used" | "certificate_expiry" | "key_expiry">;
-
 /** The server lists no other kinds for a deployment. */
-const kindOf = (kind: AlertRule["kind"]) => kind as DeploymentKind;
+const kindOf = (kind: AlertRule["kind"]) => kind as DeploymentAlertKind;

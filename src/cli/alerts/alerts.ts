@@ -1,10 +1,4 @@
-import {
-  type AlertKind,
-  type AlertRule,
-  alertKinds,
-  type DeploymentAlertKind,
-  deploymentAlertKinds,
-} from "../../contract/alerts/alert.ts";
+import { type AlertKind, type AlertRule, alertKinds, isDeploymentAlertKind } from "../../contract/alerts/alert.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
 import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
@@ -79,7 +73,8 @@ export async function alertsSet(session: Session, [name = ""]: string[], options
     answerRule(session, await client.changeAlertRule({ body: { kind, ...values } }, { signal: session.signal }), "");
     return;
   }
-  if (!isOfDeployments(kind)) throw usageFailure(`The rule ${kind} concerns no deployment. Leave out --deployment.`);
+  if (!isDeploymentAlertKind(kind))
+    throw usageFailure(`The rule ${kind} concerns no deployment. Leave out --deployment.`);
   const { id, name: shown } = await findDeployment(session, deployment);
   const body = { kind, ...(inherit ? { enabled: null, threshold: null } : values) };
   const rule = await client.changeDeploymentAlertRule({ deployment_id: id, body }, { signal: session.signal });
@@ -91,9 +86,6 @@ function answerRule(session: Session, rule: AlertRule, where: string): void {
   const { kind, enabled, threshold, unit } = rule;
   session.terminal.say(`Rule ${kind} is ${enabled ? "on" : "off"}${where}, from ${threshold} ${unit}.`);
 }
-
-const isOfDeployments = (kind: AlertKind): kind is DeploymentAlertKind =>
-  (deploymentAlertKinds as readonly AlertKind[]).includes(kind);
 
 export async function alertsMute(
   session: Session,

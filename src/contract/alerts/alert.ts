@@ -24,6 +24,10 @@ export const alertKinds = [...deploymentAlertKinds, ...subjectAlertKinds] as con
 export const AlertKind = literals(alertKinds);
 export type AlertKind = Static<typeof AlertKind>;
 
+/** Returns whether a rule watches deployments, so that a deployment may have its own. */
+export const isDeploymentAlertKind = (kind: AlertKind): kind is DeploymentAlertKind =>
+  (deploymentAlertKinds as readonly AlertKind[]).includes(kind);
+
 export const AlertState = literals(["firing", "resolved"]);
 export type AlertState = Static<typeof AlertState>;
 
