@@ -152,8 +152,9 @@ test("names that could be a sentence, floods of logins, and guessed codes are re
   for (let at = 0; at < 12; at += 1) answers.push((await read("BCDF-GHJK", guesser)).status);
   assert.deepEqual([answers[0], answers.at(-1)], [404, 429]);
   const floods = await startApi({ consoleDir, rateLimit: { perS: 100_000, burst: 100_000 } });
-  const statuses = [];
-  for (let at = 0; at < 22; at += 1)
+  const statuses: number[] = [];
+  // A slow machine earns a few more logins meanwhile.
+  while (statuses.length < 60 && statuses.at(-1) !== 429)
     statuses.push((await floods.ask({ method: "POST", url, key: null, payload: { client_name: "a" } })).status);
   assert.deepEqual([statuses[0], statuses.at(-1)], [201, 429]);
 });

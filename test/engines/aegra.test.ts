@@ -161,7 +161,7 @@ test("the kill of a replica loses no run of Aegra and runs none twice at once", 
   const pids = await eventually(
     () => [...new Set(mine().flatMap(({ event, pid }) => (event === "end" ? [pid] : [])))],
     (found) => found.length === 2,
-    { timeoutMs: 30_000, what: "steps of both replicas" },
+    { what: "steps of both replicas" },
   );
   process.kill(pids[0] as number, "SIGKILL");
   await expectComplete({ client: agent } as Replica, runs, total);
@@ -200,13 +200,16 @@ test("a new revision replaces the replicas of Aegra without losing a request or 
       await sleep(50);
     }
   });
-  await repository.commit({ "CHANGE.md": "a second version" });
-  const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
-  const second = await settled(patched.latest_revision_id);
-  assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
-  await twoReplicas(old);
-  stopping.abort();
-  await Promise.all(load);
+  try {
+    await repository.commit({ "CHANGE.md": "a second version" });
+    const patched = await client.patchDeployment({ ...ids, body: { source_revision_config: { repo_ref: "main" } } });
+    const second = await settled(patched.latest_revision_id);
+    assert.equal(second.status, "DEPLOYED", second.status_message ?? "");
+    await twoReplicas(old);
+  } finally {
+    stopping.abort();
+    await Promise.all(load);
+  }
   context.diagnostic(`${count} runs during the update`);
   assert.deepEqual(failures, []);
   assert.ok(count > 0);

@@ -221,21 +221,24 @@ async function startChartRegistry(): Promise<{ directory: string; address: strin
   };
   await writeFile(path.join(directory, "config.json"), JSON.stringify(config));
   const child = spawn(program, ["serve", path.join(directory, "config.json")], { stdio: "ignore" });
+  const ended = once(child, "exit");
+  const stop = async () => {
+    child.kill("SIGKILL");
+    await ended;
+    await rm(directory, { recursive: true, force: true });
+  };
   const isUp = () =>
     fetch(`http://${address}/v2/`).then(
       ({ ok }) => ok,
       () => false,
     );
-  await eventually(isUp, (up) => up, { timeoutMs: 20_000, what: "the registry" });
-  return {
-    ...{ directory, address },
-    async [Symbol.asyncDispose]() {
-      const ended = once(child, "exit");
-      child.kill("SIGKILL");
-      await ended;
-      await rm(directory, { recursive: true, force: true });
-    },
-  };
+  try {
+    await eventually(isUp, (up) => up, { what: "the registry" });
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { directory, address, [Symbol.asyncDispose]: stop };
 }
 
 test("values that cannot work are rejected by the chart with a readable message", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventually } from "./eventually.ts";
 
 /**
  * Starts a run of the graph `long` and waits until its first step is stored. Its second step takes as long as the message says.
@@ -23,7 +24,7 @@ export async function startRun(url: string, durationMs: number) {
     ((await call(`/threads/${thread}/state`)).values.messages ?? []).map(
       (message: { content: string }) => message.content,
     );
-  while ((await messages()).length < 2) await sleep(100);
+  await eventually(messages, ({ length }) => length >= 2, { what: "the first step of the run" });
   const ended = async () => {
     const end = Date.now() + 120_000 + durationMs;
     while ((await call(`/threads/${thread}`)).status === "busy" && Date.now() < end) await sleep(200);
