@@ -25,7 +25,7 @@ export async function findThreads(
     ...(which !== "all" && { status: which }),
   };
   const threads = await agent.call<Thread[]>("POST", "/threads/search", body, signal);
-  // The agent API searches in no text, so the words are looked for here.
+  // The agent API searches in no text, so the console compares the words.
   const words = key === undefined ? search.toLowerCase() : "";
   return threads.filter((thread) =>
     `${titleOf(thread)} ${lastOf(thread)} ${thread.thread_id}`.toLowerCase().includes(words),

@@ -94,7 +94,7 @@ function Threads({ deployment }: { deployment: Deployment }) {
             />
           ))}
         </ul>
-        {search !== "" && <p className="thread-none softer">Words are looked for in the newest {shownMax} threads.</p>}
+        {search !== "" && <p className="thread-none softer">The search covers the newest {shownMax} threads.</p>}
         {threads.length === 0 && (
           <p className="thread-none soft">
             No thread matches.{" "}

@@ -23,10 +23,10 @@ export function size(bytes: number): string {
   return `${(bytes / 1024 / 1024 / 1024).toFixed(1)} GiB`;
 }
 
-/** Returns the first block of a UUID, which users read and type. */
 /** Returns the sentence of a message, without the lines of a log below it. */
 export const headline = (message: string) => (message.split("\n")[0] ?? "").replace(/ Last lines:$/, "");
 
+/** Returns the first block of a UUID, which users read and type. */
 export const shortId = (id: string) => id.slice(0, 8);
 
 export const count = (number: number, noun: string) => `${number} ${noun}${number === 1 ? "" : "s"}`;

@@ -5,6 +5,7 @@ import { useState } from "react";
 import { type Agent, segment } from "../../agent/client.ts";
 import { durationText, type Entry, lineageOf, timelineOf } from "../../agent/timeline.ts";
 import { messagesIn, type ThreadState } from "../../agent/types.ts";
+import { historyMax } from "../../agent/use-thread.ts";
 import { textOf } from "../../server.ts";
 import { jsonOf } from "./json-text.tsx";
 import { Line, MessageEntry } from "./message-entry.tsx";
@@ -51,8 +52,6 @@ export function NodeEntry({ agent, entry, params, threadId, isInside = false }: 
     </Line>
   );
 }
-
-const historyMax = 100;
 
 /** The steps of a graph inside of a node. They are read when a user opens the node. */
 function Inside(props: Pick<Props, "agent" | "params" | "threadId"> & { inside: string; name: string }) {
