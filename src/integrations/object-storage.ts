@@ -37,8 +37,9 @@ const pageKeys = 1_000;
 const wholeBytesMax = 1024 * 1024 * 1024;
 /** S3 takes at most 10,000 parts of at least 5 MiB: up to 312 GiB. One part is in memory at a time. */
 const partBytes = 32 * 1024 * 1024;
-/** Attempts to send one part. */
+/** Attempts to send one part, and the limit for each. */
 const partTriesMax = 3;
+const partTimeoutMs = 5 * 60_000;
 const partPauseMs = 1_000;
 /** Limit for joining the parts, which takes longer the more there are. */
 const joinTimeoutMs = 10 * 60_000;
@@ -70,7 +71,7 @@ export class ObjectStorage {
     file: { path: string; sha256: string; sizeBytes: number },
     signal: AbortSignal,
   ): Promise<void> {
-    if (file.sizeBytes > wholeBytesMax) return this.putStream(key, createReadStream(file.path), signal);
+    if (file.sizeBytes > wholeBytesMax) return this.putStream(key, () => createReadStream(file.path), signal);
     const answer = await this.#call("PUT", this.#urlOf(key), {
       headers: { "x-amz-content-sha256": file.sha256, "content-type": "application/gzip" },
       sent: { "content-length": file.sizeBytes },
@@ -84,9 +85,10 @@ export class ObjectStorage {
   /**
    * Stores a stream of unknown length in parts (CreateMultipartUpload, UploadPart, CompleteMultipartUpload). The object appears when
    * the stream has ended. A stream that fails leaves none.
+   * @param open opens the stream, once the bucket has accepted the object
    * @throws ObjectStorageError; the error of the stream
    */
-  async putStream(key: string, stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
+  async putStream(key: string, open: () => AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<void> {
     const address = this.#urlOf(key);
     const { UploadId: uploadId = "" } = await this.#exchangeXml(
       "POST",
@@ -97,7 +99,7 @@ export class ObjectStorage {
     const query = `uploadId=${encodeURIComponent(uploadId)}`;
     try {
       const tags: string[] = [];
-      for await (const part of partsOf(stream)) {
+      for await (const part of partsOf(open())) {
         signal.throwIfAborted();
         tags.push(await this.#putPart(`${address}?partNumber=${tags.length + 1}&${query}`, part, signal));
       }
@@ -125,7 +127,7 @@ export class ObjectStorage {
         headers: { "x-amz-content-sha256": sha256 },
         sent: { "content-length": part.length },
         body: Readable.from([part], { objectMode: false }),
-        signal,
+        signal: AbortSignal.any([signal, AbortSignal.timeout(partTimeoutMs)]),
       });
       const answer = await sent.catch((error: unknown) => {
         if (signal.aborted || tries === partTriesMax) throw error;
@@ -171,7 +173,11 @@ export class ObjectStorage {
 
   /** Opens an object, which the caller reads or destroys. @returns undefined when there is none. @throws ObjectStorageError */
   async open(key: string, signal: AbortSignal): Promise<StoredObject | undefined> {
-    const answer = await this.#call("GET", this.#urlOf(key), { signal });
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(new DOMException("no answer", "TimeoutError")), answerTimeoutMs);
+    const ending = AbortSignal.any([signal, late.signal]);
+    // Reading the object may take longer than its first byte.
+    const answer = await this.#call("GET", this.#urlOf(key), { signal: ending }).finally(() => clearTimeout(timer));
     if (answer.statusCode === 200) return { content: answer, sizeBytes: Number(answer.headers["content-length"]) };
     answer.resume();
     if (answer.statusCode === 404) return undefined;

@@ -47,17 +47,21 @@ export class ScheduledBackups {
 
   /** Writes a backup if one is due and no other server writes one. A failure is logged, and the next check tries again. */
   async check(): Promise<void> {
-    const { logger, newestAt } = this.#options;
     try {
-      if (!this.#isDue(await this.#names())) return;
+      const names = await this.#names();
+      this.#report(names);
+      if (!this.#isDue(names)) return;
       await this.#alone((signal) => this.#write(signal));
+      this.#report(await this.#names());
     } catch (error) {
-      if (!this.#stopping.signal.aborted) logger.error({ error: describeError(error) }, "scheduled backup failed");
-    } finally {
-      const names = await this.#names().catch(() => []);
-      const newest = timeOf(names.at(-1));
-      if (newest !== null) newestAt.set(newest.getTime() / 1_000);
+      if (this.#stopping.signal.aborted) return;
+      this.#options.logger.error({ error: describeError(error) }, "scheduled backup failed");
     }
+  }
+
+  #report(names: string[]): void {
+    const newest = timeOf(names.at(-1));
+    if (newest !== null) this.#options.newestAt.set(newest.getTime() / 1_000);
   }
 
   async stop(): Promise<void> {
@@ -66,10 +70,8 @@ export class ScheduledBackups {
     await this.#running;
   }
 
-  /** Names of the backups, oldest first. */
-  async #names(): Promise<string[]> {
-    const keys = await this.#options.storage.list(folder, this.#signal());
-    return keys.map((key) => key.slice(folder.length)).filter((name) => timeOf(name) !== null);
+  #names(): Promise<string[]> {
+    return listBackups(this.#options.storage, this.#signal());
   }
 
   #isDue(names: string[]): boolean {
@@ -84,8 +86,8 @@ export class ScheduledBackups {
     if (!this.#isDue(await this.#names())) return;
     const name = backupName(db.now());
     // The bucket has the uploads already. A copy of all of them for each backup could fill the disk and the bucket.
-    await makeBackup({ ...this.#options, uploads: null }, { actor: "system", signal }, (archive) =>
-      storage.putStream(folder + name, archive, signal),
+    await makeBackup({ ...this.#options, uploads: null }, { actor: "system", signal }, (open) =>
+      storage.putStream(folder + name, open, signal),
     );
     logger.info({ name }, "backup stored in the bucket");
     for (const old of (await this.#names()).slice(0, -settings.keptMax)) await storage.remove(folder + old, signal);
@@ -114,6 +116,12 @@ export class ScheduledBackups {
   }
 }
 
+/** Returns the names of the backups, oldest first. Other objects beside them are left out. */
+async function listBackups(storage: ObjectStorage, signal: AbortSignal): Promise<string[]> {
+  const keys = await storage.list(folder, signal);
+  return keys.map((key) => key.slice(folder.length)).filter((name) => timeOf(name) !== null);
+}
+
 /** Returns when a backup of this name was made; null: it is not the name of a backup. */
 function timeOf(name: string | undefined): Date | null {
   const parts = /^pierhead-(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\.tar\.gz$/.exec(name ?? "");
@@ -132,11 +140,12 @@ export async function fetchBackup(
   name: string,
   { target, signal }: { target: string; signal: AbortSignal },
 ): Promise<void> {
-  const names = (await storage.list(folder, signal)).map((key) => key.slice(folder.length));
+  const names = await listBackups(storage, signal);
   const chosen = name === "latest" ? names.at(-1) : names.find((one) => one === name);
   if (chosen === undefined) {
     const some = names.slice(-5).reverse().join(", ");
     throw new Error(`the bucket has no backup '${name}'. ${some === "" ? "It has none." : `The newest: ${some}.`}`);
   }
-  await storage.fetchTo(folder + chosen, target, signal);
+  if (!(await storage.fetchTo(folder + chosen, target, signal)))
+    throw new Error(`the backup '${chosen}' was deleted meanwhile: restore another one`);
 }

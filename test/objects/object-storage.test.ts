@@ -50,7 +50,7 @@ test("stores a stream of unknown length in parts, and nothing of one that breaks
       yield Buffer.from(piece);
     }
   };
-  await storage.putStream("backups/1", pieces(10), signal);
+  await storage.putStream("backups/1", () => pieces(10), signal);
   const target = path.join(directory, "parts");
   await storage.fetchTo("backups/1", target, signal);
   assert.equal(
@@ -63,7 +63,7 @@ test("stores a stream of unknown length in parts, and nothing of one that breaks
     yield* [piece, piece, piece, piece, piece, piece];
     throw new Error("the disk is gone");
   };
-  await assert.rejects(storage.putStream("backups/2", broken(), signal), /the disk is gone/);
+  await assert.rejects(storage.putStream("backups/2", broken, signal), /the disk is gone/);
   assert.deepEqual(await storage.list("backups/", signal), ["backups/1"]);
 });
 

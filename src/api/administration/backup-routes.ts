@@ -25,9 +25,9 @@ export function addBackupRoute(api: Api): void {
       if (!signal.aborted) answer().write(emptyGzip);
     }, keepAliveMs);
     try {
-      await makeBackup({ ...api.deps, ...settings }, { actor: principal.actor, signal }, (archive) => {
+      await makeBackup({ ...api.deps, ...settings }, { actor: principal.actor, signal }, (open) => {
         clearInterval(keepAlive);
-        return pipeline(archive, answer(), { signal });
+        return pipeline(open(), answer(), { signal });
       });
     } catch (error) {
       // The response has started, so closing the connection is the only way left to report the failure.

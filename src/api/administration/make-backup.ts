@@ -25,12 +25,12 @@ export const backupName = (at: Date) => `pierhead-${at.toISOString().replaceAll(
 
 /**
  * Makes a backup as of one moment and writes it into the audit log.
- * @param take reads the archive to its end. It starts once the backup is complete on the disk.
+ * @param take reads the archive to its end. It is called once the backup is complete on the disk.
  */
 export async function makeBackup(
   { db, uploads, logger, version, dataDir }: BackupParts,
   { actor, signal }: { actor: string; signal: AbortSignal },
-  take: (archive: Readable) => Promise<void>,
+  take: (open: () => Readable) => Promise<void>,
 ): Promise<void> {
   const drafts = backupDrafts(dataDir);
   await mkdir(drafts, { recursive: true, mode: 0o700 });
@@ -44,7 +44,11 @@ export async function makeBackup(
     }
     await auditBackup(db, actor, written.manifest);
     logger.info({ actor, rows: written.manifest.rows["deployments"] }, "backup written");
-    await take(create({ cwd: directory, gzip: true, portable: true }, ["."]) as unknown as Readable);
+    await take(() => {
+      const archive = create({ cwd: directory, gzip: true, portable: true }, ["."]) as unknown as Readable;
+      // Its reader may have left when the files are removed. An error without a listener would end the server.
+      return archive.on("error", () => {});
+    });
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
