@@ -38,10 +38,11 @@ export async function compare(
     const variables = declaredVariables(session, name, wanted);
     const current = await findByName(client, name, session.signal);
     if (current !== undefined && variables !== undefined) await checkReadable(session, current);
-    const placement = await placementOf(client, placedBy(wanted), session.signal);
     if (current !== undefined) await checkPlacement(client, current, placedBy(wanted), session.signal);
     const change =
-      current === undefined ? created(name, wanted, variables ?? [], placement) : changed(current, wanted, variables);
+      current === undefined
+        ? created(name, wanted, variables ?? [], await placementOf(client, placedBy(wanted), session.signal))
+        : changed(current, wanted, variables);
     const step =
       tag === undefined ? change : await withTag(client, { name, current, step: change, tag }, session.signal);
     if (step !== undefined) steps.push(step);
