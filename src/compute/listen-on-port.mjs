@@ -46,25 +46,40 @@ function takePort() {
   if (process.env.NODE_UNIQUE_ID !== undefined) return true;
   const file = path.join(tmpdir(), `pierhead-port-${port}`);
   try {
-    writeFileSync(file, String(process.pid), { flag: "wx" });
+    writeFileSync(file, identify(process.pid), { flag: "wx" });
     return true;
   } catch (error) {
     if (/** @type {NodeJS.ErrnoException} */ (error).code !== "EEXIST") return true;
   }
   try {
-    const owner = Number(readFileSync(file, "utf8"));
-    if (owner !== process.pid && isRunning(owner)) return false;
-    writeFileSync(file, String(process.pid));
+    const owner = readFileSync(file, "utf8");
+    if (owner !== identify(process.pid) && isRunning(owner)) return false;
+    writeFileSync(file, identify(process.pid));
   } catch {
     // Without the file, each process decides for itself.
   }
   return true;
 }
 
-/** @param {number} pid */
-function isRunning(pid) {
+/**
+ * Returns the id of a process, on Linux with its start time: a container that starts again has the same ids for other processes
+ * and threads, and may have kept its temporary files.
+ * @param {number} pid
+ */
+function identify(pid) {
   try {
-    return pid > 0 && process.kill(pid, 0);
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return `${pid} ${stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]}`;
+  } catch {
+    return String(pid);
+  }
+}
+
+/** @param {string} owner as `identify` returned it */
+function isRunning(owner) {
+  const pid = Number.parseInt(owner, 10);
+  try {
+    return pid > 0 && process.kill(pid, 0) && identify(pid) === owner;
   } catch {
     return false;
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { readFile, symlink } from "node:fs/promises";
+import { readFile, symlink, writeFile } from "node:fs/promises";
 import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { test } from "node:test";
@@ -422,10 +422,11 @@ test("leaves the patches of other members out when it narrows a workspace of pnp
 });
 
 test("opens the port in PORT for a server of an image that has a port of its own", async () => {
+  await using place = await scratch();
   const port = await freePort();
   const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
   const run = async (program: string) => {
-    const options = { env: { PORT: String(port) }, timeout: 20_000 };
+    const options = { env: { PORT: String(port), TMPDIR: place.dir }, timeout: 20_000 };
     return (await execa(process.execPath, ["--import", preload, "-e", program], options)).stdout;
   };
   const made = 'const server = require("node:http").createServer();';
@@ -461,6 +462,9 @@ test("gives the port to the first of a server's processes, and lets the others k
   const run = () => execa(process.execPath, ["-e", open, "3000", String(second), open], { env, timeout: 20_000 });
   assert.equal((await run()).stdout, `${first}\n${second}`);
   assert.equal((await run()).stdout, `${first}\n${second}`, "the process of an earlier start has ended");
+  if (process.platform !== "linux") return;
+  await writeFile(path.join(place.dir, `pierhead-port-${first}`), `${process.pid} 1`);
+  assert.equal((await run()).stdout, `${first}\n${second}`, "another process has its id now");
 });
 
 async function freePort(): Promise<number> {
