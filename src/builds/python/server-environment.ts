@@ -5,7 +5,7 @@ import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { gitVersionVariables } from "./git-version.ts";
 import { type Interpreter, withFittingPython } from "./interpreter.ts";
 import { packagesDirName, sitePackages } from "./local-packages.ts";
-import { findServerRequirements, type ServerRequirements } from "./server-requirements.ts";
+import { findServerRequirements, onlyBinary, type ServerRequirements } from "./server-requirements.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
 import { findOrInstallUv, uvSettingsOf } from "./uv.ts";
 import { type PythonServer, wantedPython } from "./wanted-version.ts";
@@ -182,8 +182,6 @@ async function installInto(
     context.log.say("Note: the project needs a newer setuptools, which stays.");
   });
 }
-
-export const onlyBinary = (packages: readonly string[]) => packages.flatMap((name) => ["--only-binary", name]);
 
 /** The last version of setuptools with pkg_resources is 81. Images of Python 3.11 and older have such a version from the start. */
 export const olderSetuptools = "setuptools<82";

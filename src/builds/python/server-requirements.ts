@@ -10,6 +10,10 @@ import { findCondaEnvironment, pipArguments } from "./conda.ts";
 import { findLock, lockConstraints, pipfileLockRequirements } from "./locked-versions.ts";
 import { poetryRequirements } from "./poetry.ts";
 
+/** Returns the options by which pip and uv install only versions of packages that need no build. */
+export const onlyBinary = (packages: readonly string[]): string[] =>
+  packages.flatMap((name) => ["--only-binary", name]);
+
 /** What an installer gets for a Python server. */
 export interface ServerRequirements {
   /** Arguments of the installer, run in `cwd`. */
@@ -217,8 +221,7 @@ async function keepFitting(
   const pins = (text: string): string[] => text.match(/^[\w.-]+(?:\[[^\]\n]*\])?==[^\s;]+/gm) ?? [];
   const locked = pins(given.locked);
   await writeFile(kept, locked.map((line) => `${line}\n`).join(""));
-  const options = ["--quiet", "--no-header", "--no-annotate", "--python", given.python];
-  options.push(...given.binaries.flatMap((name) => ["--only-binary", name]));
+  const options = ["--quiet", "--no-header", "--no-annotate", "--python", given.python, ...onlyBinary(given.binaries)];
   const args = ["pip", "compile", ...options, "pyproject.toml", added];
   const shown = ["uv", "pip", "compile", "pyproject.toml"];
   const argv = [given.uv, ...args, "--output-file", kept];
