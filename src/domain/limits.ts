@@ -89,9 +89,6 @@ export const listenerKeyGraceMs = 60 * minute;
 /** Lifetime of an enrollment token, which one person may pass to another. */
 export const enrollmentMs = 24 * 60 * minute;
 
-/** Long poll of a listener: below the 30 s after which clients and proxies commonly time out. */
-export const desiredPollMs = 25 * second;
-
 /** Delay after an unexpected error: 1 s, doubled up to 5 min, with jitter, so one bad deployment costs little. */
 export const backOffMinMs = second;
 export const backOffMaxMs = 5 * minute;
