@@ -8,10 +8,10 @@ import { startTestServer } from "../support/server.ts";
 const longRunMs = 1_000 * Number(process.env["PIERHEAD_TEST_LONG_RUN_S"] ?? 15);
 
 /** A run that is cut at the drain timeout of 3 s, well after a busy machine has begun to switch. */
-const cutRunMs = 12_000;
+const cutRunMs = 20_000;
 
-/** A promise for an idle machine; Python takes longer to start than Node, and the suite runs beside others. */
-const waitMaxMs = process.env["PIERHEAD_TEST_LONG_RUN_S"] === undefined ? 30_000 : 8_000;
+/** A promise for an idle machine. The suite runs beside others, so it only reports how long requests waited. */
+const waitMaxMs = process.env["PIERHEAD_TEST_LONG_RUN_S"] === undefined ? Number.POSITIVE_INFINITY : 8_000;
 
 /** Longer than a cold installation of the server on a loaded machine. Not a measurement. */
 const timeoutMs = 550_000 + longRunMs;
