@@ -48,7 +48,13 @@ export async function portForward(
   };
   const { createServer } = process.getBuiltinModule("node:http");
   const proxy = createServer((request, response) => forward(request, response, target));
-  proxy.on("upgrade", (request, socket, head) => tunnel(request, socket, head, target));
+  // Node releases them, so that `closeAllConnections` leaves them open, but `close` waits for them.
+  const tunnels = new Set<Duplex>();
+  proxy.on("upgrade", (request, socket, head) => {
+    tunnels.add(socket);
+    socket.once("close", () => tunnels.delete(socket));
+    tunnel(request, socket, head, target);
+  });
   await new Promise<void>((resolve, reject) => {
     proxy.once("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "EADDRINUSE") return reject(error);
@@ -63,6 +69,7 @@ export async function portForward(
   const aborted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   if (!signal.aborted) await aborted;
   proxy.closeAllConnections();
+  for (const socket of tunnels) socket.destroy();
   await new Promise((resolve) => proxy.close(resolve));
 }
 
@@ -80,7 +87,11 @@ function portOf(text: string | undefined): number {
  * Returns why a request may not use the key. Every page in a browser of this machine can reach the port: pages of other origins name
  * theirs, and a name that an attacker points to this machine stands in `Host`.
  */
-function refusalOf({ host = "", origin, "sec-fetch-site": site }: IncomingHttpHeaders, target: Target): string | null {
+function refusalOf({ url: path = "", headers }: IncomingMessage, target: Target): string | null {
+  const { host = "", origin, "sec-fetch-site": site } = headers;
+  // A proxy before the server may resolve them, and then they would lead out of the agent, with the key.
+  if (!path.startsWith("/") || dotSegment.test(path.split("?", 1)[0] as string))
+    return "A path begins with / and has no segments of dots.";
   if (!/^(localhost|127\.0\.0\.1|\[::1\])(:\d+)?$/i.test(host)) return `The Host ${host} is not this machine.`;
   if (origin !== undefined && origin === target.allowedOrigin) return null;
   if (origin !== undefined && origin !== `http://${host}`)
@@ -89,17 +100,22 @@ function refusalOf({ host = "", origin, "sec-fetch-site": site }: IncomingHttpHe
   return null;
 }
 
+const dotSegment = /(^|[/\\]|%2f|%5c)(\.|%2e){1,2}($|[/\\;#]|%2f|%5c|%3b|%23)/i;
+
 function forward(request: IncomingMessage, response: ServerResponse, target: Target): void {
-  const refusal = refusalOf(request.headers, target);
+  const refusal = refusalOf(request, target);
   if (refusal !== null) {
     request.resume();
     return void response
       .writeHead(403, { "content-type": "application/json" })
       .end(JSON.stringify({ detail: refusal }));
   }
+  const cors = corsOf(request.headers, target);
+  if (cors !== null && request.headers["access-control-request-method"] !== undefined)
+    return void response.writeHead(204, cors).end();
   const sent = send(request, target);
   sent.on("response", (answer) => {
-    response.writeHead(answer.statusCode ?? 502, withoutHop(answer.headers));
+    response.writeHead(answer.statusCode ?? 502, { ...withoutHop(answer.headers), ...cors });
     answer.pipe(response);
     answer.on("error", () => response.destroy());
   });
@@ -114,10 +130,12 @@ function forward(request: IncomingMessage, response: ServerResponse, target: Tar
 
 function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, target: Target): void {
   socket.on("error", () => socket.destroy());
-  if (refusalOf(request.headers, target) !== null)
+  if (refusalOf(request, target) !== null)
     return void socket.end("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
   const sent = send(request, target, { connection: "Upgrade", upgrade: request.headers.upgrade });
+  socket.on("close", () => sent.destroy());
   sent.on("upgrade", (answer, peer: Socket, peerHead) => {
+    if (socket.destroyed) return void peer.destroy();
     socket.write(headOf(answer));
     if (peerHead.length > 0) socket.write(peerHead);
     if (head.length > 0) peer.write(head);
@@ -143,10 +161,25 @@ function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, target: 
 function send(request: IncomingMessage, { url, apiKey }: Target, more: OutgoingHttpHeaders = {}): ClientRequest {
   const { request: begin } = process.getBuiltinModule(url.protocol === "https:" ? "node:https" : "node:http");
   const headers: OutgoingHttpHeaders = { ...withoutHop(request.headers), host: url.host, ...more };
+  // Without it, Node sends the body of a DELETE with no length, and the server reads it as the next request.
+  if (request.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
   delete headers["origin"];
   if (apiKey !== undefined && headers["x-api-key"] === undefined) headers["x-api-key"] = apiKey;
   const base = url.pathname.replace(/\/+$/, "");
   return begin({ ...addressOf(url), method: request.method, path: base + (request.url ?? "/"), headers });
+}
+
+/** Returns what lets a page of the allowed origin read the answer. The agent sees no origin, so it does not say it. */
+function corsOf(headers: IncomingHttpHeaders, { allowedOrigin }: Target): OutgoingHttpHeaders | null {
+  if (allowedOrigin === undefined || headers.origin !== allowedOrigin) return null;
+  return {
+    vary: "Origin",
+    "access-control-allow-origin": allowedOrigin,
+    "access-control-allow-methods": headers["access-control-request-method"] ?? "*",
+    "access-control-allow-headers": headers["access-control-request-headers"] ?? "*",
+    "access-control-expose-headers": "*",
+    ...(headers["access-control-request-private-network"] && { "access-control-allow-private-network": "true" }),
+  };
 }
 
 const addressOf = ({ protocol, hostname, port }: URL) => ({
