@@ -50,15 +50,16 @@ export interface ApiDeps {
   github: GithubApps;
   /** Forwards a request of the console to an agent and writes its answer. */
   callAgent(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void;
-  /** Runs a program beside an agent that runs on this machine. @throws ApiError `execUnavailable` */
-  openExec(deploymentId: string, replicaId: string | null, request: ExecRequest): Promise<StartedExec>;
+  /** Finds the replica of an agent on this machine beside which a program can run. @throws ApiError `execUnavailable` */
+  openExec(deploymentId: string, replicaId: string | null): Promise<FoundExec>;
   /** Returns what the reconciler sees of a deployment; undefined for an unknown deployment. */
   explain(deploymentId: string): Promise<Omit<DeploymentDebug, "health"> | undefined>;
 }
 
-export interface StartedExec {
+export interface FoundExec {
   replicaId: string;
-  session: ExecSession;
+  /** Starts a program beside it. @throws ApiError `execUnavailable` */
+  start(request: ExecRequest): Promise<ExecSession>;
 }
 
 /** Configuration of the API. */

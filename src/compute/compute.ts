@@ -189,7 +189,8 @@ export interface ExecSession {
   output: Readable;
   /** Null: a terminal carries errors with the output. */
   errors: Readable | null;
-  resize(size: { columns: number; rows: number }): void;
+  /** Resolves when the terminal has been asked, also when it was in vain. */
+  resize(size: { columns: number; rows: number }): Promise<void>;
   /** Resolves with the exit code when the program has ended. */
   ended: Promise<number>;
   /** Ends the program, with everything that it started, as far as the driver can. Call it also after the program has ended. */

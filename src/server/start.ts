@@ -11,7 +11,6 @@ import { dropArtifact } from "../builds/image/saved-image.ts";
 import { listTemplates, templatesDirectory } from "../builds/sources/templates.ts";
 import type { Uploads } from "../builds/sources/uploads.ts";
 import { sweepWorkDirs } from "../builds/worker/start-build.ts";
-import type { Compute } from "../compute/compute.ts";
 import { buildLeaseMs, outboundCallsMax, streamHeartbeatMs } from "../domain/limits.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { gitPrefix } from "../integrations/git-program.ts";
@@ -51,7 +50,7 @@ import { consoleDirectory } from "./console.ts";
 import { openDataDirectory } from "./data-directory.ts";
 import { databaseServers } from "./databases.ts";
 import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
-import { execOnMachine } from "./exec.ts";
+import { Execs } from "./exec.ts";
 import { crashAt } from "./fault-point.ts";
 import { freeBytes } from "./files.ts";
 import { openGithubApps } from "./github.ts";
@@ -111,6 +110,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     // Closes before the sockets: requests that wait for an agent get their answer while their connection is open.
     closing.add("waiting requests", async () => gateway.stopAccepting());
     closing.add("event streams", () => context.events.close());
+    closing.add("programs beside agents", () => context.agents.execs.close());
     context.address.own = listening.url;
 
     await startReconciler(context, closing);
@@ -176,7 +176,7 @@ interface ServerContext {
   /** Parts that have not started yet. `GET /ready` lists them. */
   waitingFor: Set<string>;
   /** The gateway, which starts after the API, because it asks the API about callers. */
-  agents: { gateway: Gateway | null; compute: Compute | null };
+  agents: { gateway: Gateway | null; execs: Execs };
   /** Base of generated URLs when no request determines it. */
   address: { own: string; readonly public: string };
 }
@@ -248,7 +248,7 @@ async function openContext(config: Config, logger: Logger, closing: Closing): Pr
     installationId,
     owner: `${installationId}:${process.pid}-${randomUUID()}`,
     waitingFor: new Set(["reconciler", "listener"]),
-    agents: { gateway: null, compute: null },
+    agents: { gateway: null, execs: new Execs() },
     address,
   };
 }
@@ -289,7 +289,7 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
     databaseEnvironment: (deployment, secrets) => databaseEnvironment(store, databases, deployment, secrets),
     registry: typeof registry === "string" ? registry : { signer: registry.signer, host: config.registryHost ?? null },
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
-    openExec: (...parts) => execOnMachine(context.agents.compute, ...parts),
+    openExec: (...parts) => context.agents.execs.find(...parts),
     callAgent: (...parts) => context.agents.gateway?.handleFromConsole(...parts),
   });
   closing.add("api", () => api.close());
@@ -403,7 +403,7 @@ async function startBuiltinListener(
 ): Promise<RunningListener | null> {
   const compute = await openCompute(config, { installationId, imageNames, logger });
   if (compute === null) return null;
-  agents.compute = compute;
+  agents.execs.compute = compute;
   return startListener({
     compute,
     callApi: callerOf(api, config.tuningOff),

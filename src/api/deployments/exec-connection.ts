@@ -1,7 +1,7 @@
-import { once } from "node:events";
 import type { Socket } from "node:net";
-import type { Readable } from "node:stream";
+import type { Readable, Writable } from "node:stream";
 import type { Principal } from "../../auth/principal.ts";
+import { drained } from "../../base/drained.ts";
 import { encodeFrame, type Frame, FrameReader } from "../../base/frames.ts";
 import type { ExecSession } from "../../compute/compute.ts";
 import {
@@ -13,7 +13,7 @@ import {
   TerminalSize,
 } from "../../contract/deployments/exec.ts";
 import { ApiError, errors } from "../../contract/error.ts";
-import { execIdleMs, execKeyCheckMs, execStartTimeoutMs } from "../../domain/limits.ts";
+import { execIdleMs, execKeyCheckMs, execStartTimeoutMs, slowReaderTimeoutMs } from "../../domain/limits.ts";
 import { recordExec } from "../../store/deployments/agent-calls.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import { describeError } from "../../telemetry/log.ts";
@@ -39,8 +39,13 @@ export class ExecConnection {
   readonly #startTimer: NodeJS.Timeout;
   readonly #idleTimer: NodeJS.Timeout;
   readonly #keyTimer: NodeJS.Timeout;
-  #isStarting = false;
+  /** Frames that arrived with the first one, while the program starts. More stays in the kernel until then. */
+  #early: Frame[] | undefined;
   #session: ExecSession | undefined;
+  #isPaused = false;
+  #wantedSize: TerminalSize | undefined;
+  #isResizing = false;
+  #hasEnded = false;
 
   constructor(deps: ExecDeps, client: ExecClient) {
     this.#deps = deps;
@@ -51,19 +56,28 @@ export class ExecConnection {
     const idleText = `The program had neither input nor output for ${execIdleMs / 60_000} minutes.`;
     this.#idleTimer = setTimeout(() => this.#stop(idleText), execIdleMs);
     this.#keyTimer = setInterval(() => {
-      recheck().catch(() => this.#stop("The key was revoked, has expired, or may not do this any more."));
+      this.#keepAlive();
+      recheck().catch((error: unknown) => {
+        // While the database is unreachable, nothing can be checked, so the program goes on.
+        if (error instanceof ApiError) this.#stop("The key was revoked, has expired, or may not do this any more.");
+      });
     }, execKeyCheckMs);
   }
 
   /** Serves the connection until it is closed, and then ends the program. @param head bytes that have arrived already */
   async serve(head: Buffer): Promise<void> {
-    const { socket, deployment } = this.#client;
+    const { socket } = this.#client;
     for (const event of ["error", "end"]) socket.on(event, () => socket.destroy());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
-    if (head.length > 0) this.#receive(head);
     socket.resume();
+    if (head.length > 0) this.#receive(head);
     await this.#closed;
     for (const timer of [this.#startTimer, this.#idleTimer, this.#keyTimer]) clearTimeout(timer);
+    await this.#kill();
+  }
+
+  async #kill(): Promise<void> {
+    const { deployment } = this.#client;
     await this.#session?.kill().catch((error: unknown) => {
       const fields = { deployment_id: deployment.id, error: describeError(error) };
       this.#deps.logger.warn(fields, "ending a program beside an agent failed");
@@ -71,62 +85,100 @@ export class ExecConnection {
   }
 
   #receive(chunk: Buffer): void {
+    if (this.#hasEnded) return;
     this.#idleTimer.refresh();
     try {
       for (const frame of this.#reader.read(chunk)) this.#take(frame);
     } catch (error) {
-      this.#fail(error);
+      this.#stop((error as Error).message); // what the client sent is wrong
     }
   }
 
-  #take({ channel, payload }: Frame): void {
-    const { socket } = this.#client;
-    if (channel === channels.start && !this.#isStarting) {
-      this.#isStarting = true;
-      this.#run(parse<ExecStart>(checkStart, payload)).catch((error: unknown) => this.#fail(error));
-    }
+  #take(frame: Frame): void {
+    const { channel, payload } = frame;
     const session = this.#session;
-    if (session === undefined) return;
-    if (channel === channels.resize) session.resize(parse<TerminalSize>(checkSize, payload));
-    if (channel !== channels.input) return;
-    if (payload.length === 0) session.input.end();
-    else if (!session.input.write(payload)) {
-      socket.pause();
-      session.input.once("drain", () => socket.resume());
+    if (session === undefined) {
+      if (this.#early !== undefined) this.#early.push(frame);
+      else if (channel === channels.start) this.#start(parse<ExecStart>(checkStart, payload));
+      return;
     }
+    if (channel === channels.resize) void this.#resize(session, parse<TerminalSize>(checkSize, payload));
+    if (channel !== channels.input || !session.input.writable) return;
+    if (payload.length === 0) session.input.end();
+    else if (!session.input.write(payload) && !this.#isPaused) this.#pauseUntilRead(session.input);
+  }
+
+  /** Reads nothing more from the client until the program has read what it has, or reads no more. */
+  #pauseUntilRead(input: Writable): void {
+    const { socket } = this.#client;
+    this.#isPaused = true;
+    socket.pause();
+    void drained(input).then(() => {
+      this.#isPaused = false;
+      socket.resume();
+    });
+  }
+
+  /** Only the newest size counts, so a client that sends many costs no memory. */
+  async #resize(session: ExecSession, size: TerminalSize): Promise<void> {
+    this.#wantedSize = size;
+    if (this.#isResizing) return;
+    this.#isResizing = true;
+    while (this.#wantedSize !== undefined) {
+      const next = this.#wantedSize;
+      this.#wantedSize = undefined;
+      await session.resize(next);
+    }
+    this.#isResizing = false;
+  }
+
+  /** Proxies close quiet connections, and a connection that is not read is found broken only by writing to it. */
+  #keepAlive(): void {
+    const { socket } = this.#client;
+    if (this.#session !== undefined && socket.writable && socket.writableLength === 0)
+      socket.write(encodeFrame(channels.alive, ""));
+  }
+
+  #start(start: ExecStart): void {
+    const { socket } = this.#client;
+    clearTimeout(this.#startTimer);
+    this.#early = [];
+    socket.pause();
+    this.#run(start).catch((error: unknown) => this.#fail(error));
   }
 
   async #run({ argv, terminal, replica_id }: ExecStart): Promise<void> {
-    clearTimeout(this.#startTimer);
     const { db, openExec } = this.#deps;
     const { socket, deployment, principal } = this.#client;
-    const { replicaId, session } = await openExec(deployment.id, replica_id ?? null, {
-      argv,
-      terminal: terminal ?? null,
-    });
-    if (socket.destroyed) return session.kill();
-    this.#session = session;
+    const { replicaId, start } = await openExec(deployment.id, replica_id ?? null);
     const { organizationId, actor } = principal;
+    // Before the start: a program that cannot be recorded does not run.
     await recordExec(db, deployment, { organizationId, actor, program: programOf(argv), replicaId });
+    if (this.#hasEnded || socket.destroyed) return;
+    const session = await start({ argv, terminal: terminal ?? null });
+    this.#session = session;
+    if (this.#hasEnded || socket.destroyed) return this.#kill();
+    socket.resume();
+    for (const frame of this.#early ?? []) this.#take(frame);
     this.#send(channels.started, { replica_id: replicaId, has_terminal: session.hasTerminal } satisfies ExecStarted);
     const { output, errors: failures, ended } = session;
     const copies = [this.#copy(output, channels.output), failures && this.#copy(failures, channels.errors)];
-    const exitCode = await ended;
-    await Promise.all(copies);
+    // Output of a program that the server ends breaks off.
+    const [exitCode] = await Promise.all([ended, ...copies.map((copy) => copy?.catch(() => {}))]);
     this.#end({ exit_code: exitCode, message: null });
   }
 
   async #copy(from: Readable, channel: number): Promise<void> {
     const { socket } = this.#client;
     for await (const chunk of from) {
-      if (socket.destroyed) return;
+      if (this.#hasEnded || socket.destroyed) return;
       this.#idleTimer.refresh();
-      if (!socket.write(encodeFrame(channel, chunk as Buffer)))
-        await Promise.race([once(socket, "drain"), this.#closed]);
+      if (!socket.write(encodeFrame(channel, chunk as Buffer))) await drained(socket);
     }
   }
 
   #fail(error: unknown): void {
+    if (this.#hasEnded || this.#client.socket.destroyed) return;
     const isOurs = error instanceof ApiError;
     const fields = { deployment_id: this.#client.deployment.id, error: describeError(error) };
     if (!isOurs) this.#deps.logger.warn(fields, "running a program beside an agent failed");
@@ -137,11 +189,17 @@ export class ExecConnection {
     this.#end({ exit_code: null, message });
   }
 
+  /** Ends the program at once, and the connection when the client has read everything. */
   #end(answer: ExecEnd): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    const { socket } = this.#client;
     this.#send(channels.end, answer);
-    this.#client.socket.end();
-    // A client that does not close its side would keep the program.
-    setTimeout(() => this.#client.socket.destroy(), 1_000).unref();
+    socket.end();
+    // Input that nothing reads any more is discarded: the kernel resets a connection with unread bytes, and output is lost.
+    socket.resume();
+    setTimeout(() => socket.destroy(), slowReaderTimeoutMs).unref();
+    void this.#kill();
   }
 
   #send(channel: number, value: ExecStarted | ExecEnd): void {
@@ -167,4 +225,8 @@ function parse<T>(check: ReturnType<typeof compileValidator>, payload: Buffer): 
 }
 
 /** Name of the program without its directory, for the audit log. */
-const programOf = ([program = ""]: readonly string[]) => program.slice(program.lastIndexOf("/") + 1).slice(0, 100);
+const programOf = ([program = ""]: readonly string[]) =>
+  program
+    .slice(program.lastIndexOf("/") + 1)
+    .slice(0, 100)
+    .toWellFormed();

@@ -47,10 +47,11 @@ export function addExecRoute(api: Api): void {
       if (deployment.listener_id !== api.deps.listenerId || settings.isDataPlaneRemote) {
         throw errors.execUnavailable(elsewhere(deployment));
       }
+      const { socket } = upgrade;
+      if (socket.destroyed) return reply.hijack(); // The client left before it was admitted.
       const held = hold(sessions, principal);
       reply.hijack();
-      reply.raw.detachSocket(upgrade.socket);
-      const { socket } = upgrade;
+      reply.raw.detachSocket(socket);
       const head = upgrade.take();
       socket.once("close", () => held.release());
       socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${execProtocol}\r\n\r\n`);

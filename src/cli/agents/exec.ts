@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { drained } from "../../base/drained.ts";
 import { encodeFrame, type Frame, FrameReader } from "../../base/frames.ts";
 import {
   execChannels as channels,
@@ -58,9 +59,9 @@ async function follow(session: Session, socket: Socket, wantsTerminal: boolean) 
   const show = (name: "output" | "errors", payload: Buffer) => {
     const to = name === "output" ? context.stdout : context.stderr;
     if (options.json) kept[name].push(payload);
-    else if (!to.write(payload)) {
+    else if (!to.write(payload) && !socket.isPaused()) {
       socket.pause();
-      to.once("drain", () => socket.resume());
+      void drained(to).then(() => socket.resume());
     }
   };
   const { promise, resolve, reject } = Promise.withResolvers<ExecEnd>();

@@ -35,7 +35,7 @@ import {
 } from "./replicas/replica-files.ts";
 import { findCgroups, listCgroupProcesses, listCgroups, removeCgroup } from "./system/cgroup.ts";
 import { Ports } from "./system/ports.ts";
-import { dataDirIdVariable, findProcesses, killProcesses, replicaOf } from "./system/processes.ts";
+import { dataDirIdVariable, findProcesses, killLeftExecs, killProcesses, replicaOf } from "./system/processes.ts";
 import { readSessionUsage } from "./system/usage.ts";
 
 export interface ProcessComputeOptions {
@@ -128,6 +128,7 @@ class ProcessCompute implements ProcessComputeDriver {
       else this.#add(await Replica.adopt(this.#context, record));
     });
     await Promise.all(adopted);
+    await killLeftExecs(this.#context.dataDirId);
     await this.#killStrays();
   }
 
@@ -166,7 +167,7 @@ class ProcessCompute implements ProcessComputeDriver {
   async openExec(replicaId: string, request: ExecRequest) {
     const replica = this.#replicas.get(replicaId);
     if (replica === undefined || replica.hasExited) throw new ExecRefused(`The replica ${replicaId} does not run.`);
-    return execBeside(replica.record, request);
+    return execBeside(this.#context, replica.record, request);
   }
 
   readUsage(signal: AbortSignal): Promise<ReplicaUsage[]> {

@@ -22,6 +22,8 @@ export const execChannels = {
   started: 5,
   /** To the client, last: `ExecEnd` as JSON. */
   end: 6,
+  /** To the client, empty, every 15 s. It has no meaning: proxies close quiet connections. */
+  alive: 7,
 } as const;
 
 /** Maximum payload of a frame. */

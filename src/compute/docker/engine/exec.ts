@@ -1,6 +1,8 @@
-import { once } from "node:events";
-import { PassThrough, type Writable } from "node:stream";
+import { randomUUID } from "node:crypto";
+import { PassThrough, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { drained } from "../../../base/drained.ts";
 import type { ExecRequest, ExecSession } from "../../compute.ts";
 import type { Engine } from "./engine.ts";
 import { FrameSplitter } from "./streams.ts";
@@ -47,47 +49,98 @@ export async function runInContainer(
 const attached = { AttachStdout: true, AttachStderr: true };
 
 /**
- * Starts a program in a container with input and, if asked for, a terminal. The engine has no call that ends a program, so `kill`
- * closes its input and its terminal; a program that ignores both runs until its container stops.
+ * Starts a program in a container with input and, if asked for, a terminal. The engine has no call that ends a program. `kill` lets
+ * the shell of the container end everything that has the mark of this session in its environment.
  */
 export async function openExec(
   engine: Engine,
   containerId: string,
   { argv, terminal }: ExecRequest,
 ): Promise<ExecSession> {
+  const mark = `PIERHEAD_EXEC_ID=${randomUUID()}`;
   const size = terminal === null ? {} : { ConsoleSize: [terminal.rows, terminal.columns] };
   const { Id: id } = await engine.call<{ Id: string }>("POST", `/containers/${containerId}/exec`, {
     body: {
       ...{ Cmd: argv, AttachStdin: true, ...attached, Tty: terminal !== null, ...size },
-      ...(terminal !== null && { Env: ["TERM=xterm-256color"] }),
+      Env: [mark, ...(terminal === null ? [] : ["TERM=xterm-256color"])],
     },
   });
   const socket = await engine.hijack(`/exec/${id}/start`, { Detach: false, Tty: terminal !== null, ...size });
   socket.on("error", () => socket.destroy());
   const [output, errors] = [new PassThrough(), terminal === null ? new PassThrough() : null];
-  const copied = copyOutput(socket, output, errors).finally(() => {
-    output.end();
-    errors?.end();
-  });
-  copied.catch(() => {});
+  const copied = copyOutput(socket, output, errors).catch(() => {});
+  let killing: Promise<void> | undefined;
+  const kill = async () => {
+    // Interrupt and end of input, as a user would type them, for containers without a shell.
+    if (socket.writable) socket.end(terminal === null ? "" : "\u0003\u0004");
+    await killMarked(engine, containerId, mark).catch(() => {});
+    for (const stream of [socket, output, errors]) stream?.destroy();
+  };
+  const resize = async ({ columns, rows }: { columns: number; rows: number }) => {
+    await engine.call("POST", `/exec/${id}/resize`, { query: { h: rows, w: columns } }).catch(() => {});
+  };
+  // Engines before API 1.42 ignore `ConsoleSize`.
+  if (terminal !== null) await resize(terminal);
   return {
     hasTerminal: terminal !== null,
     input: socket,
     output,
     errors,
-    resize: ({ columns, rows }) =>
-      void engine.call("POST", `/exec/${id}/resize`, { query: { h: rows, w: columns } }).catch(() => {}),
-    ended: copied
-      .catch(() => {})
-      .then(() => engine.call<{ ExitCode: number | null }>("GET", `/exec/${id}/json`))
-      .then(({ ExitCode }) => ExitCode ?? 1),
-    async kill() {
-      if (socket.destroyed) return;
-      // Interrupt and end of input, as a user would type them.
-      if (terminal !== null) socket.write("\u0003\u0004");
-      socket.destroySoon();
+    resize,
+    ended: copied.then(() => {
+      output.end();
+      errors?.end();
+      return killing === undefined ? exitCodeOf(engine, id) : killedCode;
+    }),
+    kill() {
+      killing ??= kill();
+      return killing;
     },
   };
+}
+
+/** Exit code of a program that was killed, as a shell gives it. */
+const killedCode = 137;
+
+/** The engine records the exit code shortly after it has closed the output. */
+const exitTimeoutMs = 10_000;
+
+async function exitCodeOf(engine: Engine, id: string): Promise<number> {
+  const endMs = performance.now() + exitTimeoutMs;
+  for (;;) {
+    const { Running, ExitCode } = await engine.call<{ Running: boolean; ExitCode: number | null }>(
+      "GET",
+      `/exec/${id}/json`,
+    );
+    if (!Running && ExitCode !== null) return ExitCode;
+    // It closed its output and runs on.
+    if (performance.now() > endMs) return killedCode;
+    await sleep(20);
+  }
+}
+
+const killTimeoutMs = 10_000;
+
+/**
+ * Twice, because a program may start another one meanwhile. `read` skips the zero bytes between the variables. It needs no program
+ * but the shell, and reading the environment of the same user's programs needs no privilege.
+ */
+const killScript = `for round in 1 2; do
+  for file in /proc/[0-9]*/environ; do
+    while IFS= read -r line || [ -n "$line" ]; do
+      case $line in *"$1"*) pid=\${file#/proc/}; kill -9 "\${pid%/environ}"; break;; esac
+    done 2>/dev/null <"$file"
+  done
+done`;
+
+/** Kills what has this in its environment, if the image has a shell. */
+async function killMarked(engine: Engine, containerId: string, mark: string): Promise<void> {
+  await runInContainer(engine, containerId, {
+    argv: ["sh", "-c", killScript, "sh", mark],
+    env: {},
+    output: new Writable({ write: (_chunk, _encoding, done) => done() }),
+    signal: AbortSignal.timeout(killTimeoutMs),
+  });
 }
 
 async function copyOutput(from: AsyncIterable<Buffer>, output: PassThrough, errors: PassThrough | null): Promise<void> {
@@ -96,7 +149,8 @@ async function copyOutput(from: AsyncIterable<Buffer>, output: PassThrough, erro
     const frames = errors === null ? [{ stream: "stdout", bytes: chunk }] : splitter.split(chunk);
     for (const { stream, bytes } of frames) {
       const to = stream === "stderr" && errors !== null ? errors : output;
-      if (!to.write(bytes)) await once(to, "drain");
+      if (to.destroyed) return;
+      if (!to.write(bytes)) await drained(to);
     }
   }
 }

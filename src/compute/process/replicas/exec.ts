@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { readFile, readlink } from "node:fs/promises";
@@ -6,11 +6,9 @@ import { PassThrough, type Readable, type Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { ExecRefused, type ExecRequest, type ExecSession } from "../../compute.ts";
 import { joinCgroup } from "../system/cgroup.ts";
-import { isRunning, killMarked } from "../system/processes.ts";
+import { execIdVariable, isRunning, killExec, replicaIdVariable } from "../system/processes.ts";
+import type { LaunchContext, StartRequest } from "./launch.ts";
 import type { ReplicaRecord } from "./replica-files.ts";
-
-/** Marks everything that one session starts, so that nothing of it outlives the session. */
-const sessionVariable = "PIERHEAD_EXEC_ID";
 
 /** Node cannot open a terminal, but Python can, and nearly every machine has it. */
 const pythons = ["/usr/bin/python3", "/usr/local/bin/python3"];
@@ -20,7 +18,45 @@ const pythons = ["/usr/bin/python3", "/usr/local/bin/python3"];
  * the replica's own process, because the driver keeps them nowhere. Linux only.
  * @throws ExecRefused when the replica does not run, or on another system.
  */
-export async function execBeside(record: ReplicaRecord, { argv, terminal }: ExecRequest): Promise<ExecSession> {
+export async function execBeside(
+  { nodePath }: Pick<LaunchContext, "nodePath">,
+  record: ReplicaRecord,
+  { argv, terminal }: ExecRequest,
+): Promise<ExecSession> {
+  const { cwd, env: ofReplica } = await surroundings(record);
+  const id = randomUUID();
+  const env: Record<string, string> = { ...ofReplica, [execIdVariable]: id };
+  const python = terminal === null ? undefined : pythons.find((file) => existsSync(file));
+  const hasTerminal = terminal !== null && python !== undefined;
+  // Both wait on descriptor 3 until they are in the cgroup, so that nothing of the program runs without its limits.
+  const [program, args] = hasTerminal ? [python, ["-I", ownProgram("exec-terminal.py"), ...argv]] : [nodePath, gate];
+  const child = spawn(program, args, {
+    cwd,
+    env: hasTerminal ? { ...env, TERM: env["TERM"] ?? "xterm-256color" } : { [execIdVariable]: id },
+    detached: true,
+    stdio: ["pipe", "pipe", "pipe", "pipe"],
+  });
+  await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject)).catch((error: Error) => {
+    throw new ExecRefused(`The program could not be started: ${error.message}`);
+  });
+  const control = child.stdio[3] as Writable;
+  const session = sessionOf(child, id);
+  // A replica without limits has no cgroup.
+  await joinCgroup(record.cgroups, child.pid as number).catch(() => {});
+  const sizeLine = ({ columns, rows }: { columns: number; rows: number }) => `${columns} ${rows}\n`;
+  if (hasTerminal) control.write(sizeLine(terminal));
+  else control.end(JSON.stringify({ argv: [...argv], cwd, env } satisfies StartRequest));
+  return {
+    ...session,
+    hasTerminal,
+    errors: hasTerminal ? null : session.errors,
+    resize: (size) =>
+      hasTerminal ? new Promise((resolve) => control.write(sizeLine(size), () => resolve())) : Promise.resolve(),
+  };
+}
+
+/** Returns directory and variables of a replica. @throws ExecRefused when it does not run, or hides them. */
+async function surroundings(record: ReplicaRecord): Promise<{ cwd: string; env: Record<string, string> }> {
   if (process.platform !== "linux")
     throw new ExecRefused(
       `Without containers a program can run beside an agent only on Linux. This server runs on ${process.platform}.`,
@@ -33,44 +69,45 @@ export async function execBeside(record: ReplicaRecord, { argv, terminal }: Exec
   // Checked after reading: the pid may belong to another process by now.
   if (!isRunning(record.process) || cwd === "")
     throw new ExecRefused(`The replica ${record.replicaId} does not run any more.`);
-  const id = randomUUID();
   const variables = environ.split("\0").filter(Boolean);
   const env = Object.fromEntries(
     variables.map((one) => [one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1)]),
   );
-  const python = terminal === null ? undefined : pythons.find((file) => existsSync(file));
-  const hasTerminal = terminal !== null && python !== undefined;
-  const [program = "", ...rest] = hasTerminal
-    ? [python, "-I", terminalProgram, String(terminal.columns), String(terminal.rows), ...argv]
-    : argv;
-  const child = spawn(program, rest, {
-    cwd,
-    env: { ...env, [sessionVariable]: id, ...(hasTerminal && { TERM: env["TERM"] ?? "xterm-256color" }) },
-    detached: true,
-    stdio: ["pipe", "pipe", "pipe", "pipe"],
-  });
-  // Before anything is awaited: the program may end at once, and Node then discards what nothing reads.
-  const [output, errors] = [child.stdout.pipe(new PassThrough()), child.stderr.pipe(new PassThrough())];
-  const [, , , control] = child.stdio as unknown as [Writable, Readable, Readable, Writable];
-  for (const pipe of [child.stdin, control]) pipe.on("error", () => {}); // the program ended before it read everything
+  // A program that shows its state as the name of its process may write over its variables.
+  if (env[replicaIdVariable] !== record.replicaId)
+    throw new ExecRefused("The variables of the agent cannot be read, because its process has overwritten them.");
+  return { cwd, env };
+}
+
+function sessionOf(child: ChildProcess, id: string): ExecSession & { errors: Readable } {
+  const [stdin, stdout, stderr, control] = child.stdio as unknown as [Writable, Readable, Readable, Writable];
+  const [output, errors] = [stdout.pipe(new PassThrough()), stderr.pipe(new PassThrough())];
+  for (const pipe of [stdin, control]) pipe.on("error", () => {}); // the program ended before it read everything
+  let killing: Promise<void> | undefined;
+  const killAll = () => {
+    killing ??= killExec(id);
+    return killing;
+  };
+  // What it leaves in the background would keep the output open.
+  child.once("exit", () => void killAll().catch(() => {}));
   const ended = new Promise<number>((resolve) => {
     child.once("close", (code, signal) => resolve(code ?? 128 + (signal === "SIGKILL" ? 9 : 15)));
   });
-  await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject)).catch((error: Error) => {
-    const isMissing = (error as NodeJS.ErrnoException).code === "ENOENT";
-    throw new ExecRefused(isMissing ? `There is no program ${program} in the PATH of the agent.` : error.message);
-  });
-  // Its own programs start in the cgroup, too. A replica without limits has no cgroup.
-  await joinCgroup(record.cgroups, child.pid as number).catch(() => {});
   return {
-    hasTerminal,
-    input: child.stdin,
+    hasTerminal: false,
+    input: stdin,
     output,
-    errors: hasTerminal ? null : errors,
-    resize: ({ columns, rows }) => void control.write(`${columns} ${rows}\n`),
+    errors,
+    resize: async () => {},
     ended,
-    kill: () => killMarked(sessionVariable, id),
+    async kill() {
+      await killAll();
+      // Output that no client reads any more would keep the pipes open.
+      for (const stream of [stdin, stdout, stderr, control, output, errors]) stream.destroy();
+    },
   };
 }
 
-const terminalProgram = fileURLToPath(new URL("./exec-terminal.py", import.meta.url));
+const ownProgram = (name: string) => fileURLToPath(new URL(`./${name}`, import.meta.url));
+
+const gate = [ownProgram("gate.mjs")];

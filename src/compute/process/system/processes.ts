@@ -14,6 +14,8 @@ export interface ProcessIdentity {
 /** Markers in the environment of everything that a replica starts, in any session or process group. */
 export const replicaIdVariable = "PIERHEAD_REPLICA_ID";
 export const dataDirIdVariable = "PIERHEAD_DATA_DIR_ID";
+/** Marks everything that one program beside a replica starts, so that nothing of it outlives its session. */
+export const execIdVariable = "PIERHEAD_EXEC_ID";
 
 /** Returns the identity of the process that runs under a pid; undefined when there is none. A zombie does not run. */
 export function identify(pid: number): ProcessIdentity | undefined {
@@ -140,20 +142,40 @@ export async function replicaOf(pid: number): Promise<string | undefined> {
   return entry?.slice(replicaIdVariable.length + 1);
 }
 
-/** Kills every process that has this variable in its environment. Linux only. */
-export async function killMarked(name: string, value: string): Promise<void> {
+/**
+ * Kills a program beside a replica with everything that it started: what has its mark, and the sessions of what has it, because a
+ * program may clear its environment. Linux only.
+ */
+export function killExec(execId: string): Promise<void> {
+  return killAll([`\0${execIdVariable}=${execId}\0`]);
+}
+
+/** Kills the programs beside replicas that an earlier server, which crashed, left behind. Linux only. */
+export async function killLeftExecs(dataDirId: string): Promise<void> {
+  if (process.platform !== "linux") return;
+  await killAll([`\0${dataDirIdVariable}=${dataDirId}\0`, `\0${execIdVariable}=`]);
+}
+
+/** Kills processes with all these marks in their environment, and their sessions: no program beside a replica shares one. */
+async function killAll(marks: string[]): Promise<void> {
   const end = performance.now() + killTimeoutMs;
+  const sessions = new Set<number>();
   for (;;) {
     const pids = (await readdir("/proc")).filter((entry) => /^\d+$/.test(entry)).map(Number);
-    const isMarked = await Promise.all(
-      pids.map(async (pid) => {
-        const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
-        return `\0${environment}`.includes(`\0${name}=${value}\0`) && identify(pid) !== undefined;
-      }),
-    );
-    const found = pids.filter((pid, index) => isMarked[index] === true && pid !== process.pid);
+    const read = async (pid: number) => {
+      const stat = parseStat(await readFile(`/proc/${pid}/stat`, "utf8").catch(() => ""));
+      if (stat.state === "" || isGone(stat.state)) return [];
+      const environment = `\0${await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "")}`;
+      if (marks.every((mark) => environment.includes(mark))) sessions.add(stat.sessionId);
+      return [{ pid, sessionId: stat.sessionId }];
+    };
+    const all = (await Promise.all(pids.map(read))).flat();
+    const found = all.filter(({ pid, sessionId }) => sessions.has(sessionId) && pid !== process.pid);
     if (found.length === 0 || performance.now() > end) return;
-    signalAll(found, "SIGKILL");
+    signalAll(
+      found.map(({ pid }) => pid),
+      "SIGKILL",
+    );
     await sleep(10);
   }
 }
