@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { existsSync } from "node:fs";
+import { type IncomingMessage, request } from "node:http";
+import type { Socket } from "node:net";
 import { PassThrough } from "node:stream";
 import { after, before, test } from "node:test";
 import { type RunOptions, runCli } from "../cli/run-cli.ts";
-import { createAgentRepository } from "../support/agent-repository.ts";
+import { makeWorkspace } from "../security/two-workspaces.ts";
+import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 
@@ -11,6 +15,13 @@ let pierhead: TestServer;
 before(async () => {
   pierhead = await startTestServer();
   await using repository = await createAgentRepository();
+  const { "server.js": server } = nodeAgent("one");
+  const upgrade = `
+    server.on("upgrade", (request, socket) => {
+      socket.on("error", () => socket.destroy());
+      socket.write("HTTP/1.1 101 Switching Protocols\\r\\nconnection: Upgrade\\r\\nupgrade: websocket\\r\\n\\r\\n");
+    });`;
+  await repository.commit({ "server.js": server + upgrade });
   const { id, latest_revision_id } = await pierhead.client.createDeployment({
     body: {
       name: "bot",
@@ -39,7 +50,8 @@ test("exec runs a program with the files and variables of the agent, its input, 
   const { stdout } = await run(["exec", "bot", "--json", "--", "sh", "-c", "echo a; echo b >&2"]);
   const { replica_id, ...answer } = JSON.parse(stdout);
   assert.deepEqual(answer, { exit_code: 0, stdout: "a\n", stderr: "b\n" });
-  assert.match((await run(["exec", "bot", "--", "no-such-program"])).stderr, /no program no-such-program in the PATH/);
+  const missing = await run(["exec", "bot", "--", "no-such-program"]);
+  assert.deepEqual([missing.code, /no such program in PATH/.test(missing.stderr)], [127, true], missing.stderr);
   const { items } = await pierhead.client.listAuditLog({});
   const row = items.find(({ action, details }) => action === "deployment.exec" && details?.["program"] === "sh");
   assert.deepEqual(row?.details, { program: "sh", replica_id });
@@ -51,6 +63,42 @@ test("a large output and a large input arrive whole", async () => {
   const { code, stdout } = await run(["exec", "bot", "--", "cat"], { stdin: input });
   assert.equal(code, 0);
   assert.ok(stdout === input, `${stdout.length} of ${input.length} characters`);
+});
+
+test("a shell has a terminal of the caller's size", { skip: !existsSync("/usr/bin/python3") }, async () => {
+  const stdin = new PassThrough();
+  let isTyped = false;
+  const { code, stdout } = await run(["shell", "bot"], {
+    isTTY: true,
+    stdin,
+    columns: 93,
+    // There may be any prompt: a shell reads what was typed before it.
+    onStdout() {
+      if (!isTyped) stdin.write("stty size; echo $GREETING; yes | head -n 1; exit 3\n");
+      isTyped = true;
+    },
+  });
+  assert.equal(code, 3, stdout);
+  // After the echo of the line, its output. A program that inherits an ignored SIGPIPE reports a broken pipe.
+  assert.match(stdout, /\n24 93\r\ngood morning\r\ny\r\n/);
+});
+
+test("a terminal takes a paste that is longer than the kernel's buffers", {
+  skip: !existsSync("/usr/bin/python3"),
+}, async () => {
+  const lines = Array.from({ length: 20_000 }, (_, at) => `line ${at}`);
+  const stdin = new PassThrough();
+  let isTyped = false;
+  const { code, stdout } = await run(["exec", "bot", "--", "sh", "-c", "stty -echo; echo ready; cat"], {
+    isTTY: true,
+    stdin,
+    onStdout(text) {
+      if (!isTyped && text.includes("ready")) stdin.write(`${lines.join("\n")}\n\u0004`);
+      isTyped ||= text.includes("ready");
+    },
+  });
+  assert.equal(code, 0);
+  assert.deepEqual(stdout.split("\r\n").slice(1, -1), lines);
 });
 
 test("everything that a program started ends when its caller leaves", async () => {
@@ -87,16 +135,65 @@ test("port-forward serves the agent on a port of this machine, and to no other s
     const refused = await fetch(`${url}/ok`, { headers: headers as Record<string, string> });
     assert.equal(refused.status, 403, JSON.stringify(headers));
   }
+  const { hostname, port } = new URL(url);
+  const asked = request({ hostname, port, path: "/../../v2/session", headers: { connection: "close" } }).end();
+  const [outside] = (await once(asked, "response")) as [IncomingMessage];
+  assert.equal(outside.statusCode, 403, "a path that leads out of the agent");
+  // A body of unknown length, which must not become a request of its own.
+  const body = new Blob(["GET /v2/info HTTP/1.1\r\n\r\n"]).stream();
+  const deleted = await fetch(`${url}/events?count=1`, { method: "DELETE", body, duplex: "half" } as RequestInit);
+  assert.equal(await deleted.text(), "data: 1\n\n");
+  const upgrade = { connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13" };
+  const sent = request({
+    hostname,
+    port,
+    headers: { ...upgrade, "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==" },
+  }).end();
+  const [, tunnel] = (await once(sent, "upgrade")) as [IncomingMessage, Socket];
+  const left = once(tunnel, "close");
   ended.abort();
-  assert.equal((await ran).code, 0);
+  assert.equal((await ran).code, 0, "an open WebSocket does not keep it");
+  await left;
   assert.match((await run(["port-forward", "bot", "80:8080"])).stderr, /cannot be chosen/);
 });
 
-test("refuses readers and unknown deployments, and every caller where the operator turned it off", async () => {
+test("ends programs when the server stops, and frees the slots of callers that leave early", async () => {
+  const { hostname, port } = new URL(pierhead.url);
+  const [deployment] = (await pierhead.client.listDeployments({})).resources;
+  const headers = { connection: "Upgrade", upgrade: "pierhead-exec", "x-api-key": pierhead.apiKey };
+  const path = `/v2/deployments/${deployment?.id}/exec`;
+  // More than a server runs at a time.
+  const gone = Array.from({ length: 100 }, async () => {
+    const sent = request({ hostname, port, path, headers }).on("error", () => {});
+    sent.end(() => sent.destroy());
+    await new Promise((resolve) => sent.once("close", resolve));
+  });
+  await Promise.all(gone);
+  let pid = 0;
+  const ran = run(["exec", "bot", "--", "sh", "-c", "sleep 1000 & echo $!; wait"], {
+    stdin: new PassThrough(),
+    onStdout(text) {
+      pid = Number(text);
+    },
+  });
+  await eventually(
+    async () => pid,
+    (seen) => seen > 0,
+  );
+  await pierhead.restart();
+  assert.equal((await ran).code, 137);
+  assert.ok(!existsSync(`/proc/${pid}`));
+});
+
+test("refuses readers, strangers and unknown deployments, and every caller where the operator turned it off", async () => {
   const reader = await pierhead.client.createApiKey({ body: { name: "reader", role: "reader" } });
   const refused = await run(["exec", "bot", "--", "env"], {}, reader.key);
   assert.equal(refused.code, 4);
   assert.match(refused.stderr, /needs a key with the role 'deployer'/);
+  const stranger = await makeWorkspace(pierhead);
+  const deploymentId = (await pierhead.client.listDeployments({})).resources[0]?.id as string;
+  const foreign = await run(["exec", deploymentId, "--", "env"], {}, stranger.apiKey);
+  assert.deepEqual([foreign.code, foreign.stdout], [1, ""], foreign.stderr);
   const plain = await fetch(`${pierhead.url}/v2/deployments/${crypto.randomUUID()}/exec`, {
     headers: { "x-api-key": pierhead.apiKey },
   });
