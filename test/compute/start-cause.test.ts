@@ -56,9 +56,9 @@ test("names every setting that pydantic misses", () => {
 test("leaves out lines of npm that explain nothing", () => {
   const own = ["npm error Lifecycle script `start` failed with error:", "Error: no model"];
   const noise = [
-    "npm error A complete log of this run can be found in: /root/.npm/_logs/2026-01-01T00_00_00_000Z-debug-0.log",
+    "npm error A complete log of this run can be found in: /home/user/.npm/_logs/2026-01-01T00_00_00_000Z-debug-0.log",
     "npm error A complete log of this run can be found in:",
-    "npm error     /root/.npm/_logs/2026-01-01T00_00_00_000Z-debug-0.log",
+    "npm error     /home/user/.npm/_logs/2026-01-01T00_00_00_000Z-debug-0.log",
     "npm notice",
     "npm notice New major version of npm available! 10.8.2 -> 11.4.1",
     "npm notice To update run: npm install -g npm@11.4.1",
