@@ -121,12 +121,21 @@ export async function openSite(
     get: (kind, name) => plane.admin.get(kind, namespace, name, signal()),
     list: async (kind) => (await plane.admin.list(kind, namespace, {}, signal())).items as never,
     rediscovered: (holds) => eventually(() => discover(plane.admin, signal()), holds).then(() => sleep(1_000)),
-    reported: (deploymentId, holds) =>
-      eventually(
-        () => controlPlane.reports.get(deploymentId),
+    async reported(deploymentId, holds) {
+      const before = controlPlane.reports.get(deploymentId);
+      const since = controlPlane.history.length;
+      // A state may be over when the next look comes: a target that failed is taken back at once.
+      const all = () => [
+        ...(before === undefined ? [] : [before]),
+        ...controlPlane.history.slice(since).filter((report) => report.deployment_id === deploymentId),
+      ];
+      const found = await eventually(
+        () => all().find(holds) ?? all().at(-1),
         (report) => report !== undefined && holds(report),
         { timeoutMs: 60_000 },
-      ) as Promise<DeploymentReport>,
+      );
+      return found as DeploymentReport;
+    },
     async deployed(run) {
       const deployment_id = randomUUID();
       const { slug } = controlPlane.assign({ deployment_id, target: run });
