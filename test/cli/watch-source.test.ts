@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { appendFileSync } from "node:fs";
 import { appendFile, mkdir, rename, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
@@ -43,9 +44,8 @@ test("notices a change beside a file that is written all the time, and one of a 
   await using elsewhere = await createDirectory({ "variables.env": "A=1" });
   const after = await watched(t, project.directory, path.join(elsewhere.directory, "variables.env"));
   await after(() => writeFile(path.join(elsewhere.directory, "variables.env"), "A=2"));
-  // The directory is gone before the timer ends.
-  const write = () => void appendFile(path.join(project.directory, "log"), "x").catch(() => undefined);
-  const timer = setInterval(write, 50);
-  t.after(() => clearInterval(timer));
+  const timer = setInterval(() => appendFileSync(path.join(project.directory, "log"), "x"), 50);
+  // Ends before the directory is removed.
+  using _noise = { [Symbol.dispose]: () => clearInterval(timer) };
   await after(() => writeFile(path.join(project.directory, "main.py"), "a = 1"));
 });
