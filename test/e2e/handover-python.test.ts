@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createAgentRepository } from "../support/agent-repository.ts";
-import { startRequests, startRun } from "../support/long-runs.ts";
+import { deployLongRuns, settingsFor } from "../support/long-runs.ts";
 import { startTestServer } from "../support/server.ts";
 
 /** How long a run beside a redeploy takes, or as PIERHEAD_TEST_LONG_RUN_S says, for example 600. */
@@ -39,51 +39,17 @@ graph = (
 `;
 
 test("replaces a Python server beside long runs while requests flow", async (context) => {
-  await using pierhead = await startTestServer({
-    PIERHEAD_DRAIN_TIMEOUT_MS: String(longRunMs + 60_000),
-    PIERHEAD_DEPLOY_TIMEOUT_MS: String(Math.max(900_000, 2 * (longRunMs + 60_000))),
-  });
+  await using pierhead = await startTestServer(settingsFor(longRunMs));
   await using repository = await createAgentRepository({
     "langgraph.json": JSON.stringify({ dependencies: ["."], graphs: { long: "./long.py:graph" } }),
     "requirements.txt": "langgraph\n",
     "long.py": longGraph,
   });
-  let { client } = pierhead;
-  const made = await client.createDeployment({
-    body: {
-      name: "long-python",
-      source: "github",
-      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
-      source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
-    },
-  });
-  const ids = { deployment_id: made.id };
-  const settle = (id: string | null) => client.waitForRevision({ ...ids, revision_id: id ?? "" }, { timeoutMs });
-  const first = await settle(made.latest_revision_id);
+  const { first, beside } = await deployLongRuns(pierhead, { name: "long-python", repoUrl: repository.url, timeoutMs });
   if (/The agent needs Python|without venv/.test(first.status_message ?? "")) {
     return context.skip("SKIPPED long runs in Python: Python 3.11 or newer with venv is missing");
   }
   assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
-  const url = async () => (await client.getDeployment(ids)).url ?? "";
-  const redeploy = async () => {
-    const { latest_revision_id: id } = await client.redeployRevision({ ...ids, revision_id: first.id });
-    const revision = await settle(id);
-    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
-    const { events } = await client.listDeploymentEvents({ ...ids, types: ["revision.status"], order: "desc" });
-    const { data } = events.find((event) => event.revision_id === id && event.data["to"] === "DEPLOYED") ?? {};
-    return String(data?.["because"]);
-  };
-  /** Redeploys beside a run, at 20 requests per second. */
-  const beside = async (durationMs: number, part: Parameters<typeof startRequests>[1]) => {
-    const { ended } = await startRun(await url(), durationMs);
-    const load = startRequests(await url(), part);
-    const because = await redeploy();
-    const { failures, longestMs, count } = await load.stop();
-    context.diagnostic(`${durationMs / 1_000} s run: ${count} requests, the slowest ${Math.round(longestMs)} ms`);
-    assert.deepEqual(failures, []);
-    assert.deepEqual(await ended(), [String(durationMs), "first", "second", "third"]);
-    return { because, longestMs };
-  };
 
   await context.test("lets a run end that is shorter than the drain timeout", async (part) => {
     const { because, longestMs } = await beside(longRunMs, part);
@@ -93,7 +59,6 @@ test("replaces a Python server beside long runs while requests flow", async (con
 
   await context.test("cuts a run at the drain timeout, and the new server finishes it", async (part) => {
     await pierhead.restart({ PIERHEAD_DRAIN_TIMEOUT_MS: "3000" });
-    client = pierhead.client;
     const { because } = await beside(cutRunMs, part);
     assert.match(because, /cut at the drain timeout: \d+ requests, 1 runs/);
   });

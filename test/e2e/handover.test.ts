@@ -3,7 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { createAgentRepository } from "../support/agent-repository.ts";
-import { startRequests, startRun } from "../support/long-runs.ts";
+import { deployLongRuns, settingsFor } from "../support/long-runs.ts";
 import { startTestServer } from "../support/server.ts";
 
 /** A run that is cut, well after a busy machine has started the next server. */
@@ -35,64 +35,26 @@ export const graph = new StateGraph(new StateSchema({ messages: MessagesValue })
 `;
 
 test("replaces a server beside long runs while requests flow", async (context) => {
-  await using pierhead = await startTestServer({
-    PIERHEAD_DRAIN_TIMEOUT_MS: String(longRunMs + 60_000),
-    // A handover waits for runs at most half of it.
-    PIERHEAD_DEPLOY_TIMEOUT_MS: String(Math.max(900_000, 2 * (longRunMs + 60_000))),
-  });
+  await using pierhead = await startTestServer(settingsFor(longRunMs));
   const config = { node_version: "24", graphs: { long: "./src/long.ts:graph" } };
   await using repository = await createAgentRepository({
     ...(await filesOf(example)),
     "langgraph.json": JSON.stringify(config),
     "src/long.ts": longGraph,
   });
-  let { client } = pierhead;
-  const made = await client.createDeployment({
-    body: {
-      name: "long",
-      source: "github",
-      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
-      source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
-    },
-  });
-  const ids = { deployment_id: made.id };
-  const settle = (id: string | null) => client.waitForRevision({ ...ids, revision_id: id ?? "" }, { timeoutMs });
-  const first = await settle(made.latest_revision_id);
+  const { first, beside } = await deployLongRuns(pierhead, { name: "long", repoUrl: repository.url, timeoutMs });
   assert.equal(first.status, "DEPLOYED", first.status_message ?? "");
-  let url = (await client.getDeployment(ids)).url ?? "";
-  const redeploy = async () => {
-    const { latest_revision_id: id } = await client.redeployRevision({ ...ids, revision_id: first.id });
-    const revision = await settle(id);
-    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
-    const { events } = await client.listDeploymentEvents({ ...ids, types: ["revision.status"], order: "desc" });
-    const { data } = events.find((event) => event.revision_id === id && event.data["to"] === "DEPLOYED") ?? {};
-    return String(data?.["because"]);
-  };
 
-  await context.test(
-    "lets a run end that is shorter than the drain timeout, at 20 requests per second",
-    async (part) => {
-      const { thread, ended } = await startRun(url, longRunMs);
-      const load = startRequests(url, part);
-      assert.match(await redeploy(), /requests waited [0-9.]+ s for the switch$/);
-      const { failures, longestMs, count } = await load.stop();
-      context.diagnostic(`${longRunMs / 1_000} s run: ${count} requests, the slowest ${Math.round(longestMs)} ms`);
-      assert.deepEqual(failures, []);
-      assert.ok(longestMs < waitMaxMs, `a request waited ${longestMs} ms`);
-      assert.deepEqual(await ended(), [String(longRunMs), "first", "second", "third"], thread);
-    },
-  );
+  await context.test("lets a run end that is shorter than the drain timeout", async (part) => {
+    const { because, longestMs } = await beside(longRunMs, part);
+    assert.match(because, /requests waited [0-9.]+ s for the switch$/);
+    assert.ok(longestMs < waitMaxMs, `a request waited ${longestMs} ms`);
+  });
 
   await context.test("cuts a run at the drain timeout, and the new server continues it", async (part) => {
     await pierhead.restart({ PIERHEAD_DRAIN_TIMEOUT_MS: "6000" });
-    client = pierhead.client;
-    url = (await client.getDeployment(ids)).url ?? "";
-    const { thread, ended } = await startRun(url, cutRunMs);
-    const load = startRequests(url, part);
-    assert.match(await redeploy(), /cut at the drain timeout: \d+ requests, 1 runs, which continue from their last/);
-    const { failures } = await load.stop();
-    assert.deepEqual(failures, []);
-    assert.deepEqual(await ended(), [String(cutRunMs), "first", "second", "third"], thread);
+    const { because } = await beside(cutRunMs, part);
+    assert.match(because, /cut at the drain timeout: \d+ requests, 1 runs, which continue from their last/);
   });
 });
 
