@@ -69,6 +69,8 @@ export interface BuildRequest {
   defaultEngine: "postgres" | null;
   /** Whether the deployment serves from its default engine. Files would hide the threads that it has there. */
   isDefaultKept: boolean;
+  /** Variables of the deployment that the build writes into the code for browsers; absent: none. */
+  variables?: Record<string, string>;
   /** `<data dir>/artifacts`: the finished artifact is renamed to `<artifactsDir>/<key>` in one step. */
   artifactsDir: string;
   /** Name of the artifact directory: digest of tenant, source and commands (`artifactKey`). */

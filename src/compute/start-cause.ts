@@ -160,6 +160,8 @@ function missingModule(lines: readonly string[]): string | null {
       return "The Python module 'pkg_resources' is not installed: setuptools has it before version 82. Add setuptools<82 to the project's dependencies.";
     if (python !== undefined)
       return `The Python module '${python}' is not installed. Add its package to the project's dependencies, or correct the import.`;
+    const misfit = misfittingPackage(line);
+    if (misfit !== null) return misfit;
     const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];
     if (node === undefined) continue;
     return /^[./]/.test(node)
@@ -167,6 +169,19 @@ function missingModule(lines: readonly string[]): string | null {
       : `The npm package '${node}' is not installed. Add it to the dependencies in package.json.`;
   }
   return null;
+}
+
+/** Packages whose versions do not fit each other, or the code of the project. */
+function misfittingPackage(line: string): string | null {
+  const [, subpath, directory = ""] =
+    /\bsubpath '\.\/([^']+)' is not defined by "exports" in (\S+)package\.json/.exec(line) ?? [];
+  const [, owner, lacking] =
+    /\bThe requested module '([^./'][^']*)' does not provide an export named '([^']+)'/.exec(line) ?? [];
+  const name = directory.split("/node_modules/").at(-1)?.replace(/\/$/, "");
+  if (subpath !== undefined)
+    return `The installed version of the npm package '${name}' has no '${name}/${subpath}', which other code imports. Choose a version of it in package.json and the lock file that fits the others.`;
+  if (owner === undefined) return null;
+  return `The installed version of the npm package '${owner}' exports no '${lacking}', which other code imports. Choose a version of it in package.json and the lock file that fits the code.`;
 }
 
 /** The port in the messages of Node, uvicorn and gunicorn. */
@@ -225,7 +240,7 @@ const repeats = /: Failed to import (?:app|auth) module |^RuntimeError: see the 
 
 /** Returns the exception that a server reported last: with groups, the innermost one. */
 export function rootException(lines: readonly string[]): string | null {
-  const form = /^(?:[A-Za-z_]\w*\.)*((?:[A-Z]\w*)?(?:Error|Exception|Failure|Refused|Invalid)): (.+)$/;
+  const form = /^(?:[A-Za-z_]\w*\.)*((?:[A-Z]\w*)?(?:Error|Exception|Failure|Refused|Invalid))(?: \[\w+\])?: (.+)$/;
   const found = lines.flatMap((line, at) => {
     const [said] = wrappers.test(line) || repeats.test(line) ? [] : (form.exec(line) ?? []);
     if (said === undefined) return [];

@@ -48,6 +48,7 @@ test("returns equal keys only for equal content", () => {
     artifactKey({ ...build, source: git, engine: "postgres" }),
     artifactKey({ ...build, source: git, defaultEngine: "postgres" }),
     artifactKey({ ...build, source: git, defaultEngine: "postgres", isDefaultKept: true }),
+    artifactKey({ ...build, source: git, variables: { NEXT_PUBLIC_A: "a" } }),
   ];
   assert.equal(new Set(keys).size, keys.length);
   assert.match(keys[0] as string, /^[0-9a-f]{64}$/);

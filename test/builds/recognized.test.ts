@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { readFile, symlink, writeFile } from "node:fs/promises";
-import { type AddressInfo, createServer } from "node:net";
 import path from "node:path";
 import { test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { expectedVariables } from "../../src/builds/detect/expected-variables.ts";
 import { readProject } from "../../src/builds/detect/project.ts";
@@ -421,25 +418,6 @@ test("leaves the patches of other members out when it narrows a workspace of pnp
   assert.deepEqual(manifest.workspaces, ["apps/one"]);
 });
 
-test("opens the port in PORT for a server of an image that has a port of its own", async () => {
-  await using place = await scratch();
-  const port = await freePort();
-  const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
-  const run = async (program: string) => {
-    const options = { env: { PORT: String(port), TMPDIR: place.dir }, timeout: 20_000 };
-    return (await execa(process.execPath, ["--import", preload, "-e", program], options)).stdout;
-  };
-  const made = 'const server = require("node:http").createServer();';
-  const shown = "console.log(server.address().port);";
-  assert.equal(
-    await run(`${made} server.listen(3000, "localhost", () => { ${shown} server.close(); });`),
-    String(port),
-  );
-  const stopped = `${made} const stop = new AbortController();
-    server.listen({ port: 3000, host: "localhost", signal: stop.signal }, () => { ${shown} stop.abort(); });`;
-  assert.equal(await run(stopped), String(port), "its other options stay");
-});
-
 test("runs what precedes a server in a shell that the server replaces", async () => {
   const argv = [process.execPath, "-e", "console.log(process.env.A, process.env.B, process.argv[1])", "two words"];
   const before = [[process.execPath, "-e", "console.log('first')"]];
@@ -448,30 +426,3 @@ test("runs what precedes a server in a shell that the server replaces", async ()
   assert.equal(stdout, "first\nown http two words");
   assert.deepEqual(launchLine(argv, { variables: {}, before: [], programs: null }), argv);
 });
-
-test("gives the port to the first of a server's processes, and lets the others keep theirs", async () => {
-  await using place = await scratch();
-  const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
-  const open = `require("node:http").createServer().listen(0 + Number(process.argv[1]), function () {
-    console.log(this.address().port);
-    if (process.argv[2]) require("node:child_process").spawn(process.execPath, ["-e", process.argv[3], process.argv[2]], { stdio: "inherit" }).on("exit", () => this.close());
-    else this.close();
-  });`;
-  const [first, second] = [await freePort(), await freePort()];
-  const env = { PORT: String(first), HOST: "127.0.0.1", TMPDIR: place.dir, NODE_OPTIONS: `--import ${preload}` };
-  const run = () => execa(process.execPath, ["-e", open, "3000", String(second), open], { env, timeout: 20_000 });
-  assert.equal((await run()).stdout, `${first}\n${second}`);
-  assert.equal((await run()).stdout, `${first}\n${second}`, "the process of an earlier start has ended");
-  if (process.platform !== "linux") return;
-  await writeFile(path.join(place.dir, `pierhead-port-${first}`), `${process.pid} 1`);
-  assert.equal((await run()).stdout, `${first}\n${second}`, "another process has its id now");
-});
-
-async function freePort(): Promise<number> {
-  const free = createServer().listen(0, "127.0.0.1");
-  await once(free, "listening");
-  const { port } = free.address() as AddressInfo;
-  free.close();
-  await once(free, "close");
-  return port;
-}

@@ -104,6 +104,19 @@ test("names the module or package that is not installed", () => {
   assert.equal(cause(file), "The file 'dist/main.js' does not exist. If a build generates it, set the build command.");
 });
 
+test("names an npm package whose version does not fit the others", () => {
+  const subpath = `Error [ERR_PACKAGE_PATH_NOT_EXPORTED]: Package subpath './experimental/sandbox' is not defined by "exports" in /x/node_modules/.pnpm/deepagents@1.10.2/node_modules/langsmith/package.json imported from /x/dist/index.js`;
+  assert.match(cause(subpath) ?? "", /^The installed version of the npm package 'langsmith' has no 'langsmith\/exp/);
+  const scoped = subpath.replaceAll("node_modules/langsmith", "node_modules/@langchain/core");
+  assert.match(cause(scoped) ?? "", /package '@langchain\/core' has no '@langchain\/core\/experimental\/sandbox'/);
+  const name = "SyntaxError: The requested module '@langchain/core/tools' does not provide an export named 'tool'";
+  assert.match(
+    cause(name) ?? "",
+    /^The installed version of the npm package '@langchain\/core\/tools' exports no 'tool'/,
+  );
+  assert.equal(cause("Error [ERR_INVALID_ARG]: no name"), "Error [ERR_INVALID_ARG]: no name");
+});
+
 test("names the port that another program uses", () => {
   const forms = [
     "ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 9999): address already in use",

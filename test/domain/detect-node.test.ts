@@ -248,6 +248,46 @@ const projects: [string, Files, string, string, string?][] = [
     `${proxy} npm run --silent start`,
   ],
   [
+    "an MCP server over standard input whose other files only mention servers",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], {
+        bin: "./dist/transports/stdio.js",
+        scripts: { build: "tsup" },
+      }),
+      "src/transports/stdio.ts": 'import { types } from "../types.js"\nnew StdioServerTransport()',
+      "src/types.ts": "/**\n * Deno.serve(handle)\n */\nexport const example = `serve(handle)`",
+    },
+    "mcp-typescript",
+    `${proxy} node dist/transports/stdio.js`,
+    "script:build",
+  ],
+  [
+    "the program of a package that the registry of the MCP lists as one over standard input",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], { mcpName: "io.example/mcp", bin: { mcp: "cli.js" } }),
+      "server.json": '{"packages": [{"transport": {"type": "stdio"}}]}',
+      "index.js": "module.exports = {}",
+      "cli.js": "program.parse()",
+    },
+    "mcp-typescript",
+    `${proxy} node cli.js`,
+  ],
+  [
+    "a program that a build makes in bin, with Bun as a tool of the build alone",
+    {
+      "package.json": packageJson(["@modelcontextprotocol/sdk"], {
+        main: "./dist/index.js",
+        bin: "bin/mcp-server.js",
+        scripts: { build: "bun src/mcp/build.mts" },
+      }),
+      "src/mcp/build.mts": 'import { build } from "bun"',
+      "src/mcp/mcp-server.ts": "new StdioServerTransport()",
+    },
+    "mcp-typescript",
+    `${proxy} node bin/mcp-server.js`,
+    "script:build",
+  ],
+  [
     "pages that Vite builds, without a server",
     {
       "package.json": packageJson(["vite", "ai"], { scripts: { start: "vite", build: "tsc && vite build" } }),
@@ -414,14 +454,6 @@ test("offers the programs of a project that names no server", async () => {
   assert.match(await because(samples), /These scripts run programs: agents:movie\. .*"npm", "run", "agents:movie"/);
   const examples = { "package.json": packageJson(["koa"]), "examples/hello/app.js": "app.listen(3000)" };
   assert.match(await because(examples), /These files open a port: examples\/hello\/app\.js\./);
-});
-
-test("says how a project of Deno runs, unless it is also one of Node", async () => {
-  const files = { "deno.json": "{}", "main.ts": "Deno.serve(handle)" };
-  const found = await detect(files);
-  assert.match("because" in found ? found.because : "", /^deno\.json was found: .*--package=deno@2/);
-  const both = { ...files, "package.json": packageJson(["hono"], { scripts: { start: "node server.js" } }) };
-  assert.equal((await detect(both)).server?.preset, "hono");
 });
 
 test("runs the program of an MCP package, not the module that others import", async () => {

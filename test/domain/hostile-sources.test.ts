@@ -30,6 +30,10 @@ const texts: [string, string][] = [
   ["a web command of cds", `web: ${fill("cd a && ")}`],
   ["a web command of defaults", "web: ".padEnd(size, "$" + "{PORT:-")],
   ["sections", fill("[a")],
+  ["escaped quotes", fill('"\\"\\"')],
+  ["comments that do not end", fill("/*")],
+  ["an application of the MCP SDK with blanks", `createMcpExpressApp(${fill(" ")}`],
+  ["many applications of the MCP SDK", fill("createMcpExpressApp({")],
   ["many scripts", scripts.slice(0, size)],
 ];
 
@@ -44,6 +48,8 @@ for (const [name, text] of texts) {
       "pkg/a.py": text,
       "pkg/a.js": text,
       "pyproject.toml": text,
+      "deno.json": text,
+      "server.json": text,
     };
     const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
     const { server } = detectServer(await readProjectFacts(reader));

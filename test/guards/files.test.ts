@@ -42,6 +42,7 @@ test("only main.ts, what passes it on to children, and programs that are started
     "src/compute/process/langgraph/langgraph-js-shim.ts",
     "src/compute/docker/entrypoints/langgraph-js-start.ts",
     "src/compute/listen-on-port.mjs",
+    "src/compute/local-host.mjs",
   ];
   assert.deepEqual(
     ours.filter((file) => !ownMains.includes(file) && /process\.env\b/.test(read(file))),

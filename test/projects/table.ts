@@ -1,4 +1,5 @@
-import { serverProjects } from "./servers.ts";
+import { javascriptServers } from "./javascript-servers.ts";
+import { pythonServers } from "./python-servers.ts";
 
 /** A project that is deployed as a user would deploy it, and the requests that it must answer. */
 export interface Project {
@@ -150,7 +151,8 @@ const python: Project[] = [
     prepare: [["uv", "lock", "--upgrade-package", "langgraph==0.6.7"]],
     log: [/Installing the versions in uv\.lock/, /langgraph==0\.6\.7/, /Python 3\.1[12]/],
   }),
-  ...serverProjects,
+  ...javascriptServers,
+  ...pythonServers,
 ];
 
 export const projects: Project[] = [...javascript, ...python];

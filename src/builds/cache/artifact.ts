@@ -11,7 +11,7 @@ import { aegraVersion, pythonServerVersion } from "../python/server.ts";
  * Version of the builder. Increase it when the builder produces another result from the same source, so that old artifacts are
  * not reused.
  */
-export const builderVersion = `8/${toolchainVersion}/${pythonServerVersion}/${aegraVersion}`;
+export const builderVersion = `9/${toolchainVersion}/${pythonServerVersion}/${aegraVersion}`;
 
 /** File in the artifact directory: the `Artifact` as JSON. It is written last, so a directory without it is not an artifact. */
 export const artifactManifestName = ".pierhead-artifact.json";
@@ -31,6 +31,7 @@ export function artifactKey(build: {
   engine: BuildRequest["engine"];
   defaultEngine: BuildRequest["defaultEngine"];
   isDefaultKept?: boolean;
+  variables?: Record<string, string>;
   builderVersion?: string;
   nodeMajor?: number;
 }): string {
@@ -50,6 +51,7 @@ export function artifactKey(build: {
     build.engine,
     ...(build.defaultEngine === null ? [] : ["default engine", build.defaultEngine]),
     ...(build.isDefaultKept === true ? ["kept"] : []),
+    ...(Object.keys(build.variables ?? {}).length === 0 ? [] : ["variables", build.variables]),
   ];
   return createHash("sha256").update(JSON.stringify(what)).digest("hex");
 }

@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { LocalHost } from "../../domain/detection/local-host.ts";
 import type { AddedFile } from "../../domain/detection/presets.ts";
 import type { Launch } from "../node/launch-line.ts";
 import { readPythonVersion } from "../python/settings.ts";
@@ -25,6 +26,8 @@ export interface CommandProject {
   launch?: Launch;
   /** Whether a module for Node makes the first port that the server opens the one in PORT. */
   opensGivenPort?: true;
+  /** The only name to which it answers: a module for Node puts it into each request; absent: it answers to any. */
+  localHost?: LocalHost;
   /** Where the start command runs, when that is not `directory`: a Procfile may begin with `cd`. */
   startDirectory?: string;
   /** Empty: the driver asks the usual paths, see `checkHealth`. */

@@ -7,7 +7,8 @@ import {
   projectFileNames,
   usualConfigPath,
 } from "../../domain/config-path.ts";
-import { type DetectedServer, detectServer } from "../../domain/detection/detect-server.ts";
+import { detectServer } from "../../domain/detection/detect-server.ts";
+import type { DetectedServer } from "../../domain/detection/detected-server.ts";
 import { added, addedDirName } from "../../domain/detection/presets.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
 import type { BuildTarget } from "../build.ts";
@@ -107,16 +108,24 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
   const opensGivenPort = server.hasOwnPort && server.runsInNode === true;
   const hasOwnPort = server.hasOwnPort && (opensGivenPort || !(await isMember(sourceDir, directory, server)));
   const isExclusive = hasOwnPort && !opensGivenPort && target === "directory";
-  if (isExclusive) warnings.push(ownPort);
-  if (opensGivenPort) warnings.push(givenPort);
+  const localHost = localHostOf(server);
   return {
     ...commandProject(server, place, directory),
     ...(hasOwnPort && { hasOwnPort }),
     ...(opensGivenPort && { opensGivenPort }),
+    ...(localHost !== undefined && { localHost }),
     isExclusive,
-    warnings,
+    warnings: [
+      ...warnings,
+      ...(isExclusive ? [ownPort] : []),
+      ...(opensGivenPort ? [givenPort] : []),
+      ...(localHost?.isForPathsOnly === false ? [givenHost] : []),
+    ],
   };
 }
+
+/** Only Node loads the module that gives a server the name to which it answers. */
+const localHostOf = ({ runsInNode, localHost }: DetectedServer) => (runsInNode === true ? localHost : undefined);
 
 /** Returns whether a JavaScript project is a member of a workspace, whose other packages may read PORT for it. */
 async function isMember(sourceDir: string, directory: string, { language }: DetectedServer): Promise<boolean> {
@@ -131,6 +140,9 @@ const ownPort =
 const givenPort =
   "Nothing in the server reads PORT. The first port that it opens becomes the one in PORT, with a module that Node loads first.";
 
+const givenHost =
+  "The server answers only requests for localhost. A module that Node loads first puts that name into each request; X-Forwarded-Host has the name that the client used. To answer to names of your own, list them in the server.";
+
 function commandProject(server: DetectedServer, configPath: string, directory: string): CommandProject {
   const what = server.preset === "procfile" ? "web command of the Procfile" : "start command";
   const start = server.start.startsWith("script:")
@@ -143,7 +155,7 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     install: server.language,
     // The build reads the version of Python from the project's files.
     python: server.language === "python" ? pythonRequest(server) : null,
-    build: [...(server.language === "node" ? installsAdded(server.adds) : []), ...buildOf(server)],
+    build: [...(server.language === "python" ? [] : installsAdded(server.adds)), ...buildOf(server)],
     ...(server.file === undefined ? {} : { file: server.file }),
     ...(server.afterBuild === null ? {} : { afterBuild: server.afterBuild.split(" ") }),
     start: start.argv,
@@ -169,7 +181,7 @@ function launchOf(
   { variables = {}, beforeStart = [], adds }: DetectedServer,
   cwd: string,
 ): Pick<CommandProject, "launch"> {
-  const programs = adds.includes(added.bun.package) ? `${addedDirName}/node_modules/.bin` : null;
+  const programs = runtimes.some((one) => adds.includes(one.package)) ? `${addedDirName}/node_modules/.bin` : null;
   if (Object.keys(variables).length === 0 && beforeStart.length === 0 && programs === null) return {};
   const before = beforeStart.map((line) => parseStartLine(line, { cwd, what: "command before the start" }).argv);
   return { launch: { variables, before, programs } };
@@ -181,8 +193,11 @@ const installsAdded = (packages: readonly string[]) =>
     ? []
     : [
         ["npm", "install", "--prefix", addedDirName, "--ignore-scripts", "--no-audit", "--no-fund", ...packages],
-        ...(packages.includes(added.bun.package) ? [["node", added.bun.file]] : []),
+        ...runtimes.filter((one) => packages.includes(one.package)).map(({ file }) => ["node", file]),
       ];
+
+/** Programs that run a server instead of Node. Scripts of package.json find them on the PATH. */
+const runtimes = [added.bun, added.deno];
 
 async function readConfig(sourceDir: string, place: string): Promise<unknown> {
   const isRelative = !path.posix.isAbsolute(place) && place !== ".." && !place.startsWith("../");

@@ -11,7 +11,7 @@ import {
   type Instruction,
   ownDir,
   plain,
-  portProgram,
+  preloadPrograms,
   programExtension,
   stepsProgram,
   tidyProgram,
@@ -32,7 +32,7 @@ export const fitProgram = "builds/image/fit-server";
 
 /** Pierhead's programs for each kind of base, relative to `src`. Their imports come along. */
 const programsOf = {
-  command: [tidyProgram, stepsProgram, portProgram],
+  command: [tidyProgram, stepsProgram, ...preloadPrograms],
   "langgraph-js": [
     tidyProgram,
     stepsProgram,

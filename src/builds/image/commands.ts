@@ -8,6 +8,7 @@ import type { BuildFailureReason } from "../failure.ts";
 import { installCommand } from "../node/install-command.ts";
 import { launchLine } from "../node/launch-line.ts";
 import { readManifests } from "../node/npm-ci.ts";
+import { hostVariables } from "../node/preloads.ts";
 import { beforeCommand, isScript, scriptCommand, scriptName, shownCommand, startCommand } from "../node/run-script.ts";
 
 /** A step of a JavaScript project's build in an image: arguments of `project-steps`. */
@@ -39,7 +40,10 @@ export async function planInstall(request: BuildRequest, sourceDir: string, proj
   }
   const nothing = { steps: [], manifests: null };
   if (project.kind === "command" && project.install === null) {
-    return { ...nothing, because: "A pierhead.json lists its commands under build." };
+    return {
+      ...nothing,
+      because: project.recognized === undefined ? "A pierhead.json lists its commands under build." : "",
+    };
   }
   const directory = request.buildCommand === null ? project.directory : ".";
   const command = await installCommand(sourceDir, directory, "");
@@ -114,7 +118,7 @@ export async function planPythonBuild(
 export async function planStart(sourceDir: string, project: CommandProject): Promise<string[]> {
   const { variables = {}, before = [], programs = null } = project.launch ?? {};
   const argv = launchLine(await startArgv(sourceDir, project), {
-    variables,
+    variables: { ...variables, ...hostVariables(project) },
     before: before.map(beforeCommand),
     programs,
   });
@@ -135,7 +139,7 @@ async function startArgv(sourceDir: string, project: CommandProject): Promise<st
 
 /** npm finds a program of the project's packages, which are only in the image. */
 function ofPackages({ recognized, install }: CommandProject, argv: string[]): string[] {
-  const isPlain = recognized === undefined || install !== "node" || /^(?:node|npm|bun)$/.test(argv[0] ?? "");
+  const isPlain = recognized === undefined || install !== "node" || /^(?:node|npm|bun|deno)$/.test(argv[0] ?? "");
   return isPlain ? argv : ["npm", "exec", "--no", "--", ...argv];
 }
 

@@ -26,9 +26,11 @@ export interface ImageContent {
   install: InstallPlan;
   /** Run after the installation, before files that change with every commit. */
   afterInstall: Instruction[];
+  /** Variables of the build. */
+  variables: Readonly<Record<string, string>>;
   build: ImageStep[];
-  /** Whether the server reads no PORT. */
-  hasOwnPort: boolean;
+  /** Files in `src/compute` of the modules that Node loads before the server. */
+  preloads: readonly string[];
   /** Working directory of the server, relative to the root of the source. */
   directory: string;
   start: string[];
@@ -44,7 +46,7 @@ export const ownDir = "/opt/pierhead";
 /** Extension of the programs: .ts in a clone, .js when built. */
 export const programExtension = path.extname(fileURLToPath(import.meta.url));
 export const tidyProgram = "builds/image/run-and-tidy";
-export const portProgram = "compute/listen-on-port.mjs";
+export const preloadPrograms = ["compute/listen-on-port.mjs", "compute/local-host.mjs"];
 export const stepsProgram = "builds/image/project-steps";
 
 /** A user id that exists on no host: an agent needs no permissions, not even to write its own code. */
@@ -55,7 +57,7 @@ export const agentUser = "10001:10001";
  * change with every commit, so that the engine's cache can reuse it.
  */
 export function generateDockerfile(content: ImageContent): Instruction[] {
-  const { base, label, install, afterInstall, build, hasOwnPort, directory, start } = content;
+  const { base, label, install, afterInstall, variables, build, preloads, directory, start } = content;
   const installs = [...install.steps.flatMap(runStep), ...afterInstall];
   const copyAll = plain(`COPY ${JSON.stringify([`${contextSource}/`, `${appDir}/`])}`);
   const copyAndInstall =
@@ -64,14 +66,22 @@ export function generateDockerfile(content: ImageContent): Instruction[] {
     plain(`FROM ${base}`),
     plain(label),
     ...copyAndInstall,
+    ...Object.entries(variables).flatMap(setVariable),
     ...build.flatMap(runStep),
     workdir(directory),
     plain(`ENV HOME=${stateMount} NODE_ENV=production`),
-    ...(hasOwnPort ? [plain(`ENV NODE_OPTIONS="--import ${ownDir}/${portProgram}"`)] : []),
+    ...(preloads.length === 0 ? [] : [loadsFirst(preloads)]),
     plain(`USER ${agentUser}`),
     plain(`CMD ${JSON.stringify(start)}`),
   ];
 }
+
+/** An instruction is one line, in which the engine replaces variables. */
+const setVariable = ([name, value]: [string, string]) =>
+  /\p{Cc}/u.test(value) ? [] : [plain(`ENV ${name}=${JSON.stringify(value).replaceAll("$", "\\$")}`)];
+
+const loadsFirst = (names: readonly string[]) =>
+  plain(`ENV NODE_OPTIONS="${names.map((name) => `--import ${ownDir}/compute/${name}`).join(" ")}"`);
 
 export const plain = (text: string): Instruction => ({ text, runs: null });
 

@@ -15,6 +15,7 @@ import { parseJsonText } from "../detect/json-text.ts";
 import type { LanggraphProject, PythonProject } from "../detect/langgraph-config.ts";
 import type { Project } from "../detect/project.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
+import { preloadsOf } from "../node/preloads.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { contextFileOf } from "../worker/context-file.ts";
@@ -175,8 +176,9 @@ async function prepareGenerated(
     label,
     install,
     afterInstall: project.kind === "langgraph-js" ? [fitServer(project)] : [],
+    variables: request.variables ?? {},
     build: planBuild(request, project, { mayHaveSiblings: install.manifests === null }),
-    hasOwnPort: project.kind === "command" && project.hasOwnPort === true && project.install === "node",
+    preloads: project.kind === "command" ? preloadsOf(project) : [],
     directory: (project.kind === "command" ? project.startDirectory : undefined) ?? project.directory,
     start: project.kind === "command" ? await planStart(sourceDir, project) : startLanggraph(project),
   });

@@ -10,25 +10,25 @@ export interface Launch {
   programs: string | null;
 }
 
-/** A module that Node loads before the server's own. @param preload its file: address, in which a shell must expand nothing. */
-const preloads = (preload: string) =>
-  `export NODE_OPTIONS="--import ${preload.replaceAll("$", "%24")}\${NODE_OPTIONS:+ $NODE_OPTIONS}"`;
+/** Modules that Node loads before the server's own. @param modules their file: addresses, in which a shell must expand nothing. */
+const preloads = (modules: readonly string[]) =>
+  `export NODE_OPTIONS="${modules.map((one) => `--import ${one.replaceAll("$", "%24")}`).join(" ")}\${NODE_OPTIONS:+ $NODE_OPTIONS}"`;
 
 /**
  * Returns the program and arguments that start a server after the rest of its launch. A shell runs what precedes the server, which
  * then replaces it.
- * @param preload address of a module that Node loads first; null: none.
+ * @param modules addresses of modules that Node loads first.
  */
 export function launchLine(
   argv: readonly string[],
   { variables, before, programs }: Launch,
-  preload: string | null = null,
+  modules: readonly string[] = [],
 ): string[] {
   const lines = [
     ...(programs === null ? [] : [`export PATH="$PWD/${programs}:$PATH"`]),
     ...Object.entries(variables).map(([name, value]) => `export ${name}="\${${name}:-${value}}"`),
     ...before.map((command) => showCommand([...command])),
-    ...(preload === null ? [] : [preloads(preload)]),
+    ...(modules.length === 0 ? [] : [preloads(modules)]),
   ];
   return lines.length === 0 ? [...argv] : ["sh", "-c", [...lines, 'exec "$0" "$@"'].join(" && "), ...argv];
 }

@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { publicName } from "../../domain/public-variables.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
 import { projectReader } from "../detect/project-reader.ts";
 import { readVariables } from "../detect/read-variables.ts";
@@ -31,14 +32,11 @@ export async function buildWithPlaceholders(
     const fixed = names.filter((name) => publicName.test(name));
     if (fixed.length > 0)
       context.log.say(
-        `Note: the code for browsers keeps the value that ${fixed.join(", ")} had during the build. Write the real value into a .env file of the source.`,
+        `Note: the code for browsers keeps the value that ${fixed.join(", ")} had during the build. Set the real value for the deployment (pierhead env set), which builds again.`,
       );
     await build({ ...context, env: { ...placeholders, ...context.env } });
   }
 }
-
-/** Variables that bundlers write into the code for browsers. */
-const publicName = /^(?:NEXT_PUBLIC|VITE|PUBLIC|NUXT_PUBLIC|REACT_APP|EXPO_PUBLIC)_/;
 
 /** Names of variables that hold credentials, addresses and names of resources. Others change what a build does. */
 const wantedName = /^[A-Z][A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|URL|URI|ENDPOINT|DSN|ID|BUCKET|DATABASE|ACCOUNT)$/;

@@ -18,6 +18,7 @@ import { isUsable } from "../image/saved-image.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { launchLine, showLaunch } from "../node/launch-line.ts";
+import { hostVariables, preloadsOf } from "../node/preloads.ts";
 import { beforeCommand, startCommand } from "../node/run-script.ts";
 import { engineDirOf, findPostgresToolchain, langgraphToolchain } from "../node/toolchain.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
@@ -137,6 +138,8 @@ async function readConfiguration(request: BuildRequest, { sourceDir, log }: Buil
   if (request.engine !== null) log.say(`Engine: ${request.engine}, as the deployment chose it.`);
   else if (project.kind === "langgraph-js" && project.engineBecause === "default" && project.engine === "postgres")
     log.say(`Engine: postgres, because the deployment has a PostgreSQL and ${project.configPath} names no engine.`);
+  const names = Object.keys(request.variables ?? {});
+  if (names.length > 0) log.say(`The build has these variables of the deployment, for browsers: ${names.join(", ")}.`);
   const expected = await expectedVariables(sourceDir, project.directory);
   if (expected !== null && expected.names.length > 0)
     log.say(`${expected.file} names these variables: ${expected.names.join(", ")}.`);
@@ -185,7 +188,11 @@ async function installJavascript(
   project: Exclude<BuiltHere, PythonProject>,
 ): Promise<void> {
   if (request.installCommand === null && project.kind === "command" && project.install === null) {
-    context.log.say("Nothing to install: a pierhead.json lists its commands under build.");
+    context.log.say(
+      project.recognized === undefined
+        ? "Nothing to install: a pierhead.json lists its commands under build."
+        : "Nothing to install with a package manager.",
+    );
     return;
   }
   // With its own build command, dependencies are installed at the root of the source and the build runs beside its configuration.
@@ -262,10 +269,14 @@ async function prepareCommand(
   const searchPath = [...added, context.env["PATH"] ?? ""].join(path.delimiter);
   const cwd = project.startDirectory ?? project.directory;
   const argv = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
-  const launch = { variables, before: before.map(beforeCommand), programs };
+  const launch = {
+    variables: { ...variables, ...hostVariables(project) },
+    before: before.map(beforeCommand),
+    programs,
+  };
   context.log.say(`Start: ${showLaunch(argv, launch)}${cwd === "." ? "" : ` (in ${cwd})`}`);
-  const preload = project.opensGivenPort ? await addPreload(sourceDir, target) : null;
-  const plan = { runner: "command" as const, argv: launchLine(argv, launch, preload), cwd };
+  const modules = await Promise.all(preloadsOf(project).map((name) => addPreload(sourceDir, target, name)));
+  const plan = { runner: "command" as const, argv: launchLine(argv, launch, modules), cwd };
   const { environmentDir, tools } = installed;
   if (environmentDir === undefined) return plan;
   await layOutLocalPackages(environmentDir, sourceDir, target);
@@ -278,14 +289,13 @@ async function prepareCommand(
   return { ...plan, environment_dir: environmentDir, packages_dir: packagesDirName };
 }
 
-const preloadName = ".pierhead-listen-on-port.mjs";
-
-/** Copies the module that replaces the port of a server into the source. Returns its address in the artifact. */
-async function addPreload(sourceDir: string, target: string): Promise<string> {
-  const file = path.join(sourceDir, preloadName);
+/** Copies a module that Node loads before the server into the source. Returns its address in the artifact. */
+async function addPreload(sourceDir: string, target: string, name: string): Promise<string> {
+  const copyName = `.pierhead-${name}`;
+  const file = path.join(sourceDir, copyName);
   await rm(file, { recursive: true, force: true });
-  await cp(fileURLToPath(new URL("../../compute/listen-on-port.mjs", import.meta.url)), file);
-  return pathToFileURL(path.join(target, preloadName)).href;
+  await cp(fileURLToPath(new URL(`../../compute/${name}`, import.meta.url)), file);
+  return pathToFileURL(path.join(target, copyName)).href;
 }
 
 /** Returns null for a project on files, also for one whose packages do not fit the default that has no threads yet. */

@@ -76,7 +76,10 @@ async function prepareEnvironment(request: BuildRequest): Promise<Record<string,
     [homeDir, tempDir, cacheDir].map((directory) => mkdir(directory, { recursive: true, mode: 0o700 })),
   );
   const places = { homeDir, tempDir, cacheDir, nodePath: process.execPath };
-  const env = buildEnvironment(process.env, { buildId, workerPid: process.pid, ...places });
+  const env = {
+    ...request.variables,
+    ...buildEnvironment(process.env, { buildId, workerPid: process.pid, ...places }),
+  };
   for (const name of Object.keys(process.env)) delete process.env[name];
   Object.assign(process.env, env);
   return env;

@@ -1,43 +1,10 @@
-import { denoConfigs } from "../config-path.ts";
 import { condaProblem } from "./conda-environment.ts";
+import { denoAddress, detectDeno } from "./deno-server.ts";
+import type { DetectedServer } from "./detected-server.ts";
 import type { NodeFacts } from "./node-facts.ts";
-import { type AddedFile, added, type NodePreset, presets, stdioPreset } from "./presets.ts";
+import { added, type NodePreset, presets, stdioPreset } from "./presets.ts";
 import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
 import type { PythonEntry } from "./python-entries.ts";
-
-/** A server that was recognized in a project without a configuration file. */
-export interface DetectedServer {
-  /** `fastapi`, or `procfile`. */
-  preset: string;
-  /** Its name in a sentence: "FastAPI". */
-  name: string;
-  /** How it was recognized: "fastapi in pyproject.toml, app in main.py". */
-  because: string;
-  /** Whose packages are installed. */
-  language: "node" | "python" | null;
-  /** Command line that builds it after the installation; null: nothing. `script:NAME` is a script of package.json. */
-  build: string | null;
-  /** Command line that runs after the build, and whose failure does not fail it; null: nothing. */
-  afterBuild: string | null;
-  /** Command line that starts it, with `$PORT` and `$HOST`. `script:NAME` is a script of package.json. */
-  start: string;
-  /** Commands that run before each start, such as the migration of a database, which a build does not reach; absent: none. */
-  beforeStart?: readonly string[];
-  /** Variables that it needs unless the deployment sets them; absent: none. */
-  variables?: Readonly<Record<string, string>>;
-  /** Whether it listens on a port of its own, so that two of it cannot run on one machine. */
-  hasOwnPort: boolean;
-  /** Whether Node runs it, so that the port which it opens can be replaced. */
-  runsInNode?: boolean;
-  /** Packages to install beside those of the project. */
-  adds: readonly string[];
-  /** Python programs to install apart from the project, whose packages they may exclude; absent: none. */
-  tools?: readonly string[];
-  /** A file that the start command needs; absent: none. */
-  file?: AddedFile;
-  /** `3.12`; null: any. */
-  pythonVersion: string | null;
-}
 
 export type Detection = { server: DetectedServer } | Unrecognized;
 
@@ -51,9 +18,10 @@ export interface Unrecognized {
 
 /** Finds out from the facts of a project how its server is built and started. Pure. */
 export function detectServer(facts: ProjectFacts): Detection {
-  const { node, python } = facts;
+  const { node, python, deno } = facts;
   const ofPython = python === null ? null : detectPython(python);
-  const ofNode = () => (node === null || !canServe(node) ? null : detectNode(node, facts));
+  const ofDeno = () => (deno === null || node?.scripts["start"] !== undefined ? null : detectDeno(deno, node !== null));
+  const ofNode = () => ofDeno() ?? (node === null || !canServe(node) ? null : detectNode(node, facts));
   // A tool that speaks over standard input may stand beside the server.
   const found = ofPython?.preset === stdioPreset ? (ofNode() ?? ofPython) : (ofPython ?? ofNode());
   const conda = python?.conda ?? null;
@@ -75,7 +43,7 @@ function fromProcfile(web: string, { node, python }: ProjectFacts, found: Detect
     afterBuild: python === null ? null : afterBuildOf(python),
     start: web,
     hasOwnPort: /--(?:server[.-])?port[ =]\d/.test(web),
-    adds: [],
+    adds: /\bdeno (?:run|serve|task)\b/.test(web) ? [added.deno.package] : [],
     pythonVersion: python?.version ?? null,
   };
 }
@@ -126,6 +94,7 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
   const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
   const command = `${own.start} ${node.scripts[script ?? ""] ?? ""}`;
   const needsBun = node.needsBun || /\bbunx?\b/.test(command);
+  const needsDeno = /\bdeno (?:run|serve|task)\b/.test(command);
   const how = script === undefined ? node.entry : `its ${script} script`;
   return {
     preset: preset.id,
@@ -134,12 +103,23 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
     language: "node",
     ...buildsOf(preset, node, script),
     start: builtStart(preset, files) ?? start,
-    ...(isSet ? { variables: { [setting.name]: setting.value } } : {}),
+    ...(isSet ? { variables: { [setting.name]: setting.value } } : needsDeno ? { variables: denoAddress } : {}),
+    ...localHostFor(preset, node, command),
     hasOwnPort: !isProxied && hasOwnPort(preset, node, script),
-    runsInNode: !needsBun && !/\bdeno\b/.test(command),
-    adds: needsBun ? [...adds, added.bun.package] : adds,
+    runsInNode: !needsBun && !needsDeno,
+    adds: [...adds, ...(needsBun ? [added.bun.package] : []), ...(needsDeno ? [added.deno.package] : [])],
     pythonVersion: null,
   };
+}
+
+/** Names by which the servers of some frameworks want to be asked. */
+function localHostFor({ id, start, otherwise }: NodePreset, node: NodeFacts, command: string) {
+  const isVitePreview = /\bvite preview\b/.test(`${command} ${start ?? otherwise ?? ""}`);
+  // Vite refuses all names but those of the machine and of its configuration.
+  if (isVitePreview && !node.namesHosts) return { localHost: { host: "localhost:*", isForPathsOnly: false } };
+  // Pages of Astro call their own endpoints at the address of the request.
+  if (id === "astro") return { localHost: { host: "localhost:*", isForPathsOnly: true } };
+  return node.localHost === null ? {} : { localHost: node.localHost };
 }
 
 const nodePresets = presets.filter((preset): preset is NodePreset => preset.language === "node");
@@ -328,10 +308,9 @@ function whyNot(facts: ProjectFacts): Omit<Unrecognized, "server"> {
 
 const vercelFunction = /^api\/.+\.[cm]?[jt]sx?$/;
 
-function adviceFor({ node, python, files }: ProjectFacts): string | null {
-  const deno = denoConfigs.find((name) => files.has(name));
-  if (deno !== undefined && python === null)
-    return `${deno} was found: this project runs in Deno, and Pierhead recognizes servers of Node, Bun and Python. Write a pierhead.json with {"start": ["npm", "exec", "--yes", "--package=deno@2", "--", "deno", "run", "--allow-all", "main.ts"]}, where npm brings Deno, and set DENO_SERVE_ADDRESS unless the program listens on PORT.`;
+function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
+  if (deno !== null && node === null && python === null)
+    return `${deno.config} was found, but no task that starts a server (start or serve), and no file such as main.ts. Add a start task, such as "start": "deno run --allow-all main.ts".`;
   if (node?.mcp.isStdioOnly === true)
     return "The MCP server of this project speaks over standard input, and no program starts it. Name it in main of package.json or in a start script.";
   if (node !== null && node.workerFile !== null)

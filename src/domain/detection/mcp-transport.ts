@@ -11,22 +11,36 @@ export interface McpTransport {
   setting: { name: string; value: string } | null;
 }
 
+export interface McpSources {
+  /** Texts of the server file and of those that it needs, or of all sources. */
+  started: readonly string[];
+  /** Text of the server file, empty if there is none. */
+  entry: string;
+  /** Texts beside the server file, also those that do not count as its sources. */
+  beside: readonly string[];
+  /** Text of `server.json`, with which the server is listed in the registry of the MCP; empty if there is none. */
+  registry: string;
+}
+
 const packages = ["@modelcontextprotocol/sdk", "@modelcontextprotocol/server", "fastmcp"];
 
 /**
  * Reads the transport from the sources.
- * @param beside sources beside the server file, also those that do not count as its sources.
  */
 export function readMcpTransport(
   installed: readonly string[],
-  texts: readonly string[],
-  beside: readonly string[],
+  { started: texts, entry, beside, registry }: McpSources,
 ): McpTransport {
   const all = [...texts, ...beside];
   const speaksStdio = packages.some((name) => installed.includes(name)) && all.some((text) => stdio.test(text));
-  if (!speaksStdio) return { isStdioOnly: false, isStdioDefault: false, setting: null };
+  // The code of the transport may be in a package.
+  const isDeclared = !all.some((text) => stdio.test(text) || httpTransport.test(text)) && registersStdio(registry);
+  if (!speaksStdio) return { isStdioOnly: false, isStdioDefault: isDeclared, setting: null };
   const setting = httpSetting(all);
-  const isOnly = texts.some((text) => stdio.test(text)) && !texts.some((text) => http.test(text));
+  // A file that speaks over standard input itself opens no port through another one, unless that has a transport for HTTP.
+  const opening = stdio.test(entry) ? [entry] : texts;
+  const isHttp = texts.some((text) => httpTransport.test(text)) || opening.some((text) => opensPort.test(text));
+  const isOnly = texts.some((text) => stdio.test(text)) && !isHttp;
   return {
     isStdioOnly: isOnly && setting === null,
     // Where a variable chooses the transport, the deployment may set it.
@@ -70,8 +84,10 @@ export function sourceOf(
   const names = new Set(sources.map(({ file }) => withoutExtension(file)));
   for (const word of text.split(/\s+/).filter((one) => /\.[cm]?[jt]sx?$/.test(one))) {
     const plain = withoutExtension(word.replace(/^\.\//, ""));
-    const own = plain.replace(/^(?:dist|build|lib|out)\//, "");
-    const found = [plain, `src/${own}`, own].find((one) => names.has(one));
+    const own = plain.replace(/^(?:dist|build|lib|out|bin)\/(?:(?:esm|cjs|commonjs)\/)?/, "");
+    const alike = [...names].filter((name) => path.posix.basename(name) === path.posix.basename(own));
+    const only = alike.length === 1 ? alike[0] : undefined;
+    const found = [plain, `src/${own}`, own, only ?? plain].find((one) => names.has(one));
     if (found !== undefined) return found;
   }
   return null;
@@ -82,8 +98,15 @@ const withoutExtension = (file: string) => file.replace(/\.[cm]?[jt]sx?$/, "");
 /** The transport of the SDK, the function of its version 2, and the option of the package fastmcp. */
 export const stdio = /StdioServerTransport|\bserveStdio\b|\btransportType\s*:\s*["']stdio["']/;
 
-const http =
-  /(?:HTTP|Http|SSE)(?:Server)?Transport|\bcreateMcpHandler\b|\btransportType\s*:\s*["'](?:httpStream|sse)["']|\.listen\(|\bserve\(/;
+const httpTransport =
+  /(?:HTTP|Http|SSE)(?:Server)?Transport|\bcreateMcpHandler\b|\btransportType\s*:\s*["'](?:httpStream|sse)["']/;
+
+const opensPort = /\.listen\(|\bserve\(/;
+
+/** Whether the package of a server speaks over standard input, as its entry in the registry says. */
+const registersStdio = (registry: string) =>
+  /"transport"\s*:\s*\{\s*"type"\s*:\s*"stdio"/.test(registry) &&
+  !/"type"\s*:\s*"(?:streamable-http|sse)"/.test(registry);
 
 /** A default of an argument, and not the first member of a type. */
 const stdioDefault = /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']stdio["'](?!\s*\|)/i;

@@ -1,4 +1,5 @@
 import path from "node:path";
+import { type LocalHost, localHostOf } from "./local-host.ts";
 import { type McpTransport, reachedFrom, readMcpTransport, sourceOf, stdio } from "./mcp-transport.ts";
 import { mcpScripts } from "./presets.ts";
 import { type ProjectReader, readSources, type SourceText } from "./project-sources.ts";
@@ -19,6 +20,10 @@ export interface NodeFacts {
   needsBun: boolean;
   isWorkspaceRoot: boolean;
   mcp: McpTransport;
+  /** The only name to which its server of the MCP answers; null: any. */
+  localHost: LocalHost | null;
+  /** Whether a file configures the host names that a server of its framework answers to. */
+  namesHosts: boolean;
   /** Whether one of its own sources opens a port. */
   opensPort: boolean;
   /** Scripts that run a source file, when nothing else says which one is the server. */
@@ -33,7 +38,7 @@ export interface NodeFacts {
 
 export async function readNode(reader: ProjectReader, files: ReadonlySet<string>): Promise<NodeFacts | null> {
   if (!files.has("package.json")) return null;
-  const manifest = objectOf(parse((await reader.read("package.json")) ?? ""));
+  const manifest = objectOf(parse(await textIn(reader, files, "package.json")));
   const scripts = Object.fromEntries(
     Object.entries(objectOf(manifest["scripts"])).filter(
       (entry): entry is [string, string] => typeof entry[1] === "string",
@@ -43,17 +48,25 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     Object.keys(objectOf(manifest[kind])),
   );
   const isWorkspaceRoot = manifest["workspaces"] !== undefined || files.has("pnpm-workspace.yaml");
-  const sources = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
+  const read = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
+  const sources = { ...read, texts: read.texts.map(({ file, text }) => ({ file, text: withoutComments(text) })) };
   const texts = sources.texts.map(({ text }) => text);
   const worker = await readWorkerConfig(reader, files);
   const entry = serverFile({ manifest, scripts, files, sources: sources.texts, workerMain: worker?.main ?? null });
+  const textOf = (name: string | null) =>
+    sources.texts.find(({ file }) => withoutExtension(file) === withoutExtension(name ?? ""))?.text ?? "";
   const entryText = sources.texts.find(({ file }) => file === entry)?.text ?? "";
   const isStarted = sources.texts.some(({ file, text }) => opensPort(text) && isImported(file, entry ?? "", entryText));
   const script = mcpScripts.find((name) => scripts[name] !== undefined);
   const started = sourceOf(scripts[script ?? ""] ?? entry ?? "", scripts, sources.texts);
   // A package often has a program for each transport.
   const reached = started === null ? texts : reachedFrom(started, sources.texts).map(({ text }) => text);
-  const mcp = readMcpTransport(packages, reached, await textsBeside(reader, files, entry));
+  const mcp = readMcpTransport(packages, {
+    started: reached,
+    entry: textOf(started),
+    beside: await textsBeside(reader, files, entry),
+    registry: await textIn(reader, files, "server.json"),
+  });
   const isStdioEntry = mcp.isStdioOnly && stdio.test(entryText);
   const exportsApp = !isStdioEntry && !opensPort(entryText) && !isStarted && exportsDefault.test(entryText);
   return {
@@ -62,10 +75,12 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     entry,
     exportsApp,
     needsBun:
-      texts.some((text) => bunRuntime.test(text)) ||
+      sources.texts.some(({ file, text }) => !buildFile.test(file) && bunRuntime.test(text)) ||
       (packages.includes("elysia") && !packages.includes("@elysiajs/node")),
     isWorkspaceRoot,
     mcp: { ...mcp, isStdioOnly: mcp.isStdioOnly && !exportsApp },
+    localHost: localHostOf(reached),
+    namesHosts: texts.some((text) => /\ballowedHosts\b/.test(text)),
     opensPort: texts.some(opensPort),
     programs: isWorkspaceRoot
       ? []
@@ -77,6 +92,9 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
     hasOwnPort: !exportsApp && sources.isComplete && texts.some(opensPort) && !texts.some(readsPort),
   };
 }
+
+const textIn = async (reader: ProjectReader, files: ReadonlySet<string>, name: string) =>
+  (files.has(name) ? await reader.read(name) : null) ?? "";
 
 /** Server files that frameworks generate, in the order in which they are tried. */
 const serverFiles = ["", "src/"].flatMap((directory) =>
@@ -98,7 +116,8 @@ interface Search {
 
 /** Returns `main` or the only `bin` of package.json if it exists or a build makes it, else the file that starts the server. */
 function serverFile({ manifest, scripts, files, sources, workerMain }: Search): string | null {
-  const isMade = (file: string) => "build" in scripts && /^(dist|build|lib|out)\//.test(file);
+  const isMade = (file: string) =>
+    "build" in scripts && (/^(dist|build|lib|out)\//.test(file) || (file.startsWith("bin/") && !files.has(file)));
   const texts = new Map(sources.map(({ file, text }) => [file, text]));
   const named = serverFiles.filter((file) => files.has(file));
   const servers = named.filter((file) => opensPort(texts.get(file) ?? ""));
@@ -116,9 +135,11 @@ function serverFile({ manifest, scripts, files, sources, workerMain }: Search): 
   if (typeof main === "string" && (isMade(plain(main)) || files.has(plain(main)))) return plain(main);
   if (made !== null && isMade(made) && (servers.length === 0 || servers.some((file) => nameOf(file) === nameOf(made))))
     return made;
+  // A package that the registry of the MCP lists: its program is the server, and its main is what others import.
+  const registered = manifest["mcpName"] !== undefined && made !== null && files.has(made) ? [made] : [];
   const developed = devScripts.flatMap((name) => fileOf(scripts[name] ?? "", files));
   const apps = [workerMain ?? "", ...named].filter((file) => exportsDefault.test(texts.get(file) ?? ""));
-  return [...servers, ...developed, ...apps, ...named][0] ?? null;
+  return [...servers, ...registered, ...developed, ...apps, ...named][0] ?? null;
 }
 
 /** Whether a file names another one of the project in an import. */
@@ -171,8 +192,14 @@ async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string
   return { main: main === undefined ? null : plain(main) };
 }
 
+/** Removes lines of comments: they often name what the code does not use. */
+const withoutComments = (text: string) => text.replaceAll(/^[ \t]*(?:\/\/|\/?\*).*$/gm, "");
+
 /** Modules of Cloudflare's own runtime, and its SDK for agents, which needs Durable Objects. */
 const workerRuntime = /\b(?:from|import)\s*\(?["'](?:cloudflare:[\w-]+|agents|@cloudflare\/ai-chat)["']/;
+
+/** A program that makes the server, whatever runs it. */
+const buildFile = /(?:^|\/)(?:build|bundle)\.[cm]?[jt]s$/;
 
 const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::(?!test")\w+)?"/;
 
@@ -194,7 +221,8 @@ async function textsBeside(reader: ProjectReader, files: ReadonlySet<string>, en
 const nodePort = /["'`]PORT["'`]|\benv\??\.PORT\b|[{,]\s*PORT\b|^[ \t]*PORT\s*:/m;
 
 /** Whether a source file reads the variable PORT. Bun reads it itself, unless the program says which port it wants. */
-const readsPort = (text: string) => nodePort.test(text) || (/\bBun\.serve\(/.test(text) && !/\bport\s*:/.test(text));
+export const readsPort = (text: string) =>
+  nodePort.test(text) || (/\bBun\.serve\(/.test(text) && !/\bport\s*:/.test(text));
 
 function parse(text: string): unknown {
   try {

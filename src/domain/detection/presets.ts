@@ -114,14 +114,15 @@ const addedFile = (file: string) => `./${addedDirName}/node_modules/${file}`;
 
 /**
  * Packages that Pierhead adds to a JavaScript project: TypeScript for Node, a host for an application that opens no port, a
- * proxy that offers an MCP server over HTTP, at /mcp and /sse, and Bun, which machines with Node often lack.
+ * proxy that offers an MCP server over HTTP, at /mcp and /sse, and Bun and Deno, which machines with Node often lack.
  */
 export const added = {
   tsx: { package: "tsx@4.23.15", file: addedFile("tsx/dist/loader.mjs") },
   srvx: { package: "srvx@1.0.8", file: addedFile("srvx/bin/srvx.mjs") },
   mcpProxy: { package: "mcp-proxy@6.7.19", file: addedFile("mcp-proxy/dist/bin/mcp-proxy.mjs") },
-  // Its installation script puts the program for the machine in its place.
+  // The installation scripts of the last two put the program for the machine in its place.
   bun: { package: "bun@1.4.4", file: addedFile("bun/install.js") },
+  deno: { package: "deno@2.9.6", file: addedFile("deno/install.cjs") },
 } as const;
 
 const chainlit: How = {

@@ -1,4 +1,5 @@
 import { type CondaEnvironment, readCondaEnvironment } from "./conda-environment.ts";
+import { type DenoFacts, readDeno } from "./deno-server.ts";
 import { condaFileNames } from "./install-files.ts";
 import { type NodeFacts, readNode } from "./node-facts.ts";
 import { isSample, type ProjectReader, readSources } from "./project-sources.ts";
@@ -12,6 +13,7 @@ export interface ProjectFacts {
   procfile: string | null;
   node: NodeFacts | null;
   python: PythonFacts | null;
+  deno: DenoFacts | null;
 }
 
 export interface PythonFacts {
@@ -40,10 +42,14 @@ const procfileCommandMax = 4_096;
 /** Reads the facts of a project. */
 export async function readProjectFacts(reader: ProjectReader): Promise<ProjectFacts> {
   const files = new Set(await reader.list());
-  const [node, python] = await Promise.all([readNode(reader, files), readPython(reader, files)]);
+  const [node, python, deno] = await Promise.all([
+    readNode(reader, files),
+    readPython(reader, files),
+    readDeno(reader, files),
+  ]);
   const procfile = files.has("Procfile") ? await reader.read("Procfile") : null;
   const web = /^web:[ \t]*(\S.*)$/m.exec(procfile ?? "")?.[1]?.trim() ?? null;
-  return { files, procfile: web !== null && web.length <= procfileCommandMax ? web : null, node, python };
+  return { files, procfile: web !== null && web.length <= procfileCommandMax ? web : null, node, python, deno };
 }
 
 async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Promise<PythonFacts | null> {

@@ -10,7 +10,7 @@ import { buildTargetOf } from "./build-target.ts";
 import { extendDeadlines } from "./extend-deadlines.ts";
 import { deadlineOf, moveRevision } from "./move-revision.ts";
 import { done, type Performed } from "./performed.ts";
-import { engineOf } from "./resolve.ts";
+import { engineOf, variablesOf } from "./resolve.ts";
 import { resolveSource } from "./resolve-source.ts";
 
 /** Space is freed by people or by the housekeeping, which takes minutes. */
@@ -56,6 +56,7 @@ export async function beginBuild(
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,
     ...(await engineOf(deps, revision)),
+    ...(await variablesOf(deps, revision)),
     artifactsDir: path.join(settings.dataDir, "artifacts"),
     key: revision.artifact_key ?? revisionId,
     workDir: workDirOf(path.join(settings.dataDir, "builds"), revisionId),

@@ -4,6 +4,7 @@ import { isUsable } from "../../builds/image/saved-image.ts";
 import type { Failure } from "../../contract/revisions/failure.ts";
 import { failure } from "../../domain/failures.ts";
 import { parseImageReference } from "../../domain/image-reference.ts";
+import { publicVariables } from "../../domain/public-variables.ts";
 import type { RevisionRow } from "../../store/revisions/revisions.ts";
 import type { StepDeps } from "../deps.ts";
 import type { DeploymentState } from "../plan/state.ts";
@@ -72,6 +73,7 @@ async function resolveContent(deps: StepDeps, revision: RevisionRow, signal: Abo
     installCommand: revision.source_config.install_command,
     buildCommand: revision.source_config.build_command,
     ...engine,
+    ...(await variablesOf(deps, revision)),
   };
   const find = async (key: string) => ({ key, artifact: await deps.store.findArtifactByKey(revision.tenant_id, key) });
   const first = await find(artifactKey({ ...build, isDefaultKept: false }));
@@ -93,6 +95,15 @@ export async function engineOf(
   const engine = config.engine === "default" ? null : (config.engine ?? null);
   const found = engine === null ? await store.readDefaultEngine(id) : null;
   return { engine, defaultEngine: found?.engine ?? null, isDefaultKept: found?.isServing ?? false };
+}
+
+/** Returns the variables of a revision that its build writes into the code for browsers. */
+export async function variablesOf(
+  { store }: Pick<StepDeps, "store">,
+  { deployment_id: id, secret_set_id: setId }: Pick<RevisionRow, "deployment_id" | "secret_set_id">,
+): Promise<Pick<BuildRequest, "variables">> {
+  const variables = setId === null ? {} : publicVariables(await store.readSecrets(id, setId));
+  return Object.keys(variables).length === 0 ? {} : { variables };
 }
 
 /** Redeploy and rollback name an artifact. When its files are gone, the recorded source is built again. */

@@ -1,80 +1,6 @@
-// Servers without a configuration file, one per preset of src/domain/detection/presets.ts and per way to package them.
+import { hello, javascript, manifest, mcp, nodeServer, ofAnyHost, type Server, server } from "./server-project.ts";
 
-const manifest = (dependencies: Record<string, string>, more: object = {}) => ({
-  name: "server",
-  private: true,
-  dependencies,
-  ...more,
-});
-
-interface Question {
-  path: string;
-  headers?: Record<string, string>;
-  body?: object;
-  answers: RegExp;
-}
-
-/** A `Project` of table.ts, which lists it. */
-interface Server {
-  name: string;
-  files: Record<string, string | object>;
-  prepare?: string[][];
-  needs: ("npm" | "pypi" | "uv")[];
-  configPath: string;
-  ask: Question[] | { buildFails: RegExp };
-  log?: RegExp[];
-  secrets?: Record<string, string>;
-}
-
-const server = (one: Server) => ({ ...one, directory: "server" });
-
-const hello: Question[] = [{ path: "/hello", answers: /hello/ }];
-
-const javascript = (name: string, files: Record<string, string | object>, log: RegExp, more: Partial<Server> = {}) =>
-  server({ name, files, needs: ["npm"], configPath: "package.json", ask: hello, log: [log], ...more });
-
-const python = (name: string, files: Record<string, string>, log: RegExp, more: Partial<Server> = {}) => {
-  const configPath = "pyproject.toml" in files ? "pyproject.toml" : "requirements.txt";
-  return server({ name, files, needs: ["pypi"], configPath, ask: hello, log: [log], ...more });
-};
-
-/** A server of Node's own modules that greets with its arguments. */
-const nodeServer = (greeting = '"hello"') => `
-import { createServer } from "node:http";
-createServer((_, response) => response.end(${greeting})).listen(process.env.PORT, process.env.HOST);
-`;
-
-const fastapi = `
-from fastapi import FastAPI
-
-app = FastAPI()
-
-
-@app.get("/hello")
-def hello():
-    return "hello"
-`;
-
-const initialize = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "test", version: "1" } },
-};
-
-const mcp: Question[] = [
-  {
-    path: "/mcp",
-    headers: { accept: "application/json, text/event-stream" },
-    body: initialize,
-    answers: /"serverInfo"/,
-  },
-];
-
-/** The SDK refuses hosts other than localhost unless the project names them. */
-const ofAnyHost: Question[] = mcp.map((one) => ({ ...one, headers: { ...one.headers, host: "agents.example.com" } }));
-
-const card: Question[] = [{ path: "/.well-known/agent-card.json", answers: /"name": ?"greeter"/ }];
+// JavaScript servers without a configuration file, one per preset of src/domain/detection/presets.ts and per way to package them.
 
 /** A workspace whose member needs another member. */
 const workspace = (root: object, member: string) => ({
@@ -95,7 +21,7 @@ const workspace = (root: object, member: string) => ({
 const workspaces = { workspaces: ["apps/*", "packages/*"] };
 const inWeb: Partial<Server> = { configPath: "apps/web/package.json" };
 
-export const serverProjects = [
+export const javascriptServers = [
   javascript(
     "express with a start script",
     {
@@ -192,6 +118,48 @@ export const serverProjects = [
     { ask: mcp },
   ),
   javascript(
+    "mcp typescript sdk that answers only localhost",
+    {
+      "package.json": manifest(
+        { "@modelcontextprotocol/sdk": "1.32.2", express: "5.1.0" },
+        { type: "module", main: "server.js" },
+      ),
+      "server.js": `import { createMcpExpressApp } from "@modelcontextprotocol/sdk/server/express.js";\nimport { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";\nimport { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";\nconst app = createMcpExpressApp();\napp.post("/mcp", async (request, response) => {\n  const server = new McpServer({ name: "greeter", version: "1.0.0" });\n  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });\n  await server.connect(transport);\n  await transport.handleRequest(request, response, request.body);\n});\napp.listen(process.env.PORT, process.env.HOST);\n`,
+    },
+    /answers only requests for localhost/,
+    { ask: ofAnyHost },
+  ),
+  server({
+    name: "deno",
+    files: {
+      "deno.json": {
+        imports: { hono: "npm:hono@4.12.0" },
+        tasks: { start: "deno run --allow-net --allow-env main.ts" },
+      },
+      "main.ts": `import { Hono } from "hono";\nconst app = new Hono();\napp.get("/hello", (context) => context.text("hello"));\nDeno.serve({ port: 9000 }, app.fetch);\n`,
+    },
+    needs: ["npm"],
+    configPath: "deno.json",
+    ask: hello,
+    log: [/Recognized Deno: its start task in deno\.json/],
+  }),
+  javascript(
+    "variables for browsers, which the build writes into its output",
+    {
+      "package.json": manifest({}, { type: "module", scripts: { start: "node server.js", build: "node build.js" } }),
+      "build.js": `import { writeFileSync } from "node:fs";\nwriteFileSync("page.json", JSON.stringify([process.env.NEXT_PUBLIC_GREETING, process.env.API_KEY ?? "none"]));\n`,
+      "server.js": nodeServer('require("node:fs").readFileSync("page.json")').replace(
+        "import",
+        'import { createRequire } from "node:module";\nconst require = createRequire(import.meta.url);\nimport',
+      ),
+    },
+    /has these variables of the deployment, for browsers: NEXT_PUBLIC_GREETING/,
+    {
+      secrets: { NEXT_PUBLIC_GREETING: "good morning", API_KEY: "secret" },
+      ask: [{ path: "/hello", answers: /\["good morning","none"\]/ }],
+    },
+  ),
+  javascript(
     "mcp over standard input",
     {
       "package.json": manifest(
@@ -285,175 +253,4 @@ export const serverProjects = [
     inWeb,
   ),
   javascript("bun workspace", workspace({ ...workspaces, packageManager: "bun@1.3.2" }, "workspace:*"), /bun/, inWeb),
-
-  python("fastapi", { "requirements.txt": "fastapi==0.121.3\n", "main.py": fastapi }, /Recognized FastAPI/),
-  python(
-    "requirements beside a pyproject.toml without dependencies",
-    {
-      "pyproject.toml": '[project]\nname = "agent"\nversion = "1.0.0"\n',
-      "requirements.txt": "fastapi==0.121.3\n",
-      "main.py": fastapi,
-    },
-    /Installing requirements\.txt\./,
-  ),
-  python(
-    "environment.yml with packages for pip",
-    { "environment.yml": "dependencies:\n  - pip:\n      - fastapi==0.121.3\n", "main.py": fastapi },
-    /Installing the packages for pip in environment\.yml\./,
-    { configPath: "environment.yml" },
-  ),
-  python(
-    "fastapi of poetry without a build system",
-    {
-      "pyproject.toml":
-        '[tool.poetry.dependencies]\npython = "^3.11"\nfastapi = "^0.121.0"\nuvicorn = { version = "^0.38", extras = ["standard"] }\n',
-      "shop/__init__.py": "",
-      "shop/main.py": fastapi,
-      "data/x.txt": "",
-    },
-    /It has no \[build-system\]/,
-  ),
-  python(
-    "uv workspace",
-    {
-      "pyproject.toml":
-        '[project]\nname = "root"\nversion = "1"\nrequires-python = ">=3.11"\n[tool.uv.workspace]\nmembers = ["apps/*", "packages/*"]\n',
-      "packages/words/pyproject.toml":
-        '[project]\nname = "words"\nversion = "1"\nrequires-python = ">=3.11"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
-      "packages/words/src/words/__init__.py": 'word = "hello"\n',
-      "apps/web/pyproject.toml":
-        '[project]\nname = "web"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["fastapi==0.121.3", "uvicorn==0.38.0", "words"]\n[tool.uv.sources]\nwords = { workspace = true }\n',
-      "apps/web/main.py": `from words import word\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.get("/hello")\ndef hello():\n    return word\n`,
-    },
-    /Found uv\.lock in the root of the source\./,
-    { configPath: "apps/web/pyproject.toml", needs: ["uv"], prepare: [["uv", "lock"]] },
-  ),
-  python(
-    "fastapi in a flat layout that setuptools refuses",
-    {
-      "pyproject.toml":
-        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["fastapi==0.121.3"]\n[build-system]\nrequires = ["setuptools>=61"]\nbuild-backend = "setuptools.build_meta"\n',
-      "shop/main.py": fastapi,
-      "data/x.py": "",
-    },
-    /The project itself cannot be packaged/,
-  ),
-  python(
-    "starlette with a console script",
-    {
-      "pyproject.toml":
-        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["starlette==0.50.0", "uvicorn==0.38.0"]\n[project.scripts]\nshop = "shop.cli:main"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
-      "src/shop/__init__.py": "",
-      "src/shop/cli.py": `import os\n\nimport uvicorn\nfrom starlette.applications import Starlette\nfrom starlette.responses import PlainTextResponse\nfrom starlette.routing import Route\n\n\nasync def hello(request):\n    return PlainTextResponse("hello")\n\n\ndef main():\n    uvicorn.run(Starlette(routes=[Route("/hello", hello)]), host=os.environ["HOST"], port=int(os.environ["PORT"]))\n`,
-      Procfile: "web: shop\n",
-    },
-    /Start: shop/,
-    { configPath: "Procfile" },
-  ),
-  python(
-    "django",
-    {
-      "requirements.txt": "django==5.2.8\n",
-      "manage.py": `import os\nimport sys\n\nfrom django.core.management import execute_from_command_line\n\nos.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\nexecute_from_command_line(sys.argv)\n`,
-      "shop/__init__.py": "",
-      "shop/static/hello.txt": "hello",
-      "shop/settings.py": `SECRET_KEY = "test"\nROOT_URLCONF = "shop.urls"\nALLOWED_HOSTS = ["*"]\nINSTALLED_APPS = ["django.contrib.staticfiles", "shop"]\nSTATIC_URL = "/static/"\nSTATIC_ROOT = "collected"\nSTORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}}\n`,
-      "shop/urls.py": `from django.http import HttpResponse\nfrom django.templatetags.static import static\nfrom django.urls import path\n\nurlpatterns = [path("hello", lambda request: HttpResponse(static("hello.txt")))]\n`,
-      "shop/wsgi.py": `import os\n\nfrom django.core.wsgi import get_wsgi_application\n\nos.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\napplication = get_wsgi_application()\n`,
-    },
-    /1 static file copied/,
-    { ask: [{ path: "/hello", answers: /static\/hello\.\w{12}\.txt/ }] },
-  ),
-  python(
-    "mcp python sdk 1 in a directory with modules of its own",
-    {
-      "requirements.txt": "mcp==1.30.0\n",
-      "shop/server.py": "from mcp.server.fastmcp import FastMCP\nfrom words import name\n\nmcp = FastMCP(name)\n",
-      "shop/words.py": 'name = "greeter"\n',
-    },
-    /Recognized MCP Python SDK[\s\S]*\(in shop\)/,
-    { ask: ofAnyHost },
-  ),
-  python(
-    "mcp python sdk 2",
-    {
-      "requirements.txt": "mcp==2.3.0\n",
-      "server.py": 'from mcp.server import MCPServer\n\nmcp = MCPServer("greeter")\n',
-    },
-    /Recognized MCP Python SDK/,
-    { ask: ofAnyHost },
-  ),
-  python(
-    "mcp python sdk 2 over standard input",
-    {
-      "requirements.txt": "mcp==2.3.0\n",
-      "server.py":
-        'from mcp.server import MCPServer\n\n\ndef serve():\n    MCPServer("greeter").run(transport="stdio")\n\n\nif __name__ == "__main__":\n    serve()\n',
-    },
-    /Start: mcp-proxy/,
-    { ask: mcp },
-  ),
-  server({
-    name: "python in a pierhead.json",
-    files: {
-      "pierhead.json": {
-        python: { requirements: "deploy/requirements.txt" },
-        build: ["uvicorn", "--version"],
-        start: ["uvicorn", "main:app", "--host", "$HOST", "--port", "$PORT"],
-      },
-      "deploy/requirements.txt": "fastapi==0.121.3\nuvicorn==0.38.0\n",
-      "main.py": fastapi,
-    },
-    needs: ["pypi"],
-    configPath: "pierhead.json",
-    ask: hello,
-    log: [/Running uvicorn/],
-  }),
-  python(
-    "flask factory",
-    {
-      "requirements.txt": "flask==3.1.2\n",
-      "shop/__init__.py": `from flask import Flask\n\n\ndef create_app():\n    app = Flask(__name__)\n    app.get("/hello")(lambda: "hello")\n    return app\n`,
-    },
-    /Recognized Flask/,
-  ),
-  python(
-    "a2a python sdk",
-    {
-      "requirements.txt": "a2a-sdk[http-server]==0.3.16\nuvicorn==0.38.0\nclick==8.3.1\n",
-      "agent/__init__.py": "",
-      "agent/__main__.py": `import click
-import uvicorn
-from a2a.server.agent_execution import AgentExecutor
-from a2a.server.apps import A2AStarletteApplication
-from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.tasks import InMemoryTaskStore
-from a2a.types import AgentCapabilities, AgentCard
-
-
-class Greeter(AgentExecutor):
-    async def execute(self, context, event_queue): ...
-
-    async def cancel(self, context, event_queue): ...
-
-
-@click.command()
-@click.option("--host", default="localhost")
-@click.option("--port", default=9999)
-def main(host, port):
-    card = AgentCard(
-        name="greeter", description="greets", url="http://x.invalid/", version="1", skills=[],
-        default_input_modes=["text"], default_output_modes=["text"], capabilities=AgentCapabilities(),
-    )
-    handler = DefaultRequestHandler(agent_executor=Greeter(), task_store=InMemoryTaskStore())
-    uvicorn.run(A2AStarletteApplication(agent_card=card, http_handler=handler).build(), host=host, port=port)
-
-
-if __name__ == "__main__":
-    main()
-`,
-    },
-    /Recognized A2A Python SDK/,
-    { ask: card },
-  ),
 ];

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { writeFile } from "node:fs/promises";
+import { get } from "node:http";
+import { type AddressInfo, createServer } from "node:net";
+import path from "node:path";
+import { test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { execa } from "execa";
+import { scratch } from "./fixtures.ts";
+
+test("opens the port in PORT for a server of an image that has a port of its own", async () => {
+  await using place = await scratch();
+  const port = await freePort();
+  const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
+  const run = async (program: string) => {
+    const options = { env: { PORT: String(port), TMPDIR: place.dir }, timeout: 20_000 };
+    return (await execa(process.execPath, ["--import", preload, "-e", program], options)).stdout;
+  };
+  const made = 'const server = require("node:http").createServer();';
+  const shown = "console.log(server.address().port);";
+  assert.equal(
+    await run(`${made} server.listen(3000, "localhost", () => { ${shown} server.close(); });`),
+    String(port),
+  );
+  const stopped = `${made} const stop = new AbortController();
+    server.listen({ port: 3000, host: "localhost", signal: stop.signal }, () => { ${shown} stop.abort(); });`;
+  assert.equal(await run(stopped), String(port), "its other options stay");
+});
+
+test("gives the port to the first of a server's processes, and lets the others keep theirs", async () => {
+  await using place = await scratch();
+  const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
+  const open = `require("node:http").createServer().listen(0 + Number(process.argv[1]), function () {
+    console.log(this.address().port);
+    if (process.argv[2]) require("node:child_process").spawn(process.execPath, ["-e", process.argv[3], process.argv[2]], { stdio: "inherit" }).on("exit", () => this.close());
+    else this.close();
+  });`;
+  const [first, second] = [await freePort(), await freePort()];
+  const env = { PORT: String(first), HOST: "127.0.0.1", TMPDIR: place.dir, NODE_OPTIONS: `--import ${preload}` };
+  const run = () => execa(process.execPath, ["-e", open, "3000", String(second), open], { env, timeout: 20_000 });
+  assert.equal((await run()).stdout, `${first}\n${second}`);
+  assert.equal((await run()).stdout, `${first}\n${second}`, "the process of an earlier start has ended");
+  if (process.platform !== "linux") return;
+  await writeFile(path.join(place.dir, `pierhead-port-${first}`), `${process.pid} 1`);
+  assert.equal((await run()).stdout, `${first}\n${second}`, "another process has its id now");
+});
+
+test("asks a server by the only name to which it answers", async () => {
+  const preload = fileURLToPath(new URL("../../src/compute/local-host.mjs", import.meta.url));
+  const program = `require("node:http").createServer(({ headers, rawHeaders }, response) => {
+    const raw = Object.fromEntries(rawHeaders.map((name, at) => [name.toLowerCase(), rawHeaders[at + 1]]));
+    response.end(JSON.stringify([headers.host, raw.host, headers.origin, headers["x-forwarded-host"]]));
+  }).listen(0, "127.0.0.1", function () { console.log(this.address().port); });`;
+  const names = async (headers: Record<string, string>, more: Record<string, string> = {}) => {
+    const env = { PORT: "8000", PIERHEAD_LOCAL_HOST: "localhost:*", ...more };
+    const server = execa(process.execPath, ["--import", preload, "-e", program], {
+      env,
+      reject: false,
+      timeout: 20_000,
+    });
+    const [port] = await once(server.stdout, "data");
+    const asked = get({
+      port: Number(port),
+      headers: { host: "agents.example.com", "x-forwarded-host": "a", ...headers },
+    });
+    const [answer] = await once(asked, "response");
+    const text = (await answer.toArray()).join("");
+    server.kill();
+    await server;
+    return JSON.parse(text);
+  };
+  const local = "localhost:8000";
+  assert.deepEqual(await names({}), [local, local, null, "a"]);
+  assert.deepEqual(await names({ origin: "https://agents.example.com" }), [local, local, `http://${local}`, "a"]);
+  assert.deepEqual((await names({ origin: "https://other.example.com" }))[2], "https://other.example.com");
+  const paths = { PIERHEAD_LOCAL_HOST_FOR: "paths" };
+  assert.deepEqual(await names({}, paths), ["agents.example.com", "agents.example.com", null, "a"]);
+  assert.deepEqual(await names({ "x-forwarded-prefix": "/d/a" }, paths), [local, local, null, null]);
+});
+
+async function freePort(): Promise<number> {
+  const free = createServer().listen(0, "127.0.0.1");
+  await once(free, "listening");
+  const { port } = free.address() as AddressInfo;
+  free.close();
+  await once(free, "close");
+  return port;
+}

@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+
+type Files = Record<string, string>;
+
+async function detect(files: Files) {
+  const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+  return detectServer(await readProjectFacts(reader));
+}
+
+const packageJson = (packages: string[], more: object = {}) =>
+  JSON.stringify({ dependencies: Object.fromEntries(packages.map((name) => [name, "1"])), ...more });
+
+test("knows the only name to which a server answers", async () => {
+  const found = async (source: string, packages = ["@modelcontextprotocol/sdk"], start = "node server.js") => {
+    const files = { "package.json": packageJson(packages, { scripts: { start } }), "server.js": source };
+    return (await detect(files)).server?.localHost?.host;
+  };
+  assert.equal(await found("createMcpExpressApp().listen(process.env.PORT)"), "localhost");
+  assert.equal(await found("const app = createMcpHonoApp({ host: HOST })"), "localhost");
+  assert.equal(await found('const app = createMcpExpressApp({ host: "0.0.0.0" })'), undefined);
+  assert.equal(await found("const app = createMcpExpressApp({ allowedHosts: names })"), undefined);
+  const protectedTransport = "enableDnsRebindingProtection: true, allowedHosts:";
+  assert.equal(await found(`new Transport({ ${protectedTransport} ["127.0.0.1", "localhost"] })`), "127.0.0.1");
+  assert.equal(await found(`new Transport({ ${protectedTransport} [\`localhost:\${port}\`] })`), "localhost:*");
+  assert.equal(await found(`new Transport({ ${protectedTransport} ["agents.example.com"] })`), undefined);
+  assert.equal(await found("", ["@sveltejs/kit"]), "localhost:*");
+  assert.equal(await found("export default { preview: { allowedHosts: true } }", ["@sveltejs/kit"]), undefined);
+});

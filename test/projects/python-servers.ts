@@ -1,0 +1,176 @@
+import { card, fastapi, hello, mcp, ofAnyHost, python, server } from "./server-project.ts";
+
+// Python servers without a configuration file, one per preset of src/domain/detection/presets.ts and per way to package them.
+
+export const pythonServers = [
+  python("fastapi", { "requirements.txt": "fastapi==0.121.3\n", "main.py": fastapi }, /Recognized FastAPI/),
+  python(
+    "requirements beside a pyproject.toml without dependencies",
+    {
+      "pyproject.toml": '[project]\nname = "agent"\nversion = "1.0.0"\n',
+      "requirements.txt": "fastapi==0.121.3\n",
+      "main.py": fastapi,
+    },
+    /Installing requirements\.txt\./,
+  ),
+  python(
+    "environment.yml with packages for pip",
+    { "environment.yml": "dependencies:\n  - pip:\n      - fastapi==0.121.3\n", "main.py": fastapi },
+    /Installing the packages for pip in environment\.yml\./,
+    { configPath: "environment.yml" },
+  ),
+  python(
+    "fastapi of poetry without a build system",
+    {
+      "pyproject.toml":
+        '[tool.poetry.dependencies]\npython = "^3.11"\nfastapi = "^0.121.0"\nuvicorn = { version = "^0.38", extras = ["standard"] }\n',
+      "shop/__init__.py": "",
+      "shop/main.py": fastapi,
+      "data/x.txt": "",
+    },
+    /It has no \[build-system\]/,
+  ),
+  python(
+    "uv workspace",
+    {
+      "pyproject.toml":
+        '[project]\nname = "root"\nversion = "1"\nrequires-python = ">=3.11"\n[tool.uv.workspace]\nmembers = ["apps/*", "packages/*"]\n',
+      "packages/words/pyproject.toml":
+        '[project]\nname = "words"\nversion = "1"\nrequires-python = ">=3.11"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
+      "packages/words/src/words/__init__.py": 'word = "hello"\n',
+      "apps/web/pyproject.toml":
+        '[project]\nname = "web"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["fastapi==0.121.3", "uvicorn==0.38.0", "words"]\n[tool.uv.sources]\nwords = { workspace = true }\n',
+      "apps/web/main.py": `from words import word\nfrom fastapi import FastAPI\n\napp = FastAPI()\n\n\n@app.get("/hello")\ndef hello():\n    return word\n`,
+    },
+    /Found uv\.lock in the root of the source\./,
+    { configPath: "apps/web/pyproject.toml", needs: ["uv"], prepare: [["uv", "lock"]] },
+  ),
+  python(
+    "fastapi in a flat layout that setuptools refuses",
+    {
+      "pyproject.toml":
+        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["fastapi==0.121.3"]\n[build-system]\nrequires = ["setuptools>=61"]\nbuild-backend = "setuptools.build_meta"\n',
+      "shop/main.py": fastapi,
+      "data/x.py": "",
+    },
+    /The project itself cannot be packaged/,
+  ),
+  python(
+    "starlette with a console script",
+    {
+      "pyproject.toml":
+        '[project]\nname = "shop"\nversion = "1"\ndependencies = ["starlette==0.50.0", "uvicorn==0.38.0"]\n[project.scripts]\nshop = "shop.cli:main"\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n',
+      "src/shop/__init__.py": "",
+      "src/shop/cli.py": `import os\n\nimport uvicorn\nfrom starlette.applications import Starlette\nfrom starlette.responses import PlainTextResponse\nfrom starlette.routing import Route\n\n\nasync def hello(request):\n    return PlainTextResponse("hello")\n\n\ndef main():\n    uvicorn.run(Starlette(routes=[Route("/hello", hello)]), host=os.environ["HOST"], port=int(os.environ["PORT"]))\n`,
+      Procfile: "web: shop\n",
+    },
+    /Start: shop/,
+    { configPath: "Procfile" },
+  ),
+  python(
+    "django",
+    {
+      "requirements.txt": "django==5.2.8\n",
+      "manage.py": `import os\nimport sys\n\nfrom django.core.management import execute_from_command_line\n\nos.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\nexecute_from_command_line(sys.argv)\n`,
+      "shop/__init__.py": "",
+      "shop/static/hello.txt": "hello",
+      "shop/settings.py": `SECRET_KEY = "test"\nROOT_URLCONF = "shop.urls"\nALLOWED_HOSTS = ["*"]\nINSTALLED_APPS = ["django.contrib.staticfiles", "shop"]\nSTATIC_URL = "/static/"\nSTATIC_ROOT = "collected"\nSTORAGES = {"staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.ManifestStaticFilesStorage"}}\n`,
+      "shop/urls.py": `from django.http import HttpResponse\nfrom django.templatetags.static import static\nfrom django.urls import path\n\nurlpatterns = [path("hello", lambda request: HttpResponse(static("hello.txt")))]\n`,
+      "shop/wsgi.py": `import os\n\nfrom django.core.wsgi import get_wsgi_application\n\nos.environ.setdefault("DJANGO_SETTINGS_MODULE", "shop.settings")\napplication = get_wsgi_application()\n`,
+    },
+    /1 static file copied/,
+    { ask: [{ path: "/hello", answers: /static\/hello\.\w{12}\.txt/ }] },
+  ),
+  python(
+    "mcp python sdk 1 in a directory with modules of its own",
+    {
+      "requirements.txt": "mcp==1.30.0\n",
+      "shop/server.py": "from mcp.server.fastmcp import FastMCP\nfrom words import name\n\nmcp = FastMCP(name)\n",
+      "shop/words.py": 'name = "greeter"\n',
+    },
+    /Recognized MCP Python SDK[\s\S]*\(in shop\)/,
+    { ask: ofAnyHost },
+  ),
+  python(
+    "mcp python sdk 2",
+    {
+      "requirements.txt": "mcp==2.3.0\n",
+      "server.py": 'from mcp.server import MCPServer\n\nmcp = MCPServer("greeter")\n',
+    },
+    /Recognized MCP Python SDK/,
+    { ask: ofAnyHost },
+  ),
+  python(
+    "mcp python sdk 2 over standard input",
+    {
+      "requirements.txt": "mcp==2.3.0\n",
+      "server.py":
+        'from mcp.server import MCPServer\n\n\ndef serve():\n    MCPServer("greeter").run(transport="stdio")\n\n\nif __name__ == "__main__":\n    serve()\n',
+    },
+    /Start: mcp-proxy/,
+    { ask: mcp },
+  ),
+  server({
+    name: "python in a pierhead.json",
+    files: {
+      "pierhead.json": {
+        python: { requirements: "deploy/requirements.txt" },
+        build: ["uvicorn", "--version"],
+        start: ["uvicorn", "main:app", "--host", "$HOST", "--port", "$PORT"],
+      },
+      "deploy/requirements.txt": "fastapi==0.121.3\nuvicorn==0.38.0\n",
+      "main.py": fastapi,
+    },
+    needs: ["pypi"],
+    configPath: "pierhead.json",
+    ask: hello,
+    log: [/Running uvicorn/],
+  }),
+  python(
+    "flask factory",
+    {
+      "requirements.txt": "flask==3.1.2\n",
+      "shop/__init__.py": `from flask import Flask\n\n\ndef create_app():\n    app = Flask(__name__)\n    app.get("/hello")(lambda: "hello")\n    return app\n`,
+    },
+    /Recognized Flask/,
+  ),
+  python(
+    "a2a python sdk",
+    {
+      "requirements.txt": "a2a-sdk[http-server]==0.3.16\nuvicorn==0.38.0\nclick==8.3.1\n",
+      "agent/__init__.py": "",
+      "agent/__main__.py": `import click
+import uvicorn
+from a2a.server.agent_execution import AgentExecutor
+from a2a.server.apps import A2AStarletteApplication
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.tasks import InMemoryTaskStore
+from a2a.types import AgentCapabilities, AgentCard
+
+
+class Greeter(AgentExecutor):
+    async def execute(self, context, event_queue): ...
+
+    async def cancel(self, context, event_queue): ...
+
+
+@click.command()
+@click.option("--host", default="localhost")
+@click.option("--port", default=9999)
+def main(host, port):
+    card = AgentCard(
+        name="greeter", description="greets", url="http://x.invalid/", version="1", skills=[],
+        default_input_modes=["text"], default_output_modes=["text"], capabilities=AgentCapabilities(),
+    )
+    handler = DefaultRequestHandler(agent_executor=Greeter(), task_store=InMemoryTaskStore())
+    uvicorn.run(A2AStarletteApplication(agent_card=card, http_handler=handler).build(), host=host, port=port)
+
+
+if __name__ == "__main__":
+    main()
+`,
+    },
+    /Recognized A2A Python SDK/,
+    { ask: card },
+  ),
+];
