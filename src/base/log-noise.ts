@@ -1,6 +1,6 @@
-/** Lines of package managers that name a file of the build host or advertise a version. They explain no failure. */
+/** Lines of package managers that name a file of the build host, advertise a version or count packages. They explain no failure. */
 const noise =
-  /^npm (?:error|ERR!)(?: A complete log of this run can be found in:| +\S*_logs\/\S*\.log$)|^npm (?:notice|error|ERR!)\s*$|^npm notice (?:New |Changelog:|To update run:|Run `?npm install -g)/;
+  /^Progress: resolved \d|^Packages: [+-]\d|^\++$|^npm (?:error|ERR!)(?: A complete log of this run can be found in:| +\S*_logs\/\S*\.log$)|^npm (?:notice|error|ERR!)\s*$|^npm notice (?:New |Changelog:|To update run:|Run `?npm install -g)/;
 
 /** Returns whether a line of a log only takes the room of lines that show a cause. */
 export const isNoise = (line: string): boolean => noise.test(line);

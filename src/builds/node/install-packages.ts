@@ -1,7 +1,7 @@
 import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { parseCommandLine } from "../detect/command-line.ts";
-import { BuildFailure } from "../failure.ts";
+import { BuildFailure, ProgramFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { type Install, installCommand } from "./install-command.ts";
 import { findFailedScript, installWithoutScripts } from "./install-scripts.ts";
@@ -28,6 +28,17 @@ export async function installPackages(
     return;
   }
   context.log.say(command.because);
+  try {
+    await installWithRepairs(context, command, directory);
+  } catch (error) {
+    const gone = error instanceof ProgramFailure ? findGonePackage(context.log.lastLines(100)) : null;
+    if (!(error instanceof ProgramFailure) || gone === null) throw error;
+    const because = `The registry does not have ${showPackage(gone)}, which the project needs. Correct the version in package.json, or name a registry that has it in .npmrc.`;
+    throw new ProgramFailure(error.reason, `${because}\n${error.message}`, error.exitCode);
+  }
+}
+
+async function installWithRepairs(context: BuildContext, command: Install, directory: string): Promise<void> {
   try {
     await runAll(context, [command], "InstallFailed");
   } catch (error) {
@@ -117,7 +128,10 @@ async function dropFromLock({ sourceDir }: BuildContext, lockFile: string, gone:
   return true;
 }
 
-const showPackage = ({ name, version }: LockedPackage) => `${name}@${version}`;
+const showPackage = ({ name, version }: LockedPackage) => (version === unknown ? name : `${name}@${version}`);
+
+/** No version of the package exists. */
+const unknown = "unknown";
 
 /** Returns whether a package manager reports that the lock file was not written for this package.json. */
 export const isLockStale = (lines: readonly string[]) => lines.some((line) => staleForms.test(line));
@@ -172,7 +186,9 @@ export function findGonePackage(output: readonly string[]): LockedPackage | null
   const ofArchive = /\/((?:@[^/\s"]+(?:\/|%2f))?[^/\s"]+)\/-\/[^/\s"]*?-(\d[^/\s"]*)\.tgz/i.exec(line);
   const ofVersion = /No matching version found for ([^\s:]+)@([^\s:]*[^\s:.])/.exec(line);
   const found = ofArchive ?? ofVersion;
-  return found === null ? { name: "a package", version: "unknown" } : packageOf(found);
+  if (found !== null) return packageOf(found);
+  const ofPackage = /\bGET \S{1,500}\/((?:@[^/\s%]{1,200}%2f)?[^/\s%:]{1,200}): Not Found/i.exec(line);
+  return packageOf(["", ofPackage?.[1] ?? "a package", unknown]);
 }
 
 const packageOf = ([, name = "", version = ""]: readonly string[]) => ({ name: name.replace(/%2f/i, "/"), version });
