@@ -52,31 +52,25 @@ test("asks a server by the only name to which it answers", async () => {
     const raw = Object.fromEntries(rawHeaders.map((name, at) => [name.toLowerCase(), rawHeaders[at + 1]]));
     response.end(JSON.stringify([headers.host, raw.host, headers.origin, headers["x-forwarded-host"]]));
   }).listen(0, "127.0.0.1", function () { console.log(this.address().port); });`;
-  const names = async (headers: Record<string, string>, more: Record<string, string> = {}) => {
-    const env = { PORT: "8000", PIERHEAD_LOCAL_HOST: "localhost:*", ...more };
-    const server = execa(process.execPath, ["--import", preload, "-e", program], {
-      env,
-      reject: false,
-      timeout: 20_000,
-    });
-    const [port] = await once(server.stdout, "data");
-    const asked = get({
-      port: Number(port),
-      headers: { host: "agents.example.com", "x-forwarded-host": "a", ...headers },
-    });
-    const [answer] = await once(asked, "response");
-    const text = (await answer.toArray()).join("");
-    server.kill();
-    await server;
-    return JSON.parse(text);
-  };
   const local = "localhost:8000";
-  assert.deepEqual(await names({}), [local, local, null, "a"]);
-  assert.deepEqual(await names({ origin: "https://agents.example.com" }), [local, local, `http://${local}`, "a"]);
-  assert.deepEqual((await names({ origin: "https://other.example.com" }))[2], "https://other.example.com");
-  const paths = { PIERHEAD_LOCAL_HOST_FOR: "paths" };
-  assert.deepEqual(await names({}, paths), ["agents.example.com", "agents.example.com", null, "a"]);
-  assert.deepEqual(await names({ "x-forwarded-prefix": "/d/a" }, paths), [local, local, null, null]);
+  const ask = async (port: string, more: Record<string, string>) => {
+    const headers = { host: "agents.example.com", "x-forwarded-host": "a", ...more };
+    const [answer] = await once(get({ port: Number(port), headers }), "response");
+    return JSON.parse((await answer.toArray()).join(""));
+  };
+  const start = (more: Record<string, string> = {}) => {
+    const env = { PORT: "8000", PIERHEAD_LOCAL_HOST: "localhost:*", ...more };
+    return execa(process.execPath, ["--import", preload, "-e", program], { env, reject: false, timeout: 20_000 });
+  };
+  const [always, paths] = [start(), start({ PIERHEAD_LOCAL_HOST_FOR: "paths" })];
+  const [[port], [otherPort]] = await Promise.all([once(always.stdout, "data"), once(paths.stdout, "data")]);
+  assert.deepEqual(await ask(port, {}), [local, local, null, "a"]);
+  assert.deepEqual((await ask(port, { origin: "https://agents.example.com" }))[2], `http://${local}`);
+  assert.deepEqual((await ask(port, { origin: "https://other.example.com" }))[2], "https://other.example.com");
+  assert.deepEqual(await ask(otherPort, {}), ["agents.example.com", "agents.example.com", null, "a"]);
+  assert.deepEqual(await ask(otherPort, { "x-forwarded-prefix": "/d/a" }), [local, local, null, null]);
+  for (const server of [always, paths]) server.kill();
+  await Promise.all([always, paths]);
 });
 
 async function freePort(): Promise<number> {

@@ -355,6 +355,7 @@ test("recognizes that a registry does not have a version of a lock file", () => 
     [`error: GET ${url} - 404`, gone],
     ["error: GET https://registry.example/@x%2fcli/-/cli-0.0.58.tgz - 404", gone],
     ["npm error notarget No matching version found for @x/cli@0.0.58.", gone],
+    [" ERR_PNPM_FETCH_404  GET https://registry.example/@x%2Fcli: Not Found - 404", { ...gone, version: "unknown" }],
     [`npm error code EINTEGRITY ${url}`, null],
     ["GET https://registry.example/app returned 404", null],
   ];
