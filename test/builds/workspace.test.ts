@@ -138,6 +138,33 @@ test("names the fonts that a build could not download, but not for a page that l
   assert.doesNotMatch(await failureOf("warning: @import url(https://fonts.googleapis.com/css2) is not first"), said);
 });
 
+test("builds a Next.js project again without the fonts that it cannot download", async () => {
+  await using place = await scratch();
+  const lines: string[] = [];
+  const context: BuildContext = {
+    sourceDir: place.dir,
+    cacheDir: place.dir,
+    env: { ...childEnvironment(), TMPDIR: place.dir },
+    log: new BuildLog(({ message }) => void lines.push(message)),
+    signal: new AbortController().signal,
+  };
+  // As Next.js does: it asks for one font after another, and for none that it was given.
+  const program = `const file = process.env.NEXT_FONT_GOOGLE_MOCKED_RESPONSES;
+    const given = file === undefined ? {} : require(file);
+    for (const name of ["Geist", "Geist+Mono"]) {
+      const url = \`https://fonts.googleapis.com/css2?family=\${name}:wght@100..900&display=swap\`;
+      if (!given[url]?.includes("@font-face")) {
+        console.error(\`request to \${url} failed, reason: \\nFailed to fetch font \\\`\${name}\\\`.\\nURL: \${url}\`);
+        process.exit(1);
+      }
+    }`;
+  await runBuildCommand(context, ".", [process.execPath, "-e", program]);
+  assert.match(
+    lines.join("\n"),
+    /fonts from Google \(Geist\), .*Building again.*\n.*fonts from Google \(Geist Mono\), /s,
+  );
+});
+
 test("runs a build command instead of the build script of a server that runs its sources", async () => {
   await using place = await scratch();
   const source = await filesSource(path.join(place.dir, "in"), {

@@ -90,6 +90,10 @@ test("leaves a project of Node that has a configuration for Deno to Node", async
   assert.deepEqual([server?.start, server?.adds], ["script:start", ["deno@2.9.6"]]);
 });
 
+test("takes no module that others import for a server", async () => {
+  assert.equal((await detect({ "deno.json": "{}", "mod.ts": "export const a = 1" })).server, null);
+});
+
 test("says what a configuration of Deno without a server lacks", async () => {
   const found = await detect({ "deno.json": '{"tasks": {"dev": "deno run --watch x.ts"}}' });
   assert.match("because" in found ? found.because : "", /no task that starts a server.*Add a start task/);

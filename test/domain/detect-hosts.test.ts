@@ -13,6 +13,16 @@ async function detect(files: Files) {
 const packageJson = (packages: string[], more: object = {}) =>
   JSON.stringify({ dependencies: Object.fromEntries(packages.map((name) => [name, "1"])), ...more });
 
+test("starts a proxy for an MCP server that compares its transport with stdio, unless HTTP is the default", async () => {
+  const found = async (source: string) => {
+    const files = { "package.json": packageJson(["@modelcontextprotocol/server", "tsx"]), "server.ts": source };
+    return (await detect(files)).server?.start;
+  };
+  const serving = `transport === "stdio" ? serveStdio(make) : serve(createMcpHandler(make))`;
+  assert.match((await found(`const { transport } = parseArgs()\n${serving}`)) ?? "", /mcp-proxy.* tsx server\.ts$/);
+  assert.equal(await found(`const transport = args.transport ?? "http"\n${serving}`), "tsx server.ts");
+});
+
 test("knows the only name to which a server answers", async () => {
   const found = async (source: string, packages = ["@modelcontextprotocol/sdk"], start = "node server.js") => {
     const files = { "package.json": packageJson(packages, { scripts: { start } }), "server.js": source };

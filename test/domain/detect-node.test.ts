@@ -490,6 +490,7 @@ test("replaces the port of tools that read no PORT", async () => {
     assert.equal(await owns(start), true);
   for (const start of ["vite preview --port $PORT", "vite-node server.ts", "node vite.js", "next dev"])
     assert.equal(await owns(start), false, start);
+  assert.equal(await owns("node src/main.ts start", ["@livekit/agents"]), true);
   const nest = { "package.json": packageJson(["@nestjs/core"], { scripts: { start: "nest start" } }) };
   assert.equal((await detect({ ...nest, "src/main.ts": "app.listen(3000)" })).server?.hasOwnPort, true);
   assert.equal(

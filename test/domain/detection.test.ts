@@ -372,7 +372,7 @@ test("serves the graphs of an aegra.json with Aegra", async () => {
 });
 
 test("every preset has a project in this file, or in one of the other two", () => {
-  const others = "adonis angular astro tanstack-start vite quart litestar sanic robyn mcp-python".split(" ");
+  const others = "adonis angular astro livekit-js tanstack-start vite quart litestar sanic robyn mcp-python".split(" ");
   const tested = [...others, ...projects.map(([, , preset]) => preset)];
   assert.deepEqual(
     presets.filter(({ id }) => !tested.includes(id)),

@@ -1,6 +1,7 @@
 import { type Command, parseCommandLine, showCommand } from "../detect/command-line.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { buildWithLocalFonts } from "./local-fonts.ts";
 import { buildWithPlaceholders } from "./placeholder-variables.ts";
 import { runAll } from "./run-all.ts";
 import { isScript, scriptCommand, shownCommand, startCommand } from "./run-script.ts";
@@ -47,7 +48,8 @@ export async function runIfPossible(context: BuildContext, directory: string, ar
 
 async function build(context: BuildContext, directory: string, commands: Command[]): Promise<void> {
   try {
-    await buildWithPlaceholders(context, directory, (inContext) => runAll(inContext, commands, "BuildFailed"));
+    const run = (inContext: BuildContext) => runAll(inContext, commands, "BuildFailed");
+    await buildWithPlaceholders(context, directory, (inContext) => buildWithLocalFonts(inContext, run));
   } catch (error) {
     context.signal.throwIfAborted();
     const found = error instanceof ProgramFailure ? causeIn(context.log.lastLines(100)) : null;

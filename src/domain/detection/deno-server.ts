@@ -24,7 +24,7 @@ export interface DenoFacts {
 const taskNames = ["start", "serve", "production", "prod", "preview", "server"];
 
 const entryNames = ["", "src/"].flatMap((directory) =>
-  ["main", "server", "mod", "app", "index"].flatMap((name) =>
+  ["main", "server", "app", "index", "mod"].flatMap((name) =>
     ["ts", "tsx", "js"].map((extension) => `${directory}${name}.${extension}`),
   ),
 );
@@ -35,7 +35,9 @@ export async function readDeno(reader: ProjectReader, files: ReadonlySet<string>
   const { texts } = await readSources(reader, files, /\.[cm]?[jt]sx?$/);
   const textOf = (file: string) => texts.find((one) => one.file === file)?.text ?? "";
   const named = entryNames.filter((file) => files.has(file));
-  const entry = named.find((file) => starts.test(textOf(file))) ?? named[0] ?? null;
+  const serving = (form: RegExp) => named.find((file) => form.test(textOf(file)));
+  // The other names are also those of modules that others import.
+  const entry = serving(starts) ?? serving(handler) ?? named.find((file) => /(?:main|server)\.\w+$/.test(file)) ?? null;
   const all = texts.map(({ text }) => text);
   const serves = all.some((text) => denoServe.test(text));
   return {

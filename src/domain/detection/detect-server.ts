@@ -178,7 +178,8 @@ const migration =
   /\bprisma (?:migrate deploy|db push)\b|\bdrizzle-kit (?:push|migrate)\b|\bknex migrate:latest\b|\btypeorm\b.{0,100} migration:run\b|\bsequelize(?:-cli)? db:migrate\b|^(?:(?:npx|bunx|pnpm|npm|yarn|bun|node|tsx|ts-node|run|exec|dlx|--?[\w-]+) )+[\w./:-]{0,100}(?:migrat|db:push)[\w./:-]{0,100}$/;
 
 /** The servers of Next.js and the like, and scripts that set it, read PORT without a word in the sources. */
-function hasOwnPort({ id, start, build }: NodePreset, node: NodeFacts, script: string | undefined): boolean {
+function hasOwnPort({ id, start, build, ...preset }: NodePreset, node: NodeFacts, script: string | undefined): boolean {
+  if (preset.hasOwnPort === true) return true;
   const text = node.scripts[script ?? ""] ?? "";
   if (/PORT|react-scripts|fastify start/.test(text)) return false;
   if (fixedServer.test(text)) return true;

@@ -46,7 +46,7 @@ export function readMcpTransport(
     // Where a variable chooses the transport, the deployment may set it.
     isStdioDefault:
       setting === null &&
-      all.some((text) => stdioDefault.test(text)) &&
+      (all.some((text) => stdioDefault.test(text)) || (isHttp && isChosen(texts))) &&
       !all.some((text) => transportVariable.test(text)),
     setting,
   };
@@ -110,6 +110,12 @@ const registersStdio = (registry: string) =>
 
 /** A default of an argument, and not the first member of a type. */
 const stdioDefault = /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']stdio["'](?!\s*\|)/i;
+
+/** Whether a program compares its transport with `stdio`, and no HTTP is its default: without arguments it then speaks that. */
+const isChosen = (texts: readonly string[]) =>
+  texts.some((text) => /===?\s*["']stdio["']/.test(text)) && !texts.some((text) => httpDefault.test(text));
+
+const httpDefault = /(?:[^=!]=|\?\?|\|\||\bdefault:|\.default\()\s*["'](?:http|sse|streamable)/i;
 
 /** What programs call the transport over HTTP, the newest form first. */
 const httpValues = [

@@ -28,6 +28,8 @@ export interface NodePreset extends CommonPreset {
   isForPages?: boolean;
   /** Program that builds a project without a build script; null: nothing. */
   build: string | null;
+  /** Whether its server takes a port from nowhere but its code; absent: the sources say it. */
+  hasOwnPort?: true;
 }
 
 export interface PythonPreset extends CommonPreset {
@@ -191,6 +193,8 @@ export const presets: readonly Preset[] = [
     ["@modelcontextprotocol/sdk", "@modelcontextprotocol/server", "fastmcp"],
     { scripts: mcpScripts },
   ),
+  // A worker for calls, which answers questions about its health on a port of its own.
+  node("livekit-js", "LiveKit Agents", ["@livekit/agents"], { hasOwnPort: true }),
   node("a2a-javascript", "A2A JavaScript SDK", ["@a2a-js/sdk"]),
   node("openai-agents-js", "OpenAI Agents SDK", ["@openai/agents"]),
   node("ai-sdk", "Vercel AI SDK", ["ai"]),
