@@ -22,16 +22,9 @@ import { openExec } from "./engine/exec.ts";
 import { collectGarbage } from "./images/collect-garbage.ts";
 import { Images, type RegistryCredential, UnusableSpec } from "./images/images.ts";
 import { Networks } from "./networks/networks.ts";
-import {
-  containerBody,
-  type EngineInfo,
-  labels,
-  labelsOf,
-  limitsOf,
-  readRecord,
-  recordOf,
-} from "./replicas/container.ts";
+import { type EngineInfo, labelsOf, limitsOf, readRecord, recordOf } from "./replicas/container.ts";
 import { ContainerLog } from "./replicas/container-log.ts";
+import { Containers } from "./replicas/containers.ts";
 import { watchDisk } from "./replicas/disk-watch.ts";
 import { hasEnded, type ListedContainer, Replica, type ReplicaContext, removeContainer } from "./replicas/replica.ts";
 import { ReplicaJournal } from "./replicas/replica-journal.ts";
@@ -110,11 +103,10 @@ class DockerCompute implements DockerComputeDriver {
   readonly #engine: Engine;
   readonly #images: Images;
   readonly #networks: Networks;
+  readonly #containers: Containers;
   /** Logical clock: counts listings and added replicas, to tell whether a listing can include a replica. */
   #time = 0;
   readonly #addedAt = new Map<string, number>();
-  /** Whether the engine limits the files of a container; undefined: not tried yet. */
-  #canLimitLayers: boolean | undefined;
   #listedAt = 0;
   readonly #garbageTimer = setInterval(() => void this.#collectGarbage(), garbageIntervalMs).unref();
 
@@ -126,6 +118,11 @@ class DockerCompute implements DockerComputeDriver {
     const { credentialOf = async () => null, currentUriOf } = options;
     this.#images = new Images(engine, { installationId, credentialOf, ...(currentUriOf && { currentUriOf }) });
     this.#networks = new Networks(engine, installationId);
+    this.#containers = new Containers({
+      ...{ engine, installationId, networks: this.#networks, info: options.info },
+      isRootReadOnly: options.isRootReadOnly ?? false,
+      diskLimitMib: options.diskLimitMib,
+    });
     this.#context = {
       engine,
       journal,
@@ -140,7 +137,7 @@ class DockerCompute implements DockerComputeDriver {
   /** Adopts the replicas of earlier processes and cleans up what no replica needs. */
   async adoptAll(): Promise<void> {
     const { journal } = this.#context;
-    const containers = await this.#list(AbortSignal.timeout(60_000));
+    const containers = await this.#containers.list(AbortSignal.timeout(60_000));
     // In parallel: finding out why a container was killed takes a second or two, and a reboot kills all of them.
     await Promise.all(containers.map((listed) => this.#adopt(listed)));
     for (const replicaId of await journal.list()) {
@@ -181,13 +178,13 @@ class DockerCompute implements DockerComputeDriver {
     if (limitMib === undefined) return;
     void watchDisk({
       ...{ engine: this.#engine, installationId, logger, signal: this.#life.signal, limitMib, intervalMs },
-      isLayerLimited: () => this.#canLimitLayers === true,
+      isLayerLimited: () => this.#containers.isLayerLimited,
       list: () =>
         [...this.#replicas.values()].flatMap((replica) => {
           const { containerId, record, hasExited } = replica;
           if (containerId === null || hasExited) return [];
           const { replicaId, deploymentId } = record;
-          const stateVolume = this.#volumeOf(deploymentId);
+          const stateVolume = this.#containers.volumeOf(deploymentId);
           return [{ replicaId, containerId, stateVolume, kill: (verdict) => replica.kill(verdict) }];
         }),
     });
@@ -242,7 +239,7 @@ class DockerCompute implements DockerComputeDriver {
   }
 
   async removeState(deploymentId: string): Promise<void> {
-    await this.#engine.callUnless([404], "DELETE", `/volumes/${this.#volumeOf(deploymentId)}`);
+    await this.#engine.callUnless([404], "DELETE", `/volumes/${this.#containers.volumeOf(deploymentId)}`);
   }
 
   onChange(notify: () => void): void {
@@ -310,7 +307,7 @@ class DockerCompute implements DockerComputeDriver {
     let containerId: string | null = null;
     try {
       const image = await this.#images.ensure(imageOf(spec), signal);
-      containerId = await this.#create(spec, image, labelsOf(record, this.#options.installationId));
+      containerId = await this.#containers.create(spec, image, labelsOf(record, this.#options.installationId));
       signal.throwIfAborted();
       await this.#engine.callUnless([304], "POST", `/containers/${containerId}/start`, { timeoutMs: 120_000 });
       const replica = Replica.begin(this.#context, record, containerId);
@@ -325,50 +322,6 @@ class DockerCompute implements DockerComputeDriver {
       const reason = error instanceof UnusableSpec ? error.reason : "StartError";
       this.#add(await Replica.refuse(this.#context, record, { reason, message: error.message }));
       this.#context.notifyChange();
-    }
-  }
-
-  /** Creates a container without starting it. @returns its id */
-  async #create(spec: ReplicaSpec, image: string, containerLabels: Record<string, string>): Promise<string> {
-    const context = {
-      image,
-      network: await this.#networks.join(spec.tenantId, spec.replicaId),
-      // The engine on PostgreSQL copies the files of an earlier revision.
-      stateVolume:
-        spec.artifact.rollout === "handover" || spec.artifact.engine === "postgres"
-          ? this.#volumeOf(spec.deploymentId)
-          : null,
-      labels: containerLabels,
-      info: this.#info,
-      isRootReadOnly: this.#options.isRootReadOnly ?? false,
-    };
-    const query = { name: this.#nameOf(spec.replicaId) };
-    const createWith = (layerLimitMib: number | null) => {
-      const body = containerBody(spec, { ...context, layerLimitMib });
-      return this.#engine.callUnless<{ Id: string }>([409], "POST", "/containers/create", { query, body });
-    };
-    const create = () => this.#withLayerLimit(createWith);
-    const made = await create();
-    if (made !== undefined) return made.Id;
-    // An earlier try, whose answer was lost, has left a container.
-    await removeContainer(this.#engine, query.name);
-    const again = await create();
-    if (again === undefined) throw new Error(`a container named ${query.name} already exists`);
-    return again.Id;
-  }
-
-  /** Creates a container with a size limit, and without one on an engine whose storage driver has none. */
-  async #withLayerLimit<T>(create: (layerLimitMib: number | null) => Promise<T>): Promise<T> {
-    const { diskLimitMib = null } = this.#options;
-    if (diskLimitMib === null || this.#canLimitLayers === false) return create(null);
-    try {
-      const made = await create(diskLimitMib);
-      this.#canLimitLayers = true;
-      return made;
-    } catch (error) {
-      if (!(error instanceof EngineError && isLayerLimitUnknown.test(error.message))) throw error;
-      this.#canLimitLayers = false;
-      return create(null);
     }
   }
 
@@ -405,7 +358,7 @@ class DockerCompute implements DockerComputeDriver {
    */
   async #refresh(signal: AbortSignal): Promise<void> {
     const at = ++this.#time;
-    const listed = new Map((await this.#list(signal)).map((container) => [container.Id, container]));
+    const listed = new Map((await this.#containers.list(signal)).map((container) => [container.Id, container]));
     if (at < this.#listedAt) return;
     this.#listedAt = at;
     for (const replica of this.#replicas.values()) {
@@ -446,27 +399,7 @@ class DockerCompute implements DockerComputeDriver {
     await this.#networks.leave(tenantId, replicaId).catch(() => {});
     this.#context.notifyChange();
   }
-
-  /** Filters by name, too: containers inherit the labels of their image, also those of a build, but only we give these names. */
-  async #list(signal: AbortSignal): Promise<ListedContainer[]> {
-    const filters = { label: [`${labels.installation}=${this.#options.installationId}`, labels.replica] };
-    const query = { all: true, filters };
-    const listed = await this.#engine.call<ListedContainer[]>("GET", "/containers/json", { query, signal });
-    return listed.filter(({ Names }) => Names.some((name) => name.startsWith(`/${this.#nameOf("")}`)));
-  }
-
-  #nameOf(replicaId: string): string {
-    return `pierhead-${this.#options.installationId.slice(0, 8)}-${replicaId}`;
-  }
-
-  /** Returns the name of the state volume. The engine creates it with the first container that uses it. */
-  #volumeOf(deploymentId: string): string {
-    return `pierhead-${this.#options.installationId.slice(0, 8)}-state-${deploymentId}`;
-  }
 }
-
-/** "--storage-opt is supported only for overlay over xfs with 'pquota' mount option", "... not supported for vfs", and so on. */
-const isLayerLimitUnknown = /storage.?opt|quota/i;
 
 /** @throws UnusableSpec for a revision that was built to run as a process. */
 function imageOf({ artifact }: ReplicaSpec) {
