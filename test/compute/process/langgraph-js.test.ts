@@ -8,7 +8,7 @@ import { findStartCause } from "../../../src/compute/start-cause.ts";
 import { eventually } from "../../support/eventually.ts";
 import { soon } from "../compute-world.ts";
 import { type AgentArtifact, buildAgent, readOps, withConfig } from "./langgraph-agent.ts";
-import { ask, get, messagesOf, newThread, post, stepsRun } from "./langgraph-threads.ts";
+import { ask, get, messagesOf, newThread, post, stepsRun, streamAllSteps } from "./langgraph-threads.ts";
 import { ProcessWorld } from "./process-world.ts";
 
 // Most of the time is spent waiting for timers of the server and for other processes.
@@ -53,14 +53,7 @@ describe("process compute: the real LangGraph.js server", { concurrency: 3 }, ()
     const spec = specOf(agent);
     const state = await world.start(spec);
     const thread = await newThread(state);
-    const stream = await post(state, `/threads/${thread}/runs/stream`, stepsRun);
-    const reader = (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
-    let text = "";
-    while (!text.includes('"step0"')) text += (await reader.read()).value ?? assert.fail(`no first step: ${text}`);
-    const removal = world.remove(spec, 60_000);
-    for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) text += chunk.value;
-    for (let step = 0; step < 10; step++) assert.ok(text.includes(`"step${step}":`), text);
-    await removal;
+    await streamAllSteps(state, thread, () => world.remove(spec, 60_000));
 
     const again = await world.start(nextOf(spec));
     assert.equal((await messagesOf(again, thread)).at(-1), "step9");

@@ -38,3 +38,15 @@ export async function messagesOf(state: ReplicaState, thread: string): Promise<s
   const { values } = (await (await get(state, `/threads/${thread}/state`)).json()) as { values: Values };
   return values.messages.map((message) => message.content);
 }
+
+/** Streams a run of ten steps and calls `remove` after the first. Every step must arrive, and the removal must end. */
+export async function streamAllSteps(at: ReplicaState, thread: string, remove: () => Promise<void>): Promise<void> {
+  const stream = await post(at, `/threads/${thread}/runs/stream`, stepsRun);
+  const reader = (stream.body as ReadableStream<Uint8Array>).pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (!text.includes('"step0"')) text += (await reader.read()).value ?? assert.fail(`no first step: ${text}`);
+  const removal = remove();
+  for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) text += chunk.value;
+  for (let step = 0; step < 10; step++) assert.ok(text.includes(`"step${step}":`), text);
+  await removal;
+}
