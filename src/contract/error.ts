@@ -261,6 +261,7 @@ export const errors = {
     ),
 
   // Webhooks
+  alertNotFound: (id: string) => new ApiError("alertNotFound", 404, `Alert ID ${id} not found.`),
   webhookNotFound: (id: string) => new ApiError("webhookNotFound", 404, `Webhook ID ${id} not found.`),
   deliveryNotFound: (id: string) => new ApiError("deliveryNotFound", 404, `Delivery ID ${id} not found.`),
   webhookDisabled: (id: string) =>

@@ -72,6 +72,7 @@ export const clientRoutes = {
   changeAlertRule: "PATCH /v2/alerts/rules",
   listDeploymentAlertRules: "GET /v2/deployments/{deployment_id}/alert-rules",
   changeDeploymentAlertRule: "PATCH /v2/deployments/{deployment_id}/alert-rules",
+  muteAlert: "POST /v2/alerts/{alert_id}/mute",
   muteAlerts: "POST /v2/deployments/{deployment_id}/mute-alerts",
   // Webhooks
   listWebhooks: "GET /v2/webhooks",

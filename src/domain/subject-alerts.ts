@@ -13,6 +13,8 @@ export interface ExpiringKey {
 
 export interface Certificate {
   host: string;
+  /** Workspace whose deployments have this address; absent: it is an address of the installation. */
+  tenant_id?: string;
   /** ISO 8601. */
   expires_at: string;
 }
@@ -64,7 +66,9 @@ export function firingSubjectAlerts(facts: SubjectFacts, { workspaces }: RuleCha
     return message === null ? [] : [{ tenantId, deploymentId: null, ...subject, kind, message }];
   };
   const certificates = new Map(
-    servers.flatMap(({ tenantId, certificates: own }) => own.map((one) => [one.host, { ...one, tenantId }] as const)),
+    servers.flatMap(({ tenantId: home, certificates: own }) =>
+      own.map(({ tenant_id: tenantId = home, ...one }) => [`${tenantId} ${one.host}`, { ...one, tenantId }] as const),
+    ),
   );
   return [
     ...servers.flatMap((server) => {

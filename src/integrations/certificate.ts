@@ -1,20 +1,27 @@
 import { isIP } from "node:net";
 import { connect } from "node:tls";
+import { unlessAborted } from "../base/unless-aborted.ts";
 
 const timeoutMs = 10_000;
 
 /**
- * Returns when the certificate with which an address of the operator answers expires, also if it is not trusted or for another name.
+ * Returns when the certificate with which an address answers expires, also if it is not trusted or for another name.
  * @param address as `https://host:port`
+ * @param options.resolve finds the network address to connect to, for addresses of users; absent: the system does.
  * @throws Error if no TLS connection is made within ten seconds.
  */
-export async function readCertificateExpiry(address: string, signal: AbortSignal): Promise<Date> {
+export async function readCertificateExpiry(
+  address: string,
+  signal: AbortSignal,
+  { resolve }: { resolve?: (host: string) => Promise<string[]> } = {},
+): Promise<Date> {
   const { hostname, port } = new URL(address);
   const host = hostname.replace(/^\[(.*)\]$/, "$1");
   const limit = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+  const [near = host] = resolve === undefined ? [] : await unlessAborted(() => resolve(hostname), limit);
   // Nothing is sent: the certificate of a stranger is worth knowing too, because its expiry is what users would see.
   const socket = connect({
-    ...{ host, port: Number(port || 443), rejectUnauthorized: false },
+    ...{ host: near, port: Number(port || 443), rejectUnauthorized: false },
     ...(isIP(host) === 0 && { servername: host }),
   });
   try {

@@ -119,7 +119,9 @@ function startBackups({ config, db, bucket, logger, metrics, owner }: ServerCont
 }
 
 function startAlerts({ config, db, logger, owner, installationId }: ServerContext, closing: Closing): void {
-  const server = { id: installationId, name: hostname(), dataDir: config.dataDir, addresses: tlsAddresses(config) };
+  const { dataDir, allowPrivateNetwork } = config;
+  const addresses = tlsAddresses(config);
+  const server = { id: installationId, name: hostname(), dataDir, addresses, allowPrivateNetwork };
   const alerts = new AlertWorker({ db, logger, owner, server });
   alerts.start();
   closing.add("alerts", () => alerts.stop());

@@ -40,3 +40,26 @@ test("lists an alert about a key with its name and without a deployment", async 
     [[null, null, "ci", "key_expiry", null]],
   );
 });
+
+test("mutes and unmutes what an alert concerns, and records both", async () => {
+  const id = randomUUID();
+  await t.db.query(sql`
+    insert into alerts (id, tenant_id, subject_id, subject, kind, state, message, notified)
+    values (${id}, ${t.tenant.tenantId}, 's-1', 'host-1', 'disk_used', 'firing', 'The disk is full.', true)`);
+  const until = new Date(Date.now() + 3_600_000).toISOString();
+  const mute = (alertId: string, payload: object) =>
+    t.ask({ method: "POST", url: `/v2/alerts/${alertId}/mute`, payload });
+  const shown = async () => {
+    const { resources } = (await t.ask({ url: "/v2/alerts" })).body;
+    return resources.find((one: { id: string }) => one.id === id).muted_until;
+  };
+  assert.equal((await mute(id, { until })).status, 204);
+  assert.equal(await shown(), until);
+  assert.equal((await mute(id, { until: null })).status, 204);
+  assert.equal(await shown(), null);
+  assert.equal((await mute(randomUUID(), { until })).status, 404);
+  const { rows } = await t.db.query(
+    sql`select data -> 'details' ->> 'kind' as kind from audit_log where action = 'alert.mute'`,
+  );
+  assert.deepEqual(rows, [{ kind: "disk_used" }, { kind: "disk_used" }]);
+});

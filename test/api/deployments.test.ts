@@ -153,14 +153,18 @@ test("sorts lists as requested, each order the reverse of the other, page by pag
   const { body } = await t.ask({ url: "/v2/deployments?name=order-c" });
   await patch(body.resources[0].id, { display_name: "changed last" });
   await t.db.query(sql`update deployments set status = 'READY' where name = 'order-a'`);
+  await t.db.query(sql`
+    update deployments set health = case name when 'order-a' then 'live' when 'order-b' then 'failed' else 'degraded' end
+     where name in ('order-a', 'order-b', 'order-c')`);
   for (const [by, usual] of [
     ["name", ["a", "b", "c"]],
     ["created_at", ["a", "c", "b"]],
     ["updated_at", ["c", "a", "b"]],
     ["status", ["c", "b", "a"]],
+    ["health", ["c", "b", "a"]],
   ] as const) {
     const wanted = usual.map((one) => `order-${one}`);
-    const other = by === "name" || by === "status" ? "desc" : "asc";
+    const other = by === "name" || by === "status" || by === "health" ? "desc" : "asc";
     assert.deepEqual(await names(`name_contains=order-&sort_by=${by}`), wanted, by);
     assert.deepEqual(await names(`name_contains=order-&sort_by=${by}&sort_order=${other}`), wanted.toReversed(), by);
     assert.deepEqual(await names(`name_contains=order-&sort_by=${by}&limit=1&offset=1`), wanted.slice(1, 2), by);

@@ -9,6 +9,7 @@ import { stripVTControlCharacters } from "node:util";
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { commandTable } from "../../src/cli/command-table.ts";
 import { answerSchema, describedCommands } from "../../src/cli/tools/json-schema.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { nodeAgent } from "../support/agent-repository.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 import { createDirectory, type RunOptions, runCli } from "./run-cli.ts";
@@ -112,6 +113,9 @@ test("every answer of --json is as its schema says, and no table is wider than t
     ["scale", name, "3"],
     ["change", name, "--size", "M"],
     ["rollback", name],
+    ["redeploy", name],
+    ["restart", name],
+    ["cancel", name],
     ["delete", name],
     ["deploy", "node-server", "--name", name],
     ["deploy", "node-server", "--name", "other"],
@@ -120,6 +124,8 @@ test("every answer of --json is as its schema says, and no table is wider than t
     const { dry_run } = await run<{ dry_run: boolean }>(words, [...args, "--dry-run"], { stdin: "other\n" });
     assert.equal(dry_run, true, words);
   }
+  const refused = await runCli(["retry", name, "--dry-run", "--data-dir", server.dataDir]);
+  assert.match(refused.stderr, /did not fail/);
   assert.deepEqual(await served(), before, "a dry run changes nothing");
   assert.equal((await server.client.listDeployments({})).resources.length, 1, "a dry run creates nothing");
   await run("env unset", [name, "LOG_LEVEL"]);
@@ -155,6 +161,10 @@ test("every answer of --json is as its schema says, and no table is wider than t
   await run("alerts rules");
   await run("alerts set", ["failed", "--on"]);
   await run("alerts mute", [name]);
+  await server.server.db.query(sql`
+    insert into alerts (id, tenant_id, subject_id, subject, kind, state, message, notified)
+    select gen_random_uuid(), id, 'k-1', 'ci', 'key_expiry', 'firing', 'The API key ci expires.', true from workspaces limit 1`);
+  await run("alerts mute", ["--about", "ci"]);
   const { id: webhook } = await run<Named>("webhooks create", [receiver.url, "--description", "what this is for"]);
   await run("webhooks list");
   await run("webhooks update", [webhook, "--disable"]);

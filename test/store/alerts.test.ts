@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { latencyBoundsMs } from "../../src/contract/logs/metrics.ts";
-import { listAlerts, muteAlerts, readAlertFacts, recordAlerts } from "../../src/store/alerts/alerts.ts";
+import { listAlerts, muteAlert, muteAlerts, readAlertFacts, recordAlerts } from "../../src/store/alerts/alerts.ts";
 import {
   changeAlertRule,
   changeDeploymentAlertRule,
@@ -89,6 +89,30 @@ eachDatabase("an alert that begins and ends during a mute writes no event, also 
   await mute(null);
   await evaluate(false);
   assert.deepEqual([await states(), await events()], [["resolved"], []]);
+});
+
+eachDatabase("what concerns no deployment is muted by one of its alerts, for its workspace alone", async (db) => {
+  const { world, owner } = await ownerIn(db);
+  const firing = {
+    ...{ tenantId: world.tenantId, deploymentId: null, subjectId: "s-1", subject: "host-1" },
+    ...({ kind: "disk_used", message: "Full." } as const),
+  } as const;
+  const events = async () => {
+    const { rows } = await db.query<{ kind: string }>(
+      sql`select kind from events where kind like 'alert.%' order by id`,
+    );
+    return rows.map(({ kind }) => kind);
+  };
+  await recordAlerts(db, [firing]);
+  await recordAlerts(db, []);
+  const [alert] = await listAlerts(db, world.tenantId, { state: null, limit: 10, offset: 0 });
+  await assert.rejects(muteAlert(db, { ...owner, tenantId: randomUUID() }, alert?.id ?? "", future), /not found/);
+  await muteAlert(db, owner, alert?.id ?? "", future);
+  await recordAlerts(db, [firing]);
+  assert.deepEqual(await events(), ["alert.firing", "alert.resolved"], "the second one waits for the end of the mute");
+  await muteAlert(db, owner, alert?.id ?? "", null);
+  await recordAlerts(db, [firing]);
+  assert.deepEqual(await events(), ["alert.firing", "alert.resolved", "alert.firing"]);
 });
 
 eachDatabase("latencies are read only for workspaces whose latency rule is on", async (db) => {

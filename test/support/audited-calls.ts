@@ -23,6 +23,7 @@ export const notCalled: Record<string, string> = {
   createUploadUrl: "returns an address; the change is the revision created from the upload",
   rollbackRevision: "needs a revision that served; test/api/run-again.test.ts checks its row",
   restartDeployment: "needs a revision that serves; test/api/run-again.test.ts checks its row",
+  muteAlert: "needs an alert; test/api/alerts.test.ts checks its row",
   createPushToken: "returns a token; the change is the revision created from the pushed image",
   discoverMcpProvider: "calls an MCP server; it creates a provider, audited like createOAuthProvider",
 };

@@ -126,6 +126,9 @@ test("certificates and keys raise an alert in time, short-lived keys do not", ()
   assert.deepEqual(withCertificate(15), []);
   assert.match(withCertificate(14)[0]?.message ?? "", /pierhead\.example\.org expires on 2026-12-04 10:00 UTC/);
   assert.match(withCertificate(-1)[0]?.message ?? "", /expired on 2026-11-19 10:00 UTC/);
+  const elsewhere = { ...certificate(1), tenant_id: "another" };
+  const [ofAgent] = subjects({ servers: [{ ...server, isDiskFiring: false, certificates: [elsewhere] }] });
+  assert.equal(ofAgent?.tenantId, "another", "the workspace whose agents have this address");
   const key = (createdDays: number, expiresDays: number) =>
     subjects({
       keys: [

@@ -115,7 +115,7 @@ function AlertTable({ alerts }: { alerts: Alert[] }) {
             {mayChange && (
               <td className="acts">
                 <div className="row">
-                  {alert.deployment_id !== null && <Mute id={alert.deployment_id} alert={alert} />}
+                  <Mute alert={alert} />
                 </div>
               </td>
             )}
@@ -146,9 +146,10 @@ function About({ alert: { deployment_id: id, deployment_name: name, subject, kin
 
 const muteMs = 2 * 3_600_000;
 
-function Mute({ id, alert: { deployment_name: name, muted_until: until } }: { id: string; alert: Alert }) {
+function Mute({ alert: { id, deployment_name, subject, muted_until: until } }: { alert: Alert }) {
   const { client, workspaceId } = useSession();
-  const mute = (to: string | null) => client.muteAlerts({ deployment_id: id, body: { until: to } });
+  const name = deployment_name ?? subject;
+  const mute = (to: string | null) => client.muteAlert({ alert_id: id, body: { until: to } });
   const renews = ["alerts", workspaceId];
   if (until === null)
     return (
@@ -156,7 +157,7 @@ function Mute({ id, alert: { deployment_name: name, muted_until: until } }: { id
         text="Mute for 2 h"
         label={`Mute ${name} for 2 hours`}
         act={() => mute(new Date(Date.now() + muteMs).toISOString())}
-        done={`New alerts of ${name} send nothing for 2 hours.`}
+        done={`New alerts about ${name} send nothing for 2 hours.`}
         undo={() => mute(null)}
         renews={renews}
       />
@@ -166,7 +167,7 @@ function Mute({ id, alert: { deployment_name: name, muted_until: until } }: { id
       text="Unmute"
       label={`Unmute ${name}`}
       act={() => mute(null)}
-      done={`Alerts of ${name} are sent again.`}
+      done={`Alerts about ${name} are sent again.`}
       renews={renews}
     />
   );

@@ -8,6 +8,7 @@ const sentences: Record<string, string> = {
   "deployment.deploy_latest": "deployed the latest commit of",
   "deployment.exec": "ran a program beside",
   "deployment.git_settings": "changed how git deploys",
+  "alert.mute": "muted or unmuted the alerts about",
   "deployment.mute_alerts": "muted or unmuted the alerts of",
   "deployment.resize": "changed the size of",
   "deployment.restart": "restarted",

@@ -1,7 +1,7 @@
 import type { Alert, AlertRule } from "../../contract/alerts/alert.ts";
 import { operations } from "../../contract/operations.ts";
 import { defaultRules, rulesOf, rulesOfDeployment } from "../../domain/alert-rules.ts";
-import { type AlertRow, listAlerts, muteAlerts } from "../../store/alerts/alerts.ts";
+import { type AlertRow, listAlerts, muteAlert, muteAlerts } from "../../store/alerts/alerts.ts";
 import {
   changeAlertRule,
   changeDeploymentAlertRule,
@@ -46,6 +46,10 @@ export function addAlertRoutes(api: Api): void {
     const rules = await deploymentRules(principal.tenantId, params.deployment_id);
     return rules.find(({ kind }) => kind === body.kind) as AlertRule;
   });
+
+  route(api, operations.muteAlert, ({ principal, params, body }) =>
+    muteAlert(db, principal, params.alert_id, body.until),
+  );
 
   route(api, operations.muteAlerts, ({ principal, params, body }) =>
     muteAlerts(db, principal, params.deployment_id, body.until),

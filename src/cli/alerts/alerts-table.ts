@@ -1,6 +1,6 @@
 import type { CommandSpec } from "../command.ts";
 
-const deployment = ["<deployment>", "name, id, or unique prefix of an id"] as const;
+const deployment = ["[deployment]", "name, id, or unique prefix of an id"] as const;
 
 export const alertsCommand: CommandSpec = {
   name: "alerts",
@@ -17,7 +17,7 @@ export const alertsCommand: CommandSpec = {
     {
       name: "rules",
       summary: "List the rules of the workspace, or as they apply to one deployment",
-      args: [["[deployment]", "name, id, or unique prefix of an id"]],
+      args: [deployment],
       examples: ["pierhead alerts rules support-bot"],
       json: "AlertRules",
       load: async () => (await import("./alerts.ts")).alertsRules,
@@ -42,14 +42,15 @@ export const alertsCommand: CommandSpec = {
     },
     {
       name: "mute",
-      summary: "Send no notifications of new alerts of a deployment for some time",
+      summary: "Send no notifications of new alerts for some time",
       args: [deployment],
       options: [
         ["--for <duration>", "30m, 2h, 1d", "1h"],
+        ["--about <subject>", "instead of a deployment: the server, host or key that an alert names"],
         ["--end", "notify again from now on"],
       ],
-      examples: ["pierhead alerts mute support-bot --for 2h"],
-      json: '{"deployment_id": string, "muted_until": string | null}',
+      examples: ["pierhead alerts mute support-bot --for 2h", "pierhead alerts mute --about host-1 --for 1d"],
+      json: '{"deployment_id": string | null, "subject": string | null, "muted_until": string | null}',
       load: async () => (await import("./alerts.ts")).alertsMute,
     },
   ],

@@ -1,6 +1,6 @@
 import { type AlertKind, type AlertRule, alertKinds, isDeploymentAlertKind } from "../../contract/alerts/alert.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
-import { usageFailure } from "../failure.ts";
+import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { everyPage, tableOf } from "../terminal/choose.ts";
 import { age, headline, parseDuration } from "../terminal/text.ts";
@@ -89,17 +89,43 @@ function answerRule(session: Session, rule: AlertRule, where: string): void {
 
 export async function alertsMute(
   session: Session,
-  [name = ""]: string[],
-  options: { for?: string; end?: boolean },
+  [name]: string[],
+  options: { for?: string; about?: string; end?: boolean },
 ): Promise<void> {
-  const client = await session.client();
-  const { id, name: shown } = await findDeployment(session, name);
+  const { about } = options;
+  if ((name === undefined) === (about === undefined))
+    throw usageFailure("Name a deployment, or give --about with the server, host or key that an alert names.");
   const until = options.end ? null : new Date(Date.now() + parseDuration(options.for ?? "1h")).toISOString();
-  await client.muteAlerts({ deployment_id: id, body: { until } }, { signal: session.signal });
-  session.answer({ deployment_id: id, muted_until: until }, () => undefined);
+  const shown = name === undefined ? about : await muteDeployment(session, name, until);
+  if (about !== undefined) await muteSubject(session, about, until);
+  const what = `alerts about ${shown}`;
   session.terminal.say(
-    until === null ? `${shown} notifies again.` : `${shown} sends no notifications of new alerts until ${until}.`,
+    until === null ? `New ${what} notify again.` : `New ${what} send no notifications until ${until}.`,
   );
+}
+
+/** @returns the name of the deployment. */
+async function muteDeployment(session: Session, name: string, until: string | null): Promise<string> {
+  const { id, name: shown } = await findDeployment(session, name);
+  const client = await session.client();
+  await client.muteAlerts({ deployment_id: id, body: { until } }, { signal: session.signal });
+  session.answer({ deployment_id: id, subject: null, muted_until: until }, () => undefined);
+  return shown;
+}
+
+async function muteSubject(session: Session, about: string, until: string | null): Promise<void> {
+  const client = await session.client();
+  const { signal } = session;
+  const alerts = await everyPage((page) => client.listAlerts(page, { signal }));
+  const subjects = alerts.flatMap(({ id, subject }) => (subject === null ? [] : [{ id, subject }]));
+  const alert = subjects.find(({ subject }) => subject === about);
+  if (alert === undefined) {
+    const names = [...new Set(subjects.map(({ subject }) => subject))];
+    const hints = names.length === 0 ? [] : [`Alerts name: ${names.join(", ")}`];
+    throw new CliFailure(`No alert names "${about}".`, { hints });
+  }
+  await client.muteAlert({ alert_id: alert.id, body: { until } }, { signal });
+  session.answer({ deployment_id: null, subject: about, muted_until: until }, () => undefined);
 }
 
 /** `Number` alone reads an empty string as 0. */

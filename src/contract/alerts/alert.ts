@@ -48,7 +48,10 @@ export const Alert = Type.Object(
     }),
     since: timestamp("When the rule began to hold."),
     resolved_at: nullable(timestamp(), "null: it still holds."),
-    muted_until: nullable(timestamp(), "Until then new alerts of the deployment send no notification."),
+    muted_until: nullable(
+      timestamp(),
+      "Until then new alerts about the same deployment or `subject` send no notification.",
+    ),
   },
   { $id: "Alert", description: "A rule that holds for a deployment, a server, a certificate or an API key, or held." },
 );
@@ -112,6 +115,9 @@ export const ChangeDeploymentAlertRule = Type.Object(
   { $id: "ChangeDeploymentAlertRule" },
 );
 export type ChangeDeploymentAlertRule = Static<typeof ChangeDeploymentAlertRule>;
+
+export const AlertPath = Type.Object({ alert_id: uuid() });
+export type AlertPath = Static<typeof AlertPath>;
 
 export const MuteAlerts = Type.Object(
   { until: nullable(timestamp(), "null: notify again from now on.") },

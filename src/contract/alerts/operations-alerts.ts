@@ -2,6 +2,7 @@ import { DeploymentPath } from "../deployments/deployment.ts";
 import { operation } from "../operation.ts";
 import {
   AlertPage,
+  AlertPath,
   AlertRule,
   AlertRules,
   ChangeAlertRule,
@@ -53,6 +54,16 @@ export const alertOperations = {
     body: ChangeDeploymentAlertRule,
     response: { status: 200, schema: AlertRule },
     errors: ["deploymentNotFound"],
+  }),
+  muteAlert: operation("muteAlert", {
+    tag: "Alerts",
+    role: "deployer",
+    operationId: "mute_alert_v2_alerts__alert_id__mute_post",
+    summary: "Send no notifications of new alerts about what an alert concerns until a time",
+    params: AlertPath,
+    body: MuteAlerts,
+    response: { status: 204, schema: null },
+    errors: ["alertNotFound"],
   }),
   muteAlerts: operation("muteAlerts", {
     tag: "Alerts",

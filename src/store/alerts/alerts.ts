@@ -48,8 +48,9 @@ export async function listAlerts(
 ): Promise<AlertRow[]> {
   const { rows } = await db.query<AlertRow>(sql`
     select ${alertColumns}, d.name as deployment_name,
-           case when m.until > now() then m.until end as muted_until
+           case when m.until > now() then m.until when s.until > now() then s.until end as muted_until
       from alerts a left join deployments d on d.id = a.deployment_id left join alert_mutes m on m.deployment_id = d.id
+      left join subject_mutes s on s.tenant_id = a.tenant_id and s.subject_id = a.subject_id
      where a.tenant_id = ${tenantId} and (${page.state}::text is null or a.state = ${page.state})
      order by a.since desc, a.id limit ${page.limit} offset ${page.offset}`);
   return rows;
@@ -71,6 +72,31 @@ export async function muteAlerts(db: Db, owner: Owner, deploymentId: string, unt
     const { organizationId, tenantId: workspaceId, actor } = owner;
     const subject = { organizationId, workspaceId, deploymentId, id: deploymentId, name: deployment.name };
     await trx.query(audited(subject, { action: "deployment.mute_alerts", actor, details: { until } }));
+  });
+}
+
+/**
+ * Holds back notifications about what an alert concerns, a deployment or something else, until `until`; null: sends them again.
+ * @throws ApiError 404.
+ */
+export async function muteAlert(db: Db, owner: Owner, alertId: string, until: string | null): Promise<void> {
+  const { organizationId, tenantId, actor } = owner;
+  const { rows } = await db.query<Pick<AlertRow, "deployment_id" | "subject" | "kind"> & { subject_id: string }>(sql`
+    select deployment_id, subject_id, subject, kind from alerts where id = ${alertId} and tenant_id = ${tenantId}`);
+  const [alert] = rows;
+  if (alert === undefined) throw errors.alertNotFound(alertId);
+  const { deployment_id: deploymentId, subject_id: subjectId, subject: name, kind } = alert;
+  if (deploymentId !== null) return muteAlerts(db, owner, deploymentId, until);
+  await db.transaction(async (trx) => {
+    await trx.query(
+      until === null
+        ? sql`delete from subject_mutes where tenant_id = ${tenantId} and subject_id = ${subjectId}`
+        : sql`insert into subject_mutes (tenant_id, subject_id, until) values (${tenantId}, ${subjectId}, ${until})
+              on conflict (tenant_id, subject_id) do update set until = excluded.until`,
+    );
+    await trx.query(sql`delete from subject_mutes where tenant_id = ${tenantId} and until < now()`);
+    const subject = { organizationId, workspaceId: tenantId, id: alertId, name };
+    await trx.query(audited(subject, { action: "alert.mute", actor, details: { kind, until } }));
   });
 }
 
@@ -115,8 +141,8 @@ const movedColumns = selectList(
 const target = sql.raw("coalesce(alerts.deployment_id::text, alerts.tenant_id::text || alerts.subject_id)");
 
 /**
- * Records which rules hold now. A rule that begins to hold is an event, `alert.firing`. While its deployment
- * is muted, the event waits until the mute ends, and is dropped if the rule ceases to hold before. The end of an alert is an
+ * Records which rules hold now. A rule that begins to hold is an event, `alert.firing`. While what
+ * it concerns is muted, the event waits until the mute ends, and is dropped if the rule ceases to hold before. The end of an alert is an
  * event if its beginning was one, also while muted: receivers have an open incident to close. The restarts of a crash loop
  * that has an alert raise no second one, also shortly after its end. Each alert moves once from
  * firing to resolved and has each event once, whichever of several servers records it.
@@ -126,7 +152,9 @@ export async function recordAlerts(db: Db, firing: readonly FiringAlert[]): Prom
   const { rows } = await db.query<{ id: string }>(sql`
     with wanted as (
       select w.*, coalesce(d.id::text, w."tenantId"::text || w."subjectId") as target,
-             exists (select from alert_mutes u where u.deployment_id = d.id and u.until > now()) as is_muted
+             exists (select from alert_mutes u where u.deployment_id = d.id and u.until > now())
+               or exists (select from subject_mutes u
+                           where u.tenant_id = w."tenantId" and u.subject_id = w."subjectId" and u.until > now()) as is_muted
         from jsonb_to_recordset(${JSON.stringify(firing)}::jsonb)
           as w ("tenantId" uuid, "deploymentId" uuid, "subjectId" text, subject text, kind text, message text)
         left join deployments d on d.id = w."deploymentId"

@@ -8,8 +8,8 @@ const measuredMinutesMax = 10;
 
 /** What a server measured of itself since it started. */
 export interface MeasuredFacts extends Omit<ServerFacts, "tenantId" | "isDiskFiring"> {
-  /** Hosts whose certificates it reads. */
-  hosts: readonly string[];
+  /** Hosts whose certificates it reads; null: it has not listed them yet. */
+  hosts: readonly string[] | null;
 }
 
 /**
@@ -20,14 +20,34 @@ export async function recordServerFacts(
   db: Db,
   { server, name, diskSizeBytes, diskFreeBytes, certificates, hosts }: MeasuredFacts,
 ): Promise<void> {
-  const unread = hosts.filter((host) => certificates.every((one) => one.host !== host));
+  const read = certificates.map(({ host }) => host);
   await db.query(sql`
     with gone as (delete from server_facts where measured_at < now() - interval '1 day' and server <> ${server})
     insert into server_facts as s (server, name, disk_size_bytes, disk_free_bytes, certificates)
     values (${server}, ${name}, ${diskSizeBytes}, ${diskFreeBytes}, ${JSON.stringify(certificates)})
     on conflict (server) do update set name = excluded.name, measured_at = now(), disk_size_bytes = excluded.disk_size_bytes,
       disk_free_bytes = excluded.disk_free_bytes, certificates = excluded.certificates || coalesce((
-        select jsonb_agg(c) from jsonb_array_elements(s.certificates) c where c ->> 'host' = any(${unread}::text[])), '[]')`);
+        select jsonb_agg(c) from jsonb_array_elements(s.certificates) c
+         where c ->> 'host' <> all(${read}::text[])
+           and (${hosts}::text[] is null or c ->> 'host' = any(${hosts}::text[]))), '[]')`);
+}
+
+/** One server reads so many, one after the other. */
+const agentAddressesMax = 200;
+
+/**
+ * Returns the addresses with TLS of agents that are no addresses of the installation: those that users chose for their own
+ * images, and the domain of each listener, whose agents share a certificate.
+ */
+export async function listAgentAddresses(db: Db): Promise<{ tenantId: string; url: string }[]> {
+  const { rows } = await db.query<{ tenantId: string; url: string }>(sql`
+    select l.tenant_id as "tenantId", replace(l.facts ->> 'agents_url', '{slug}', 'certificate') as url
+      from listeners l where not l.builtin and l.tenant_id is not null and l.facts ->> 'agents_url' like 'https://{slug}.%'
+       and strpos(l.facts ->> 'agents_url', '{namespace:') = 0
+    union
+    select d.tenant_id, d.source_config ->> 'custom_url' from deployments d where d.source_config ->> 'custom_url' like 'https://%'
+     order by 1, 2 limit ${agentAddressesMax}`);
+  return rows;
 }
 
 /**

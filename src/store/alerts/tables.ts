@@ -23,6 +23,12 @@ export const alertMutesTable = table("alert_mutes", {
   until: timestamp,
 });
 
+export const subjectMutesTable = table("subject_mutes", {
+  tenant_id: uuid,
+  subject_id: text,
+  until: timestamp,
+});
+
 export const alertsTable = table("alerts", {
   id: uuid,
   tenant_id: uuid,
