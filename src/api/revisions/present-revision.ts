@@ -1,4 +1,5 @@
 import type { Revision, RevisionMaker } from "../../contract/revisions/revision.ts";
+import { withDeploymentName } from "../../domain/deployment-health.ts";
 import type { ShownRevisionRow } from "../../store/revisions/revisions.ts";
 
 /** Returns the wire shape of a revision (contract 2.5). */
@@ -9,7 +10,7 @@ export function revisionOf(row: ShownRevisionRow): Revision {
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
     status: row.status,
-    status_message: row.status_message,
+    status_message: withDeploymentName(row.status_message, row.deployment_name),
     failure: row.failure,
     source: row.source,
     source_revision_config: row.source_revision_config,

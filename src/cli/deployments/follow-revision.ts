@@ -3,7 +3,6 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { LogEntry } from "../../contract/logs/log.ts";
 import type { Failure } from "../../contract/revisions/failure.ts";
 import type { Revision, RevisionStatus } from "../../contract/revisions/revision.ts";
-import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { actionOf } from "../../domain/failures.ts";
 import { CliFailure, describeFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
@@ -132,9 +131,7 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   // A message of several lines already contains the end of the log.
   const needsLog = status === "BUILD_FAILED" && !revision.status_message?.includes("\n");
   const log = needsLog ? await endOfBuildLog(session, revision) : [];
-  const because = [withDeploymentName(revision.status_message, name) ?? "The server gave no reason.", ...log].join(
-    "\n",
-  );
+  const because = [revision.status_message ?? "The server gave no reason.", ...log].join("\n");
   const type = status === "DEPLOY_FAILED" ? "" : " --build";
   // A revision that failed before its build has no log.
   const hints =

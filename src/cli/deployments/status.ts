@@ -3,7 +3,6 @@ import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
 import type { EngineBecause } from "../../contract/listeners/assignment.ts";
 import type { MetricPoint } from "../../contract/logs/metrics.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
-import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { engines } from "../../domain/engines.ts";
 import type { Session } from "../session.ts";
 import { fittedTo } from "../terminal/choose.ts";
@@ -153,7 +152,7 @@ function describeRevisions({ terminal, context }: Session, deployment: Deploymen
   });
   const newest = revisions[0];
   const isFailed = newest !== undefined && newest.status !== "DEPLOYED";
-  const message = isFailed ? withDeploymentName(newest.status_message, deployment.name) : null;
+  const message = isFailed ? newest.status_message : null;
   // The advice above the revisions has the message already, behind a sentence about what still serves.
   const { health } = deployment as Partial<Deployment>;
   const [said = ""] = message?.split("\n") ?? [];

@@ -6,7 +6,6 @@ import { isDeepStrictEqual } from "node:util";
 import { type Client, isSettled } from "../../client/client.ts";
 import type { Deployment, Secret } from "../../contract/deployments/deployment.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
-import { withDeploymentName } from "../../domain/deployment-health.ts";
 import type { CliContext, Environment, RunningServer } from "../context.ts";
 import { interruptRevisions } from "../deployments/cancel.ts";
 import { refuseLargeArchive, refuseLargeSource, sendArchive } from "../deployments/deploy-directory.ts";
@@ -216,7 +215,7 @@ async function sayFailed(session: Session, deployment: Deployment, revision: Rev
   const { terminal } = session;
   if (revision.status === "SKIPPED") return; // A newer one is on its way.
   const log = revision.status === "BUILD_FAILED" ? await endOfBuildLog(session, revision) : [];
-  const message = withDeploymentName(revision.status_message, deployment.name) ?? `It ended in ${revision.status}.`;
+  const message = revision.status_message ?? `It ended in ${revision.status}.`;
   const missing = revision.failure?.code === "variables_missing" ? revision.failure.variables : [];
   const cause = missing.length === 0 ? message : putInto(named, missing, message);
   terminal.say(`${terminal.paintErr("red", "Failed:")} ${harmless([cause, ...log].join("\n"))}`);

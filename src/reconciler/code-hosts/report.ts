@@ -6,6 +6,7 @@ import {
   previewCommentKey,
   previewStageOf,
 } from "../../domain/commit-report.ts";
+import { withDeploymentName } from "../../domain/deployment-health.ts";
 import { backOffMaxMs } from "../../domain/limits.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
 import { type CommitStatus, putCheckRun, putCommitStatus } from "../../integrations/commit-status.ts";
@@ -141,7 +142,9 @@ async function textOf(
   } as const;
   const lines = (await readLogEntries(deps.db, { ...log, ...all })).map(({ message }) => message).reverse();
   const secrets = Object.values(openSecrets(deps.sealer, row, row)).filter((value) => value.length >= secretLengthMin);
-  const text = [report.status_message ?? "", "", ...lines].join("\n").replaceAll("```", "'''");
+  const text = [withDeploymentName(report.status_message, row.name) ?? "", "", ...lines]
+    .join("\n")
+    .replaceAll("```", "'''");
   const masked = secrets.reduce((rest, secret) => rest.replaceAll(secret, "***"), text);
   return `${link}: ${report.status}.\n\n\`\`\`\n${masked}\n\`\`\``;
 }

@@ -92,6 +92,7 @@ export const revisionColumns = sql`
 
 /** A revision with what only users see: names instead of ids. */
 export interface ShownRevisionRow extends RevisionRow {
+  deployment_name: string;
   /** Name of the key, or address of the member, that made it; null: it is gone, or no user made it. */
   made_by_name: string | null;
   /** Number of the revision that it runs again. */
@@ -102,7 +103,7 @@ const idIn = (kind: string) =>
   sql`case when starts_with(r.made_by, ${sql.literal(`${kind}:`)}) then split_part(r.made_by, ':', 2)::uuid end`;
 
 const shownColumns = sql`
-  ${revisionColumns},
+  ${revisionColumns}, (select n.name from deployments n where n.id = r.deployment_id) as deployment_name,
   coalesce((select k.name from api_keys k where k.id = ${idIn("key")}),
            (select m.email from members m where m.id = ${idIn("member")})) as made_by_name,
   (select o.number from revisions o where o.id = r.redeploy_of) as redeploy_of_number`;
