@@ -129,6 +129,11 @@ test("a cancelled build is withdrawn from its listener, and a failed one shows w
   const failed = await client.waitForRevision(ids);
   assert.equal(failed.status, "BUILD_FAILED");
   assert.match(failed.status_message ?? "", /npm ci ended with exit code 7/);
+  const { health } = await client.getDeployment({ deployment_id: other.id });
+  assert.deepEqual(
+    [health.status, health.failure?.code, health.next_action?.kind],
+    ["failed", "build_failed", "read_build_log"],
+  );
 });
 
 test("a build whose context the cluster could not download is ordered again, as its log shows", async () => {

@@ -21,12 +21,15 @@ import { startTestServer, type TestServer } from "../support/server.ts";
  * | the build fails, then a fix; a newer build fails while the older revision serves | health.test.ts |
  * | the server exits again and again; exits as events; one alert for a loop | health.test.ts |
  * | bad variables, bad code, both: rollback | rollback.test.ts |
- * | image missing, memory limit, exits, never healthy on Docker, with the way out | test/docker/failure-table.test.ts |
- * | image missing, memory limit, exits, never ready, no room on Kubernetes, with the way out | test/kubeplane/failure-table.test.ts |
+ * | image missing, memory limit, disk limit, exits, never healthy, variables on Docker, with the way out | test/docker/failure-table.test.ts |
+ * | image missing, memory limit, exits, never ready, variables, no room, no disk, silence on Kubernetes, with the way out | test/kubeplane/failure-table.test.ts |
+ * | the build fails on Docker, in a cluster | test/docker/deploy-sources.test.ts, cluster-builds.test.ts |
  * | quotas, policies, service accounts on Kubernetes | test/kubeplane/refusals.test.ts, rollout.test.ts |
  * | bad commands, refusals of the engine on Docker | test/docker/failures.test.ts |
  * | a full disk of the server | test/faults/full-disk.test.ts |
- * | a listener that is silent | test/domain/deployment-health.test.ts, test/kubeplane/interference.test.ts |
+ * | a silent listener on another host, with the way out | test/server/remote-listener.test.ts |
+ *
+ * Processes need no images, and a machine without room for them is one without memory: OutOfMemory.
  */
 interface Failure {
   name: string;
@@ -67,6 +70,22 @@ const failures: Failure[] = [
     command: /logs build --build/,
     fix: { "good.json": settings() },
     commands: ["change build --config good.json --ref main"],
+  },
+  {
+    name: "disk",
+    broken: {
+      "pierhead.json": settings({
+        build: ["node", "-e", "console.error('ENOSPC: no space left on device, write'); process.exit(1)"],
+      }),
+    },
+    word: "failed",
+    reason: "BuildFailed",
+    code: "disk_full",
+    message: /disk of the build host is full/,
+    action: "deploy",
+    advice: /Make the build smaller or ask an operator to free disk space/,
+    fix: { "pierhead.json": settings() },
+    commands: ["deploy --latest --name disk"],
   },
   {
     name: "start",
@@ -218,7 +237,8 @@ describe("failures of plain processes and their ways out", { concurrency: true }
       "health"
     >;
     assert.deepEqual([shown.failure, shown.can_roll_back], [health.failure, false]);
-    assert.doesNotMatch(JSON.stringify(await client.listDeploymentEvents(ids)), /DEPLOYMENT /);
+    for (const told of [await client.listDeploymentEvents(ids), await client.listRevisions(ids)])
+      assert.doesNotMatch(JSON.stringify(told), /DEPLOYMENT /);
 
     if (failure.fix !== undefined) await repository.commit(failure.fix);
     for (const command of failure.commands) {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { test } from "node:test";
 import { openProcessCompute } from "../../src/compute/process/process-compute.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
@@ -32,6 +33,8 @@ async function newDirectory() {
   };
 }
 
+const resync = { PIERHEAD_RESYNC_INTERVAL_MS: "500" };
+
 const deploy = async ({ client }: TestServer, repoUrl: string) => {
   const made = await client.createDeployment({
     body: {
@@ -56,7 +59,7 @@ test("keeps a real agent of a separate listener process running while the contro
   await using repository = await createAgentRepository();
   const keyFile = path.join(place.directory, "key");
   await writeFile(keyFile, `${key}\n`);
-  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_LISTENER_KEY: key });
+  await using pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_LISTENER_KEY: key, ...resync });
   const environment = {
     PIERHEAD_URL: pierhead.url,
     PIERHEAD_LISTENER_KEY_FILE: keyFile,
@@ -88,8 +91,16 @@ test("keeps a real agent of a separate listener process running while the contro
     const { client } = pierhead;
     assert.notEqual(pierhead.url, environment.PIERHEAD_URL, "the server restarted on another port");
     await listener.stop();
+    const health = async () => (await client.getDeployment({ deployment_id: made.id })).health;
+    // Five minutes pass.
+    await pierhead.server.db.query(sql`
+      with resumed as (update clock set resumed_at = resumed_at - interval '6 minutes')
+      update listeners set last_seen_at = now() - interval '6 minutes'`);
+    const silent = await eventually(health, ({ status }) => status === "unknown", { what: "unknown" });
+    assert.deepEqual([silent.reason, silent.next_action?.kind], ["ListenerLost", "check_listener"]);
     const again = await startListenerProgram({ ...environment, PIERHEAD_URL: pierhead.url });
     try {
+      await eventually(health, ({ status }) => status === "live", { what: "live with a listener again" });
       const changed = await client.patchDeployment({
         deployment_id: made.id,
         body: { source_revision_config: { repo_ref: "main" } },

@@ -3,7 +3,6 @@ import { describeError, type Logger } from "../../telemetry/log.ts";
 import type { ClusterCompute, ClusterDeployment, ClusterKey, ClusterStatus, RolloutProblem } from "../cluster.ts";
 import type { ReplicaLoad, ReplicaLogChunk } from "../compute.ts";
 import { causeLinesMax } from "../exit-cause.ts";
-import { ownFrames } from "../own-frames.ts";
 import { type ApiServer, KubeError } from "./api/api-server.ts";
 import { childKinds } from "./api/kinds.ts";
 import { findAnchors, readAnchor } from "./apply/anchor.ts";
@@ -16,6 +15,7 @@ import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } fr
 import { managedText, selectorText } from "./render/render.ts";
 import { capabilitiesOf, discover } from "./watch/discover.ts";
 import { lastExitOf } from "./watch/exits.ts";
+import { causeWithLog } from "./watch/log-cause.ts";
 import { readPodLog } from "./watch/pod-logs.ts";
 import { type ClusterView, crashStreakOf, type PodView, readRollout } from "./watch/rollout.ts";
 import { UsageReader } from "./watch/usage.ts";
@@ -38,9 +38,6 @@ interface EventView {
 }
 
 const defaultDiscoverMs = 300_000;
-
-/** Number of last lines of a container that keeps exiting. */
-const lastLinesMax = 30;
 
 /** Opens a cluster. @throws Error when the API server cannot be reached or is too old. */
 export async function openKubernetesCluster(options: KubernetesOptions): Promise<ClusterCompute> {
@@ -145,7 +142,7 @@ class KubernetesCluster implements ClusterCompute {
     const problems: RolloutProblem[] = [];
     for (const { weight, cause, since, crashed } of findings) {
       const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
-      problems.push({ weight, cause: { ...cause, last_lines: lines }, since });
+      problems.push({ weight, cause: causeWithLog(cause, lines), since });
     }
     const crashStreak = crashStreakOf(
       agents.filter(({ metadata }) => metadata.annotations?.[revisionAnnotation] === revisionId),
@@ -263,7 +260,7 @@ class KubernetesCluster implements ClusterCompute {
     const query = { container, previous: true, tailLines: causeLinesMax };
     try {
       const text = await this.#options.api.readLog({ namespace, name: pod }, query, AbortSignal.timeout(5_000));
-      return ownFrames(text.trimEnd().split("\n")).slice(-lastLinesMax);
+      return text.trimEnd().split("\n");
     } catch {
       // The pod is gone or its node does not answer: the exit code must suffice.
       return [];

@@ -1,0 +1,17 @@
+import type { Cause } from "../../../contract/listeners/assignment.ts";
+import { ownFrames } from "../../own-frames.ts";
+import { findMissingVariables, findStartCause } from "../../start-cause.ts";
+
+/** Number of last lines of a container that keeps exiting. */
+const lastLinesMax = 30;
+
+/** Adds the end of a container's log to the cause of its exits, and what the log says about it. */
+export function causeWithLog(cause: Cause, lines: readonly string[]): Cause {
+  const known = { ...cause, last_lines: ownFrames(lines).slice(-lastLinesMax) };
+  const sentence = cause.reason === "Exited" ? findStartCause(lines) : null;
+  // A termination message may be the end of the log.
+  if (sentence === null || cause.message.includes(sentence.replace(/\.$/, ""))) return known;
+  const missing = findMissingVariables(lines, []);
+  const variables = missing === null ? {} : { variables: missing.names };
+  return { ...known, ...variables, message: `${cause.message} ${sentence}` };
+}
