@@ -113,6 +113,43 @@ test("a file names the listener of a deployment, which stays there", async () =>
   assert.match((await at.run(["plan"])).stderr, /namespace needs a listener/);
 });
 
+test("a file creates a listener and the deployment on it, and changes and pulls its settings", async () => {
+  await using at = await pipeline();
+  const declared = (settings: string) => `listeners:
+  cluster-3: ${settings}
+deployments:
+  there: {source: external_docker, image: "registry.example.com/agent:1", listener: cluster-3, namespace: a}
+`;
+  await at.write(declared("{ namespaces: [a] }"));
+  const planned = await at.run(["plan"]);
+  assert.match(
+    planned.stdout,
+    /^\+ listeners\.cluster-3\n {4}namespaces: \["a"\]\n\+ there\n(?: {4}.*\n)*? {4}listener: "cluster-3"\n/,
+  );
+  const applied = await at.run(["apply", "--no-wait"]);
+  assert.equal(applied.code, 8, applied.stderr);
+  assert.match(applied.stderr, /pierhead api POST \/v2\/listeners\/\S+\/enrollment/);
+  assert.doesNotMatch(applied.stdout + applied.stderr, /\bph_/, "its key is not shown");
+  const [made] = (await server.client.listDeployments({ name: "there" })).resources;
+  const listener = (await server.client.listListeners({})).resources.find(
+    ({ compute_id: name }) => name === "cluster-3",
+  );
+  assert.equal(made?.source_config.listener_id, listener?.id);
+  assert.equal((await at.run(["plan"])).code, 0);
+  await at.write(declared("{ namespaces: [a, b], log_level: debug }"));
+  const changed = await at.run(["plan"]);
+  assert.equal(
+    changed.stdout,
+    '~ listeners.cluster-3\n    namespaces: ["a"] -> ["a","b"]\n    log_level: "own" -> "debug"\n',
+  );
+  assert.equal((await at.run(["apply", "--no-wait"])).code, 8);
+  assert.equal((await at.run(["pull"])).code, 0);
+  assert.match(await at.read(), /cluster-3:\n {4}namespaces:\n {6}- a\n {6}- b\n {4}log_level: debug\n/);
+  assert.equal((await at.run(["plan"])).code, 0);
+  await at.write(declared("{ namespace: [a] }"));
+  assert.match((await at.run(["plan"])).stderr, /listeners\.cluster-3\.namespace is not known/);
+});
+
 test("prunes the deployments with the tag of the file, and those of no other file", async () => {
   await using at = await pipeline();
   const declared = (...names: string[]) =>

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { CallOptions } from "../../client/client.ts";
+import type { CallOptions, Client } from "../../client/client.ts";
 import type { Deployment, PatchDeployment, Secret } from "../../contract/deployments/deployment.ts";
 import { normaliseRef } from "../../domain/refs.ts";
 import { withRoundedCores } from "../../domain/resource-rules.ts";
@@ -9,6 +9,7 @@ import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { type Change, differing } from "./change.ts";
 import { alertSteps } from "./declared-alerts.ts";
+import { listenerSteps } from "./declared-listeners.ts";
 import { type Declared, declaredVariables, readDeclared, usualFile } from "./desired-file.ts";
 import { wrong } from "./read-object.ts";
 import { checkReadable } from "./readable.ts";
@@ -29,10 +30,12 @@ export async function compare(
   session: Session,
   { file = usualFile, prune = [] }: { file?: string; prune?: string[] | true },
 ): Promise<Comparison> {
-  const { tag: tagText, deployments: declared, alerts = {} } = await readDeclared(session, file);
+  const { tag: tagText, deployments: declared, alerts = {}, listeners = {} } = await readDeclared(session, file);
   const client = await session.client();
   const tag = tagText === undefined ? undefined : await findFileTag(client, tagText, session.signal);
-  const steps: Step[] = [];
+  const { steps: listenerChanges, missing } = await listenerSteps(session, listeners);
+  // A deployment may be placed on a listener that the same file creates.
+  const steps: Step[] = [...listenerChanges];
   const unchanged: Deployment[] = [];
   for (const [name, wanted] of Object.entries(declared)) {
     const variables = declaredVariables(session, name, wanted);
@@ -41,7 +44,7 @@ export async function compare(
     if (current !== undefined) await checkPlacement(client, current, placedBy(wanted), session.signal);
     const change =
       current === undefined
-        ? created(name, wanted, variables ?? [], await placementOf(client, placedBy(wanted), session.signal))
+        ? created(name, wanted, variables ?? [], await placing(client, wanted, missing, session.signal))
         : changed(current, wanted, variables);
     const step =
       tag === undefined ? change : await withTag(client, { name, current, step: change, tag }, session.signal);
@@ -50,6 +53,28 @@ export async function compare(
   }
   steps.push(...(await alertSteps(session, alerts)));
   return { unchanged, ...(await withPruned(session, { file, declared, prune, tag, steps })) };
+}
+
+/** Finds the place of a new deployment now, or when its listener exists. */
+async function placing(
+  client: Client,
+  wanted: Declared,
+  missing: readonly string[],
+  signal: AbortSignal,
+): Promise<Placing> {
+  if (wanted.listener !== undefined && missing.includes(wanted.listener)) {
+    const { listener, namespace } = wanted;
+    const shown = { listener, ...(namespace !== undefined && { namespace }) };
+    return { shown, find: (calls, ending) => placementOf(calls, placedBy(wanted), ending) };
+  }
+  const placement = await placementOf(client, placedBy(wanted), signal);
+  return { shown: placement, find: async () => placement };
+}
+
+interface Placing {
+  /** As the changes show it. */
+  shown: object;
+  find(client: Client, signal: AbortSignal): Promise<Placement>;
 }
 
 const placedBy = ({ listener, namespace }: Declared) => ({
@@ -132,9 +157,8 @@ function settingsOf(wanted: Declared) {
   };
 }
 
-function created(name: string, wanted: Declared, secrets: Secret[], placement: Placement): Step {
-  const { source_config: given, source_revision_config } = settingsOf(wanted);
-  const source_config = { ...given, ...placement };
+function created(name: string, wanted: Declared, secrets: Secret[], placing: Placing): Step {
+  const { source_config, source_revision_config } = settingsOf(wanted);
   const isRepository = wanted.source === "github";
   const body = {
     name,
@@ -145,7 +169,7 @@ function created(name: string, wanted: Declared, secrets: Secret[], placement: P
       : source_revision_config,
     secrets,
   };
-  const fields = Object.entries({ ...body.source_config, ...body.source_revision_config });
+  const fields = Object.entries({ ...body.source_config, ...placing.shown, ...body.source_revision_config });
   return {
     change: {
       name,
@@ -153,7 +177,11 @@ function created(name: string, wanted: Declared, secrets: Secret[], placement: P
       fields: fields.map(([field, to]) => ({ field, from: null, to })),
       variables: { set: secrets.map((one) => one.name), removed: [] },
     },
-    act: (client, signal) => client.createDeployment({ body }, { signal }),
+    async act(client, signal) {
+      const placement = await placing.find(client, signal);
+      const placed = { ...body, source_config: { ...body.source_config, ...placement } };
+      return client.createDeployment({ body: placed }, { signal });
+    },
   };
 }
 

@@ -5,6 +5,7 @@ import type { AlertKind } from "../../contract/alerts/alert.ts";
 import type { CreateDeployment, Secret, SourceConfigInput } from "../../contract/deployments/deployment.ts";
 import type { Session } from "../session.ts";
 import { checkAlerts, type DeclaredRule } from "./declared-alerts.ts";
+import { checkListeners, type DeclaredListener } from "./declared-listeners.ts";
 import { asObject, wrong } from "./read-object.ts";
 
 export const usualFile = "pierhead.yaml";
@@ -42,6 +43,8 @@ const texts = [
 const known = ["source", ...texts, "build_on_push", "resources", "variables", "secrets"];
 const sources = ["github", "internal_template", "internal_docker", "external_docker"];
 
+const topKeys = ["deployments", "tag", "alerts", "listeners"];
+
 /** A whole file. */
 export interface DeclaredFile {
   /** `TAG=VALUE` that every deployment of the file gets, so that `--prune` finds those that have left the file. */
@@ -49,6 +52,8 @@ export interface DeclaredFile {
   deployments: Record<string, Declared>;
   /** Rules of the workspace that the file declares. */
   alerts?: Partial<Record<AlertKind, DeclaredRule>>;
+  /** Listeners of the workspace that the file declares, by name. */
+  listeners?: Record<string, DeclaredListener>;
 }
 
 /** Reads a declaration. @throws CliFailure with exit code 1 that names the line or the field. */
@@ -57,7 +62,9 @@ export async function readDeclared(session: Session, file: string): Promise<Decl
   try {
     text = await readFile(path.resolve(session.context.cwd, file), "utf8");
   } catch (error) {
-    throw wrong(`Cannot read ${file}: ${(error as Error).message}`, "Write one: pierhead pull NAME...");
+    const { code, message } = error as NodeJS.ErrnoException;
+    const what = code === "ENOENT" ? `There is no file ${file} here.` : `Cannot read ${file}: ${message}`;
+    throw wrong(what, "Write one: pierhead pull NAME...");
   }
   const document = parseDocument(text, { uniqueKeys: true });
   const [error] = document.errors;
@@ -69,8 +76,8 @@ export async function readDeclared(session: Session, file: string): Promise<Decl
     throw wrong(`${file} is not valid YAML: ${(cause as Error).message}`);
   }
   const top = asObject(read, file);
-  const unknown = Object.keys(top).find((key) => !["deployments", "tag", "alerts"].includes(key));
-  if (unknown !== undefined) throw wrong(`${file}: '${unknown}' is not known. Known are: deployments, tag, alerts.`);
+  const unknown = Object.keys(top).find((key) => !topKeys.includes(key));
+  if (unknown !== undefined) throw wrong(`${file}: '${unknown}' is not known. Known are: ${topKeys.join(", ")}.`);
   const { tag } = top;
   if (tag !== undefined && (typeof tag !== "string" || !/^[^=]+=./.test(tag))) {
     throw wrong(`${file}: tag must be TAG=VALUE, such as repository=shop.`);
@@ -78,7 +85,8 @@ export async function readDeclared(session: Session, file: string): Promise<Decl
   const entries = Object.entries(asObject(top["deployments"] ?? {}, "deployments"));
   const deployments = Object.fromEntries(entries.map(([name, value]) => [name, check(`deployments.${name}`, value)]));
   const alerts = top["alerts"] === undefined ? {} : { alerts: checkAlerts(top["alerts"]) };
-  return { ...(tag !== undefined && { tag }), deployments, ...alerts };
+  const listeners = top["listeners"] === undefined ? {} : { listeners: checkListeners(top["listeners"]) };
+  return { ...(tag !== undefined && { tag }), deployments, ...alerts, ...listeners };
 }
 
 function check(at: string, value: unknown): Declared {

@@ -5,6 +5,7 @@ import { findDeployment } from "../deployments/find-deployment.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { pulledAlerts } from "./declared-alerts.ts";
+import { pulledListeners } from "./declared-listeners.ts";
 import { type Declared, type DeclaredFile, readDeclared, usualFile, writeDeclared } from "./desired-file.ts";
 import { checkReadable } from "./readable.ts";
 
@@ -16,6 +17,7 @@ export async function pull(session: Session, names: string[], options: { file?: 
     tag,
     deployments: before,
     alerts = {},
+    listeners = {},
   }: DeclaredFile = names.length === 0 ? await readDeclared(session, file) : { deployments: {} };
   const wanted = names.length === 0 ? Object.keys(before) : names;
   const found: Record<string, Declared> = {};
@@ -27,7 +29,14 @@ export async function pull(session: Session, names: string[], options: { file?: 
   }
   await writeFile(
     target,
-    writeDeclared({ ...(tag !== undefined && { tag }), deployments: found, ...(await pulledAlerts(session, alerts)) }),
+    writeDeclared({
+      ...(tag !== undefined && { tag }),
+      ...{
+        deployments: found,
+        ...(await pulledAlerts(session, alerts)),
+        ...(await pulledListeners(session, listeners)),
+      },
+    }),
     names.length === 0 ? {} : { flag: "wx" },
   ).catch((error) => {
     if (error.code !== "EEXIST") throw error;
