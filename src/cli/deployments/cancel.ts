@@ -2,12 +2,25 @@ import { isRefusal, isSettled } from "../../client/client.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import type { Session } from "../session.ts";
 import { shortId } from "../terminal/text.ts";
+import { answerDryRun } from "./dry-run.ts";
 import { allRevisions, findDeployment, findRevision } from "./find-deployment.ts";
 
 /** Cancels the revisions in progress, queued ones first, because a freed slot would otherwise start the next one. */
-export async function cancel(session: Session, [name = "", id]: (string | undefined)[]): Promise<void> {
+export async function cancel(
+  session: Session,
+  [name = "", id]: (string | undefined)[],
+  options: { dryRun?: boolean } = {},
+): Promise<void> {
   const { terminal } = session;
   const deployment = await findDeployment(session, name);
+  if (options.dryRun) {
+    const named =
+      id === undefined ? await unsettled(session, deployment.id) : [await findRevision(session, deployment, id)];
+    const effects = named
+      .filter(({ status }) => !isSettled(status))
+      .map((revision) => `Cancels revision ${shortId(revision.id)}, which is ${revision.status}.`);
+    return answerDryRun(session, [], effects);
+  }
   const interrupted: string[] = [];
   const say = (revision: Revision) => {
     interrupted.push(revision.id);

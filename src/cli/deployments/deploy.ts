@@ -1,6 +1,5 @@
 import { stat } from "node:fs/promises";
 import path from "node:path";
-import { ApiFailure } from "../../client/client.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { isGitUrl } from "../source/git-source.ts";
@@ -27,13 +26,14 @@ export async function deploy(session: Session, [given]: (string | undefined)[], 
     return deployDirectory(session, directory, options);
   }
   if (found !== undefined || !/^[a-z0-9][a-z0-9-]*$/.test(source)) throw unknownSource(source);
-  try {
-    await deployTemplate(session, source, options);
-  } catch (error) {
-    if (!(error instanceof ApiFailure && error.detail.includes("is not in the catalogue"))) throw error;
-    const known = /available: (.*)\.$/.exec(error.detail)?.[1] ?? "none";
-    throw new CliFailure(`"${source}" is neither a directory nor a template.`, { hints: [`Templates: ${known}`] });
+  const client = await session.client();
+  const { templates } = await client.listTemplates({}, { signal: session.signal });
+  const ids = templates.map(({ id }) => id);
+  if (!ids.includes(source)) {
+    const hints = [`Begin a project: pierhead init ${source}`, `Templates: ${ids.join(", ")}`];
+    throw new CliFailure(`"${source}" is neither a directory nor a template.`, { hints });
   }
+  await deployTemplate(session, source, options);
 }
 
 /** Returns the deployment that `--latest` names. @throws CliFailure for input that it would ignore. */

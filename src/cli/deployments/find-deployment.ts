@@ -88,3 +88,11 @@ async function scan(client: Client, prefix: string, signal: AbortSignal) {
   }
   return { withPrefix, names };
 }
+
+/** @throws CliFailure for a deployment without a revision. */
+export async function newestRevision(session: Session, deployment: Deployment): Promise<Revision> {
+  const client = await session.client();
+  if (deployment.latest_revision_id === null) throw new CliFailure(`${deployment.name} has no revision yet.`);
+  const ids = { deployment_id: deployment.id, revision_id: deployment.latest_revision_id };
+  return client.getRevision(ids, { signal: session.signal });
+}

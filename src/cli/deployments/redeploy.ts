@@ -4,7 +4,8 @@ import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { shortId } from "../terminal/text.ts";
 import { describeRevision } from "./describe-revision.ts";
-import { findDeployment, findRevision } from "./find-deployment.ts";
+import { answerDryRun, whileRollingOut } from "./dry-run.ts";
+import { findDeployment, findRevision, newestRevision } from "./find-deployment.ts";
 import { type FollowOptions, followRevision } from "./follow-revision.ts";
 
 /** Redeploys the artifact of a revision, by default of the newest one. */
@@ -14,7 +15,13 @@ export async function redeploy(
   options: FollowOptions,
 ): Promise<void> {
   const deployment = await findDeployment(session, name);
-  const revision = id === undefined ? await newest(session, deployment) : await findRevision(session, deployment, id);
+  const revision =
+    id === undefined ? await newestRevision(session, deployment) : await findRevision(session, deployment, id);
+  if (options.dryRun) {
+    const text = `Runs revision ${shortId(revision.id)} (${describeRevision(revision)}) with the current variables and settings.`;
+    answerDryRun(session, [], [text + whileRollingOut(deployment)]);
+    return;
+  }
   session.terminal.say(`Redeploying ${deployment.name} ${shortId(revision.id)} (${describeRevision(revision)})`);
   await run(session, deployment, revision, options);
 }
@@ -30,11 +37,4 @@ async function run(
   const deployment = await client.redeployRevision(ids, { signal: session.signal });
   if (deployment.latest_revision_id === null) throw new CliFailure(`${name} has no revision.`);
   await followRevision(session, deployment, deployment.latest_revision_id, options);
-}
-
-async function newest(session: Session, deployment: Deployment): Promise<Revision> {
-  const client = await session.client();
-  if (deployment.latest_revision_id === null) throw new CliFailure(`${deployment.name} has no revision yet.`);
-  const ids = { deployment_id: deployment.id, revision_id: deployment.latest_revision_id };
-  return client.getRevision(ids, { signal: session.signal });
 }

@@ -96,6 +96,8 @@ async function describeServer(file: string): Promise<string> {
   };
   const detection = detectServer(await readProjectFacts({ list: async () => files, read }));
   if (detection.server === null) {
+    if ((await stat(directory).catch(() => undefined))?.isDirectory() !== true)
+      throw usageFailure(`There is no directory ${directory}.`, "Begin a project: pierhead init DIR");
     const below = await projectsBelow(directory);
     if (detection.saysWhatToDo && below.length === 0) throw new CliFailure(detection.because);
     throw noServer(detection.because, below);
