@@ -47,8 +47,16 @@ export default defineConfig({
       { text: "Command line", link: "/docs/reference/cli" },
       // A page of its own, which the router of the site does not know.
       { text: "API", link: "/docs/reference/api.html", target: "_self" },
-      // The pages of a site are those of one version.
-      { text: `Version ${version}`, link: "/CHANGELOG" },
+      // The pages of a directory are those of one version.
+      process.env["PIERHEAD_DOCS_VERSIONS"] === undefined
+        ? { text: `Version ${version}`, link: "/CHANGELOG" }
+        : {
+            text: `Version ${version}`,
+            items: [
+              { text: "Changes", link: "/CHANGELOG" },
+              { text: "Other versions", link: "/versions.html", target: "_self" },
+            ],
+          },
     ],
     sidebar: [
       section("Start", "docs/start"),
