@@ -227,6 +227,8 @@ describe("failures of plain processes and their ways out", { concurrency: true }
     if (failure.word === "failed") assert.deepEqual(await codeOfNewest(ids), failure.code);
     assert.equal(health.next_action?.kind, failure.action);
     assert.match(health.next_action?.text ?? "", failure.advice);
+    const checked = await cli(`status ${failure.name} --check`);
+    assert.deepEqual([checked.code, /is (failed|crash-looping)\./.test(checked.stderr)], [1, true]);
     const why = await cli(`why ${failure.name}`);
     assert.match(why.stdout, failure.advice);
     if (failure.command !== undefined)
@@ -247,6 +249,7 @@ describe("failures of plain processes and their ways out", { concurrency: true }
     }
     const { url } = await reaches("live");
     assert.equal((await fetch(`${url}/version`)).status, 200);
+    assert.equal((await cli(`status ${failure.name} --check`)).code, 0);
     const { events } = await client.listDeploymentEvents({ ...ids, types: ["deployment.health"], limit: 1_000 });
     const words = events.map(({ data }) => data["to"]);
     assert.equal(words.filter((word) => word === failure.word).length, 1, words.join(" "));

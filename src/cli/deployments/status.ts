@@ -4,6 +4,7 @@ import type { EngineBecause } from "../../contract/listeners/assignment.ts";
 import type { MetricPoint } from "../../contract/logs/metrics.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
 import { engines } from "../../domain/engines.ts";
+import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { fittedTo } from "../terminal/choose.ts";
 import { maskSecrets } from "../terminal/mask.ts";
@@ -14,11 +15,14 @@ import { findDeployment } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
 import { healthLines, healthText } from "./health.ts";
 
-/** Shows a deployment and its latest revisions. With `--watch`, follows the newest revision to its end. */
+/**
+ * Shows a deployment and its latest revisions. With `--watch`, follows the newest revision to its end. With `--check`, its health
+ * decides the exit code.
+ */
 export async function status(
   session: Session,
   [name = ""]: string[],
-  options: { watch?: boolean; timeout?: string },
+  options: { watch?: boolean; timeout?: string; check?: boolean },
 ): Promise<void> {
   const deployment = await findDeployment(session, name);
   if (options.watch && deployment.latest_revision_id !== null) {
@@ -36,6 +40,17 @@ export async function status(
   const runs = runsOf(metrics.points);
   const answer = { deployment: maskSecrets(deployment), revisions: page.resources, replicas, runs };
   session.answer(answer, () => render(session, deployment, { revisions: page.resources, replicas, runs }));
+  if (options.check) checkHealth(deployment);
+}
+
+/** @throws CliFailure unless the deployment answers, or will with its next request. */
+function checkHealth({ name, health: { status: word } }: Deployment): void {
+  if (word === "live" || word === "sleeping") return;
+  const isUnderWay = word === "deploying" || word === "deleting";
+  throw new CliFailure(`${name} is ${word.replace("_", "-")}.`, {
+    exitCode: isUnderWay ? exitCodes.pending : exitCodes.error,
+    hints: [`See why: pierhead why ${name}`],
+  });
 }
 
 interface Runs {

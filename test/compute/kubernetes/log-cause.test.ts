@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { causeWithLog } from "../../../src/compute/kubernetes/watch/log-cause.ts";
+
+const exited = {
+  ...{ reason: "Exited", message: "The container 'api-server' keeps exiting with exit code 1." },
+  ...{ exit_code: 1, signal: null, last_lines: [] },
+};
+
+test("the end of a log names the variable that a crashed container misses", () => {
+  const lines = ["starting", "Error: MODEL_KEY is not set"];
+  const cause = causeWithLog(exited, lines);
+  assert.deepEqual([cause.variables, cause.last_lines], [["MODEL_KEY"], lines]);
+  assert.match(
+    cause.message,
+    /exit code 1\. MODEL_KEY is not set\. Set it with: pierhead env set DEPLOYMENT MODEL_KEY/,
+  );
+});
+
+test("a log that says nothing, or what the message says already, changes no message", () => {
+  assert.equal(causeWithLog(exited, ["listening"]).message, exited.message);
+  const told = { ...exited, message: `${exited.message} Error: lost the model` };
+  assert.equal(causeWithLog(told, ["Error: lost the model"]).message, told.message);
+  const memory = { ...exited, reason: "OutOfMemory" };
+  assert.equal(causeWithLog(memory, ["Error: MODEL_KEY is not set"]).variables, undefined);
+});
