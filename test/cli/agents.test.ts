@@ -101,6 +101,9 @@ test("init copies a template into an empty directory and never changes one with 
   assert.match(made.stderr, /pierhead deploy mine/);
   const files = await readdir(path.join(empty.directory, "mine"));
   assert.ok(files.includes("langgraph.json") && !files.includes("template.json"));
+  const detected = await runCli(["detect", "mine", "--json"], { cwd: empty.directory });
+  assert.equal(JSON.parse(detected.stdout).name, "mine", "a deploy has the name of the directory");
+  assert.match((await runCli(["detect", "none"], { cwd: empty.directory })).stderr, /There is no directory .*none\./);
   const again = await runCli(["init", "mine", "--template", "node-server"], { cwd: empty.directory });
   assert.equal(again.code, 2);
   assert.match(

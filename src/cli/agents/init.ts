@@ -1,9 +1,9 @@
-import { cp, mkdir, readdir, readFile } from "node:fs/promises";
+import { cp, mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { CliFailure, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
-import { findProject } from "../source/project.ts";
+import { findProject, nameFrom } from "../source/project.ts";
 import { harmless } from "../terminal/terminal.ts";
 
 /** The templates of this package: beside `src` in a clone, beside `dist` when installed. */
@@ -26,7 +26,10 @@ export async function init(session: Session, [given = "."]: string[], options: {
     );
   }
   const template = isEmpty ? await chooseTemplate(session, options.template) : null;
-  if (template !== null) await copyTemplate(directory, template);
+  if (template !== null) {
+    await copyTemplate(directory, template);
+    await nameProject(directory);
+  }
   const { found, envFile } = await findProject(directory, undefined);
   session.answer({ directory, template, found }, () => harmless(found));
   const shown = path.relative(context.cwd, directory) || ".";
@@ -72,6 +75,21 @@ async function readTemplates(): Promise<{ id: string; name: string; description:
       return { id, name, description };
     }),
   );
+}
+
+/** Gives a Node project the name of its directory, because a deploy takes the name from there. */
+async function nameProject(directory: string): Promise<void> {
+  const name = nameFrom(path.basename(directory));
+  for (const file of ["package.json", "package-lock.json"]) {
+    const at = path.join(directory, file);
+    const text = await readFile(at, "utf8").catch(() => undefined);
+    if (text === undefined) continue;
+    const content = JSON.parse(text) as { name: string; packages?: Record<string, { name?: string }> };
+    content.name = name;
+    const own = content.packages?.[""];
+    if (own?.name !== undefined) own.name = name;
+    await writeFile(at, `${JSON.stringify(content, null, 2)}\n`);
+  }
 }
 
 async function copyTemplate(directory: string, id: string): Promise<void> {

@@ -96,8 +96,6 @@ async function describeServer(file: string): Promise<string> {
   };
   const detection = detectServer(await readProjectFacts({ list: async () => files, read }));
   if (detection.server === null) {
-    if ((await stat(directory).catch(() => undefined))?.isDirectory() !== true)
-      throw usageFailure(`There is no directory ${directory}.`, "Begin a project: pierhead init DIR");
     const below = await projectsBelow(directory);
     if (detection.saysWhatToDo && below.length === 0) throw new CliFailure(detection.because);
     throw noServer(detection.because, below);
@@ -132,6 +130,8 @@ export function nameFrom(text: string): string {
 async function findConfigName(directory: string): Promise<string> {
   const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName, ...denoConfigs]);
   if (found !== undefined) return found;
+  if ((await stat(directory).catch(() => undefined))?.isDirectory() !== true)
+    throw usageFailure(`There is no directory ${directory}.`, "Begin a project: pierhead init DIR");
   const below = await projectsBelow(directory);
   throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`, below);
 }
