@@ -2,6 +2,9 @@ import { errors } from "../contract/error.ts";
 import { condaFileNames } from "./detection/install-files.ts";
 import { configPathLengthMax } from "./limits.ts";
 
+/** Configurations of Deno. */
+export const denoConfigs = ["deno.json", "deno.jsonc"] as const;
+
 /** Files from which a server is recognized when there is no configuration, nearest to a configuration first. */
 export const projectFileNames = [
   "aegra.json",
@@ -12,14 +15,11 @@ export const projectFileNames = [
   "setup.py",
   "package.json",
   ...condaFileNames,
+  ...denoConfigs,
 ] as const;
 
-/** Configurations of Deno. Such a project is recognized only to say how it runs, so a Dockerfile goes before them. */
-export const denoConfigs = ["deno.json", "deno.jsonc"] as const;
-
 /** Returns whether a server is recognized from the files beside a file with this name. */
-export const isProjectFile = (name: string) =>
-  ([...projectFileNames, ...denoConfigs] as readonly string[]).includes(name);
+export const isProjectFile = (name: string) => (projectFileNames as readonly string[]).includes(name);
 
 /** The path of the configuration that clients send when the user names none. */
 export const usualConfigPath = "langgraph.json";

@@ -61,6 +61,9 @@ test("uses a Dockerfile only where a container engine builds images", async () =
   assert.equal((await read(files, null, "image")).kind, "dockerfile");
   assert.equal((await read(files, null, "directory")).kind, "command");
   assert.equal((await read({ Dockerfile: "FROM x" })).kind, "dockerfile");
+  const deno = { "deno.json": "{}", "main.ts": "Deno.serve(handle)", Dockerfile: "FROM x" };
+  assert.equal((await read(deno, null, "image")).kind, "dockerfile");
+  assert.equal((await read(deno)).kind, "command");
   const nested = await read({ "apps/api/Dockerfile": "FROM x" }, "apps/api/Dockerfile", "image");
   assert.deepEqual(nested.kind === "dockerfile" && nested.dockerfile, "apps/api/Dockerfile");
 });

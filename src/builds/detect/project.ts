@@ -1,12 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import path from "node:path";
-import {
-  denoConfigs,
-  dockerfileName,
-  isProjectFile,
-  projectFileNames,
-  usualConfigPath,
-} from "../../domain/config-path.ts";
+import { dockerfileName, isProjectFile, projectFileNames, usualConfigPath } from "../../domain/config-path.ts";
 import { detectServer } from "../../domain/detection/detect-server.ts";
 import type { DetectedServer } from "../../domain/detection/detected-server.ts";
 import { added, addedDirName } from "../../domain/detection/presets.ts";
@@ -76,7 +70,6 @@ async function findConfig(sourceDir: string, { target }: BuildHost): Promise<str
   if (hasDockerfile && target === "image") return dockerfileName;
   for (const name of projectFileNames) if (await isFileInside(sourceDir, name)) return name;
   if (hasDockerfile) return dockerfileName;
-  for (const name of denoConfigs) if (await isFileInside(sourceDir, name)) return name;
   throw missing(`${configNames.join(" or ")} not found at the root of the source`, await listConfigs(sourceDir));
 }
 

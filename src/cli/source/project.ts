@@ -1,7 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import path from "node:path";
-import { denoConfigs, dockerfileName, isProjectFile, projectFileNames } from "../../domain/config-path.ts";
+import { dockerfileName, isProjectFile, projectFileNames } from "../../domain/config-path.ts";
 import { detectServer } from "../../domain/detection/detect-server.ts";
 import { installFiles } from "../../domain/detection/install-files.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
@@ -128,7 +128,7 @@ export function nameFrom(text: string): string {
 }
 
 async function findConfigName(directory: string): Promise<string> {
-  const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName, ...denoConfigs]);
+  const [found] = await firstFile(directory, [...configNames, ...projectFileNames, dockerfileName]);
   if (found !== undefined) return found;
   if ((await stat(directory).catch(() => undefined))?.isDirectory() !== true)
     throw usageFailure(`There is no directory ${directory}.`, "Begin a project: pierhead init DIR");
