@@ -7,6 +7,7 @@ import path from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
+import { generateDockerfile } from "../../src/builds/image/dockerfile.ts";
 import { scratch } from "./fixtures.ts";
 
 test("opens the port in PORT for a server of an image that has a port of its own", async () => {
@@ -71,6 +72,26 @@ test("asks a server by the only name to which it answers", async () => {
   assert.deepEqual(await ask(otherPort, { "x-forwarded-prefix": "/d/a" }), [local, local, null, null]);
   for (const server of [always, paths]) server.kill();
   await Promise.all([always, paths]);
+});
+
+test("gives an image the modules that Node loads first, and the build its variables", () => {
+  const instructions = generateDockerfile({
+    base: "node:24",
+    label: "LABEL a=b",
+    install: { steps: [], manifests: null, because: "" },
+    afterInstall: [],
+    variables: { NEXT_PUBLIC_A: 'say "$5"', NEXT_PUBLIC_B: "two\nlines" },
+    build: [],
+    preloads: ["listen-on-port.mjs", "local-host.mjs"],
+    directory: ".",
+    start: ["node", "server.js"],
+  }).map(({ text }) => text);
+  assert.deepEqual(
+    instructions.filter((text) => text.startsWith("ENV NEXT_PUBLIC")),
+    ['ENV NEXT_PUBLIC_A="say \\"\\$5\\""'],
+  );
+  const modules = "--import /opt/pierhead/compute/listen-on-port.mjs --import /opt/pierhead/compute/local-host.mjs";
+  assert.ok(instructions.includes(`ENV NODE_OPTIONS="${modules}"`), instructions.join("\n"));
 });
 
 async function freePort(): Promise<number> {

@@ -139,5 +139,6 @@ export const denoAddress = { DENO_SERVE_ADDRESS: "tcp:$HOST:$PORT" };
 const denoDir = `${addedDirName}/deno`;
 const program = `./${addedDirName}/node_modules/.bin/deno`;
 
-const runsDeno = /\bdeno (?:run|serve|task)\b/;
+/** A command that runs a program in Deno. */
+export const runsDeno = /\bdeno (?:run|serve|task)\b/;
 const developmentTask = /--watch\b|--hmr\b|\bdev\.ts\b|\bdeno task dev\b/;

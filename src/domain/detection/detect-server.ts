@@ -1,5 +1,5 @@
 import { condaProblem } from "./conda-environment.ts";
-import { denoAddress, detectDeno } from "./deno-server.ts";
+import { denoAddress, detectDeno, runsDeno } from "./deno-server.ts";
 import type { DetectedServer } from "./detected-server.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { added, type NodePreset, presets, stdioPreset } from "./presets.ts";
@@ -20,7 +20,8 @@ export interface Unrecognized {
 export function detectServer(facts: ProjectFacts): Detection {
   const { node, python, deno } = facts;
   const ofPython = python === null ? null : detectPython(python);
-  const ofDeno = () => (deno === null || node?.scripts["start"] !== undefined ? null : detectDeno(deno, node !== null));
+  const isOfDeno = deno !== null && runsDeno.test(node?.scripts["start"] ?? "deno run");
+  const ofDeno = () => (isOfDeno ? detectDeno(deno, node !== null) : null);
   const ofNode = () => ofDeno() ?? (node === null || !canServe(node) ? null : detectNode(node, facts));
   // A tool that speaks over standard input may stand beside the server.
   const found = ofPython?.preset === stdioPreset ? (ofNode() ?? ofPython) : (ofPython ?? ofNode());
@@ -43,7 +44,7 @@ function fromProcfile(web: string, { node, python }: ProjectFacts, found: Detect
     afterBuild: python === null ? null : afterBuildOf(python),
     start: web,
     hasOwnPort: /--(?:server[.-])?port[ =]\d/.test(web),
-    adds: /\bdeno (?:run|serve|task)\b/.test(web) ? [added.deno.package] : [],
+    adds: runsDeno.test(web) ? [added.deno.package] : [],
     pythonVersion: python?.version ?? null,
   };
 }
@@ -94,7 +95,7 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
   const script = own.start.startsWith("script:") ? own.start.slice("script:".length) : undefined;
   const command = `${own.start} ${node.scripts[script ?? ""] ?? ""}`;
   const needsBun = node.needsBun || /\bbunx?\b/.test(command);
-  const needsDeno = /\bdeno (?:run|serve|task)\b/.test(command);
+  const needsDeno = runsDeno.test(command);
   const how = script === undefined ? node.entry : `its ${script} script`;
   return {
     preset: preset.id,
