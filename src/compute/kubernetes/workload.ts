@@ -1,3 +1,4 @@
+import type { Engine } from "../../contract/listeners/assignment.ts";
 import type { ClusterRun } from "../../contract/listeners/cluster.ts";
 
 /** One revision of one deployment for a cluster to run. */
@@ -17,6 +18,8 @@ export interface Workload {
   image: string;
   /** Empty: the server has no health path, and an open port counts as healthy. */
   healthPath: string;
+  /** What keeps its threads and runs. Absent: the image does not say. */
+  engine?: Engine | undefined;
   /** Not secret. */
   env: Record<string, string>;
   /** Written to a Secret only. Never log them. */

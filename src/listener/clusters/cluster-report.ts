@@ -46,7 +46,7 @@ export function workloadOf(
     ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
     ...{ listenerId, generation: assignment.generation, epoch, revisionId: run.revision_id },
     isServing: run.revision_id === assignment.serving?.revision_id,
-    ...{ image: artifact.uri, healthPath: artifact.health_path, env: run.env, secrets },
+    ...{ image: artifact.uri, healthPath: artifact.health_path, engine: artifact.engine, env: run.env, secrets },
     ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
     cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
   };

@@ -36,6 +36,31 @@ test("a deployment that names no cores reserves a quarter of one for each contai
   assert.deepEqual(coresOf({ min_scale: 1, max_scale: 2 })[0], "1000m 2000m");
 });
 
+test("replicas of the durable engines scale by the runs that wait in their database", () => {
+  const scalersOf = (engine: Workload["engine"], database: "plain" | "external", hasKeda = true) => {
+    const spec = { min_scale: 0, max_scale: 3 };
+    const workload = { ...workloadWith({}), engine };
+    workload.cluster = { ...workload.cluster, spec, sizes: effectiveSizes(null, spec) };
+    const { rest } = render(workload, { traits: { ...traits, hasMetrics: true, hasKeda }, policy, database });
+    return rest.flatMap((manifest) => {
+      const { kind, spec: scaler } = manifest as unknown as { kind: string; spec: Scaler };
+      if (kind === "HorizontalPodAutoscaler") return ["by load"];
+      const queries = scaler?.triggers?.flatMap(({ metadata }) => metadata.query ?? []) ?? [];
+      return kind === "ScaledObject" ? [scaler.minReplicaCount, ...queries] : [];
+    });
+  };
+  assert.deepEqual(scalersOf("aegra", "plain"), [1, "select count(*) from aegra.runs where status = 'pending'"]);
+  assert.match(String(scalersOf("postgres", "plain")[1]), /from langgraph\.runs where status = 'pending'/);
+  assert.deepEqual(scalersOf("aegra", "external"), [1], "a database elsewhere is not asked");
+  assert.deepEqual(scalersOf("aegra", "plain", false), ["by load"]);
+  assert.deepEqual(scalersOf("memory", "plain"), ["by load"]);
+});
+
+interface Scaler {
+  minReplicaCount: number;
+  triggers: { metadata: { query?: string } }[];
+}
+
 interface Resources {
   requests: { cpu: string };
   limits: { cpu: string };

@@ -1,3 +1,4 @@
+import type { Engine } from "../../../contract/listeners/assignment.ts";
 import type { ClusterSizes } from "../../../contract/listeners/cluster.ts";
 import type { Manifest } from "../api/manifest.ts";
 import type { ClusterTraits } from "../cluster-context.ts";
@@ -11,6 +12,16 @@ const scaleDownWindowS = 1_800;
 
 /** Pending runs per worker. */
 const pendingRunsPerWorker = 10;
+
+/** Counts the pending runs of the engines that keep a queue in the deployment's database. Their replicas answer requests and run runs. */
+const pendingRunsOf: Partial<Record<Engine, string>> = {
+  postgres: "select count(*) from langgraph.runs where status = 'pending' and due_at <= now()",
+  aegra: "select count(*) from aegra.runs where status = 'pending'",
+};
+
+/** Returns the query that counts the runs that wait for a part; null: it runs none, or its server is unknown. */
+const pendingRunsQuery = ({ engine }: Workload, part: Part) =>
+  part === "queue" ? "select count(*) from run where status = 'pending'" : (pendingRunsOf[engine ?? "own"] ?? null);
 
 type Part = "server" | "queue";
 type Scale = Pick<ClusterSizes, "minReplicas" | "maxReplicas">;
@@ -26,7 +37,7 @@ export function fixedReplicas(workload: Workload, part: Part, traits: ClusterTra
 export function scalerOf(workload: Workload, part: Part, traits: ClusterTraits): "hpa" | "keda" | null {
   const { minReplicas, maxReplicas } = scaleOf(workload, part);
   if (maxReplicas <= minReplicas) return null;
-  if (part === "queue" && traits.hasKeda) return "keda";
+  if (pendingRunsQuery(workload, part) !== null && traits.hasKeda) return "keda";
   return traits.hasMetrics ? "hpa" : null;
 }
 
@@ -45,7 +56,7 @@ export function renderScaling(
   };
   return [
     ...(scaler === "hpa" ? [autoscaler(metadata, scale)] : []),
-    ...(scaler === "keda" ? scaledObject(workload, metadata, scale, database) : []),
+    ...(scaler === "keda" ? scaledObject(workload, part, { metadata, scale, database }) : []),
     // With one replica a disruption budget would only block the draining of its node.
     ...(scale.minReplicas > 1 ? [disruptionBudget(workload, part, metadata)] : []),
   ];
@@ -69,11 +80,12 @@ function autoscaler(metadata: Manifest["metadata"], { minReplicas, maxReplicas }
 
 /** Renders a KEDA scaler, which, unlike the built-in one, can count pending runs. */
 function scaledObject(
-  { slug }: Workload,
-  metadata: Manifest["metadata"],
-  { minReplicas, maxReplicas }: Scale,
-  database: DatabaseMode,
+  workload: Workload,
+  part: Part,
+  of: { metadata: Manifest["metadata"]; scale: Scale; database: DatabaseMode },
 ): Manifest[] {
+  const { metadata, scale, database } = of;
+  const { slug } = workload;
   const utilization = (type: string) => ({
     type,
     metricType: "Utilization",
@@ -92,7 +104,7 @@ function scaledObject(
     triggers.push({
       type: "postgresql",
       metadata: {
-        query: "select count(*) from run where status = 'pending'",
+        query: pendingRunsQuery(workload, part),
         targetQueryValue: String(pendingRunsPerWorker),
       },
       authenticationRef: { name: metadata.name },
@@ -106,8 +118,9 @@ function scaledObject(
       metadata,
       spec: {
         scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: metadata.name },
-        minReplicaCount: minReplicas,
-        maxReplicaCount: maxReplicas,
+        // Without a server, nothing would answer requests.
+        minReplicaCount: part === "queue" ? scale.minReplicas : Math.max(1, scale.minReplicas),
+        maxReplicaCount: scale.maxReplicas,
         pollingInterval: 30,
         cooldownPeriod: 300,
         advanced: {
