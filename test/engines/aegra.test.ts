@@ -1,23 +1,21 @@
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
-import { readFile } from "node:fs/promises";
+import { cp, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
-import { startRedisServer } from "../provision/redis-server.ts";
-import { createAgentRepository } from "../support/agent-repository.ts";
+import { promisify } from "node:util";
+import { replicaFiles } from "../../src/compute/process/replicas/replica-files.ts";
+import type { EngineChoice } from "../../src/contract/deployments/deployment.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort } from "../support/free-port.ts";
-import { startPostgresServer } from "../support/postgres-server.ts";
-import { startTestServer } from "../support/server.ts";
+import { testKills } from "./aegra-kills.ts";
+import { startAegraWorld, timeoutMs } from "./aegra-world.ts";
 import type { Loose } from "./checks.ts";
 import { expectComplete, expectOneAtATime } from "./expectations.ts";
+import { rollBesideLongRun } from "./long-run.ts";
 import { runChecks } from "./parity.ts";
-import { clientOf, newJournal, type Replica, readJournal } from "./replicas.ts";
-
-/** Longer than a cold install of the packages on a loaded machine. Not a measurement. */
-const timeoutMs = 400_000;
+import { clientOf, type Replica, readJournal } from "./replicas.ts";
 
 /** The checks that Aegra does not pass. docs/reference/engines.md says what an agent misses. */
 const differences = new Set([
@@ -44,56 +42,15 @@ const differences = new Set([
   "store: keeps broken characters",
 ]);
 
-const port = await freePort();
-const postgres = await startPostgresServer({ port });
-const redis = await startRedisServer();
-const journal = newJournal();
-const pierhead = await startTestServer({
-  PIERHEAD_AGENT_POSTGRES_URL: postgres?.url ?? "",
-  PIERHEAD_AGENT_POSTGRES_ADDRESS: `127.0.0.1:${port}`,
-  PIERHEAD_AGENT_REDIS_URL: redis.url,
-});
-const graphs = ["steps", "approval", "failing", "memory", "chat", "branches"];
-const repository = await createAgentRepository({
-  "agent.py": await readFile(path.join(import.meta.dirname, "aegra-agent/agent.py"), "utf8"),
-  "requirements.txt": "langgraph\n",
-  "langgraph.json": JSON.stringify({
-    engine: "aegra",
-    python_version: "3.12",
-    dependencies: ["."],
-    // The settings of the server come before those of the agent.
-    env: { JOURNAL: journal, DATABASE_URL: "postgresql://127.0.0.1:1/agent", DEBUG: "agent:*" },
-    graphs: Object.fromEntries(graphs.map((name) => [name, `./agent.py:${name}`])),
-  }),
-});
-after(async () => {
-  await pierhead[Symbol.asyncDispose]();
-  await repository[Symbol.asyncDispose]();
-  await redis.stop();
-  await postgres?.stop();
-});
-
+const world = await startAegraWorld();
+after(() => world[Symbol.asyncDispose]());
+const { create, journal, pierhead, repository } = world;
 const { client } = pierhead;
-const made = await client.createDeployment({
-  body: {
-    name: "durable-python",
-    source: "github",
-    source_config: {
-      repo_url: repository.url,
-      deployment_type: "prod",
-      build_on_push: false,
-      resource_spec: { min_scale: 2, max_scale: 2 },
-    },
-    source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
-  },
-});
+const made = await create("durable-python", null, 2);
 const ids = { deployment_id: made.id };
 const settled = (revisionId: string | null) =>
   client.waitForRevision({ ...ids, revision_id: String(revisionId) }, { timeoutMs });
-const replicas = async () => {
-  const report = (await client.debugDeployment(ids)).observed as DeploymentReport | null;
-  return report?.replicas.filter(({ phase }) => phase === "ready") ?? [];
-};
+const replicas = () => world.replicasOf(made.id);
 const twoReplicas = (old = new Set<string>()) =>
   eventually(replicas, (ready) => ready.length === 2 && ready.every(({ replica_id: id }) => !old.has(id)), {
     timeoutMs: 90_000,
@@ -139,7 +96,7 @@ test("Aegra behaves like the other engines, but for what the documentation names
   const { url } = await client.getDeployment(ids);
   const results = await runChecks({ url: String(url), client: await clientOf(String(url)) });
   const failed = results.filter(({ failure }) => failure !== undefined);
-  context.diagnostic(`${results.length} checks, ${failed.length} differ`);
+  context.diagnostic(`${results.length} checks, ${failed.length} differ: ${failed.map(({ name }) => name).join("; ")}`);
   assert.deepEqual(
     failed.filter(({ name }) => !differences.has(name)),
     [],
@@ -215,4 +172,107 @@ test("a new revision replaces the replicas of Aegra without losing a request or 
   assert.ok(count > 0);
   await expectComplete({ client: agent } as Replica, [{ thread_id: long, run_id }], 80);
   expectOneAtATime(readJournal(journal), [{ run_id, thread_id: long }], 80);
+  await rollBesideLongRun({ client, deploymentId: made.id, repository, timeoutMs }, context);
 });
+
+/** What a client can read of threads, assistants and items, without what Aegra does not have. */
+async function readAll(agent: Loose, threads: string[], assistantId: string) {
+  const byThread = threads.map(async (id) => {
+    const history = (await agent.threads.getHistory(id, { limit: 100 })) as Loose[];
+    const runs = (await agent.runs.list(id, { limit: 100 })) as Loose[];
+    const { kind } = (await agent.threads.get(id)).metadata;
+    return {
+      kind,
+      status: (await agent.threads.get(id)).status,
+      history: history.map(({ values, next, checkpoint, parent_checkpoint: parent, tasks }) => ({
+        values,
+        next,
+        id: checkpoint.checkpoint_id,
+        parent: parent?.checkpoint_id,
+        questions: tasks.flatMap((task: Loose) => task.interrupts.map(({ value }: Loose) => value)),
+      })),
+      runs: runs.map(({ run_id, status }) => ({ run_id, status })),
+    };
+  });
+  const versions = (await agent.assistants.getVersions(assistantId)) as Loose[];
+  const { items } = await agent.store.searchItems(["counters"], { limit: 100 });
+  return {
+    threads: await Promise.all(byThread),
+    versions: versions.map(({ version, name, graph_id, config, metadata }) => ({
+      version,
+      name,
+      graph_id,
+      tags: config.tags,
+      metadata,
+    })),
+    items: items.map(({ namespace, key, value }: Loose) => ({ namespace, key, value })),
+  };
+}
+
+test("a Python agent moves from memory to Aegra with its state, and out again", async (context) => {
+  const { latest_revision_id, ...mover } = await create("moving-python", "memory", 1);
+  const its = { deployment_id: mover.id };
+  const deployed = async (revisionId: string | null, engine: string) => {
+    const revision = await client.waitForRevision({ ...its, revision_id: String(revisionId) }, { timeoutMs });
+    assert.deepEqual([revision.status, revision.engine], ["DEPLOYED", engine], revision.status_message ?? "");
+  };
+  const choose = async (engine: EngineChoice) => {
+    const changed = await client.patchDeployment({ ...its, body: { source_config: { engine } } });
+    await deployed(changed.latest_revision_id, engine);
+  };
+  await deployed(latest_revision_id, "memory");
+  const { url } = await client.getDeployment(its);
+  const agent = await clientOf(String(url));
+  const mine = await agent.assistants.create({ graphId: "steps", name: "mine", config: { tags: ["a"] } });
+  await agent.assistants.update(mine.assistant_id, { metadata: { second: true } });
+  await agent.assistants.create({ graphId: "steps", name: "another", config: { tags: ["a"] } });
+  const newThread = async (): Promise<string> =>
+    (await agent.threads.create({ metadata: { kind: "moved" } })).thread_id;
+  const [plain, forked, waiting] = await Promise.all([newThread(), newThread(), newThread()]);
+  const run = (id: string | null, graph: string, options: object) => agent.runs.wait(id, graph, options);
+  const total = (count: number) => ({ input: { total: count } });
+  await run(plain, mine.assistant_id, total(3));
+  await run(null, "memory", { input: {} });
+  await run(waiting, "approval", { input: {} });
+  await run(forked, "steps", total(2));
+  const early = (await agent.threads.getHistory(forked, { limit: 10 })).at(-2);
+  await run(forked, "steps", { ...total(4), checkpointId: early.checkpoint.checkpoint_id });
+  const ids = [plain, forked, waiting];
+  const before = await readAll(agent, ids, mine.assistant_id);
+
+  await choose("aegra");
+  assert.deepEqual(await readAll(agent, ids, mine.assistant_id), before);
+  assert.deepEqual((await run(waiting, "approval", { command: { resume: "yes" } })).done, ["answered yes"]);
+  assert.deepEqual((await run(plain, mine.assistant_id, total(5))).done, numbers(5));
+  assert.equal((await run(null, "memory", { input: {} })).answer, 2);
+  const after = await readAll(agent, ids, mine.assistant_id);
+
+  // Out again: the export takes the place of the files of the move, and the server in memory goes on with them.
+  const [replica] = await world.replicasOf(mover.id);
+  const [python = ""] = (await readFile(`/proc/${await pidOf(replica?.replica_id)}/cmdline`, "utf8")).split("\0");
+  const exported = path.join(pierhead.dataDir, "exported");
+  const program = path.resolve("src/compute/process/langgraph/pierhead_aegra/export.py");
+  const env = {
+    ...process.env,
+    DATABASE_URI: world.postgresUrl.replace(/postgres$/, `ph_${mover.id.replaceAll("-", "")}`),
+  };
+  const write = () => promisify(execFile)(python, [program, exported], { env });
+  const counts = JSON.parse((await write()).stdout);
+  context.diagnostic(JSON.stringify(counts));
+  assert.deepEqual([counts.assistants, counts.threads, counts.items], [2, 3, 1]);
+  await assert.rejects(write(), /FileExistsError/);
+  const state = path.join(pierhead.dataDir, "state", mover.id, ".langgraph_api");
+  await rm(state, { recursive: true });
+  await cp(path.join(exported, ".langgraph_api"), state, { recursive: true });
+  await choose("memory");
+  assert.deepEqual(await readAll(agent, ids, mine.assistant_id), after);
+  assert.deepEqual((await run(plain, mine.assistant_id, total(6))).done, numbers(6));
+  assert.equal((await run(null, "memory", { input: {} })).answer, 3);
+});
+
+testKills(async () => pidOf((await twoReplicas())[0]?.replica_id));
+
+async function pidOf(replicaId: string | undefined): Promise<number> {
+  const { report } = replicaFiles(pierhead.dataDir, String(replicaId));
+  return JSON.parse(await readFile(report, "utf8")).pid;
+}

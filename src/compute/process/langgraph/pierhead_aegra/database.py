@@ -7,6 +7,8 @@ import importlib.util
 import os
 
 import psycopg
+import structlog
+from aegra_api.core.auth_middleware import get_auth_instance
 from aegra_api.core.orm import get_session_maker
 from aegra_api.settings import settings
 from sqlalchemy import text
@@ -75,6 +77,8 @@ def initialize_database(original):
             await connection.execute(
                 "CREATE UNIQUE INDEX IF NOT EXISTS one_running_run_per_thread ON runs (thread_id) WHERE status = 'running'"
             )
+            # A user may have several assistants with the same graph and configuration, as on other servers.
+            await connection.execute("DROP INDEX IF EXISTS idx_assistant_user_graph_config")
             await original(self)
         leases.start(asyncio.get_running_loop())
 
@@ -115,8 +119,15 @@ def migrate():
 
 def initialize_graphs(original):
     async def initialize(self):
+        from . import move
+
         async with one_at_a_time():
+            # It makes the assistants that copied runs refer to.
             await original(self)
+            if start.state_dir is not None:
+                counts = await asyncio.to_thread(move.move, start.state_dir, get_auth_instance() is not None)
+                if counts is not None:
+                    structlog.get_logger().info("state of the server in memory copied", **counts)
 
     return noting_failure(initialize)
 

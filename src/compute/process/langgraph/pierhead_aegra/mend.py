@@ -25,12 +25,12 @@ def mend(schema):
     RunCreate.model_config["extra"] = "allow"
     RunCreate.model_rebuild(force=True)
 
-    from . import ends, leases, runs
+    from . import assistants, ends, leases, runs
 
     replace(run_status, "finalize_run", ends.finalize_run)
     replace(run_status, "interrupt_unowned_run", runs.interrupt_unowned_run)
 
-    from aegra_api.services import langgraph_service, lease_reaper, redis_broker, run_executor, run_preparation, worker_executor
+    from aegra_api.services import langgraph_service, lease_reaper, redis_broker, run_executor, run_preparation, streaming_service, worker_executor
 
     from . import streams
 
@@ -51,8 +51,16 @@ def mend(schema):
     run_preparation.executor._instance_id += f"-{secrets.token_hex(4)}"
 
     from aegra_api.api import store
+    from aegra_api.services.assistant_service import AssistantService
 
+    replace(AssistantService, "_resolve_create_conflict", assistants.resolve_conflict)
     replace(store, "apply_namespace_scoping", keep_namespace)
+
+    from . import answers
+
+    replace(AssistantService, "_read_owned_assistant", answers.read_assistant)
+    replace(streaming_service.StreamingService, "signal_run_error", answers.signal_error)
+    answers.mend_routes()
 
 
 def replace(owner, name, make):

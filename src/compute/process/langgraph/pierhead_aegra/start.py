@@ -18,9 +18,14 @@ runs_grace_s = 10
 # Why Aegra could not start. It only logs it.
 failure = None
 
+# Where the server in memory kept its state, if the deployment ran on it before.
+state_dir = None
+
 
 def prepare(options):
     """Imports Aegra with options of langgraph-python-launch.ts. Returns its application and its version."""
+    global state_dir
+    state_dir = options["stateDir"]
     config = config_of(options)
     file = os.path.join(os.path.dirname(options["viewDir"]), "aegra.json")
     with open(file, "w") as opened:

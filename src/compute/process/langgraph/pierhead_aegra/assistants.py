@@ -1,0 +1,20 @@
+"""The assistants of a deployment."""
+
+from aegra_api.core.orm import Assistant
+from fastapi import HTTPException
+from sqlalchemy import select
+
+
+def resolve_conflict(_original):
+    """Aegra takes an assistant with the same graph and configuration for the same one. Here only its id says so."""
+
+    async def resolve(self, assistant_id, _graph_id, _config, if_exists):
+        from aegra_api.services.assistant_service import to_pydantic
+
+        found = select(Assistant).where(Assistant.assistant_id == assistant_id, Assistant.user_id == self.user.identity)
+        existing = await self.session.scalar(found)
+        if existing is None or if_exists != "do_nothing":
+            raise HTTPException(409, f"Assistant '{assistant_id}' already exists")
+        return to_pydantic(existing)
+
+    return resolve
