@@ -11,6 +11,7 @@ import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import { startTestServer } from "../support/server.ts";
+import { rollBesideLongRun } from "./long-run.ts";
 import { clientOf } from "./replicas.ts";
 
 /** Longer than a cold install of the server and its packages on a loaded machine. Not a measurement. */
@@ -174,6 +175,7 @@ test("an agent moves from files to PostgreSQL, runs as two replicas, and is upda
     Array.from({ length: 60 }, (_, index) => index + 1),
   );
   assert.deepEqual((await agent.threads.getState(kept)).values.done, [1, 2, 3]);
+  await rollBesideLongRun({ client, deploymentId: made.id, repository, timeoutMs }, context);
 });
 
 test("a new deployment with a PostgreSQL runs on it unless it scales to zero, and goes back to files when told to", async () => {

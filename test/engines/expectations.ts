@@ -59,3 +59,40 @@ export function expectOneAtATime(steps: Step[], runs: Started[], total: number):
     }
   }
 }
+
+/**
+ * No step ends that another process has begun meanwhile, also if a run comes back to an earlier process, and a step is repeated at most once
+ * for each time that its run begins again.
+ */
+export function expectNeverTwice(steps: Step[], runs: Started[], total: number) {
+  const counts = { repeated: 0, restarts: 0, mostRepeated: 0 };
+  const byRun = Map.groupBy(steps, ({ run_id }) => run_id);
+  for (const { run_id } of runs) {
+    const mine = byRun.get(run_id) ?? [];
+    const begun = new Map<number, number>();
+    let restarts = 0;
+    for (const [index, { event, step, pid }] of mine.entries()) {
+      const before = mine[index - 1];
+      if (event === "end") {
+        const isOwn = before?.event === "begin" && before.pid === pid && before.step === step;
+        assert.ok(
+          isOwn,
+          `run ${run_id} ran twice at once: process ${pid} ended step ${step} after ${JSON.stringify(before)}`,
+        );
+        continue;
+      }
+      begun.set(step, (begun.get(step) ?? 0) + 1);
+      const goesOn =
+        before === undefined ? step === 1 : before.event === "end" && before.pid === pid && before.step === step - 1;
+      if (!goesOn) restarts += 1;
+    }
+    assert.equal(begun.size, total, `run ${run_id} has steps ${[...begun.keys()]}`);
+    for (const [step, times] of begun) {
+      assert.ok(times <= 1 + restarts, `run ${run_id}: step ${step} begun ${times} times with ${restarts} restarts`);
+      counts.repeated += times - 1;
+      counts.mostRepeated = Math.max(counts.mostRepeated, times - 1);
+    }
+    counts.restarts += restarts;
+  }
+  return counts;
+}

@@ -2,8 +2,12 @@ import { type ChildProcess, fork } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
+import pg from "pg";
 import { freePort } from "../support/free-port.ts";
+import type { PostgresServer } from "../support/postgres-server.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
 import type { Loose, Target } from "./checks.ts";
 
 export const packageDir = path.resolve(import.meta.dirname, "../../engines/langgraph-js-postgres");
@@ -106,6 +110,34 @@ export function readJournal(file: string): Step[] {
   }
 }
 
+/** Ways to a PostgreSQL that can be cut, one for each replica. Without `isCut` all use its socket, which needs no work of this process. */
+export async function openNetwork(server: PostgresServer | undefined, port: number, isCut: boolean) {
+  const url = server?.url ?? "";
+  if (!isCut) return { connect: async () => ({ connectionString: url, proxy: undefined }), close: async () => {} };
+  const password = "kills";
+  const admin = new pg.Client({ connectionString: url });
+  await admin.connect();
+  await admin.query(`alter role postgres password '${password}'`);
+  await admin.end();
+  const proxies: TcpProxy[] = [];
+  return {
+    async connect() {
+      const proxy = await startTcpProxy(`http://127.0.0.1:${port}`);
+      proxies.push(proxy);
+      return { connectionString: `postgresql://postgres:${password}@${new URL(proxy.url).host}/postgres`, proxy };
+    },
+    close: async () => void (await Promise.all(proxies.map((proxy) => proxy[Symbol.asyncDispose]()))),
+  };
+}
+
+/** Takes the network from a replica for this long. Its open connections are lost, which it learns when the network is back. */
+export async function cutNetwork(proxy: TcpProxy, ms: number): Promise<void> {
+  proxy.become("blackhole");
+  await sleep(ms);
+  proxy.become("reset");
+  proxy.become("none");
+}
+
 /** Reads the stream of a run to its end as a client does: it reconnects to any replica with the id of the last event. */
 export async function followStream(
   urls: () => string[],
@@ -113,11 +145,12 @@ export async function followStream(
   run: string,
 ): Promise<{ id: number; event: string; data: Loose }[]> {
   const events: { id: number; event: string; data: Loose }[] = [];
+  let lastId = "-1";
   for (let attempt = 0; attempt < 200; attempt += 1) {
     const candidates = urls();
     const url = candidates[attempt % candidates.length];
     try {
-      const headers = { "last-event-id": String(events.at(-1)?.id ?? -1) };
+      const headers = { "last-event-id": lastId };
       const answer = await fetch(`${url}/threads/${thread}/runs/${run}/stream`, { headers });
       let text = "";
       for await (const part of (answer.body?.pipeThrough(new TextDecoderStream()) ?? []) as AsyncIterable<string>) {
@@ -130,8 +163,10 @@ export async function followStream(
               .split("\n")
               .find((line) => line.startsWith(`${name}: `))
               ?.slice(name.length + 2);
+          lastId = field("id") ?? lastId;
           events.push({
-            id: Number(field("id")),
+            // Aegra puts the id of the run before the number.
+            id: Number(/\d+$/.exec(field("id") ?? "")?.[0]),
             event: field("event") ?? "",
             data: JSON.parse(field("data") ?? "null"),
           });

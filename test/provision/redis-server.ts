@@ -21,6 +21,8 @@ export const redisSkipped = redisProgram === undefined ? "redis-server is not in
 
 export interface RedisServer {
   url: string;
+  /** Kills it, and starts it again without its data. */
+  crash(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -29,16 +31,28 @@ export async function startRedisServer(): Promise<RedisServer> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-redis-"));
   const port = await freePort();
   const flags = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--dir", directory];
+  let child = await startChild(flags);
+  const end = async () => {
+    child.kill("SIGKILL");
+    if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+  };
+  return {
+    url: `redis://127.0.0.1:${port}/0`,
+    async crash() {
+      await end();
+      child = await startChild(flags);
+    },
+    async stop() {
+      await end();
+      await rm(directory, { recursive: true });
+    },
+  };
+}
+
+async function startChild(flags: string[]): Promise<ChildProcess> {
   const child: ChildProcess = spawn(redisProgram as string, flags, { stdio: ["ignore", "pipe", "inherit"] });
   for await (const chunk of child.stdout as NodeJS.ReadableStream) {
     if (String(chunk).includes("Ready to accept connections")) break;
   }
-  return {
-    url: `redis://127.0.0.1:${port}/0`,
-    async stop() {
-      child.kill("SIGKILL");
-      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
-      await rm(directory, { recursive: true });
-    },
-  };
+  return child;
 }
