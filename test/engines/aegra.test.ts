@@ -19,26 +19,15 @@ import { clientOf, type Replica, readJournal } from "./replicas.ts";
 
 /** The checks that Aegra does not pass. docs/reference/engines.md says what an agent misses. */
 const differences = new Set([
-  "assistants: creates, reads and deletes an assistant",
-  "assistants: draws a graph",
-  "assistants: refuses a second assistant with the same id",
-  "assistants: finds assistants by graph, name and metadata, and counts them",
-  "threads: creates, reads, changes and deletes a thread",
   "threads: finds threads by metadata, status and values, and counts them",
   "threads: makes a thread from supersteps",
-  "threads: changes the state as a node",
-  "threads: copies a thread with its state",
   "runs: creates a batch of runs",
-  "runs: a run on an unknown thread creates it only if asked",
   "runs: starts a delayed run when its time has come",
   "runs: creates runs in the background, joins and lists them",
-  "runs: asks a person and goes on with the answer",
   "runs: interrupts before a node and goes on",
   "multitask: cancels a run that waits for its time",
   "streams: streams partial messages",
-  "streams: streams the error of a failed run",
   "store: finds items below a namespace, by filter and page",
-  "store: puts, gets and deletes items",
   "store: keeps broken characters",
 ]);
 
@@ -259,7 +248,8 @@ test("a Python agent moves from memory to Aegra with its state, and out again", 
   const write = () => promisify(execFile)(python, [program, exported], { env });
   const counts = JSON.parse((await write()).stdout);
   context.diagnostic(JSON.stringify(counts));
-  assert.deepEqual([counts.assistants, counts.threads, counts.items], [2, 3, 1]);
+  // The thread of a run without one may still be there.
+  assert.deepEqual([counts.assistants, counts.threads >= 3, counts.items], [2, true, 1]);
   await assert.rejects(write(), /FileExistsError/);
   const state = path.join(pierhead.dataDir, "state", mover.id, ".langgraph_api");
   await rm(state, { recursive: true });

@@ -37,7 +37,21 @@ def prepare(options):
     # Aegra only warns, and would serve without authentication.
     if "auth" in config and get_auth_instance() is None:
         raise RuntimeError(f"auth.path names {config['auth'].get('path')}, which could not be loaded: see the lines above")
-    return app, __version__
+    return closing_after_errors(app), __version__
+
+
+def closing_after_errors(app):
+    """The HTTP server closes a connection after an error of the application, but does not announce it. The next request on it would fail."""
+
+    async def wrapped(scope, receive, send):
+        async def announce(message):
+            if message["type"] == "http.response.start" and message["status"] == 500:
+                message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
+            await send(message)
+
+        await app(scope, receive, announce if scope["type"] == "http" else send)
+
+    return wrapped
 
 
 def import_app(environment, schema, redis_prefix):
