@@ -135,6 +135,8 @@ test("names the fonts that a build could not download, but not for a page that l
   assert.match(await failureOf("Failed to fetch `Inter` from Google Fonts."), said);
   assert.match(await failureOf("Error: getaddrinfo ENOTFOUND fonts.gstatic.com"), said);
   assert.match(await failureOf("request to https://fonts.googleapis.com/css2 failed, reason: "), said);
+  const ofDeno = "error: JSR package manifest for '@hono/hono' failed to load. Import 'https://jsr.io/x' failed.";
+  assert.match(await failureOf(ofDeno), /^Deno could not download a module .*npm:NAME/);
   assert.doesNotMatch(await failureOf("warning: @import url(https://fonts.googleapis.com/css2) is not first"), said);
 });
 

@@ -69,6 +69,10 @@ const causes: [form: RegExp, because: string][] = [
     /Failed to fetch .{0,200} from Google Fonts|\b(?:request\w*|E[A-Z_]{5,20}) .{0,200}\bfonts\.(?:googleapis|gstatic)\.com/,
     "The build downloads fonts from Google (next/font/google), which this machine cannot reach. Let builds reach fonts.googleapis.com and fonts.gstatic.com, or keep the fonts in the project with next/font/local.",
   ],
+  [
+    /\bJSR package manifest for .{1,200} failed to load|\bImport 'https:\/\/.{1,300}' failed/,
+    "Deno could not download a module that the project imports. Let builds reach the host that the last lines name, or import the package from npm (npm:NAME).",
+  ],
 ];
 
 function causeIn(lines: readonly string[]): string | null {
