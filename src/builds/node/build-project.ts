@@ -49,7 +49,7 @@ export async function runIfPossible(context: BuildContext, directory: string, ar
 async function build(context: BuildContext, directory: string, commands: Command[]): Promise<void> {
   try {
     const run = (inContext: BuildContext) => runAll(inContext, commands, "BuildFailed");
-    await buildWithPlaceholders(context, directory, (inContext) => buildWithLocalFonts(inContext, run));
+    await buildWithLocalFonts(context, (inContext) => buildWithPlaceholders(inContext, directory, run));
   } catch (error) {
     context.signal.throwIfAborted();
     const found = error instanceof ProgramFailure ? causeIn(context.log.lastLines(100)) : null;
