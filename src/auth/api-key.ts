@@ -42,5 +42,14 @@ export const digestOfCode = (code: string) => digestOf(`sign-in:${code}`);
 /** Returns a new secret of a command line that waits for a key, with 256 random bits. */
 export const mintDeviceCode = () => `phd_${randomBytes(32).toString("base64url")}`;
 
+/**
+ * Returns the key that a command line gets for its device code: the same one each time, so that it can ask again when an answer
+ * was lost. Digests of different texts do not reveal each other, so the stored digest of the code reveals nothing about the key.
+ */
+export function keyOfDeviceCode(deviceCode: string): MintedKey {
+  const part = (name: string) => digestOf(`device-key:${name}:${deviceCode}`);
+  return mintApiKey(`ph_${part("prefix").toString("hex", 0, 6)}_${part("secret").toString("base64url")}`);
+}
+
 /** Returns a new session token for a browser, with 256 random bits. */
 export const mintSessionToken = () => `phs_${randomBytes(32).toString("base64url")}`;

@@ -62,7 +62,7 @@ export function createKeyring(
 
   function touch(row: ApiKeyRow): void {
     const isRecent = row.last_used_at !== null && db.now().getTime() - row.last_used_at.getTime() < touchIntervalMs;
-    if (isRecent || touched.has(row)) return;
+    if ((isRecent && row.expires_at_once_used === null) || touched.has(row)) return;
     touched.add(row);
     touchApiKey(db, row.id).catch((error: unknown) => {
       logger.debug({ key_id: row.id, error: describeError(error) }, "could not record the use of a key");

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { digestOf, mintApiKey, mintDeviceCode } from "../../auth/api-key.ts";
+import { digestOf, keyOfDeviceCode, mintDeviceCode } from "../../auth/api-key.ts";
 import { isMember } from "../../auth/keyring.ts";
 import { reaches } from "../../auth/permissions.ts";
 import type { Administrator } from "../../auth/principal.ts";
@@ -13,7 +13,7 @@ import {
 import type { KeyScope } from "../../contract/administration/organization.ts";
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
-import { revokeApiKey } from "../../store/tenants/api-keys.ts";
+import { endOfKey, revokeApiKey } from "../../store/tenants/api-keys.ts";
 import {
   type Allowed,
   type DeviceLoginRow,
@@ -58,7 +58,7 @@ export function addDeviceLoginRoutes(api: Api): void {
 
   openRoute(api, operations.finishDeviceLogin, async ({ body, request }) => {
     api.limits.countDevicePoll(request);
-    const { key, ...minted } = mintApiKey();
+    const { key, ...minted } = keyOfDeviceCode(body.device_code);
     const finished = await finishDeviceLogin(db, digestOf(body.device_code), minted);
     if (finished === undefined) throw errors.deviceLoginNotFound();
     if (finished.status !== "allowed") return { status: finished.status, key: null };
@@ -106,7 +106,7 @@ function allowedBy(principal: Administrator, scope: KeyScope, now: Date): Allowe
     throw errors.invalidSetting("scope", "'workspace' needs a workspace: name it in X-Tenant-Id.");
   }
   const endsAtMs = now.getTime() + deviceKeyDays * 86_400_000;
-  const ownEndMs = isMember(holder) ? endsAtMs : (holder.expires_at?.getTime() ?? endsAtMs);
+  const ownEndMs = isMember(holder) ? endsAtMs : (endOfKey(holder)?.getTime() ?? endsAtMs);
   return {
     organizationId,
     // The workspace of an operator's key is only its default.

@@ -9,6 +9,7 @@ import type { Db } from "../../store/engine/database.ts";
 import {
   type ApiKeyRow,
   createApiKey,
+  endOfKey,
   findApiKey,
   listApiKeys,
   type NewApiKey,
@@ -116,7 +117,7 @@ export function apiKeyOf(row: ApiKeyRow, now: Date): ApiKey {
     listener_id: row.listener_id,
     status: row.revoked_at !== null ? "revoked" : hasExpired ? "expired" : "active",
     created_at: row.created_at.toISOString(),
-    expires_at: row.expires_at?.toISOString() ?? null,
+    expires_at: (hasExpired ? row.expires_at : endOfKey(row))?.toISOString() ?? null,
     last_used_at: row.last_used_at?.toISOString() ?? null,
     revoked_at: row.revoked_at?.toISOString() ?? null,
   };

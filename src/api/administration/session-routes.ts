@@ -13,7 +13,7 @@ import {
 import { errors } from "../../contract/error.ts";
 import { operations } from "../../contract/operations.ts";
 import type { Db } from "../../store/engine/database.ts";
-import { type ApiKeyRow, findApiKey, scopeOf } from "../../store/tenants/api-keys.ts";
+import { type ApiKeyRow, endOfKey, findApiKey, scopeOf } from "../../store/tenants/api-keys.ts";
 import {
   createSession,
   createSignInCode,
@@ -56,7 +56,7 @@ export function addSessionRoutes(api: Api): void {
     );
     const token = mintSessionToken();
     const expiresAt = new Date(
-      Math.min(db.now().getTime() + sessionDays * dayMs, key.expires_at?.getTime() ?? Infinity),
+      Math.min(db.now().getTime() + sessionDays * dayMs, endOfKey(key)?.getTime() ?? Infinity),
     );
     await createSession(db, { tokenHash: digestOf(token), key, expiresAt }, actor);
     setCookie(cookieOf(request, api.deps.settings, token, expiresAt));
@@ -81,7 +81,7 @@ export function addSessionRoutes(api: Api): void {
     const isBySession = session?.holders.some(({ id }) => id === holder.id) === true;
     if (isMember(holder)) return sessionOf(db, holder, session?.expires_at ?? null);
     const key = (await findApiKey(db, everything, holder.id)) as ApiKeyRow;
-    return sessionOf(db, key, isBySession ? session.expires_at : key.expires_at);
+    return sessionOf(db, key, isBySession ? session.expires_at : endOfKey(key));
   });
 
   openRoute(api, operations.deleteSession, async ({ request, setCookie }) => {

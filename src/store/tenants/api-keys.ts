@@ -27,6 +27,7 @@ const keyFields = pick(
   "hash",
   "created_at",
   "expires_at",
+  "expires_at_once_used",
   "revoked_at",
   "last_used_at",
 );
@@ -48,6 +49,8 @@ export interface NewApiKey {
   role: KeyRole;
   isOperator?: boolean;
   expiresAt?: Date | null;
+  /** Replaces `expiresAt` when the key is used for the first time. */
+  expiresAtOnceUsed?: Date | null;
   /** The key or the member that the key ends with, when a command line got it by a login. */
   parentId?: string | null;
   memberId?: string | null;
@@ -58,6 +61,10 @@ export function scopeOf(key: Pick<ApiKeyRow, "is_operator" | "workspace_id">): K
   if (key.is_operator) return "installation";
   return key.workspace_id === null ? "organization" : "workspace";
 }
+
+/** Returns when a key ends that is in use. null: never. */
+export const endOfKey = (key: Pick<ApiKeyRow, "expires_at" | "expires_at_once_used">): Date | null =>
+  key.expires_at_once_used ?? key.expires_at;
 
 /** Columns of `api_keys k left join workspaces w`. */
 export const keyColumns = sql`${selectList(keyFields, "k")}, w.deployments_enabled`;
@@ -75,7 +82,8 @@ export async function insertApiKey(db: Db, made: NewApiKey): Promise<string> {
  */
 export async function createApiKey(db: Db | Trx, made: NewApiKey, actor: string): Promise<ApiKeyRow> {
   const id = randomUUID();
-  const { organizationId, workspaceId, name, role, expiresAt = null } = made;
+  const { organizationId, workspaceId, name, role } = made;
+  const expiresAt = made.expiresAtOnceUsed ?? made.expiresAt ?? null;
   const details = { role, scope: scopeOf({ is_operator: made.isOperator ?? false, workspace_id: workspaceId }) };
   const note = { actor, action: "api_key.create", details: { ...details, expires_at: expiresAt } };
   const subject = { organizationId, workspaceId: made.isOperator ? null : workspaceId, id, name };
@@ -91,10 +99,10 @@ export async function createApiKey(db: Db | Trx, made: NewApiKey, actor: string)
 function insertedKey(id: string, made: NewApiKey): Sql {
   return sql`
     insert into api_keys (id, organization_id, workspace_id, listener_id, name, role, is_operator, prefix, hash, expires_at,
-      parent_id, member_id)
+      expires_at_once_used, parent_id, member_id)
     values (${id}, ${made.organizationId}, ${made.workspaceId}, ${made.listenerId}, ${made.name}, ${made.role},
-      ${made.isOperator ?? false}, ${made.prefix}, ${made.hash}, ${made.expiresAt ?? null}, ${made.parentId ?? null},
-      ${made.memberId ?? null})`;
+      ${made.isOperator ?? false}, ${made.prefix}, ${made.hash}, ${made.expiresAt ?? null},
+      ${made.expiresAtOnceUsed ?? null}, ${made.parentId ?? null}, ${made.memberId ?? null})`;
 }
 
 /**
@@ -114,6 +122,24 @@ export async function findApiKey(db: Db | Trx, reach: Reach, id: string): Promis
     select ${keyColumns} from api_keys k left join workspaces w on w.id = k.workspace_id
      where k.id = ${id} and ${visible(reach)}`);
   return rows[0];
+}
+
+/**
+ * Returns the key with this digest that no client has used; "used" for one that was used, revoked, or has expired; undefined when
+ * there is none.
+ */
+export async function findUnusedKey(
+  trx: Trx,
+  { prefix, hash }: { prefix: string; hash: Buffer },
+): Promise<ApiKeyRow | "used" | undefined> {
+  const { rows } = await trx.query<ApiKeyRow & { is_unused: boolean }>(sql`
+    select ${keyColumns}, k.last_used_at is null and k.revoked_at is null and k.expires_at > now() as is_unused
+      from api_keys k left join workspaces w on w.id = k.workspace_id
+     where k.prefix = ${prefix} and k.hash = ${hash}::bytea`);
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { is_unused: isUnused, ...key } = row;
+  return isUnused ? key : "used";
 }
 
 /** Returns keys, newest first. */
@@ -180,6 +206,7 @@ async function hasSuccessor(trx: Trx, key: ApiKeyRow, now: Date): Promise<boolea
   const { rows } = await trx.query(sql`
     select 1 from api_keys
      where id <> ${key.id} and id not in (${descendantsOf(key.id)}) and role = 'admin' and revoked_at is null and (expires_at is null or expires_at > now())
+       and expires_at_once_used is null
        and (${key.is_operator} or organization_id = ${key.organization_id})
        and (is_operator or (not ${key.is_operator} and (workspace_id is null or workspace_id = ${key.workspace_id})))
      limit 1`);
@@ -201,9 +228,12 @@ export async function revokeListenerKeys(db: Db | Trx, listenerId: string): Prom
   await db.query(sql`update api_keys set revoked_at = now() where listener_id = ${listenerId} and revoked_at is null`);
 }
 
-/** Records that a key was used. Exact to a minute, so that a busy key's row is written once a minute and not per request. */
+/**
+ * Records that a key was used. Exact to a minute, so that a busy key's row is written once a minute and not per request. The first
+ * use of a command line's key sets its final end.
+ */
 export async function touchApiKey(db: Db, id: string): Promise<void> {
   await db.query(sql`
-    update api_keys set last_used_at = now()
-     where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute')`);
+    update api_keys set last_used_at = now(), expires_at = coalesce(expires_at_once_used, expires_at), expires_at_once_used = null
+     where id = ${id} and (last_used_at is null or last_used_at < now() - interval '1 minute' or expires_at_once_used is not null)`);
 }

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Db, Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { pick, type RowOf, selectList } from "../engine/table.ts";
-import { type ApiKeyRow, createApiKey, type KeyRole, type NewApiKey } from "./api-keys.ts";
+import { type ApiKeyRow, createApiKey, findUnusedKey, type KeyRole, type NewApiKey } from "./api-keys.ts";
 import { audited } from "./audit.ts";
 import { deviceLoginsTable } from "./tables.ts";
 
@@ -24,7 +24,7 @@ export async function insertDeviceLogin(
     insert into device_logins (id, device_hash, user_code, client_name, address, expires_at)
     select ${randomUUID()}::uuid, ${deviceHash}::bytea, ${userCode}::text, ${clientName}::text, ${address}::text,
            now() + ${lifeMs} * interval '1 millisecond'
-     where (select count(*) from device_logins where expires_at > now()) < ${waitingMax}
+     where (select count(*) from device_logins where status = 'pending' and expires_at > now()) < ${waitingMax}
     returning 1`);
   return rows.length > 0;
 }
@@ -72,8 +72,8 @@ export async function decideDeviceLogin(
 
 type Finished = { status: "pending" | "refused" } | { status: "allowed"; key: ApiKeyRow };
 
-/** What an allowed login says about its key. */
-interface AllowedRow {
+/** A decided login. If it is allowed, the other fields describe its key. */
+interface DecidedRow {
   status: "allowed" | "refused";
   client_name: string;
   actor: string;
@@ -84,11 +84,13 @@ interface AllowedRow {
   role: KeyRole;
   is_operator: boolean;
   key_expires_at: Date;
+  expires_at: Date;
 }
 
 /**
- * Ends a decided login, once. If a person allowed it and still has the role, writes the key of the command line.
- * @returns undefined when there is no such login, or it has expired.
+ * Returns the key of a decided login: the same one until the command line uses it, because an answer may be lost. The first call
+ * writes the key, if a person allowed it and still has the role. A key that is not used before the login expires ends with it.
+ * @returns undefined when there is no such login, it has expired, or its key was used or revoked.
  */
 export async function finishDeviceLogin(
   db: Db,
@@ -100,13 +102,18 @@ export async function finishDeviceLogin(
   const [found] = rows;
   if (found === undefined || found.status === "pending") return found && { status: "pending" };
   return db.transaction(async (trx) => {
-    const { rows: ended } = await trx.query<AllowedRow>(sql`
-      delete from device_logins where device_hash = ${deviceHash} and expires_at > now()
-      returning status, client_name, actor, parent_id, member_id, organization_id, workspace_id, role, is_operator,
-                key_expires_at`);
-    const [login] = ended;
+    const { rows: decided } = await trx.query<DecidedRow>(sql`
+      select status, client_name, actor, parent_id, member_id, organization_id, workspace_id, role, is_operator,
+             key_expires_at, expires_at
+        from device_logins where device_hash = ${deviceHash} and expires_at > now() for update`);
+    const [login] = decided;
     if (login === undefined) return undefined;
-    if (login.status === "refused" || !(await isStillAllowed(trx, login))) return { status: "refused" };
+    if (login.status === "refused") return { status: "refused" };
+    const known = await findUnusedKey(trx, minted);
+    if (known === "used") return undefined;
+    if (known !== undefined) return { status: "allowed", key: known };
+    if (!(await isStillAllowed(trx, login))) return { status: "refused" };
+    const { expires_at: unusedEndsAt, key_expires_at: endsAt } = login;
     const made: NewApiKey = {
       ...minted,
       organizationId: login.organization_id,
@@ -115,7 +122,8 @@ export async function finishDeviceLogin(
       name: login.client_name,
       role: login.role,
       isOperator: login.is_operator,
-      expiresAt: login.key_expires_at,
+      expiresAt: unusedEndsAt < endsAt ? unusedEndsAt : endsAt,
+      expiresAtOnceUsed: endsAt,
       parentId: login.parent_id,
       memberId: login.member_id,
     };
@@ -124,7 +132,7 @@ export async function finishDeviceLogin(
 }
 
 /** Locks what the key ends with, so that a revocation at the same moment waits and then finds the new key. */
-async function isStillAllowed(trx: Trx, { parent_id, member_id, role }: AllowedRow): Promise<boolean> {
+async function isStillAllowed(trx: Trx, { parent_id, member_id, role }: DecidedRow): Promise<boolean> {
   // The lock that inserting a key takes. A revocation takes its own on the table before it locks a row.
   await trx.query(sql`lock table api_keys in row exclusive mode`);
   if (member_id !== null) {

@@ -47,6 +47,8 @@ export const apiKeysTable = table("api_keys", {
   hash: bytea,
   created_at: timestamp,
   expires_at: nullable(timestamp),
+  /** The end of a key that a command line has got and not used yet: its first use replaces `expires_at` by it. */
+  expires_at_once_used: nullable(timestamp),
   revoked_at: nullable(timestamp),
   last_used_at: nullable(timestamp),
 });
