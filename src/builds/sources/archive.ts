@@ -20,6 +20,9 @@ export const archiveEntriesMax = 100_000;
 const pathBytesMax = 1_024;
 const nameBytesMax = 255;
 
+/** More directories than any source tree has inside each other. */
+const depthMax = 100;
+
 /** Overhead of tar: 3 blocks of 512 bytes per entry cover the header, an extended header and its text. */
 const overheadBytesPerEntry = 3 * 512;
 const blockBytes = 512;
@@ -167,7 +170,10 @@ class Unpacking {
     this.#claim(name, isDirectory ? "directory" : "file", entry.path);
   }
 
-  /** Reserves a path. Two entries may name the same directory, but no other path may occur twice. */
+  /**
+   * Reserves a path. Two entries may name the same directory, but no other path may occur twice. Directories that no entry names
+   * count as entries too: one path may create a hundred.
+   */
   #claim(name: string, kind: "file" | "directory", given: string): void {
     for (let parent = path.posix.dirname(name); parent !== "."; parent = path.posix.dirname(parent)) {
       const known = this.#kinds.get(parent);
@@ -178,6 +184,9 @@ class Unpacking {
     const known = this.#kinds.get(name);
     if (known === "file" || (known === "directory" && kind === "file")) throw refuse(`${shown(given)} is in it twice`);
     this.#kinds.set(name, kind);
+    if (this.#kinds.size > this.#limits.entriesMax) {
+      throw refuse(`it has more than ${this.#limits.entriesMax} files and directories`);
+    }
   }
 
   #enqueue(entry: ReadEntry): void {
@@ -243,6 +252,7 @@ function safeName(given: string): string {
   if (given.startsWith("/") || /^[A-Za-z]:/.test(given)) throw refuse(`${shown(given)} is an absolute path`);
   const parts = given.split("/").filter((part) => part !== "" && part !== ".");
   if (parts.includes("..")) throw refuse(`${shown(given)} leaves the archive's root`);
+  if (parts.length > depthMax) throw refuse(`${shown(given)} is more than ${depthMax} directories deep`);
   const name = parts.join("/");
   if (Buffer.byteLength(name) > pathBytesMax || parts.some((part) => Buffer.byteLength(part) > nameBytesMax)) {
     throw refuse(`${shown(given)} has a name that is too long`);

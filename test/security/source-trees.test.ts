@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import path from "node:path";
+import { after, test } from "node:test";
+import { begin, gitRepository, gitSource, scratch } from "../builds/fixtures.ts";
+import { gzippedTar, type RawEntry } from "../builds/tar-fixture.ts";
+import { startTestServer } from "../support/server.ts";
+
+const pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none" });
+after(() => pierhead[Symbol.asyncDispose]());
+
+const detect = async (entries: RawEntry[]) => {
+  const answer = await fetch(`${pierhead.url}/v2/detections/archive`, {
+    method: "POST",
+    headers: { "x-api-key": pierhead.apiKey, "content-type": "application/gzip" },
+    body: new Uint8Array(gzippedTar(entries)),
+  });
+  return { status: answer.status, text: await answer.text() };
+};
+
+test("an archive must not create more directories than it may have entries", async () => {
+  const paths = Array.from({ length: 2_000 }, (_, at) => `d${at}/${"e/".repeat(20)}f`);
+  const { status, text } = await detect(paths.map((name) => ({ name, content: "" })));
+  assert.equal(status, 400, text);
+  assert.match(text, /it has more than 20000 files and directories/);
+});
+
+test("an archive must not nest directories without end", async () => {
+  const { status, text } = await detect([{ name: `${"d/".repeat(49)}f` }, { name: `${"a/".repeat(49)}f` }]);
+  assert.equal(status, 200, text);
+  const deep: RawEntry[] = [
+    { name: "PaxHeader", type: "x", content: record(`path=${"d/".repeat(150)}f`) },
+    { name: "f", content: "" },
+  ];
+  const refused = await detect(deep);
+  assert.equal(refused.status, 400, refused.text);
+  assert.match(refused.text, /is more than 100 directories deep/);
+});
+
+test("empty files and directories must not take all inodes of the build host", async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  const names = Array.from({ length: 3_000 }, (_, at) => [`d${at}/empty`, ""]);
+  const pierheadJson = JSON.stringify({ start: ["node", "server.js"], build: [] });
+  const commit = await repository.commit({ "pierhead.json": pierheadJson, ...Object.fromEntries(names) });
+  const mib = 1024 * 1024;
+  const { build } = begin(place.dir, gitSource(repository, commit), { diskBytesMax: 16 * mib });
+  const result = await build.result;
+  assert.deepEqual([result.ok, !result.ok && result.reason], [false, "DiskFull"], JSON.stringify(result));
+});
+
+/** Returns a PAX record with its length. */
+function record(text: string): string {
+  let length = text.length + 2;
+  while (String(length).length + text.length + 2 !== length) length = String(length).length + text.length + 2;
+  return `${length} ${text}\n`;
+}
