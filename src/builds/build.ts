@@ -47,6 +47,8 @@ export interface ImageTarget extends BaseImages {
   host: string;
   /** A docker `config.json` with the credentials for pulling those images; null: none are needed. */
   registryAuthFile: string | null;
+  /** false: the engine must not call registries in private networks for images that the project names. Default: true. */
+  allowsPrivateRegistries?: boolean;
   /** Limit of each program that runs in the build. */
   memoryMib: number;
   cpuCores: number;

@@ -25,6 +25,21 @@ export async function resolvePublicHost(host: string): Promise<string[]> {
   return addresses;
 }
 
+/**
+ * Returns why a program that looks names up itself must not call `host[:port]`, or null. A name that does not resolve here passes:
+ * that program reports it.
+ */
+export async function addressProblem(host: string): Promise<string | null> {
+  const url = URL.parse(`https://${host}`);
+  if (url === null) return `${host} is no host.`;
+  try {
+    await resolvePublicHost(url.hostname);
+  } catch (error) {
+    if (error instanceof PrivateAddressError) return error.message;
+  }
+  return null;
+}
+
 /** Returns all addresses of a host, public or not. */
 export async function resolveHost(host: string): Promise<string[]> {
   const name = bareHost(host);

@@ -133,6 +133,7 @@ export const baseImagesOf = ({ nodeImage, pythonImage }: Config, installationId:
 export function buildTargetOf(config: Config, installationId: string): BuildTarget {
   if (config.compute !== "docker") return { kind: "directory" };
   const { dockerHost: host, nodeImage, pythonImage, buildMemoryMib: memoryMib, buildCpuCores: cpuCores } = config;
-  const { registryAuthFile = null } = config;
-  return { kind: "image", host, installationId, nodeImage, pythonImage, registryAuthFile, memoryMib, cpuCores };
+  const { registryAuthFile = null, allowPrivateNetwork: allowsPrivateRegistries } = config;
+  const images = { nodeImage, pythonImage, registryAuthFile, allowsPrivateRegistries };
+  return { kind: "image", host, installationId, ...images, memoryMib, cpuCores };
 }

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { type PinnedImage, pinImage } from "../builds/image/pin-image.ts";
+import { registryProblem } from "../builds/image/registries.ts";
 import { isReservedImage, keepsState, type RegistryCredential } from "../compute/docker/images/images.ts";
 import { readRegistryCredential } from "../compute/docker/images/registry-auth.ts";
 import { repositoryPrefix } from "../registry/access-token.ts";
@@ -114,6 +115,9 @@ export class ImageNames {
   }
 
   async #resolveElsewhere(uri: string): Promise<ImageFound> {
+    const { registryAuthFile = null, allowPrivateNetwork: allowsPrivateRegistries } = this.#config;
+    const problem = await registryProblem(uri, { registryAuthFile, allowsPrivateRegistries });
+    if (problem !== null) return { ok: false, message: `The image ${uri} is refused. ${problem}` };
     return { ok: true, ...(await pinImage(this.#config.dockerHost, uri, await this.credentialOf(uri))) };
   }
 

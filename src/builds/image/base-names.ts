@@ -16,17 +16,26 @@ export interface BaseName {
  * @throws BuildFailure `Unsupported`
  */
 export function checkBaseNames(dockerfile: string): BaseName[] {
-  return readingsOf(dockerfile).flatMap(checkReading);
+  return readingsOf(dockerfile).flatMap((instructions) => checkReading(instructions).bases);
 }
 
-function checkReading(instructions: string[]): BaseName[] {
+/** Returns the images that the engine pulls for a Dockerfile: those that stages are based on, and those that files are copied from. */
+export function pulledNames(dockerfile: string): string[] {
+  return [...new Set(readingsOf(dockerfile).flatMap((instructions) => checkReading(instructions).names))];
+}
+
+function checkReading(instructions: string[]): { bases: BaseName[]; names: string[] } {
   const bases: BaseName[] = [];
+  const copied: string[] = [];
   const values = argumentsOf(instructions);
   const stages = new Set<string>(["scratch"]);
   // A stage has a name only after it has ended: before that, the name means an image.
   let unfinished: string | undefined;
   for (const instruction of instructions) {
-    for (const name of copiedFrom(instruction)) checkName(name, stages, instruction);
+    for (const name of copiedFrom(instruction)) {
+      checkName(name, stages, instruction);
+      if (!stages.has(name.toLowerCase())) copied.push(name);
+    }
     const begun = stageBegunBy(instruction);
     if (begun === null) continue;
     if (unfinished !== undefined) stages.add(unfinished);
@@ -38,7 +47,7 @@ function checkReading(instructions: string[]): BaseName[] {
       bases.push({ name, platform: begun.platform && plain(expanded(begun.platform, values)), instruction });
     }
   }
-  return bases;
+  return { bases, names: [...bases.map(({ name }) => name), ...copied] };
 }
 
 /** Returns the image and the stage name of a `FROM` instruction. */

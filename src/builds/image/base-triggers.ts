@@ -1,6 +1,7 @@
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
 import { BuildFailure } from "../failure.ts";
 import { type BaseName, checkBaseNames } from "./base-names.ts";
+import { checkRegistries, type Registries } from "./registries.ts";
 
 /** The response of `GET /images/{name}/json`. */
 interface BaseImage {
@@ -13,19 +14,25 @@ interface BaseImage {
 const pullTimeoutMs = 1_800_000;
 
 /**
- * Checks the instructions that a base image adds to builds (`ONBUILD`). They are in no Dockerfile, so the image is inspected
+ * Checks the images that a Dockerfile names, and the instructions that a base image adds to builds (`ONBUILD`). They are in no Dockerfile, so the image is inspected
  * before the build and the images that its triggers copy from are checked as if the Dockerfile contained them. The engine
  * uses the inspected image as long as it does not pull again, so a different platform is rejected.
  * @returns whether there are such instructions.
  * @throws BuildFailure `Unsupported`; `BuildFailed` when the image does not exist or cannot be pulled.
  */
-export async function checkTriggers(engine: Engine, bases: BaseName[], signal: AbortSignal): Promise<boolean> {
+export async function checkTriggers(
+  engine: Engine,
+  dockerfile: string,
+  { target, signal }: { target: Registries; signal: AbortSignal },
+): Promise<boolean> {
+  const bases = checkBaseNames(dockerfile);
+  await checkRegistries(dockerfile, target);
   let hasTriggers = false;
   for (const base of bases) {
     const image = (await find(engine, base.name)) ?? (await pull(engine, base, signal));
     checkPlatform(base, image);
     const triggers = image.Config?.OnBuild ?? [];
-    for (const trigger of triggers) checkTrigger(base, trigger);
+    for (const trigger of triggers) await checkTrigger(base, trigger, target);
     hasTriggers ||= triggers.length > 0;
   }
   return hasTriggers;
@@ -64,9 +71,10 @@ function checkPlatform({ platform, instruction }: BaseName, { Os, Architecture }
   );
 }
 
-function checkTrigger({ name, instruction }: BaseName, trigger: string): void {
+async function checkTrigger({ name, instruction }: BaseName, trigger: string, target: Registries): Promise<void> {
   try {
     checkBaseNames(trigger);
+    await checkRegistries(trigger, target);
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
     throw new BuildFailure("Unsupported", `'${instruction.trim()}': the image ${name} has ONBUILD: ${error.message}`);

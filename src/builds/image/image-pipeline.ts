@@ -21,7 +21,6 @@ import { isFileInside } from "../sources/inside.ts";
 import { contextFileOf } from "../worker/context-file.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { baseImage, fitProgram, imageEngineDir, startProgram, toolchainDir } from "./base-image.ts";
-import { checkBaseNames } from "./base-names.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { withBuildNetwork } from "./build-network.ts";
 import { planBuild, planInstall, planPythonBuild, planStart } from "./commands.ts";
@@ -61,7 +60,7 @@ export async function makeImage(
       const label = stageLabel(target.installationId, request.tenantId);
       const prepared =
         project.kind === "dockerfile"
-          ? await prepareOwn(engine, label, { dockerfile: project.dockerfile, context })
+          ? await prepareOwn(engine, label, { dockerfile: project.dockerfile, context, target })
           : await prepareGenerated(engineBases(engine, open, context), request, target, { project, context, label });
       const build = { tag: uri, labels: imageLabels(request), diskBytesMax: request.diskBytesMax, stageLabel: label };
       return buildInEngine(engine, { ...build, ...prepared, target: open }, context);
@@ -130,12 +129,13 @@ type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions" | "m
 async function prepareOwn(
   engine: Engine,
   label: string,
-  { dockerfile, context: { sourceDir, signal } }: { dockerfile: string; context: BuildContext },
+  { dockerfile, context, target }: { dockerfile: string; context: BuildContext; target: ImageTarget },
 ): Promise<Prepared> {
+  const { sourceDir, signal } = context;
   const file = path.join(sourceDir, dockerfile);
   const text = await readOwn(dockerfile, sourceDir);
   // Triggers run before the label of their stage, so the cache would share them with other workspaces.
-  const hasTriggers = await checkTriggers(engine, checkBaseNames(text), signal);
+  const hasTriggers = await checkTriggers(engine, text, { target, signal });
   await writeFile(file, labelStages(text, label));
   const packed = await packOwnContext(sourceDir, dockerfile);
   return { context: packed, dockerfile, instructions: null, mayUseCache: !hasTriggers };

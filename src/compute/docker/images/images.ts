@@ -178,7 +178,7 @@ export function isReservedImage(name: string): boolean {
 /** Returns host and port of an image's registry, or the engine's default registry. */
 export function registryOf(uri: string): string {
   const [first = "", ...rest] = uri.split("/");
-  const isHost = rest.length > 0 && (/[.:]/.test(first) || first === "localhost");
+  const isHost = rest.length > 0 && (/[.:A-Z]/.test(first) || first === "localhost");
   return isHost ? first : "docker.io";
 }
 

@@ -1,0 +1,28 @@
+import { registryOf } from "../../compute/docker/images/images.ts";
+import { readRegistryCredential } from "../../compute/docker/images/registry-auth.ts";
+import { addressProblem } from "../../integrations/outbound-address.ts";
+import type { ImageTarget } from "../build.ts";
+import { BuildFailure } from "../failure.ts";
+import { pulledNames } from "./base-names.ts";
+
+export type Registries = Pick<ImageTarget, "registryAuthFile" | "allowsPrivateRegistries">;
+
+/**
+ * Returns why the container engine must not call the registry of a user's image, or null. The engine is inside the operator's
+ * network, calls loopback without TLS, and quotes what it gets. It looks a name up again, so only the name is checked.
+ */
+export async function registryProblem(uri: string, { registryAuthFile, allowsPrivateRegistries }: Registries) {
+  const host = registryOf(uri);
+  if (allowsPrivateRegistries !== false || host === "docker.io") return null;
+  // The operator's own registry.
+  if (registryAuthFile !== null && (await readRegistryCredential(registryAuthFile, uri)) !== null) return null;
+  return addressProblem(host);
+}
+
+/** @throws BuildFailure `Unsupported` when a Dockerfile names an image in a registry that must not be called. */
+export async function checkRegistries(dockerfile: string, registries: Registries): Promise<void> {
+  for (const name of pulledNames(dockerfile)) {
+    const problem = await registryProblem(name, registries);
+    if (problem !== null) throw new BuildFailure("Unsupported", `The Dockerfile needs the image ${name}. ${problem}`);
+  }
+}
