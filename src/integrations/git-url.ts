@@ -1,5 +1,6 @@
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { childEnvironment } from "../base/child-environment.ts";
 import { fitsLines } from "./git-credential.ts";
 import { GitFailure, type GitRemote, shownUrl } from "./git-failure.ts";
 import { PrivateAddressError, resolvePublicHost } from "./outbound-address.ts";
@@ -48,8 +49,19 @@ export async function checkUrl(remote: GitRemote): Promise<CheckedUrl> {
   }
   const protocols = url.protocol.slice(0, -1);
   if (allowPrivateNetwork) return { url: url.href, protocols, pinned: null };
+  if (url.protocol === "http:" && plainHttpProxies.some((name) => childEnvironment()[name])) {
+    throw refused(
+      `${shownUrl(repoUrl)} would go through this server's proxy, which looks the name up again. Use https://, or an operator can allow private networks.`,
+    );
+  }
   return { url: url.href, protocols, pinned: await pin(url) };
 }
+
+/**
+ * Variables with which git sends plain HTTP through a proxy. A proxy looks a name up itself, so its host could lead it into the
+ * operator's network. With https the host there needs a certificate for that name.
+ */
+const plainHttpProxies = ["http_proxy", "all_proxy", "ALL_PROXY"] as const;
 
 /** Returns `host:port:address,...`, with which curl connects to the checked addresses without another lookup. */
 async function pin(url: URL): Promise<string> {
