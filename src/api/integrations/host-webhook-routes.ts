@@ -10,10 +10,16 @@ import { type HostMessage, receiveHostMessage } from "../../store/code-hosts/bra
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { type Api, type Handler, openRoute } from "../http/route.ts";
 
+/** Branches of one message that are polled at once. Each costs a statement; the others are found when they are polled anyway. */
+const branchesMax = 50;
+
+/** Hosts name a repository by three addresses. */
+const addressesMax = 10;
+
 /**
  * Adds the routes that receive webhooks of code hosts. An authenticated message only schedules a poll of the branches
- * that it names. What gets deployed is what the branch contains when it is polled. So a message costs two small
- * statements, however much work follows.
+ * that it names. What gets deployed is what the branch contains when it is polled. So a message costs one small statement for each
+ * of a bounded number of branches, however much work follows.
  */
 export function addHostWebhookRoutes(api: Api): void {
   const { db, sealer, github } = api.deps;
@@ -43,8 +49,12 @@ export function addHostWebhookRoutes(api: Api): void {
     const { host, secret, scope, integration } = sender;
     const body = (request.body as Buffer | undefined) ?? Buffer.alloc(0);
     if (!isSigned(host, request.headers, body, secret)) throw errors.webhookUnsigned();
-    const events = readHostEvents(host, request.headers, body).map(({ urls, branch, commitSha }) => ({
-      repoKeys: urls.map(repositoryKey).filter((key) => key !== null),
+    const named = readHostEvents(host, request.headers, body).slice(0, branchesMax);
+    const events = named.map(({ urls, branch, commitSha }) => ({
+      repoKeys: urls
+        .slice(0, addressesMax)
+        .map(repositoryKey)
+        .filter((key) => key !== null),
       branch,
       commitSha,
     }));
