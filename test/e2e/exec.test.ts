@@ -20,6 +20,7 @@ before(async () => {
     server.on("upgrade", (request, socket) => {
       socket.on("error", () => socket.destroy());
       socket.write("HTTP/1.1 101 Switching Protocols\\r\\nconnection: Upgrade\\r\\nupgrade: websocket\\r\\n\\r\\n");
+      socket.pipe(socket);
     });`;
   await repository.commit({ "server.js": server + upgrade });
   const { id, latest_revision_id } = await pierhead.client.createDeployment({
@@ -150,11 +151,35 @@ test("port-forward serves the agent on a port of this machine, and to no other s
     headers: { ...upgrade, "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==" },
   }).end();
   const [, tunnel] = (await once(sent, "upgrade")) as [IncomingMessage, Socket];
+  tunnel.write("through the tunnel");
+  assert.equal(String((await once(tunnel, "data"))[0]), "through the tunnel");
   const left = once(tunnel, "close");
   ended.abort();
   assert.equal((await ran).code, 0, "an open WebSocket does not keep it");
   await left;
   assert.match((await run(["port-forward", "bot", "80:8080"])).stderr, /cannot be chosen/);
+});
+
+test("port-forward lets pages of the allowed origin read the agent's answers, and of no other", async () => {
+  const ended = new AbortController();
+  const { promise: printed, resolve } = Promise.withResolvers<string>();
+  const argv = ["port-forward", "bot", "--allow-origin", "https://app.example"];
+  const ran = run(argv, { signal: ended.signal, onStdout: (text) => resolve(text.trim()) });
+  const url = await printed;
+  const ask = (origin: string, headers: Record<string, string> = {}, method = "GET") =>
+    fetch(`${url}/ok`, { method, headers: { origin, ...headers } });
+  const wanted = { "access-control-request-method": "POST", "access-control-request-headers": "content-type" };
+  const preflight = await ask("https://app.example", wanted, "OPTIONS");
+  const granted = (name: string) => preflight.headers.get(`access-control-allow-${name}`);
+  assert.deepEqual([preflight.status, granted("origin"), granted("methods")], [204, "https://app.example", "POST"]);
+  assert.equal(granted("credentials"), null);
+  assert.equal((await ask("https://app.example")).headers.get("access-control-allow-origin"), "https://app.example");
+  for (const origin of ["https://app.example.evil", "http://app.example", "https://app.example:444", "null"]) {
+    for (const answer of [await ask(origin, wanted, "OPTIONS"), await ask(origin)])
+      assert.deepEqual([answer.status, answer.headers.get("access-control-allow-origin")], [403, null], origin);
+  }
+  ended.abort();
+  assert.equal((await ran).code, 0);
 });
 
 test("ends programs when the server stops, and frees the slots of callers that leave early", async () => {
