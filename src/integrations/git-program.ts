@@ -20,6 +20,8 @@ export interface Git {
   /** Directory of this operation, removed at its end. */
   readonly scratchDir: string;
   run(args: string[]): Promise<string>;
+  /** Counts what a command with `-z` prints, without keeping it, and ends it above `max`. */
+  count(args: string[], max: number): Promise<number>;
 }
 
 /**
@@ -45,7 +47,26 @@ export async function withGit<T>(remote: GitRemote, work: (git: Git) => Promise<
       `GIT_ASKPASS=${await writeAskpass(scratchDir)}`,
       ...(ssh?.env ?? []),
     ];
-    return await work({ url, scratchDir, run: (args) => runGit(args, { remote, env, signal, scratchDir }) });
+    const call = { remote, env, signal, scratchDir };
+    return await work({
+      url,
+      scratchDir,
+      run: (args) => runGit(args, call, readAll),
+      async count(args, max) {
+        let count = 0;
+        const counting = async (stdout: Readable, stop: () => void) => {
+          for await (const chunk of stdout as AsyncIterable<Buffer>) {
+            for (const byte of chunk) if (byte === 0) count += 1;
+            if (count > max) stop();
+          }
+          return "";
+        };
+        await runGit(args, call, counting).catch((error: unknown) => {
+          if (count <= max) throw error;
+        });
+        return count;
+      },
+    });
   } catch (error) {
     if (remote.signal.aborted) throw new GitFailure("Cancelled", "git was stopped.", { cause: error });
     if (deadline.aborted) throw timedOut(remote, error);
@@ -71,7 +92,11 @@ const answerBytesMax = 8 * 1024 * 1024;
  * Runs git with node:child_process, because git does not read the pipe if it needs no credential, and that must not fail the call.
  * env(1) adds to what git may inherit of this server (PATH, proxies, certificates).
  */
-async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCall): Promise<string> {
+async function runGit(
+  args: string[],
+  { remote, env, signal, scratchDir }: GitCall,
+  read: (stdout: Readable, stop: () => void) => Promise<string>,
+): Promise<string> {
   signal.throwIfAborted();
   const { credential } = remote;
   const lines = credential !== null && "password" in credential ? credentialLines(credential) : "";
@@ -96,7 +121,7 @@ async function runGit(args: string[], { remote, env, signal, scratchDir }: GitCa
     pipe.on("error", () => {});
     pipe.end(lines);
     const [stdout, stderr, exit] = await Promise.all([
-      readAll(git.stdout as Readable, stopLong),
+      read(git.stdout as Readable, stopLong),
       readAll(git.stderr as Readable, stopLong),
       closed,
     ]);

@@ -67,6 +67,10 @@ export async function fetchCommit({
     const gitDir = await initRepository(git);
     await fetchOne(git, gitDir, commitSha, []);
     await mkdir(directory, { recursive: true });
+    const listed = ["ls-tree", "-r", "-z", "--name-only", "--end-of-options", commitSha];
+    if ((await git.count([`--git-dir=${gitDir}`, ...listed], filesMax)) > filesMax) {
+      throw new GitFailure("TooLarge", `The commit has more than ${filesMax} files, which is too many to build.`);
+    }
     await git.run([
       `--git-dir=${gitDir}`,
       `--work-tree=${directory}`,
@@ -81,6 +85,12 @@ export async function fetchCommit({
     return { ...(await findLeftOut(git, { gitDir, directory, commitSha })), commit };
   });
 }
+
+/**
+ * Files of a commit that is checked out. A few kilobytes of trees that name each other many times stand for billions of files, and
+ * git would keep the list of them in memory. The largest repositories have half a million.
+ */
+const filesMax = 1_000_000;
 
 const messageCharactersMax = 500;
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import path from "node:path";
 import { after, test } from "node:test";
+import { execa } from "execa";
 import { begin, gitRepository, gitSource, scratch } from "../builds/fixtures.ts";
 import { gzippedTar, type RawEntry } from "../builds/tar-fixture.ts";
 import { startTestServer } from "../support/server.ts";
@@ -46,6 +47,23 @@ test("empty files and directories must not take all inodes of the build host", a
   const { build } = begin(place.dir, gitSource(repository, commit), { diskBytesMax: 16 * mib });
   const result = await build.result;
   assert.deepEqual([result.ok, !result.ok && result.reason], [false, "DiskFull"], JSON.stringify(result));
+});
+
+test("a commit of a few kilobytes must not stand for millions of files", async () => {
+  await using place = await scratch();
+  const repository = await gitRepository(path.join(place.dir, "repository"));
+  await repository.commit({ a: "" });
+  const tree = async (entries: string[]) =>
+    (await execa("git", ["-C", repository.dir, "mktree"], { input: `${entries.join("\n")}\n` })).stdout;
+  const ten = (entry: string) => Array.from({ length: 10 }, (_, at) => `${entry}\t${at}`);
+  let top = await tree(ten(`100644 blob ${await repository.git("rev-parse", "HEAD:a")}`));
+  for (let depth = 0; depth < 6; depth += 1) top = await tree(ten(`040000 tree ${top}`));
+  const commit = await repository.git("commit-tree", "-m", "ten million files", top);
+  await repository.git("update-ref", "refs/heads/main", commit);
+  const { build } = begin(place.dir, gitSource(repository, commit));
+  const result = await build.result;
+  assert.deepEqual([result.ok, !result.ok && result.reason], [false, "FetchFailed"], JSON.stringify(result));
+  assert.match(result.ok ? "" : result.message, /more than 1000000 files/);
 });
 
 /** Returns a PAX record with its length. */
