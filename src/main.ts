@@ -52,6 +52,7 @@ async function start() {
     signal: cancelled.signal,
     startServer,
     startListener,
+    startClusterGateway,
     migrate,
     restore,
   });
@@ -79,6 +80,16 @@ async function startListener(environment: Record<string, string | undefined>) {
   ]).catch(refuseWithoutServer);
   const config = readListenerConfig(environment);
   return startListenerProcess(config, { logger: createOwnLog(config, process) });
+}
+
+async function startClusterGateway(environment: Record<string, string | undefined>) {
+  const [{ readClusterGatewayConfig }, { startClusterGateway }, { createOwnLog }] = await Promise.all([
+    import("./server/cluster-gateway-config.ts"),
+    import("./server/cluster-gateway.ts"),
+    import("./telemetry/own-log.ts"),
+  ]).catch(refuseWithoutServer);
+  const config = readClusterGatewayConfig(environment);
+  return startClusterGateway(config, { logger: createOwnLog(config, process) });
 }
 
 async function migrate(environment: Record<string, string | undefined>) {

@@ -42,6 +42,8 @@ export interface CliContext {
   signal: AbortSignal;
   startServer: StartServer;
   startListener: StartListener;
+  /** Starts a replica of the gateway in a cluster, which `pierhead listener gateway` runs in this process. */
+  startClusterGateway: StartListener;
   /** Migrates the database and returns the names of the applied migrations. */
   migrate(environment: Environment): Promise<string[]>;
   /** Restores a backup into an empty database and the data directory. */

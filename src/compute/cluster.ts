@@ -25,6 +25,8 @@ export interface ClusterStatus {
   revisionId: string | null;
   /** All replicas of that revision are ready and no replica of another revision is left. */
   isReady: boolean;
+  /** asleep: it has no replicas until a request wakes it. waking: it was woken, and that is not recorded yet. Absent: neither. */
+  sleep?: "asleep" | "waking" | null;
   /**
    * Exits in a row of a replica of that revision, each soon after its start; null: one has started again, and it is not known
    * yet whether it stays. Absent: 0.
@@ -67,6 +69,8 @@ export interface ClusterCompute extends ReplicaLogs {
    * `apply` starts it again. Does nothing when a newer session or generation was applied before.
    */
   stop(key: ClusterKey & { epoch: number; generation: number }, signal: AbortSignal): Promise<void>;
+  /** Puts a deployment to sleep, or wakes it. A second call after it has started records that it is awake. */
+  setAsleep(key: ClusterKey, isAsleep: boolean, signal: AbortSignal): Promise<void>;
   /**
    * Deletes a deployment, one step per call, and treats its data as the operator's data policy says.
    * @returns `because`: what blocks the deletion, when a person may have to act.

@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import { steadyClock, systemClock } from "../base/clock.ts";
 import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
 import { Elector } from "../compute/kubernetes/api/lease.ts";
 import { refuseSharedNamespace } from "../compute/kubernetes/api/service-account.ts";
@@ -7,8 +8,10 @@ import type { BuildPolicy } from "../compute/kubernetes/builds/render-build.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
 import { clusterFleet } from "../listener/clusters/cluster-fleet.ts";
+import { type ClusterTraffic, GatewayTraffic } from "../listener/clusters/gateway-traffic.ts";
 import { createListener, type Listener, type ListenerOptions } from "../listener/listener.ts";
-import { describeError } from "../telemetry/log.ts";
+import { describeError, type Logger } from "../telemetry/log.ts";
+import { httpReadGateways } from "./cluster-gateway.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 
 export interface ClusterReplica {
@@ -51,7 +54,7 @@ export async function startClusterReplica(
       const builds = policy && { builds: new KubernetesBuilds(api, policy), controlPlaneUrl: config.url };
       const listener = createListener(
         { ...common, instanceId, facts, ...(builds && { builds }) },
-        clusterFleet({ cluster }),
+        clusterFleet({ cluster, ...trafficOf(config, logger) }),
       );
       leading = listener;
       listener.start();
@@ -80,6 +83,13 @@ export async function startClusterReplica(
   };
 }
 
+/** Returns the requests that pass the gateway in the cluster, if there is one. */
+function trafficOf({ agentGateway }: ListenerConfig, logger: Logger): { traffic?: ClusterTraffic } {
+  if (agentGateway === undefined) return {};
+  const read = httpReadGateways(listOf(agentGateway));
+  return { traffic: new GatewayTraffic({ read, clock: steadyClock(systemClock), logger }) };
+}
+
 /** Returns how this listener builds images; null: it builds none. */
 function buildPolicyOf(config: ListenerConfig): BuildPolicy | null {
   const { buildRegistry: registry, buildPushImage: pushImage } = config;
@@ -104,6 +114,7 @@ function policyOf(config: ListenerConfig): ClusterPolicy {
   const [namespace, name] = (config.kubernetesGateway ?? "").split("/");
   return {
     gateway: namespace && name ? { namespace, name } : null,
+    hasAgentGateway: config.agentGateway !== undefined,
     ingressClass: config.kubernetesIngressClass ?? null,
     routeAnnotations: config.routeAnnotations,
     imagePullSecrets: listOf(config.kubernetesPullSecrets),

@@ -1,3 +1,4 @@
+import { clusterGatewaySettings } from "./cluster-gateway-config.ts";
 import { settings } from "./config.ts";
 import { listenerSettings } from "./listener-config.ts";
 import type { Setting } from "./setting.ts";
@@ -15,6 +16,12 @@ ${tableOf(settings)}
 A listener in a process of its own reads these variables.
 
 ${tableOf(listenerSettings)}
+
+## \`pierhead listener gateway\`
+
+A replica of the gateway in a Kubernetes cluster reads these variables. The chart sets them.
+
+${tableOf(clusterGatewaySettings)}
 `;
 }
 

@@ -102,6 +102,11 @@ export const listenerSettings = {
     "none",
     "Class of Ingress objects, for clusters without the Gateway API.",
   ),
+  agentGateway: optional(
+    "PIERHEAD_KUBERNETES_AGENT_GATEWAY",
+    "none",
+    "Addresses of the counters of the gateway in the cluster, comma-separated, each with a port: `http://NAME.NAMESPACE.svc:8127`. Deployments then have no routes of their own, and may scale to zero. The chart sets it.",
+  ),
   routeAnnotations: text(
     "PIERHEAD_KUBERNETES_ROUTE_ANNOTATIONS",
     "{}",
@@ -245,6 +250,11 @@ export function readListenerConfig(environment: Environment): ListenerConfig {
   }
   if (agentsUrl !== undefined && !/^https?:\/\/[^\s]+$/.test(agentsUrl)) {
     throw new Error(`PIERHEAD_AGENTS_URL must be an http or https address with {slug} in it, got "${agentsUrl}"`);
+  }
+  for (const one of read.agentGateway?.split(",") ?? []) {
+    if (!/^http:\/\/[^/\s]+:\d+$/.test(one.trim())) {
+      throw new Error(`PIERHEAD_KUBERNETES_AGENT_GATEWAY must be like http://gateway.pierhead.svc:8127, got "${one}"`);
+    }
   }
   const { buildRegistry, buildPushImage, buildNamespace, kubernetesNamespaces } = read;
   if (buildRegistry !== undefined && !/^[a-z0-9.-]+(:\d+)?(\/[a-z0-9._-]+)+$/.test(buildRegistry)) {

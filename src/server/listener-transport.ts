@@ -65,10 +65,14 @@ export function inProcessIdentify(callApi: CallApi): Identify {
   };
 }
 
-/** Asks a control plane over HTTP. Sends only the caller's key: with the listener's own key every caller would be admitted. */
+/**
+ * Asks a control plane over HTTP. Sends only the caller's key: with the listener's own key every caller would be admitted. The caller's
+ * address counts where the control plane trusts this process as a proxy.
+ */
 export function httpIdentify(baseUrl: string): Identify {
   const url = `${baseUrl.replace(/\/+$/, "")}/auth/public`;
-  return async (headers, { deploymentId, signal }) => {
+  return async (caller, { deploymentId, address, signal }) => {
+    const headers = { ...caller, "x-forwarded-for": address };
     const answer = await fetch(`${url}?deployment_id=${deploymentId}`, { headers, signal, redirect: "error" });
     return identified(answer.status, (await answer.json()) as CallerAnswer);
   };

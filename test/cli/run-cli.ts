@@ -65,6 +65,7 @@ export async function runCli(argv: string[], options: RunOptions = {}): Promise<
     signal: options.signal ?? new AbortController().signal,
     startServer: options.startServer ?? (() => Promise.reject(new Error("no server in this test"))),
     startListener: () => Promise.reject(new Error("no listener in this test")),
+    startClusterGateway: () => Promise.reject(new Error("no gateway in this test")),
     restore: () => Promise.reject(new Error("no database in this test")),
     migrate: () => Promise.reject(new Error("no database in this test")),
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { doctorChecks } from "../../src/cli/tools/doctor.ts";
-import { listenerRules } from "../../src/compute/kubernetes/install/role.ts";
+import { gatewayRules, listenerRules } from "../../src/compute/kubernetes/install/role.ts";
 import { configurationReference } from "../../src/server/config-reference.ts";
 import { deploymentMetrics } from "../../src/server/deployment-metrics.ts";
 import { metricsReference } from "../../src/server/metrics-reference.ts";
@@ -12,9 +12,11 @@ test("the configuration page is what the code makes of its settings", () => {
   assert.equal(page, configurationReference(), "run: npm run generate");
 });
 
-test("the chart's Role is the one that the tests run under", () => {
-  const file = readFileSync("deploy/helm/pierhead-listener/files/rules.json", "utf8");
-  assert.equal(file, `${JSON.stringify(listenerRules, null, 2)}\n`, "run: npm run generate");
+test("the chart's Roles are those that the tests run under", () => {
+  for (const [name, rules] of [["rules.json", listenerRules] as const, ["gateway-rules.json", gatewayRules] as const]) {
+    const file = readFileSync(`deploy/helm/pierhead-listener/files/${name}`, "utf8");
+    assert.equal(file, `${JSON.stringify(rules, null, 2)}\n`, "run: npm run generate");
+  }
 });
 
 test("the catalogue of metrics is what a server answers, and the dashboard shows all of it and nothing else", async () => {

@@ -147,6 +147,79 @@ test("builds reach DNS, the control plane, the registry and the internet, and no
   assert.equal(await policyWith("--set", "builds.networkPolicy.enabled=false"), undefined);
 });
 
+test("the gateway in the cluster has one wildcard route, restricted pods, and agents that only it reaches", async () => {
+  const namespace = await world.plane.newNamespace();
+  const agents = await world.plane.newNamespace();
+  const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
+  const label = { method: "PATCH", path: `/api/v1/namespaces/${namespace}`, body: { metadata: { labels } } };
+  await world.plane.admin.call({ ...label, type: "merge", signal: AbortSignal.timeout(30_000) });
+  const rendered = async (...flags: string[]) => {
+    const all = [
+      `namespaces={${agents}}`,
+      "controlPlaneUrl=https://x.example.com",
+      "listenerKey=k",
+      "gateway.enabled=true",
+    ];
+    const yaml = await template(
+      "pierhead-listener",
+      namespace,
+      [...all, ...flags].flatMap((one) => ["--set", one]),
+    );
+    return documentsOf(yaml).filter(
+      ({ text }) => text.includes("pierhead-agent-gateway") || text.includes("args: [listener]"),
+    );
+  };
+  const named = async (documents: Doc[], kind: string, name: string) => {
+    const found = documents.find((one) => one.kind === kind && one.name === name);
+    assert.ok(found, `${kind} ${name}`);
+    return (await dryRun(found)) as { spec: never };
+  };
+  const documents = await rendered("agents.url=https://{slug}.agents.example.com", "agents.ingressClass=nginx");
+  for (const document of documents) await dryRun(document);
+  const { spec: server } = await named(documents, "Deployment", "pierhead-release-gateway");
+  const { template: pod } = server as { template: { spec: object } };
+  await dryRun({
+    kind: "Pod",
+    name: "g",
+    namespace,
+    text: JSON.stringify({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: { name: "g" },
+      spec: { ...pod.spec, serviceAccountName: "default" },
+    }),
+  });
+  assert.partialDeepStrictEqual((await named(documents, "Ingress", "pierhead-release-gateway")).spec, {
+    rules: [
+      {
+        host: "*.agents.example.com",
+        http: { paths: [{ path: "/", backend: { service: { name: "pierhead-release-gateway" } } }] },
+      },
+    ],
+  });
+  assert.partialDeepStrictEqual((await named(documents, "NetworkPolicy", "pierhead-release-gateway-agents")).spec, {
+    podSelector: {
+      matchLabels: { "app.kubernetes.io/component": "server", "app.kubernetes.io/managed-by": "pierhead" },
+    },
+    ingress: [{ from: [{ podSelector: { matchLabels: { "app.kubernetes.io/name": "pierhead-agent-gateway" } } }] }],
+  });
+  assert.partialDeepStrictEqual((await named(documents, "PodDisruptionBudget", "pierhead-release-gateway")).spec, {
+    maxUnavailable: 1,
+  });
+  const inside = (await rendered()).map(({ text }) => text).join("");
+  assert.match(inside, new RegExp(`"http://pierhead-release-gateway\\.${namespace}\\.svc/d/\\{slug\\}"`));
+  assert.match(inside, new RegExp(`"http://pierhead-release-gateway-counts\\.${namespace}\\.svc:8127"`));
+  const byPath = await rendered("agents.url=https://agents.example.com/d/{slug}", "agents.ingressClass=nginx");
+  assert.partialDeepStrictEqual((await named(byPath, "Ingress", "pierhead-release-gateway")).spec, {
+    rules: [{ host: "agents.example.com", http: { paths: [{ path: "/d" }] } }],
+  });
+  const gatewayApi = (
+    await rendered("agents.url=https://{slug}.agents.example.com", "agents.gateway=infra/web")
+  ).filter(({ kind }) => kind === "HTTPRoute");
+  assert.equal(gatewayApi.length, 1);
+  assert.match(gatewayApi[0]?.text ?? "", /hostnames: \["\*\.agents\.example\.com"\]/);
+});
+
 test("both charts are pushed to a registry, installed from there in the version before, and upgraded", async () => {
   await using registry = await startChartRegistry();
   const { directory, address } = registry;

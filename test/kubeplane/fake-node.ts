@@ -29,7 +29,8 @@ interface Container {
 
 const nodeName = "node-1";
 
-export async function startFakeNode(plane: Plane): Promise<FakeNode> {
+/** @param podAddress address of every pod. Kubernetes sends no traffic to one of the loopback range. */
+export async function startFakeNode(plane: Plane, podAddress = "127.0.0.1"): Promise<FakeNode> {
   const { admin } = plane;
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -49,7 +50,7 @@ export async function startFakeNode(plane: Plane): Promise<FakeNode> {
   const seen = new Map<string, string>();
   const loop = (async () => {
     while (!signal.aborted) {
-      await turn(admin, seen, signal).catch(() => {});
+      await turn(admin, { seen, podAddress }, signal).catch(() => {});
       await sleep(50, undefined, { signal }).catch(() => {});
     }
   })();
@@ -126,7 +127,11 @@ async function beat(admin: ApiServer, signal: AbortSignal): Promise<void> {
   await admin.apply(body, signal, { manager: "fake-node" });
 }
 
-async function turn(admin: ApiServer, seen: Map<string, string>, signal: AbortSignal): Promise<void> {
+async function turn(
+  admin: ApiServer,
+  { seen, podAddress }: { seen: Map<string, string>; podAddress: string },
+  signal: AbortSignal,
+): Promise<void> {
   const path = "/api/v1/pods";
   const query = { fieldSelector: `spec.nodeName=${nodeName}` };
   const { items } = await admin.call<{ items: Pod[] }>({ method: "GET", path, query, signal });
@@ -140,7 +145,7 @@ async function turn(admin: ApiServer, seen: Map<string, string>, signal: AbortSi
     }
     const fate = fateOf(pod);
     if (seen.get(uid) === fate) continue;
-    const body = { status: statusOf(pod, fate) };
+    const body = { status: statusOf(pod, fate, podAddress) };
     await admin.call({ method: "PATCH", path: `${own}/status`, body, type: "merge", signal }).then(
       () => seen.set(uid, fate),
       () => {},
@@ -156,7 +161,7 @@ function fateOf({ spec }: Pod): Fate {
   return fates.find((fate) => images.some((image) => image.includes(fate))) ?? "runs";
 }
 
-function statusOf({ spec }: Pod, fate: Fate): object {
+function statusOf({ spec }: Pod, fate: Fate, podAddress: string): object {
   const at = new Date().toISOString();
   const isReady = fate === "runs";
   const condition = (type: string, holds: boolean) => ({
@@ -182,8 +187,8 @@ function statusOf({ spec }: Pod, fate: Fate): object {
     phase: isReady || fate === "never-ready" ? "Running" : "Pending",
     conditions: [...conditions, condition("ContainersReady", isReady), condition("Ready", isReady)],
     containerStatuses,
-    podIP: "127.0.0.1",
-    podIPs: [{ ip: "127.0.0.1" }],
+    podIP: podAddress,
+    podIPs: [{ ip: podAddress }],
     hostIP: "127.0.0.1",
     startTime: at,
   };

@@ -29,6 +29,7 @@ function workloadWith(spec: ResourceSpec, namespace = "agents"): Workload {
     ...{
       listenerId: randomUUID(),
       isServing: false,
+      maySleep: false,
       generation: 1,
       epoch: 1,
       image: "127.0.0.1:1/agent:1",

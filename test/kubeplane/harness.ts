@@ -11,6 +11,7 @@ import { discover } from "../../src/compute/kubernetes/watch/discover.ts";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import type { ClusterRun, ClusterSizes } from "../../src/contract/listeners/cluster.ts";
 import { clusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
+import type { ClusterTraffic } from "../../src/listener/clusters/gateway-traffic.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
 import { createLogger, type Logger } from "../../src/telemetry/log.ts";
 import { ControlPlane } from "../listener/control-plane.ts";
@@ -26,6 +27,7 @@ const ownLogger = createLogger((process.env["PIERHEAD_LOG_LEVEL"] as "info" | un
 export const policy: ClusterPolicy = {
   gateway: null,
   ingressClass: null,
+  hasAgentGateway: false,
   routeAnnotations: {},
   imagePullSecrets: [],
   allowsRoot: false,
@@ -40,11 +42,15 @@ export const policy: ClusterPolicy = {
 };
 
 /** One Kubernetes control plane with one node, for all tests of a file. */
-export async function startWorld(): Promise<{ plane: Plane; node: FakeNode } & AsyncDisposable> {
+export async function startWorld({
+  podAddress,
+}: {
+  podAddress?: string;
+} = {}): Promise<{ plane: Plane; node: FakeNode } & AsyncDisposable> {
   const program = process.env["PIERHEAD_TEST_KUBEPLANE"];
   if (program === undefined) throw new Error("run this by `npm run test:kubernetes`");
   const plane = await startPlane(program);
-  const node = await startFakeNode(plane);
+  const node = await startFakeNode(plane, podAddress);
   return {
     plane,
     node,
@@ -75,6 +81,8 @@ interface SiteOptions {
   reach?: (to: KubeAddress) => ApiServer;
   clock?: Clock;
   logger?: Logger;
+  /** The requests that pass a gateway in the cluster. */
+  traffic?: ClusterTraffic;
   /** Uses the namespace of another site. */
   beside?: Site;
   listenerId?: string;
@@ -91,6 +99,7 @@ export async function openSite(
     reach = (to) => new ApiServer(to),
     clock = systemClock,
     logger = ownLogger,
+    traffic,
     beside,
     listenerId,
     firstNamespace,
@@ -111,7 +120,10 @@ export async function openSite(
   });
   const options = { logger, clock, metricsIntervalMs: 500, instanceId: randomUUID(), version: "0.0.0" };
   const client = createListenerClient(controlPlane.send);
-  const listener = createListener({ client, ...options }, clusterFleet({ cluster, graceMs }));
+  const listener = createListener(
+    { client, ...options },
+    clusterFleet({ cluster, graceMs, ...(traffic && { traffic }) }),
+  );
   listener.start();
   const signal = () => AbortSignal.timeout(30_000);
   const site: Site = {

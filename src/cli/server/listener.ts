@@ -8,7 +8,7 @@ export interface ListenerOptions {
 
 /** Runs a data plane in this process until Ctrl-C or a termination signal. Its agents keep running. */
 export async function runListener(session: Session, _: string[], options: ListenerOptions): Promise<void> {
-  const { terminal, context, signal, options: globals } = session;
+  const { context, options: globals } = session;
   const environment = {
     ...context.env,
     ...(globals.url === undefined ? {} : { PIERHEAD_URL: globals.url }),
@@ -19,12 +19,30 @@ export async function runListener(session: Session, _: string[], options: Listen
   const listener = await context.startListener(environment).catch((error: Error) => {
     throw new CliFailure("The listener did not start.", { because: error.message });
   });
-  session.answer({ url: listener.url, pid: process.pid }, () => listener.url);
-  terminal.say("The listener is running. Stop it with Ctrl-C. Agents keep running.");
+  await runUntilStopped(session, listener, "The listener is running. Stop it with Ctrl-C. Agents keep running.");
+}
+
+/** Runs a replica of the gateway in a cluster. Stopping it takes as long as the requests in flight. */
+export async function runClusterGateway(session: Session): Promise<void> {
+  const { context } = session;
+  const gateway = await context.startClusterGateway({ ...context.env }).catch((error: Error) => {
+    throw new CliFailure("The gateway did not start.", { because: error.message });
+  });
+  await runUntilStopped(session, gateway, "The gateway is running.");
+}
+
+async function runUntilStopped(
+  session: Session,
+  running: { url: string; close(): Promise<void> },
+  announcement: string,
+): Promise<void> {
+  const { terminal, signal } = session;
+  session.answer({ url: running.url, pid: process.pid }, () => running.url);
+  terminal.say(announcement);
   if (!signal.aborted) {
     await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   }
   terminal.say("Stopping ...");
-  await listener.close();
+  await running.close();
   terminal.say("Stopped.");
 }

@@ -75,6 +75,15 @@ export const serverCommands: readonly CommandSpec[] = [
         jsonNote: "Kubernetes objects",
         load: async () => (await import("./listener-install.ts")).installListener,
       },
+      {
+        name: "gateway",
+        summary: "Run a replica of the gateway in a Kubernetes cluster; its chart starts it",
+        options: [],
+        examples: ["PIERHEAD_URL=https://pierhead.example.com pierhead listener gateway"],
+        json: '{"url": string, "pid": number}',
+        jsonNote: "when it is running",
+        load: async () => (await import("./listener.ts")).runClusterGateway,
+      },
     ],
   },
   {

@@ -22,12 +22,14 @@ export interface ClusterTraits {
 
 /** What the operator of the listener allows and prefers. */
 export interface ClusterPolicy {
-  /** Gateway for routes; null: none. */
+  /** Gateway (of the Gateway API) for routes; null: none. */
   gateway: { namespace: string; name: string } | null;
   /** Class of Ingress objects, where there is no gateway; null: deployments are reachable inside the cluster only. */
   ingressClass: string | null;
   /** Annotations of every route. `{deployment_id}` and `{slug}` stand for those of the deployment. */
   routeAnnotations: Record<string, string>;
+  /** The gateway in the cluster leads to all agents: deployments have no routes of their own, and may sleep. */
+  hasAgentGateway: boolean;
   imagePullSecrets: string[];
   /** Containers may run as root, with the default capabilities of the container runtime. */
   allowsRoot: boolean;

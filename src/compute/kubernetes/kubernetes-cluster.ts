@@ -9,6 +9,7 @@ import { findAnchors, readAnchor } from "./apply/anchor.ts";
 import { type Applied, applyWorkload } from "./apply/apply.ts";
 import { WrittenObjects } from "./apply/drift.ts";
 import { type Removal, removeDeployment } from "./apply/remove.ts";
+import { setAsleep } from "./apply/sleep.ts";
 import { stopDeployment } from "./apply/stop.ts";
 import { type ClusterPolicy, type ClusterTraits, rightsOf } from "./cluster-context.ts";
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
@@ -81,8 +82,9 @@ class KubernetesCluster implements ClusterCompute {
 
   async apply(workload: Workload, signal: AbortSignal): Promise<Applied> {
     const namespace = await this.#namespaceOf({ ...workload, namespace: workload.cluster.namespace }, signal);
-    const placed = { ...workload, cluster: { ...workload.cluster, namespace } };
     const { api, policy } = this.#options;
+    const maySleep = workload.maySleep && policy.hasAgentGateway;
+    const placed = { ...workload, maySleep, cluster: { ...workload.cluster, namespace } };
     const context = { api, policy, traits: this.#traits };
     const { deploymentId } = workload;
     const seen: WatchEvent[] = [];
@@ -138,7 +140,7 @@ class KubernetesCluster implements ClusterCompute {
       // Until a container has run, the API server refuses to read its log.
       if (hasRun(pod, container)) this.#containers.set(name, { deploymentId, namespace, name, container });
     }
-    const { revisionId, isReady, findings } = rollout;
+    const { revisionId, isReady, sleep, findings } = rollout;
     const problems: RolloutProblem[] = [];
     for (const { weight, cause, since, crashed } of findings) {
       const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
@@ -150,7 +152,7 @@ class KubernetesCluster implements ClusterCompute {
     );
     const lastExit = revisionId === null ? undefined : lastExitOf(agents, revisionId);
     const replicas = agents.map((pod) => reportOf(pod, deploymentId));
-    return { revisionId, isReady, crashStreak, lastExit, problems, replicas };
+    return { revisionId, isReady, sleep, crashStreak, lastExit, problems, replicas };
   }
 
   async stop(key: ClusterKey & { epoch: number; generation: number }, signal: AbortSignal): Promise<void> {
@@ -160,6 +162,11 @@ class KubernetesCluster implements ClusterCompute {
     this.#written.delete(key.deploymentId);
     await stopDeployment({ api, policy, traits: this.#traits }, { ...key, namespace }, signal);
     this.#forgetContainers(key.deploymentId);
+  }
+
+  async setAsleep(key: ClusterKey, isAsleep: boolean, signal: AbortSignal): Promise<void> {
+    const namespace = await this.#namespaceOf(key, signal);
+    await setAsleep(this.#options.api, { namespace, name: key.slug }, isAsleep, signal);
   }
 
   async remove({ deploymentId, namespace }: Omit<ClusterKey, "slug">, signal: AbortSignal): Promise<Removal> {

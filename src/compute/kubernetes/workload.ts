@@ -20,6 +20,10 @@ export interface Workload {
   healthPath: string;
   /** What keeps its threads and runs. Absent: the image does not say. */
   engine?: Engine | undefined;
+  /** Callers that the gateway in the cluster admits: those of one workspace, or of any if null. Absent: all. */
+  admission?: { workspaceId: string | null } | undefined;
+  /** Whether it may have no replica while nothing calls it, if a gateway in the cluster can wake it. */
+  maySleep: boolean;
   /** Not secret. */
   env: Record<string, string>;
   /** Written to a Secret only. Never log them. */

@@ -16,7 +16,9 @@ import {
   workloadOf,
 } from "./cluster-report.ts";
 import { Drift } from "./drift.ts";
+import type { ClusterTraffic } from "./gateway-traffic.ts";
 import { ObservedReplicas } from "./observed-replicas.ts";
+import { maySleep, type SleepState, sleepStateOf, untilSleepMs } from "./sleep.ts";
 import { TrackedReplicas } from "./tracked-replicas.ts";
 
 /** The state of one deployment. All of it may be lost: the assignment and the cluster are enough to continue. */
@@ -33,6 +35,9 @@ interface Member {
   sinceMs: number;
   problems: Map<string, number>;
   isReady: boolean;
+  isAsleep: boolean;
+  /** The idle time begins here or at the last request, whichever is later. */
+  activeSinceMs: number;
   /** The deployment serves, but something that it needs to start is gone. */
   isBroken: boolean;
   failures: number;
@@ -47,6 +52,8 @@ export interface ClusterFleetOptions {
   cluster: ClusterCompute;
   /** How long the fleet waits for a passing problem, such as an image that cannot be pulled. Default: 2 minutes. */
   graceMs?: number;
+  /** The requests that pass the gateway in the cluster. Absent: there is none, so the listener sees no traffic. */
+  traffic?: ClusterTraffic;
 }
 
 /** The part of a `FleetContext` that a cluster fleet uses. */
@@ -55,7 +62,7 @@ type ClusterFleetContext = Pick<FleetContext, "clock" | "logger" | "secrets" | "
   session: () => { epoch: number; listener_id: string } | null;
 };
 
-/** In a cluster, requests reach the agents directly, so the listener sees no traffic. */
+/** Without a gateway in the cluster, requests reach the agents directly. */
 const noTraffic = { counts: () => [] };
 
 /** Creates fleets on a cluster engine that replaces replicas and moves traffic itself. */
@@ -67,7 +74,7 @@ export function clusterFleet(options: ClusterFleetOptions): FleetFactory {
     logs: cluster,
     readUsage: (signal) => cluster.readLoads(signal),
     readRunCounts: null,
-    traffic: noTraffic,
+    traffic: options.traffic ?? noTraffic,
     create: (context) => new ClusterFleet(options, context),
   };
 }
@@ -134,11 +141,13 @@ export class ClusterFleet implements Fleet {
 
   lead(): void {
     this.#leading = new AbortController();
+    this.#options.traffic?.follow(true);
   }
 
   stepDown(reason: Error): void {
     this.#leading?.abort(reason);
     this.#leading = null;
+    this.#options.traffic?.follow(false);
     for (const member of this.#members.values()) member.cancelWake();
     this.#members.clear();
     this.#waiting.clear();
@@ -213,6 +222,8 @@ export class ClusterFleet implements Fleet {
         sinceMs: this.#context.clock.monotonicMs(),
         problems: new Map(),
         isReady: false,
+        isAsleep: false,
+        activeSinceMs: this.#context.clock.monotonicMs(),
         isBroken: false,
         failures: 0,
         drift: new Drift(this.#context.logger, deploymentId),
@@ -305,7 +316,22 @@ export class ClusterFleet implements Fleet {
     }
     const isReady = await this.#rollOut(member, assignment, goal, signal);
     if (!isReady) return busyPollMs;
-    return member.replicas.crashStreak > 0 ? streakPollMs : quietPollMs;
+    const untilMs = await this.#sleepWhenIdle(member, assignment, goal, signal);
+    return Math.min(untilMs, member.replicas.crashStreak > 0 ? streakPollMs : quietPollMs);
+  }
+
+  /** Puts a deployment to sleep that no request has used for its idle time. Returns the delay until the next check. */
+  async #sleepWhenIdle(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {
+    const { traffic, cluster } = this.#options;
+    if (traffic === undefined || member.isAsleep || !maySleep(assignment, goal, true)) return quietPollMs;
+    const { activeSinceMs, deploymentId } = member;
+    const nowMs = this.#context.clock.monotonicMs();
+    const idleAfterMs = assignment.idle_after_ms as number;
+    const untilMs = untilSleepMs(traffic.activityOf(deploymentId), { idleAfterMs, activeSinceMs, nowMs });
+    if (untilMs > 0) return untilMs;
+    await cluster.setAsleep(keyOf(member, assignment, goal), true, signal);
+    this.#context.logger.info({ deployment_id: deploymentId, idle_after_ms: idleAfterMs }, "deployment put to sleep");
+    return busyPollMs;
   }
 
   /**
@@ -368,16 +394,16 @@ export class ClusterFleet implements Fleet {
       member.drift.setHeld(applied.held);
       if (waitingFor !== null || applied.held !== null) member.applied = null;
     }
-    const key = {
-      deploymentId: member.deploymentId,
-      slug: assignment.slug,
-      namespace: goal.cluster?.namespace ?? null,
-    };
+    const key = keyOf(member, assignment, goal);
     const state = await cluster.inspect(key, signal);
     member.replicas.update(state.replicas);
     member.replicas.updateStreak(state.crashStreak ?? (state.crashStreak === null ? null : 0));
     this.#tracked.update(member.deploymentId, state.replicas);
-    member.isReady = waitingFor === null && state.isReady && state.revisionId === goal.revision_id;
+    const isCurrent = waitingFor === null && state.revisionId === goal.revision_id;
+    const hasGateway = this.#options.traffic !== undefined;
+    const sleeping = sleepStateOf(state, isCurrent, maySleep(assignment, goal, hasGateway));
+    if (sleeping.endsSleep) await cluster.setAsleep(key, false, signal);
+    recordSleep(member, sleeping, nowMs);
     const isServing = goal.revision_id === assignment.serving?.revision_id;
     member.replicas.updateLastExit(state.lastExit, assignment.serving?.revision_id ?? null);
     member.isBroken = isServing && !member.isReady && state.problems.some(({ weight }) => weight === "now");
@@ -446,6 +472,16 @@ export class ClusterFleet implements Fleet {
       this.#refuse(member, assignment, assignment.target, { weight: "deadline", cause });
   }
 }
+
+function recordSleep(member: Member, { isUp, isAsleep, endsSleep }: SleepState, nowMs: number): void {
+  if (endsSleep || !isUp) member.activeSinceMs = nowMs;
+  member.isAsleep = isAsleep;
+  member.isReady = isUp || isAsleep;
+}
+
+const keyOf = ({ deploymentId }: Member, { slug }: Assignment, { cluster }: RevisionRun) => ({
+  ...{ deploymentId, slug, namespace: cluster?.namespace ?? null },
+});
 
 /** Returns the revision to run: the target, or the serving revision if the target was given up. */
 function goalOf({ failed }: Member, { target, serving }: Assignment): RevisionRun | null {

@@ -1,6 +1,9 @@
 import type { ClusterStatus, RolloutProblem, Workload } from "../../compute/cluster.ts";
+import { wantsQueue } from "../../compute/kubernetes/render/render-pods.ts";
 import type { Assignment, Cause, ReplicaExitReport, RevisionRun } from "../../contract/listeners/assignment.ts";
+import { engines } from "../../domain/engines.ts";
 import { describeError } from "../../telemetry/log.ts";
+import { admissionOf } from "../admission.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { Drift } from "./drift.ts";
 
@@ -30,6 +33,7 @@ export function refusalOf(error: unknown): RolloutProblem | null {
 interface Progress {
   failed: { revisionId: string; cause: Cause } | null;
   isReady: boolean;
+  isAsleep: boolean;
   drift: Pick<Drift, "held" | "isContested">;
   replicas: { crashStreak: number; lastExit: ReplicaExitReport | null };
 }
@@ -46,11 +50,20 @@ export function workloadOf(
     ...{ deploymentId: assignment.deployment_id, tenantId: assignment.tenant_id, slug: assignment.slug },
     ...{ listenerId, generation: assignment.generation, epoch, revisionId: run.revision_id },
     isServing: run.revision_id === assignment.serving?.revision_id,
+    admission: admissionOf(run, assignment),
+    maySleep: mayEverSleep(run),
     ...{ image: artifact.uri, healthPath: artifact.health_path, engine: artifact.engine, env: run.env, secrets },
     ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
     cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
   };
 }
+
+/**
+ * Whether a revision may have no replica while nothing calls it. One with a queue of its own stays awake: asleep, it would run
+ * neither crons nor what is waiting.
+ */
+export const mayEverSleep = ({ artifact, cluster, min_replicas: least }: RevisionRun): boolean =>
+  least === 0 && cluster != null && !wantsQueue(cluster) && !engines[artifact.engine ?? "own"].hasQueue;
 
 export function snapshotOf({ deployment_id, generation, target, serving, op }: Assignment): Snapshot {
   return {
@@ -95,6 +108,7 @@ export function reportOf(member: Progress, assignment: Assignment, goal: Revisio
   return {
     ...snapshotOf(assignment),
     target_phase: target === null ? "none" : phase,
+    asleep: member.isAsleep,
     serving_revision_id: isReady ? goal.revision_id : (serving?.revision_id ?? null),
     // A revision that rolls out is judged by its rollout.
     crash_streak: goal.revision_id === serving?.revision_id ? member.replicas.crashStreak : 0,

@@ -1,5 +1,6 @@
 import type { DeploymentReport, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { Route } from "../../gateway/route.ts";
+import { admissionOf } from "../admission.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import { drainTimeoutMsOf, log, type Pass, readyOf, retryAtMsOf, runOf, wakeAt } from "./pass.ts";
 import type { ReplicaFacts } from "./plan-state.ts";
@@ -14,7 +15,7 @@ export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   const revisionId = memory.currentRevisionId ?? null;
   const { slug, deployment_id: deploymentId, tenant_id: workspaceId } = assignment;
   const to = (state: Route["state"], because: string | null, targets: Route["targets"] = []): Route => {
-    return { slug, deploymentId, workspaceId, revisionId, targets, state, because, ...admissionOf(pass, revisionId) };
+    return { slug, deploymentId, workspaceId, revisionId, targets, state, because, ...admissionTo(pass, revisionId) };
   };
   if (revisionId === null) return to("closed", reasonNeverServed(pass, goal));
   if (memory.isAsleep) return to("asleep", null);
@@ -32,13 +33,12 @@ export function planRoute(pass: Pass, goal: RevisionRun | null): Route | null {
   return to("held", null);
 }
 
-/** Returns which callers the revision's environment admits (contract 7.2). Agent servers read the same variables. */
-function admissionOf(pass: Pass, revisionId: string | null): Pick<Route, "admission"> {
+/** Before the first revision has served, the one to run decides, so that no caller learns more than later. */
+function admissionTo(pass: Pass, revisionId: string | null): Pick<Route, "admission"> {
   const { assignment } = pass;
-  const env = (runOf(pass, revisionId) ?? assignment?.target ?? assignment?.serving)?.env ?? {};
-  if (assignment === null || env["LANGGRAPH_AUTH_TYPE"] !== "langsmith") return {};
-  const isForAll = env["LANGSMITH_AUTH_VERIFY_TENANT_ID"] === "False";
-  return { admission: { workspaceId: isForAll ? null : assignment.tenant_id } };
+  const run = runOf(pass, revisionId) ?? assignment?.target ?? assignment?.serving;
+  const admission = assignment === null || run == null ? undefined : admissionOf(run, assignment);
+  return admission === undefined ? {} : { admission };
 }
 
 function reasonNeverServed({ memory }: Pass, goal: RevisionRun | null): string {

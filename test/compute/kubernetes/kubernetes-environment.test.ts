@@ -87,6 +87,7 @@ const policy: ClusterPolicy = {
   gateway: null,
   ingressClass: null,
   routeAnnotations: {},
+  hasAgentGateway: false,
   imagePullSecrets: [],
   allowsRoot: false,
   allowsPrivileged: false,
@@ -108,6 +109,7 @@ function workloadWith(env: Record<string, string>): Workload {
     ...{
       listenerId: randomUUID(),
       isServing: false,
+      maySleep: false,
       generation: 1,
       epoch: 1,
       image: "registry.example.com/agent:1",

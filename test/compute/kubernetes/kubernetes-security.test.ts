@@ -172,6 +172,7 @@ const policy: ClusterPolicy = {
   gateway: null,
   ingressClass: null,
   routeAnnotations: {},
+  hasAgentGateway: false,
   imagePullSecrets: [],
   allowsRoot: false,
   allowsPrivileged: false,
@@ -191,7 +192,7 @@ function workloadWith(spec: ResourceSpec, secretReferences: SecretReference[]): 
     revisionId: randomUUID(),
     listenerId: randomUUID(),
     slug: "agent-1234abcd",
-    ...{ isServing: false, generation: 1, epoch: 1, startTimeoutMs: 60_000, drainTimeoutMs: 10_000 },
+    ...{ isServing: false, maySleep: false, generation: 1, epoch: 1, startTimeoutMs: 60_000, drainTimeoutMs: 10_000 },
     ...{
       image: "registry.example.com/agent:1",
       healthPath: "/ok",

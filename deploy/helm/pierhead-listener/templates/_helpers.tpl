@@ -15,6 +15,23 @@ app.kubernetes.io/name: pierhead-listener
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- define "gateway.selector" -}}
+app.kubernetes.io/name: pierhead-agent-gateway
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "gateway.labels" -}}
+{{ include "gateway.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- /* Where callers reach agents. Without a public address, the gateway has one inside the cluster. */ -}}
+{{- define "listener.agentsUrl" -}}
+{{- if or .Values.agents.url (not .Values.gateway.enabled) }}{{ .Values.agents.url }}{{ else -}}
+http://{{ include "listener.name" . }}-gateway.{{ .Release.Namespace }}.svc/d/{slug}
+{{- end -}}
+{{- end -}}
+
 {{- define "listener.namespaces" -}}
 {{- if not .Values.namespaces }}{{ fail "namespaces is needed: the namespaces of agents, such as {agents}" }}{{ end -}}
 {{- if has .Release.Namespace .Values.namespaces -}}

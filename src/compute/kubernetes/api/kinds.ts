@@ -12,6 +12,7 @@ export const kinds = {
   ConfigMap: { apiVersion: "v1", plural: "configmaps", isChild: false },
   Secret: { apiVersion: "v1", plural: "secrets", isChild: false },
   Service: { apiVersion: "v1", plural: "services", isChild: true },
+  EndpointSlice: { apiVersion: "discovery.k8s.io/v1", plural: "endpointslices", isChild: false },
   ServiceAccount: { apiVersion: "v1", plural: "serviceaccounts", isChild: true },
   PersistentVolumeClaim: { apiVersion: "v1", plural: "persistentvolumeclaims", isChild: false },
   VolumeSnapshot: { apiVersion: "snapshot.storage.k8s.io/v1", plural: "volumesnapshots", isChild: false },

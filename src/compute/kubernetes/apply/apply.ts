@@ -19,6 +19,7 @@ import {
 import { checkWorkload, refuseForeignObjects } from "./check-workload.ts";
 import { createSecrets } from "./create-secrets.ts";
 import { findDrift, type WrittenObjects } from "./drift.ts";
+import { scaleManager } from "./sleep.ts";
 
 export interface Applied {
   /** What must be ready before the agent can start; null: everything was applied. */
@@ -156,9 +157,6 @@ async function writeObject(
     return await replaceObject(api, manifest, there, signal);
   }
 }
-
-/** Field manager that owns the number of replicas when no autoscaler does. */
-const scaleManager = "pierhead-scale";
 
 async function handOverReplicas(
   api: ApiServer,

@@ -26,6 +26,14 @@ export const listenerRules = [
   { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"] },
 ];
 
+/** What the gateway in the cluster may do in each namespace of agents: follow where they run, and wake them. */
+export const gatewayRules = [
+  { apiGroups: [""], resources: ["services"], verbs: read },
+  { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: read },
+  { apiGroups: ["apps"], resources: ["deployments"], verbs: read },
+  { apiGroups: ["apps"], resources: ["deployments/scale"], verbs: ["patch"] },
+];
+
 /** What a listener may do in the namespace of its builds. It cannot read the Secret with the credentials of the registry. */
 export const buildRules = [
   { apiGroups: ["batch"], resources: ["jobs"], verbs: ["get", "list", "create", "delete"] },

@@ -8,6 +8,10 @@ export const listenerLabel = `${labelPrefix}listener-id`;
 export const revisionAnnotation = `${labelPrefix}revision-id`;
 export const pausedAnnotation = `${labelPrefix}paused`;
 export const driftAnnotation = `${labelPrefix}drift`;
+/** Tells the gateway in the cluster which deployment a Service is for, and whom it admits: `ServiceRoute` as JSON. */
+export const routeAnnotation = `${labelPrefix}route`;
+/** Marks a Deployment that was put to sleep. It stays until the deployment serves again after it was woken. */
+export const asleepAnnotation = `${labelPrefix}asleep`;
 export const dataAnnotation = `${labelPrefix}data`;
 /** Marks the remaining data of a deleted deployment. */
 export const retainedLabel = `${labelPrefix}retained`;

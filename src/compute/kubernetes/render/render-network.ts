@@ -1,11 +1,21 @@
 import type { Manifest } from "../api/manifest.ts";
 import type { ClusterPolicy, ClusterTraits } from "../cluster-context.ts";
 import type { Workload } from "../workload.ts";
-import { annotationsOf, labelsOf, selectorOf } from "./names.ts";
+import { annotationsOf, labelsOf, routeAnnotation, selectorOf } from "./names.ts";
 import { agentPort } from "./render-pods.ts";
 
-export function renderService(workload: Workload): Manifest {
+/** What the gateway in the cluster must know of a deployment. The listener writes it on the Service. */
+export interface ServiceRoute {
+  slug: string;
+  deployment_id: string;
+  workspace_id: string;
+  /** Absent: every caller is admitted. */
+  admission?: { workspace_id: string | null };
+}
+
+export function renderService(workload: Workload, { hasAgentGateway }: ClusterPolicy): Manifest {
   const { slug, deploymentId, cluster } = workload;
+  const annotations = { ...annotationsOf(workload).annotations, ...(hasAgentGateway && routeOf(workload)) };
   const ports = [{ name: "http", port: agentPort, targetPort: "http", protocol: "TCP" }];
   return {
     apiVersion: "v1",
@@ -14,14 +24,23 @@ export function renderService(workload: Workload): Manifest {
       name: slug,
       namespace: cluster.namespace as string,
       labels: labelsOf(workload, "server"),
-      ...annotationsOf(workload),
+      ...withAnnotations(annotations),
     },
     spec: { type: "ClusterIP", selector: selectorOf(deploymentId, "server"), ports },
   };
 }
 
-/** Renders the route from outside, one per deployment, of the kind that this cluster supports. */
+function routeOf({ slug, deploymentId, tenantId, admission }: Workload): Record<string, string> {
+  const route: ServiceRoute = {
+    ...{ slug, deployment_id: deploymentId, workspace_id: tenantId },
+    ...(admission && { admission: { workspace_id: admission.workspaceId } }),
+  };
+  return { [routeAnnotation]: JSON.stringify(route) };
+}
+
+/** Renders the route from outside, one per deployment, of the kind that this cluster supports. With a gateway in the cluster: none. */
 export function renderRoute(workload: Workload, traits: ClusterTraits, policy: ClusterPolicy): Manifest[] {
+  if (policy.hasAgentGateway) return [];
   const { slug, cluster } = workload;
   const { hostname, pathname } = new URL(cluster.url);
   const prefix = pathname.replace(/\/+$/, "");

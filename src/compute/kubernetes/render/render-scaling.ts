@@ -28,8 +28,9 @@ type Scale = Pick<ClusterSizes, "minReplicas" | "maxReplicas">;
 
 const scaleOf = ({ cluster }: Workload, part: Part): Scale => (part === "server" ? cluster.sizes : cluster.sizes.queue);
 
-/** Returns the replicas that the Deployment sets itself; null: an autoscaler sets them. */
+/** Returns the replicas that the Deployment sets itself; null: an autoscaler sets them, or it sleeps and is woken. */
 export function fixedReplicas(workload: Workload, part: Part, traits: ClusterTraits): number | null {
+  if (workload.maySleep && part === "server") return null;
   return scalerOf(workload, part, traits) === null ? Math.max(1, scaleOf(workload, part).minReplicas) : null;
 }
 

@@ -40,7 +40,7 @@ export function render(workload: Workload, context: RenderContext): Rendered {
     data,
     rest: [
       ...serviceAccount(workload),
-      renderService(workload),
+      renderService(workload, policy),
       ...deployments,
       ...parts.flatMap((part) => renderScaling(workload, part, { traits, database })),
       ...renderRoute(workload, traits, policy),

@@ -1,6 +1,6 @@
 import type { Cause } from "../../../contract/listeners/assignment.ts";
 import { findMissingVariables } from "../../start-cause.ts";
-import { componentLabel, revisionAnnotation } from "../render/names.ts";
+import { asleepAnnotation, componentLabel, revisionAnnotation } from "../render/names.ts";
 
 interface Metadata {
   name: string;
@@ -98,6 +98,8 @@ export interface Rollout {
   /** Revision of the server's pod template; null: there is no server yet. */
   revisionId: string | null;
   isReady: boolean;
+  /** asleep: it has no replicas until a request wakes it. waking: it was woken, and that is not recorded yet. */
+  sleep: "asleep" | "waking" | null;
   /** Most serious first. */
   findings: Finding[];
 }
@@ -121,8 +123,14 @@ export function readRollout(view: ClusterView): Rollout {
   return {
     revisionId: server?.spec.template.metadata.annotations?.[revisionAnnotation] ?? null,
     isReady: server !== undefined && parts.every(isRolledOut),
+    sleep: sleepOf(server),
     findings: findings.toSorted((a, b) => weights.indexOf(a.weight) - weights.indexOf(b.weight)),
   };
+}
+
+function sleepOf(server: DeploymentView | undefined): Rollout["sleep"] {
+  if (server?.metadata.annotations?.[asleepAnnotation] === undefined) return null;
+  return server.spec.replicas === 0 ? "asleep" : "waking";
 }
 
 function isRolledOut(deployment: DeploymentView): boolean {
@@ -163,7 +171,7 @@ const isServer = ({ metadata }: DeploymentView) => metadata.labels?.[componentLa
 /** Reports settings by hand that make the cluster's controllers wait without ever reporting a timeout. */
 function findingsOfPauses(deployment: DeploymentView): Finding[] {
   const { spec, metadata } = deployment;
-  const isStopped = spec.replicas === 0 && isServer(deployment);
+  const isStopped = spec.replicas === 0 && isServer(deployment) && sleepOf(deployment) === null;
   if (!isStopped && spec.paused !== true) return [];
   const what = isStopped ? "The server is scaled to zero" : "The rollout is paused";
   const command = isStopped

@@ -24,9 +24,15 @@ const retryBounds = { firstMs: 500, maxMs: 30_000 };
 export async function watchKind(
   api: ApiServer,
   what: { kind: string; namespace: string; labelSelector: string },
-  options: { onEvent: (event: WatchEvent) => void; logger: Logger; signal: AbortSignal },
+  options: {
+    onEvent: (event: WatchEvent) => void;
+    /** Called after each list, when all its objects were passed to `onEvent`. */
+    onListed?: () => void;
+    logger: Logger;
+    signal: AbortSignal;
+  },
 ): Promise<void> {
-  const { onEvent, logger, signal } = options;
+  const { onEvent, onListed, logger, signal } = options;
   let failures = 0;
   let resourceVersion: string | null = null;
   const known = new Map<string, LiveObject>();
@@ -37,7 +43,10 @@ export async function watchKind(
   };
   while (!signal.aborted) {
     try {
-      resourceVersion ??= await listAll(api, what, { known, notify }, signal);
+      if (resourceVersion === null) {
+        resourceVersion = await listAll(api, what, { known, notify }, signal);
+        onListed?.();
+      }
       for await (const event of follow(api, what, resourceVersion, signal)) {
         failures = 0;
         resourceVersion = event.object.metadata.resourceVersion;

@@ -1,0 +1,132 @@
+import { randomUUID } from "node:crypto";
+import { lookup } from "node:dns/promises";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
+import { createGateway, type Gateway } from "../gateway/gateway.ts";
+import { ClusterRoutes } from "../listener/clusters/cluster-routes.ts";
+import { type GatewayReading, type ReadGateways, readTraffic } from "../listener/clusters/gateway-traffic.ts";
+import type { Logger } from "../telemetry/log.ts";
+import { Closing } from "./closing.ts";
+import type { ClusterGatewayConfig } from "./cluster-gateway-config.ts";
+import { createHttpServer } from "./http-server.ts";
+import { urlOf } from "./listen.ts";
+import { httpIdentify } from "./listener-transport.ts";
+import { version } from "./version.ts";
+
+export interface ClusterGateway {
+  /** Base of the agents under `/d/<slug>/`. */
+  url: string;
+  /** Takes new requests until the cluster sends no more, then waits for those in flight. */
+  close(): Promise<void>;
+}
+
+const pollMs = 100;
+
+/**
+ * Starts one replica of the gateway in a cluster. It gets its routes from the cluster and asks the control plane about callers only,
+ * so agents go on answering while the control plane is away.
+ * @throws Error naming the part and the reason.
+ */
+export async function startClusterGateway(
+  config: ClusterGatewayConfig,
+  { logger }: { logger: Logger },
+): Promise<ClusterGateway> {
+  const closing = new Closing(logger);
+  try {
+    const { kubernetesHost: host, kubernetesPort: port, namespaces, trustedProxies } = config;
+    const { kubernetesUrl, kubernetesTokenFile: tokenFile, kubernetesCaFile: caFile } = config;
+    const api = new ApiServer(await findApiServer({ host, port }, { url: kubernetesUrl, tokenFile, caFile }));
+    closing.add("API server", async () => api.close());
+    const identify = httpIdentify(config.url);
+    const gateway = createGateway({ ...config.site, trustedProxies, logger, identify });
+    closing.add("gateway", () => gateway.close());
+    const routes = new ClusterRoutes({ api, namespaces, traffic: gateway, logger });
+    closing.add("routes", async () => routes.close());
+    let isLeaving = false;
+    const counts = serveCounts(gateway, () => routes.isListed && !isLeaving);
+    const countsUrl = await bind(counts, config.host, config.countsPort);
+    closing.add("counters", async () => void counts.close().closeAllConnections());
+    const server = createHttpServer(gateway, {
+      answer(request, response) {
+        // The next request of this client goes to another replica.
+        if (isLeaving) response.shouldKeepAlive = false;
+        gateway.handle(request, response);
+      },
+      isForAgent: () => true,
+    });
+    const url = await bind(server.server, config.host, config.port);
+    closing.add("sockets", () => server.end());
+    closing.add("requests", async () => {
+      isLeaving = true;
+      await sleep(config.leaveMs);
+      server.server.close();
+      await ended(gateway, config.drainMs);
+    });
+    routes.start();
+    logger.info({ url, counts_url: countsUrl, control_plane: config.url, version }, "gateway started");
+    return { url, close: () => closing.run() };
+  } catch (error) {
+    await closing.run();
+    throw error;
+  }
+}
+
+/** Waits until no request is in flight or waits, for at most `timeoutMs`. */
+async function ended(gateway: Gateway, timeoutMs: number): Promise<void> {
+  const untilMs = performance.now() + timeoutMs;
+  const isBusy = () => {
+    const { inFlight, waiting } = gateway.health();
+    return inFlight + waiting > 0;
+  };
+  while (isBusy() && performance.now() < untilMs) await sleep(pollMs);
+}
+
+const trafficPath = "/traffic";
+
+/** Answers the probes of the cluster and the listener, on a port that callers do not reach. */
+function serveCounts(gateway: Gateway, isReady: () => boolean): Server {
+  const instanceId = randomUUID();
+  return createServer((request, response) => {
+    const answer = (status: number, body: unknown) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+    if (request.url === trafficPath)
+      answer(200, readTraffic(gateway, instanceId, performance.timeOrigin + performance.now()));
+    else if (request.url === "/ok") answer(200, { ok: true });
+    else if (request.url === "/ready") answer(isReady() ? 200 : 503, { ok: isReady() });
+    else answer(404, { ok: false });
+  });
+}
+
+function bind(server: Server, host: string, port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, () => resolve(urlOf(host, (server.address() as AddressInfo).port)));
+  });
+}
+
+/**
+ * Reads the counters of every replica of a gateway: of each address that the name of one of these URLs has, which for a headless
+ * Service are its pods.
+ */
+export function httpReadGateways(urls: string[]): ReadGateways {
+  return async (signal) => {
+    const found = await Promise.all(urls.map(addressesOf));
+    const results = await Promise.allSettled(found.flat().map((address) => readGateway(address, signal)));
+    const readings = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+    return { readings, isComplete: readings.length > 0 && readings.length === results.length };
+  };
+}
+
+async function addressesOf(url: string): Promise<string[]> {
+  const { hostname, port } = new URL(url);
+  const all = await lookup(hostname.replace(/^\[|\]$/g, ""), { all: true });
+  return all.map(({ address, family }) => `http://${family === 6 ? `[${address}]` : address}:${port}`);
+}
+
+async function readGateway(address: string, signal: AbortSignal): Promise<GatewayReading> {
+  const answer = await fetch(`${address}${trafficPath}`, { signal, redirect: "error" });
+  if (!answer.ok) throw new Error(`the gateway answered with status ${answer.status}`);
+  return (await answer.json()) as GatewayReading;
+}
