@@ -232,6 +232,7 @@ test("both charts are pushed to a registry, installed from there in the version 
       "createNamespaces=false",
       "controlPlaneUrl=https://x.example.com",
       "listenerKey=k",
+      "gateway.enabled=false",
     ],
   };
   for (const chart of charts) {
@@ -324,15 +325,20 @@ test("values that cannot work are rejected by the chart with a readable message"
     listener(...address, "--set", "listenerKey=k", "--set", "namespaces={y,x}"),
     /must not contain x, the namespace of the listener/,
   );
+  const complete = [...address, "--set", "listenerKey=k", "--set", "namespaces={y}"];
+  await assert.rejects(
+    listener(...complete, "--set", "agents.url=https://x.example.com/{slug}/api"),
+    /agents\.url must be like/,
+  );
   await assert.rejects(template("pierhead", "x", ["--set", "publicUrl=https://x.example.com"]), /existingSecret/);
 });
 
-test("`listener install --print` prints the same manifests as the chart", async () => {
+test("`listener install --print` prints the same manifests as the chart without the gateway", async () => {
   const namespace = await world.plane.newNamespace();
   const agents = await world.plane.newNamespace();
   const controlPlaneUrl = "https://pierhead.example.com";
   const flags = [`controlPlaneUrl=${controlPlaneUrl}`, "listenerKey=secret", "image.tag=9", "agents.gateway=infra/web"];
-  flags.push(`namespaces={${agents}}`);
+  flags.push(`namespaces={${agents}}`, "gateway.enabled=false");
   const yaml = await template(
     "pierhead-listener",
     namespace,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { Agent, get, type IncomingMessage, type OutgoingHttpHeaders } from "node:http";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -25,6 +26,8 @@ after(async () => {
   await agents[Symbol.asyncDispose]();
   await world[Symbol.asyncDispose]();
 });
+
+const agentsUrl = "https://{slug}.agents.example.com";
 
 interface Answer {
   status: number;
@@ -68,7 +71,10 @@ test("an idle deployment sleeps and the next request wakes it, by the gateway in
   urls.push(...gateways.map(({ countsUrl }) => countsUrl));
   const [first, second] = gateways as [(typeof gateways)[0], (typeof gateways)[0]];
   try {
-    const { deployment_id, slug } = await site.deployed({ ...newRun(site), min_replicas: 0 });
+    const { deployment_id, slug } = await site.deployed({
+      ...newRun(site, undefined, { url: agentsUrl }),
+      min_replicas: 0,
+    });
     assert.deepEqual(await site.list("Ingress"), [], "one route leads to the gateway");
     const ask = (url: string) => call(url, slug).then(({ status }) => status);
     assert.deepEqual([await ask(first.url), await ask(second.url), await ask(second.url)], [200, 200, 200]);
@@ -76,6 +82,11 @@ test("an idle deployment sleeps and the next request wakes it, by the gateway in
     const sampled = () => site.controlPlane.samples.filter((sample) => sample.deployment_id === deployment_id);
     const requests = () => sampled().reduce((sum, sample) => sum + sample.requests, 0);
     await eventually(requests, (sum) => sum === 3, { what: "samples of all replicas of the gateway" });
+
+    const elsewhere = randomUUID();
+    site.controlPlane.assign({ deployment_id: elsewhere, target: newRun(site) });
+    const refused = await site.reported(elsewhere, ({ target_phase }) => target_phase === "failed");
+    assert.match(refused.cause?.message ?? "", /does not serve https:\/\/agent\.example\.com\/?\. Remove custom_url/);
 
     const assignment = site.controlPlane.assignments.get(deployment_id);
     site.controlPlane.assign({ ...assignment, deployment_id, idle_after_ms: 1_000 });
@@ -112,7 +123,7 @@ test("the gateway refuses strangers, passes an assertion, and is replaced under 
     server: { PIERHEAD_ENDPOINT_AUTH: "true" },
     listener: {
       PIERHEAD_KUBERNETES_AGENT_GATEWAY: "http://127.0.0.1:1",
-      PIERHEAD_AGENTS_URL: "https://{slug}.agents.example.com",
+      PIERHEAD_AGENTS_URL: agentsUrl,
     },
   });
   await site.start(plane);

@@ -150,7 +150,10 @@ export async function openSite(
     },
     async deployed(run) {
       const deployment_id = randomUUID();
-      const { slug } = controlPlane.assign({ deployment_id, target: run });
+      const slug = slugOf(deployment_id);
+      const url = (run.cluster?.url ?? "").replace("{slug}", slug);
+      const target = run.cluster == null ? run : { ...run, cluster: { ...run.cluster, url } };
+      controlPlane.assign({ deployment_id, slug, target });
       await eventually(
         () => [controlPlane.assignments.get(deployment_id), controlPlane.reports.get(deployment_id)] as const,
         ([assignment, report]) =>
@@ -170,6 +173,8 @@ export async function openSite(
   };
   return site;
 }
+
+const slugOf = (deploymentId: string) => `d-${deploymentId.slice(0, 8)}`;
 
 /** Grants the rules of the chart's Role, so that the tests use what is shipped. */
 export async function grant(plane: Plane, namespace: string, file = "rules.json"): Promise<void> {

@@ -11,7 +11,8 @@ import { UnusableWorkload, type Workload } from "../workload.ts";
  * listener, or before the operator withdrew a right.
  * @throws UnusableWorkload
  */
-export function checkWorkload({ cluster }: Workload, policy: ClusterPolicy): void {
+export function checkWorkload({ cluster, slug }: Workload, policy: ClusterPolicy): void {
+  refuseCustomUrl({ url: cluster.url, slug }, policy);
   const reservedSecrets = policy.imagePullSecrets;
   const problem = findPodProblem(cluster.spec, { rights: rightsOf(policy), reservedSecrets });
   if (problem !== null) throw new UnusableWorkload(`resource_spec.${problem.field} ${problem.because}`);
@@ -36,7 +37,7 @@ export async function refuseForeignObjects(api: ApiServer, { cluster }: Workload
   }
 }
 
-const ownNames = ["pierhead", "pierhead-listener"];
+const ownNames = ["pierhead", "pierhead-listener", "pierhead-agent-gateway"];
 
 /** Labels of what a listener creates, of disks of databases, and of the installed charts. */
 function isForeign(labels: Record<string, string>): boolean {
@@ -74,4 +75,13 @@ function objectsOf(spec: ResourceSpec): NamedObject[] {
     }
   }
   return [...found.values()];
+}
+
+/** Only addresses made from the slug lead to the gateway in the cluster. */
+function refuseCustomUrl({ url, slug }: { url: string; slug: string }, { hasAgentGateway }: ClusterPolicy): void {
+  const { hostname, pathname } = new URL(url);
+  if (!hasAgentGateway || [...hostname.split("."), ...pathname.split("/")].includes(slug)) return;
+  throw new UnusableWorkload(
+    `The gateway of this cluster does not serve ${url}. Remove custom_url, or install the listener's chart with gateway.enabled=false.`,
+  );
 }

@@ -16,7 +16,7 @@ export interface InstallOptions {
   ingressClass: string;
 }
 
-/** Returns the same manifests as `helm template pierhead-listener` with the same options; a test compares them. */
+/** Returns the same manifests as `helm template pierhead-listener` with the same options and no gateway; a test compares them. */
 export function installManifests(options: InstallOptions): object[] {
   const { name, namespace, namespaces, listenerKey, replicas } = options;
   const labels = { ...selectorOf(options), "app.kubernetes.io/version": options.version };
