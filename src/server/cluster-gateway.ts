@@ -85,14 +85,17 @@ async function ended(gateway: Gateway, timeoutMs: number): Promise<void> {
 
 const trafficPath = "/traffic";
 
+/** Epoch milliseconds of a clock that does not jump, as the gateway's counters have them. */
+const steadyNow = () => performance.timeOrigin + performance.now();
+
 /** Answers the probes of the cluster and the listener, on a port that callers do not reach. */
 function serveCounts(gateway: Gateway, isReady: () => boolean): Server {
   const instanceId = randomUUID();
+  const startedAtMs = steadyNow();
   return createServer((request, response) => {
     const answer = (status: number, body: unknown) =>
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
-    if (request.url === trafficPath)
-      answer(200, readTraffic(gateway, instanceId, performance.timeOrigin + performance.now()));
+    if (request.url === trafficPath) answer(200, readTraffic(gateway, { instanceId, startedAtMs, nowMs: steadyNow() }));
     else if (request.url === "/ok") answer(200, { ok: true });
     else if (request.url === "/ready") answer(isReady() ? 200 : 503, { ok: isReady() });
     else answer(404, { ok: false });

@@ -6,7 +6,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { VirtualClock } from "./virtual-world.ts";
 
 const reading = (instance_id: string, requests: number, open = 0, idle_ms: number | null = 0): GatewayReading => ({
-  instance_id,
+  ...{ instance_id, uptime_ms: 1 },
   deployments: [{ deployment_id: "d", requests, failed: 0, cut: 0, latency_counts: [requests], open, idle_ms }],
 });
 
@@ -20,7 +20,7 @@ function follow() {
 
 test("sums the requests of all replicas, while replicas come, go and start again", async () => {
   const { site, clock, traffic, requests } = follow();
-  site.readings = [reading("a", 1_000)];
+  site.readings = [{ ...reading("a", 1_000), uptime_ms: 60_000 }];
   traffic.follow(true);
   await clock.pass(1);
   assert.equal(requests(), 0, "the instance that led before has shipped them");
@@ -29,13 +29,16 @@ test("sums the requests of all replicas, while replicas come, go and start again
     [[reading("b", 4)], 7],
     [[reading("a", 1_010), reading("b", 4)], 14],
     [[reading("c", 1), reading("b", 3)], 18],
+    // It was there all the time, but its name was not known.
+    [[{ ...reading("d", 500), uptime_ms: 600_000 }], 18],
+    [[{ ...reading("d", 501), uptime_ms: 605_000 }], 19],
   ];
   for (const [readings, sum] of steps) {
     site.readings = readings;
     await clock.pass(5_000);
     assert.equal(requests(), sum);
   }
-  assert.equal(traffic.counts()[0]?.latency.counts[0], 18);
+  assert.equal(traffic.counts()[0]?.latency.counts[0], 19);
   traffic.follow(false);
   assert.deepEqual(traffic.counts(), []);
 });

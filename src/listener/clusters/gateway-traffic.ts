@@ -10,6 +10,7 @@ import { describeError, type Logger } from "../../telemetry/log.ts";
 export interface GatewayReading {
   /** A new one for each start. */
   instance_id: string;
+  uptime_ms: number;
   deployments: GatewayCounts[];
 }
 
@@ -52,7 +53,7 @@ const readTimeoutMs = 4_000;
 /** A complete reading holds for this long: several attempts may fail. */
 const completeForMs = 30_000;
 
-/** Totals of a deployment are kept for this long after no replica names it. */
+/** Replicas and deployments are remembered for this long after they were last read: a name server may leave out one that exists. */
 const forgetAfterMs = 600_000;
 
 type Sums = Pick<GatewayCounts, "requests" | "failed" | "cut" | "latency_counts">;
@@ -64,8 +65,8 @@ interface Total extends Sums {
 }
 
 /**
- * Sums the counters of all replicas of the gateway. The sums only grow, although replicas come and go. What was counted before this
- * instance led was shipped by its predecessor, so the first reading counts as zero.
+ * Sums the counters of all replicas of the gateway. The sums only grow, although replicas come and go. What a replica has counted
+ * before this instance led was shipped by its predecessor, so its first reading counts as zero.
  */
 export class GatewayTraffic implements ClusterTraffic {
   readonly #read: ReadGateways;
@@ -73,8 +74,9 @@ export class GatewayTraffic implements ClusterTraffic {
   readonly #logger: Logger;
   #following: AbortController | null = null;
   #totals = new Map<string, Total>();
-  /** The last counters by `<instance>/<deployment>`. */
-  #before = new Map<string, Sums>();
+  /** The last counters of each replica by deployment. */
+  #replicas = new Map<string, { seenAtMs: number; counted: Map<string, Sums> }>();
+  #sinceMs = 0;
   #completeAtMs: number | null = null;
 
   constructor({ read, clock, logger }: { read: ReadGateways; clock: Clock; logger: Logger }) {
@@ -87,8 +89,9 @@ export class GatewayTraffic implements ClusterTraffic {
     this.#following?.abort(new Error("another instance leads"));
     this.#following = null;
     this.#totals = new Map();
-    this.#before = new Map();
+    this.#replicas = new Map();
     this.#completeAtMs = null;
+    this.#sinceMs = this.#clock.monotonicMs();
     if (!isLeading) return;
     this.#following = new AbortController();
     void this.#poll(this.#following.signal).catch(() => {});
@@ -106,14 +109,12 @@ export class GatewayTraffic implements ClusterTraffic {
   }
 
   async #poll(signal: AbortSignal): Promise<void> {
-    let isFirst = true;
     for (;;) {
       try {
         const options = { clock: this.#clock, timeoutMs: readTimeoutMs, signal };
         const { readings, isComplete } = await withDeadline(options, this.#read);
         signal.throwIfAborted();
-        this.#add(readings, isFirst);
-        isFirst = false;
+        this.#add(readings);
         if (isComplete) this.#completeAtMs = this.#clock.monotonicMs();
       } catch (error) {
         signal.throwIfAborted();
@@ -123,23 +124,23 @@ export class GatewayTraffic implements ClusterTraffic {
     }
   }
 
-  #add(readings: GatewayReading[], isFirst: boolean): void {
+  #add(readings: GatewayReading[]): void {
     const nowMs = this.#clock.monotonicMs();
     for (const total of this.#totals.values()) total.isBusy = false;
-    const next = new Map<string, Sums>();
-    for (const { instance_id: instanceId, deployments } of readings) {
-      for (const counted of deployments) {
-        const key = `${instanceId}/${counted.deployment_id}`;
-        next.set(key, counted);
-        const earlier = isFirst ? counted : this.#before.get(key);
-        this.#count(counted, earlier === undefined || counted.requests < earlier.requests ? none : earlier, nowMs);
+    for (const { instance_id: instanceId, uptime_ms: uptimeMs, deployments } of readings) {
+      const before = this.#replicas.get(instanceId)?.counted;
+      const isOlder = before === undefined && nowMs - uptimeMs < this.#sinceMs;
+      const counted = new Map(deployments.map((one) => [one.deployment_id, one]));
+      this.#replicas.set(instanceId, { seenAtMs: nowMs, counted });
+      for (const one of deployments) {
+        const earlier = isOlder ? one : before?.get(one.deployment_id);
+        // A deployment whose route was removed and set again starts at 0.
+        this.#count(one, earlier === undefined || one.requests < earlier.requests ? none : earlier, nowMs);
       }
     }
-    // A replica that did not answer this time continues later.
-    const answered = new Set(readings.map(({ instance_id: instanceId }) => instanceId));
-    for (const [key, sums] of this.#before) if (!answered.has(key.split("/", 1)[0] ?? "")) next.set(key, sums);
-    this.#before = next;
-    for (const [id, { seenAtMs }] of this.#totals) if (nowMs - seenAtMs > forgetAfterMs) this.#totals.delete(id);
+    for (const seen of [this.#replicas, this.#totals]) {
+      for (const [id, { seenAtMs }] of seen) if (nowMs - seenAtMs > forgetAfterMs) seen.delete(id);
+    }
   }
 
   #count(counted: GatewayCounts, earlier: Sums, nowMs: number): void {
@@ -174,11 +175,10 @@ function countsOf(deploymentId: string, { requests, failed, cut, latency_counts:
   };
 }
 
-/** Returns what one gateway has counted, for deployments that had requests. */
+/** Returns what one gateway has counted since `startedAtMs`, for deployments that had requests. */
 export function readTraffic(
   traffic: Pick<Traffic, "counts" | "lastRequestAt">,
-  instanceId: string,
-  nowMs: number,
+  { instanceId, startedAtMs, nowMs }: { instanceId: string; startedAtMs: number; nowMs: number },
 ): GatewayReading {
   const deployments = traffic
     .counts()
@@ -191,5 +191,5 @@ export function readTraffic(
         idle_ms: lastMs === undefined ? null : Math.max(0, nowMs - lastMs),
       };
     });
-  return { instance_id: instanceId, deployments };
+  return { instance_id: instanceId, uptime_ms: nowMs - startedAtMs, deployments };
 }
