@@ -246,5 +246,6 @@ const elsewhere: ReadonlySet<string> = new Set([
   ...["auth connect", "auth tokens delete", "database backup", "database restore", "dev", "integrations app create"],
   ...["integrations app delete", "integrations app show", "integrations attach", "integrations install"],
   ...["integrations pick", "integrations projects", "integrations repos", "invoke", "listener", "listener install"],
+  "listener gateway",
   ...["migrate", "pushes", "restore", "retry", "runs", "threads", "up", "exec", "shell", "port-forward"],
 ]);

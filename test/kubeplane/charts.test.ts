@@ -122,7 +122,7 @@ test("builds reach DNS, the control plane, the registry and the internet, and no
   const policyWith = async (...flags: string[]) => {
     const values = ["-f", "deploy/helm/pierhead-listener/ci/everything.yaml", "--set", `builds.namespace=${namespace}`];
     const yaml = await template("pierhead-listener", "x", [...values, ...flags]);
-    return documentsOf(yaml).find(({ kind }) => kind === "NetworkPolicy");
+    return documentsOf(yaml).find(({ kind, name }) => kind === "NetworkPolicy" && name.endsWith("-builds"));
   };
   const { spec } = (await dryRun((await policyWith()) as Doc)) as { spec: { egress: { to?: object[] }[] } };
   assert.partialDeepStrictEqual(spec, {

@@ -21,7 +21,7 @@ const seenByNobody: ClusterView = {
 };
 
 test("problems of the previous revision are not reported for the one that was just written", () => {
-  assert.deepEqual(readRollout(seenByNobody), { revisionId: "second", isReady: false, findings: [] });
+  assert.deepEqual(readRollout(seenByNobody), { revisionId: "second", isReady: false, sleep: null, findings: [] });
   // The lists are not from the same moment: the Deployment may be newer than its ReplicaSets.
   const [seen] = [deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false })];
   assert.deepEqual(readRollout({ ...seenByNobody, deployments: [seen] }).findings, []);
