@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { once } from "node:events";
 import { get } from "node:http";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,7 +18,7 @@ import { type Plane, startPlane } from "../kubeplane/plane.ts";
 import { eventually } from "../support/eventually.ts";
 import { agentProgram } from "./agent.ts";
 import { pushAgent, pushPierhead } from "./images.ts";
-import { type RealNode, startRealNode } from "./real-node.ts";
+import { address, type RealNode, startRealNode } from "./real-node.ts";
 
 const run = promisify(execFile);
 
@@ -37,6 +39,43 @@ after(async () => {
   await node?.[Symbol.asyncDispose]();
   await plane?.[Symbol.asyncDispose]();
 });
+
+function helm(...args: string[]) {
+  const kubeconfig = ["--kubeconfig", path.join(plane.directory, "kubeconfig")];
+  return run(process.env["PIERHEAD_TEST_HELM"] ?? "helm", [...args, ...kubeconfig]);
+}
+
+/** Values that look like numbers stay texts. */
+const setting = (text: string) => [text.startsWith("extraEnv") ? "--set-string" : "--set", text];
+
+/** Leads pods of the node to the API server. */
+async function openApiServer(): Promise<{ port: number } & AsyncDisposable> {
+  const { hostname, port } = new URL(plane.address("admin").url);
+  const sockets = new Set<Socket>();
+  const server = createServer((near) => {
+    const far = connect({ host: hostname, port: Number(port) });
+    for (const socket of [near, far]) {
+      sockets.add(socket);
+      socket.on("error", () => {}).on("close", () => [near, far].map((one) => one.destroy()));
+    }
+    near.pipe(far).pipe(near);
+  });
+  await once(server.listen(0, address), "listening");
+  return {
+    port: (server.address() as AddressInfo).port,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}
+
+/** Returns the last lines of each pod, for a failure. */
+async function outputOf(pods: PodView[], namespace: string): Promise<string> {
+  const read = ({ metadata: { name } }: PodView) =>
+    plane.admin.readLog({ namespace, name }, { tailLines: 10 }, inTime()).catch((error: Error) => error.message);
+  return (await Promise.all(pods.map(read))).join("\n");
+}
 
 const inTime = () => AbortSignal.timeout(10_000);
 
@@ -79,23 +118,25 @@ test("the installed gateway loses no request while agents and its own pods are r
     ...{ method: "PATCH", path: `/api/v1/namespaces/${namespace}`, type: "merge", signal: inTime() },
     body: { metadata: { labels } },
   });
+  await using apiServer = await openApiServer();
   const values = [
     `namespaces={${site.namespace}}`,
     ...["createNamespaces=false", "controlPlaneUrl=http://127.0.0.1:1", "listenerKey=k", "replicas=1"],
     ...["agents.url=https://{slug}.agents.example.com", "gateway.enabled=true", "gateway.drainSeconds=30"],
     `image.repository=${images.pierhead.replace(/:[^:]*$/, "")}`,
     ...["image.tag=test", "resources.requests.cpu=10m"],
+    // The API server of this plane listens on loopback only, and each pod has a loopback of its own.
+    ...["extraEnv[0].name=PIERHEAD_KUBERNETES_URL", `extraEnv[0].value=https://${address}:${apiServer.port}`],
+    ...["extraEnv[1].name=NODE_TLS_REJECT_UNAUTHORIZED", "extraEnv[1].value=0"],
   ];
-  await run(process.env["PIERHEAD_TEST_HELM"] ?? "helm", [
-    ...["install", "r", "deploy/helm/pierhead-listener", "-n", namespace],
-    ...["--kubeconfig", path.join(plane.directory, "kubeconfig")],
-    ...values.flatMap((one) => ["--set", one]),
-  ]);
+  await helm("install", "r", "deploy/helm/pierhead-listener", "-n", namespace, ...values.flatMap(setting));
   const gateway = () =>
     plane.admin.get<DeploymentView & LiveObject>("Deployment", namespace, "pierhead-r-gateway", inTime());
   const gatewayServes = () =>
     eventually(gateway, (found) => found !== null && isServing(found, 2), { timeoutMs: 120_000, what: "the gateway" });
-  await gatewayServes();
+  await gatewayServes().catch(async ({ message }: Error) => {
+    throw new Error(`${message.slice(0, 200)}\n${await outputOf(await podsOfGateway(), namespace)}`);
+  });
   const service = await plane.admin.get<{ spec: { clusterIP: string } }>(
     "Service",
     namespace,
@@ -152,7 +193,5 @@ test("the installed gateway loses no request while agents and its own pods are r
   const wakeMs = Math.round(performance.now() - beganAtMs);
   const total = [...answers.values()].reduce((sum, count) => sum + count, 0);
   console.log(`${total} requests, none lost; woken in ${wakeMs} ms`);
-  await run(process.env["PIERHEAD_TEST_HELM"] ?? "helm", [
-    ...["uninstall", "r", "-n", namespace, "--kubeconfig", path.join(plane.directory, "kubeconfig")],
-  ]);
+  await helm("uninstall", "r", "-n", namespace);
 });
