@@ -327,7 +327,7 @@ test("values that cannot work are rejected by the chart with a readable message"
   );
   const complete = [...address, "--set", "listenerKey=k", "--set", "namespaces={y}"];
   await assert.rejects(
-    listener(...complete, "--set", "agents.url=https://x.example.com/{slug}/api"),
+    listener(...complete, "--set", "gateway.enabled=true", "--set", "agents.url=https://x.example.com/{slug}/api"),
     /agents\.url must be like/,
   );
   await assert.rejects(template("pierhead", "x", ["--set", "publicUrl=https://x.example.com"]), /existingSecret/);
