@@ -14,7 +14,26 @@ process.on("SIGTERM", () => process.exit(0));
 const works = serve('response.end("ok")');
 
 /** Failures that differ from those of plain processes, which test/e2e/failures.test.ts has. The way out of each is another image. */
-const failures: (ExpectedFailure & { name: string; program?: string })[] = [
+const failures: (ExpectedFailure & { name: string; program?: string; variable?: string })[] = [
+  {
+    name: "start",
+    program: 'throw new Error("config.yaml is broken");',
+    ...{ word: "failed", code: "exited", action: "read_log" },
+    message: /exit code 1 before it was ready\. Error: config\.yaml is broken/,
+  },
+  {
+    name: "variable",
+    program: `${works} if (!process.env.MODEL_KEY) throw new Error("MODEL_KEY is not set");`,
+    variable: "MODEL_KEY",
+    ...{ word: "failed", code: "variables_missing", action: "set_variable" },
+    message: /MODEL_KEY is not set\. Set it with: pierhead env set variable MODEL_KEY/,
+  },
+  {
+    name: "disk",
+    program: `import { writeFileSync } from "node:fs"; ${works} writeFileSync("/tmp/big", Buffer.alloc(80 << 20, 1));`,
+    ...{ word: "crash_looping", code: "out_of_disk", action: "deploy" },
+    message: /ends soon after each start\. .*more than its disk limit of 64 MiB/,
+  },
   {
     name: "missing",
     ...{ word: "failed", code: "image_missing", action: "deploy" },
@@ -63,7 +82,7 @@ describe("docker: failures and their ways out", { skip: dockerSkipped, concurren
     for (const { name, program } of failures)
       if (program !== undefined) await buildAgentImage(engine, imageOf(name), program);
     await new Promise<void>((listening) => registry.listen(0, "127.0.0.1", listening));
-    const settings = { DOCKER_HOST: engine.host, PIERHEAD_DEPLOY_TIMEOUT_MS: "15000" };
+    const settings = { DOCKER_HOST: engine.host, PIERHEAD_DEPLOY_TIMEOUT_MS: "15000", PIERHEAD_DOCKER_DISK_MIB: "64" };
     pierhead = await startTestServer({ PIERHEAD_COMPUTE: "docker", ...settings });
   });
   after(async () => {
@@ -78,8 +97,9 @@ describe("docker: failures and their ways out", { skip: dockerSkipped, concurren
     return name === "unreachable" ? "127.0.0.1:1/team/agent:1" : imageOf(name);
   };
 
-  for (const { name, program: _, ...expected } of failures) {
-    test(`${name}: ${expected.word} because of ${expected.code}, and another image serves`, async () => {
+  for (const { name, program: _, variable, ...expected } of failures) {
+    const wayOut = variable === undefined ? "another image serves" : `it serves once ${variable} is set`;
+    test(`${name}: ${expected.word} because of ${expected.code}, and ${wayOut}`, async () => {
       const { client } = pierhead;
       const { id } = await client.createDeployment({
         body: {
@@ -90,7 +110,11 @@ describe("docker: failures and their ways out", { skip: dockerSkipped, concurren
         },
       });
       const body = { source_revision_config: { image_uri: imageOf("works") } };
-      await checkFailure(client, id, expected, () => client.patchDeployment({ deployment_id: id, body }));
+      await checkFailure(client, id, expected, () =>
+        variable === undefined
+          ? client.patchDeployment({ deployment_id: id, body })
+          : client.changeVariables({ deployment_id: id, body: { set: [{ name: variable, value: "secret" }] } }),
+      );
     });
   }
 });
