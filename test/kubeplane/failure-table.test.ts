@@ -3,9 +3,12 @@ import { after, before, suite, test } from "node:test";
 import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
 import { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
 import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
+import type { HealthWord } from "../../src/contract/deployments/health.ts";
 import { clusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
 import { createListener, type Listener } from "../../src/listener/listener.ts";
+import { sql } from "../../src/store/engine/sql.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
+import { eventually } from "../support/eventually.ts";
 import { checkFailure, type ExpectedFailure } from "../support/failure-table.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 import { grant, policy, startWorld } from "./harness.ts";
@@ -31,12 +34,20 @@ const failures: (ExpectedFailure & { name: string; image: string })[] = [
     message: /keeps exiting with exit code 3/,
   },
   {
+    name: "start",
+    image: "127.0.0.1:1/start-fails:1",
+    ...{ word: "failed", code: "start_refused", action: "deploy" },
+    message: /cannot be started: CreateContainerConfigError/,
+  },
+  {
     name: "health",
     image: "127.0.0.1:1/never-ready:1",
     ...{ word: "failed", code: "never_healthy", action: "read_log" },
     message: /ready/,
   },
 ];
+
+const fast = { PIERHEAD_DEPLOY_TIMEOUT_MS: "15000", PIERHEAD_RESYNC_INTERVAL_MS: "500" };
 
 const working = "127.0.0.1:1/agent:1";
 
@@ -45,10 +56,11 @@ let pierhead: TestServer;
 let cluster: Awaited<ReturnType<typeof openKubernetesCluster>>;
 let listener: Listener;
 let listenerId: string;
+let startListener: () => void;
 
 before(async () => {
   world = await startWorld();
-  pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", PIERHEAD_DEPLOY_TIMEOUT_MS: "15000" });
+  pierhead = await startTestServer({ PIERHEAD_COMPUTE: "none", ...fast });
   const namespace = await world.plane.newNamespace();
   await grant(world.plane, namespace);
   const body = { compute_type: "k8s", compute_id: "cluster", compute_config: {} } as const;
@@ -59,8 +71,11 @@ before(async () => {
   cluster = await openKubernetesCluster({ api, namespaces: [namespace], discoverMs: 300, policy, logger });
   const client = createListenerClient(httpSend(pierhead.url, key));
   const options = { logger, metricsIntervalMs: 1_000, instanceId: randomUUID(), version: "0.0.0" };
-  listener = createListener({ client, ...options }, clusterFleet({ cluster, graceMs: 2_000 }));
-  listener.start();
+  startListener = () => {
+    listener = createListener({ client, ...options }, clusterFleet({ cluster, graceMs: 2_000 }));
+    listener.start();
+  };
+  startListener();
 });
 after(async () => {
   await listener?.stop();
@@ -85,6 +100,13 @@ const deploy = async (name: string, image: string) => {
   return id;
 };
 
+const reaches = (id: string, word: HealthWord) =>
+  eventually(
+    () => pierhead.client.getDeployment({ deployment_id: id }),
+    ({ health }) => health.status === word,
+    { what: word, timeoutMs: 60_000 },
+  );
+
 suite("Kubernetes: failures and their ways out", { concurrency: true }, () => {
   for (const { name, image, ...expected } of failures) {
     test(`${name}: ${expected.word} because of ${expected.code}, and another image serves`, async () => {
@@ -95,6 +117,48 @@ suite("Kubernetes: failures and their ways out", { concurrency: true }, () => {
       );
     });
   }
+});
+
+test("variable: failed because of variables_missing, and the same image serves once the variable is set", async () => {
+  const { client } = pierhead;
+  const id = await deploy("variable", "127.0.0.1:1/needs-model-key:1");
+  const expected: ExpectedFailure = {
+    ...{ word: "failed", code: "variables_missing", action: "set_variable" },
+    message: /MODEL_KEY is not set\. Set it with: pierhead env set variable MODEL_KEY/,
+  };
+  await checkFailure(client, id, expected, () =>
+    client.changeVariables({ deployment_id: id, body: { set: [{ name: "MODEL_KEY", value: "secret" }] } }),
+  );
+});
+
+test("later: crash_looping because of exited after it was live, and another image serves", async () => {
+  const { client } = pierhead;
+  const image = "127.0.0.1:1/breaks:1";
+  const id = await deploy("later", image);
+  await reaches(id, "live");
+  world.node.crash(image);
+  const expected: ExpectedFailure = {
+    ...{ word: "crash_looping", code: "exited", action: "read_log" },
+    message: /ends soon after each start\. The container 'api-server' keeps exiting with exit code 3/,
+  };
+  const body = { source_revision_config: { image_uri: working } };
+  await checkFailure(client, id, expected, () => client.patchDeployment({ deployment_id: id, body }));
+});
+
+test("silence: unknown while the listener does not report, and live once it does", async () => {
+  const { client, server } = pierhead;
+  const id = await deploy("silence", working);
+  await reaches(id, "live");
+  await listener.stop();
+  // Five minutes pass.
+  await server.db.query(sql`
+    with resumed as (update clock set resumed_at = resumed_at - interval '6 minutes')
+    update listeners set last_seen_at = now() - interval '6 minutes' where id = ${listenerId}`);
+  const expected: ExpectedFailure = {
+    ...{ word: "unknown", code: null, action: "check_listener" },
+    message: /Its listener does not report/,
+  };
+  await checkFailure(client, id, expected, async () => startListener());
 });
 
 test("room: failed because of no_capacity, and the same revision serves once a node has room", async () => {

@@ -6,12 +6,15 @@ import type { Plane } from "./plane.ts";
 
 /**
  * A kubelet without containers: its pods run at once, or do what the name of their image says:
- * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`. It answers the API server's calls for logs.
+ * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`, `needs-model-key` (crashes without MODEL_KEY in its
+ * Secret). It answers the API server's calls for logs.
  */
 export interface FakeNode extends AsyncDisposable {
   name: string;
   /** Output of the container of a pod. Unless a test sets it, lines with `{pod}`. */
   logs: Map<string, string[]>;
+  /** Makes the pods of an image crash that runs. */
+  crash(image: string): void;
   /** Sets the number of cores. */
   resize(cpu: string): Promise<void>;
 }
@@ -25,6 +28,7 @@ interface Pod {
 interface Container {
   name: string;
   image: string;
+  envFrom?: { secretRef?: { name: string } }[];
 }
 
 const nodeName = "node-1";
@@ -35,6 +39,7 @@ export async function startFakeNode(plane: Plane, podAddress = "127.0.0.1"): Pro
   const stopping = new AbortController();
   const { signal } = stopping;
   const logs = new Map<string, string[]>();
+  const crashing = new Set<string>();
   const server = createServer(plane.tls, (request, response) => {
     const [, kind, , pod = ""] = (request.url ?? "").split("?")[0]?.split("/") ?? [];
     if (kind !== "containerLogs") return void response.writeHead(404).end();
@@ -50,7 +55,7 @@ export async function startFakeNode(plane: Plane, podAddress = "127.0.0.1"): Pro
   const seen = new Map<string, string>();
   const loop = (async () => {
     while (!signal.aborted) {
-      await turn(admin, { seen, podAddress }, signal).catch(() => {});
+      await turn({ admin, seen, podAddress, crashing, logs, signal }).catch(() => {});
       await sleep(50, undefined, { signal }).catch(() => {});
     }
   })();
@@ -63,6 +68,7 @@ export async function startFakeNode(plane: Plane, podAddress = "127.0.0.1"): Pro
   return {
     name: nodeName,
     logs,
+    crash: (image) => void crashing.add(image),
     async resize(cpu) {
       const status = { capacity: { cpu }, allocatable: { cpu } };
       const path = `/api/v1/nodes/${nodeName}/status`;
@@ -127,11 +133,18 @@ async function beat(admin: ApiServer, signal: AbortSignal): Promise<void> {
   await admin.apply(body, signal, { manager: "fake-node" });
 }
 
-async function turn(
-  admin: ApiServer,
-  { seen, podAddress }: { seen: Map<string, string>; podAddress: string },
-  signal: AbortSignal,
-): Promise<void> {
+interface Kubelet {
+  admin: ApiServer;
+  /** What was last written about each pod. */
+  seen: Map<string, string>;
+  /** As in the options of the node. */
+  podAddress: string;
+  crashing: ReadonlySet<string>;
+  logs: Map<string, string[]>;
+  signal: AbortSignal;
+}
+
+async function turn({ admin, seen, podAddress, crashing, logs, signal }: Kubelet): Promise<void> {
   const path = "/api/v1/pods";
   const query = { fieldSelector: `spec.nodeName=${nodeName}` };
   const { items } = await admin.call<{ items: Pod[] }>({ method: "GET", path, query, signal });
@@ -143,7 +156,11 @@ async function turn(
       await admin.call({ method: "DELETE", path: own, body, signal }).catch(() => {});
       continue;
     }
-    const fate = fateOf(pod);
+    const named = fateOf(pod);
+    const isCrashing = pod.spec.containers.some(({ image }) => crashing.has(image));
+    const hasKey = named === "needs-model-key" && (await hasModelKey(admin, pod, signal));
+    const fate = isCrashing ? "loops" : hasKey ? "runs" : named;
+    if (fate === "needs-model-key") logs.set(name, ["Error: MODEL_KEY is not set"]);
     if (seen.get(uid) === fate) continue;
     const body = { status: statusOf(pod, fate, podAddress) };
     await admin.call({ method: "PATCH", path: `${own}/status`, body, type: "merge", signal }).then(
@@ -153,8 +170,15 @@ async function turn(
   }
 }
 
-const fates = ["pull-fails", "crashes", "never-ready", "start-fails", "out-of-memory"] as const;
-type Fate = (typeof fates)[number] | "runs";
+async function hasModelKey(admin: ApiServer, { metadata, spec }: Pod, signal: AbortSignal): Promise<boolean> {
+  const names = spec.containers.flatMap(({ envFrom = [] }) => envFrom.map(({ secretRef }) => secretRef?.name ?? ""));
+  const secrets = names.map((name) => admin.get<{ data?: object }>("Secret", metadata.namespace, name, signal));
+  return (await Promise.all(secrets)).some((secret) => "MODEL_KEY" in (secret?.data ?? {}));
+}
+
+const fates = ["pull-fails", "crashes", "never-ready", "start-fails", "out-of-memory", "needs-model-key"] as const;
+/** `loops`: it served before. */
+type Fate = (typeof fates)[number] | "runs" | "loops";
 
 function fateOf({ spec }: Pod): Fate {
   const images = [...spec.containers, ...(spec.initContainers ?? [])].map(({ image }) => image);
@@ -164,6 +188,7 @@ function fateOf({ spec }: Pod): Fate {
 function statusOf({ spec }: Pod, fate: Fate, podAddress: string): object {
   const at = new Date().toISOString();
   const isReady = fate === "runs";
+  const isLoop = fate === "loops" || fate === "needs-model-key";
   const condition = (type: string, holds: boolean) => ({
     type,
     status: holds ? "True" : "False",
@@ -171,7 +196,7 @@ function statusOf({ spec }: Pod, fate: Fate, podAddress: string): object {
   });
   const conditions = ["Initialized", "PodScheduled"].map((type) => condition(type, true));
   const containerStatuses = spec.containers.map(({ name, image }) => {
-    const isOwn = image.includes(fate);
+    const isOwn = image.includes(fate) || spec.containers.length === 1;
     const state = isOwn ? stateOf(fate, image, at) : { state: { running: { startedAt: at } } };
     return {
       name,
@@ -179,12 +204,12 @@ function statusOf({ spec }: Pod, fate: Fate, podAddress: string): object {
       imageID: image,
       ready: isReady,
       started: isReady,
-      restartCount: fate === "crashes" ? 3 : 0,
+      restartCount: isLoop || fate === "crashes" ? 3 : 0,
       ...state,
     };
   });
   return {
-    phase: isReady || fate === "never-ready" ? "Running" : "Pending",
+    phase: isReady || isLoop || fate === "never-ready" ? "Running" : "Pending",
     conditions: [...conditions, condition("ContainersReady", isReady), condition("Ready", isReady)],
     containerStatuses,
     podIP: podAddress,
@@ -204,6 +229,12 @@ function stateOf(fate: Fate, image: string, at: string): object {
     case "crashes":
       return {
         state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } },
+        lastState: ended(3, "Error"),
+      };
+    case "loops":
+    case "needs-model-key":
+      return {
+        state: { waiting: { reason: "CrashLoopBackOff", message: "back-off 40s" } },
         lastState: ended(3, "Error"),
       };
     case "start-fails":
