@@ -28,6 +28,12 @@ export interface Workload {
   env: Record<string, string>;
   /** Written to a Secret only. Never log them. */
   secrets: Record<string, string>;
+  /** Whether DATABASE_URL is the address of its database too. */
+  asksForDatabase?: boolean;
+  /** Whether its first replica is ready before others start, see the artifact. */
+  startsAlone?: boolean;
+  /** No revision has served before, so there are no replicas that must stay. */
+  isFirst?: boolean;
   startTimeoutMs: number;
   drainTimeoutMs: number;
   cluster: ClusterRun;

@@ -65,6 +65,20 @@ export const StartPlan = Type.Union([
 ]);
 export type StartPlan = Static<typeof StartPlan>;
 
+const variables = Type.Optional(
+  Type.Array(Type.String(), {
+    description:
+      "Names in the project's example file of variables, such as .env.example, and those that its sources read without a default.",
+  }),
+);
+
+const startsAlone = Type.Optional(
+  Type.Boolean({
+    description:
+      "Commands run before the server in each start, such as the migration of a database: the first replica is ready before others start.",
+  }),
+);
+
 const builder = Type.Optional(
   Type.String({ description: "Version of the builder. Absent: this server did not build it." }),
 );
@@ -83,11 +97,8 @@ export const Artifact = Type.Union([
     rollout: Rollout,
     engine,
     engine_because: engineBecause,
-    variables: Type.Optional(
-      Type.Array(Type.String(), {
-        description: "Names in the project's example file of variables, such as .env.example.",
-      }),
-    ),
+    variables,
+    starts_alone: startsAlone,
     builder,
   }),
   Type.Object({
@@ -98,6 +109,8 @@ export const Artifact = Type.Union([
     rollout: Rollout,
     engine,
     engine_because: engineBecause,
+    variables,
+    starts_alone: startsAlone,
     builder,
   }),
 ]);

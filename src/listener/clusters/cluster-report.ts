@@ -4,6 +4,7 @@ import type { Assignment, Cause, ReplicaExitReport, RevisionRun } from "../../co
 import { engines } from "../../domain/engines.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { admissionOf } from "../admission.ts";
+import { asksForDatabase, withDatabaseUrl } from "../session/secrets.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { Drift } from "./drift.ts";
 
@@ -52,7 +53,10 @@ export function workloadOf(
     isServing: run.revision_id === assignment.serving?.revision_id,
     admission: admissionOf(run, assignment),
     maySleep: mayEverSleep(run),
-    ...{ image: artifact.uri, healthPath: artifact.health_path, engine: artifact.engine, env: run.env, secrets },
+    ...{ asksForDatabase: asksForDatabase(artifact), startsAlone: artifact.starts_alone === true },
+    isFirst: assignment.serving === null,
+    ...{ image: artifact.uri, healthPath: artifact.health_path, engine: artifact.engine, env: run.env },
+    secrets: withDatabaseUrl(secrets, artifact),
     ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
     cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
   };

@@ -226,7 +226,7 @@ export class Operations {
       tenantId: assignment.tenant_id,
       revisionId: run.revision_id,
       artifact: run.artifact,
-      env: replicaEnvironment(secrets, run.env),
+      env: replicaEnvironment(secrets, run),
       memoryLimitMib: run.memory_limit_mib,
       cpuLimitCores: run.cpu_limit_cores,
       startTimeoutMs: run.start_timeout_ms,

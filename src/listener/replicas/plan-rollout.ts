@@ -164,8 +164,12 @@ function keepRunning(pass: Pass, run: RevisionRun, desired: number): void {
   if (live.length >= desired) return;
   const retryAtMs = retryAtMsOf(pass, run.revision_id);
   if (pass.nowMs < retryAtMs) wakeAt(pass, retryAtMs);
-  else startMore(pass, run, desired - live.length);
+  else startMore(pass, run, (isAlone(pass, run) ? 1 : desired) - live.length);
 }
+
+/** Whether the first replica has yet to do the work before its start that others must not do at the same time. */
+const isAlone = (pass: Pass, { revision_id, artifact }: RevisionRun) =>
+  artifact.starts_alone === true && readyOf(pass, revision_id).length === 0;
 
 function startMore(pass: Pass, run: RevisionRun, missing: number): void {
   for (let started = 0; started < missing; started++) start(pass, run);

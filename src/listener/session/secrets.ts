@@ -1,5 +1,6 @@
 import { type Clock, jitteredBackoffMs, sleep } from "../../base/clock.ts";
 import { CallRefused, type ListenerSession } from "../../client/listener-client.ts";
+import type { RevisionRun } from "../../contract/listeners/assignment.ts";
 
 /** Restarts of crashed replicas use the cache. 256 sets of 4 KiB take 1 MiB. A larger fleet that restarts asks again. */
 const setsMax = 256;
@@ -73,12 +74,50 @@ export class Secrets {
  */
 export function replicaEnvironment(
   secrets: Record<string, string>,
-  env: Record<string, string>,
+  { env, artifact }: Pick<RevisionRun, "env" | "artifact">,
 ): Record<string, string> {
-  const { PORT: _port, PATH: _path, ...values } = secrets;
+  const { PORT: _port, PATH: _path, ...values } = withDatabaseUrl(secrets, artifact);
   const { LANGGRAPH_API_URL: url } = env;
   return { ...(url === undefined ? {} : addressVariables(url)), ...values, ...env };
 }
+
+/**
+ * Adds the names by which a project asks for its database, with the address that Pierhead gave or was given: DATABASE_URL, and the
+ * parts of the address in variables of their own. What the deployment sets stays.
+ */
+export function withDatabaseUrl(
+  secrets: Record<string, string>,
+  artifact: RevisionRun["artifact"],
+): Record<string, string> {
+  const { DATABASE_URI: database } = secrets;
+  if (database === undefined) return secrets;
+  const names = artifact.variables ?? [];
+  const hasParts = "POSTGRES_HOST" in secrets || !names.includes("POSTGRES_HOST");
+  return {
+    ...(asksForDatabase(artifact) ? { DATABASE_URL: database } : {}),
+    ...(hasParts ? {} : partsOf(database)),
+    ...secrets,
+  };
+}
+
+function partsOf(database: string): Record<string, string> {
+  if (!URL.canParse(database)) return {};
+  const { hostname, port, username, password, pathname } = new URL(database);
+  return {
+    POSTGRES_HOST: hostname,
+    POSTGRES_PORT: port === "" ? "5432" : port,
+    POSTGRES_USER: decodeURIComponent(username),
+    POSTGRES_PASSWORD: decodeURIComponent(password),
+    POSTGRES_DB: decodeURIComponent(pathname.slice(1)),
+  };
+}
+
+/**
+ * Whether the project reads the address of its database from DATABASE_URL, as on most other hosts. A project that does not ask for it
+ * may have another database as its default, which the variable would replace.
+ */
+export const asksForDatabase = ({ variables = [] }: RevisionRun["artifact"]): boolean =>
+  variables.includes("DATABASE_URL");
 
 /** `vite preview` answers 403 for hosts that neither its configuration nor this variable names. */
 const addressVariables = (url: string) => ({

@@ -61,13 +61,37 @@ interface Scaler {
   triggers: { metadata: { query?: string } }[];
 }
 
+test("the first pod of a deployment whose start migrates a database is alone, and finds it in DATABASE_URL if asked", () => {
+  const deploymentOf = (parts: Partial<Workload>) => {
+    const workload = { ...workloadWith({}), asksForDatabase: true, startsAlone: true, isFirst: true, ...parts };
+    workload.cluster = { ...workload.cluster, sizes: effectiveSizes(null, { min_scale: 8, max_scale: 9 }) };
+    const { rest } = render(workload, { traits: { ...traits, hasMetrics: true }, policy, database: "plain" });
+    const { spec } = rest.find(({ kind }) => kind === "Deployment") as unknown as Rendered;
+    const names = spec.template.spec.containers[0]?.env.map(({ name }) => name) ?? [];
+    return {
+      replicas: spec.replicas,
+      surge: spec.strategy.rollingUpdate.maxSurge,
+      hasUrl: names.includes("DATABASE_URL"),
+      scalers: rest.filter(({ kind }) => kind === "HorizontalPodAutoscaler").length,
+    };
+  };
+  assert.deepEqual(deploymentOf({}), { replicas: 1, surge: 1, hasUrl: true, scalers: 0 });
+  assert.deepEqual(deploymentOf({ isFirst: false }), { replicas: undefined, surge: 1, hasUrl: true, scalers: 1 });
+  const plain = { startsAlone: false, asksForDatabase: false };
+  assert.deepEqual(deploymentOf(plain), { replicas: undefined, surge: "25%", hasUrl: false, scalers: 1 });
+});
+
 interface Resources {
   requests: { cpu: string };
   limits: { cpu: string };
 }
 
 interface Rendered {
-  spec: { template: { spec: { containers: { env: { name: string; value?: string }[]; resources?: Resources }[] } } };
+  spec: {
+    replicas?: number;
+    strategy: { rollingUpdate: { maxSurge: number | string } };
+    template: { spec: { containers: { env: { name: string; value?: string }[]; resources?: Resources }[] } };
+  };
 }
 
 /** Expands a value as a kubelet does (third_party/forked/golang/expansion): `$$` is `$`, and `$(NAME)` is a variable. */

@@ -45,7 +45,7 @@ export interface PodsContext {
 
 /** Renders the Deployment of the agent server or of its queue workers: the same image with another task. */
 export function renderDeployment(workload: Workload, part: "server" | "queue", context: PodsContext): Manifest {
-  const { slug, deploymentId, cluster, startTimeoutMs } = workload;
+  const { slug, deploymentId, cluster, startTimeoutMs, startsAlone } = workload;
   const labels = labelsOf(workload, part);
   const annotated = annotationsOf(workload);
   const graceS = part === "queue" ? queueGraceS : Math.ceil(workload.drainTimeoutMs / 1_000) + preStopS;
@@ -58,7 +58,10 @@ export function renderDeployment(workload: Workload, part: "server" | "queue", c
       minReadySeconds,
       progressDeadlineSeconds: Math.max(2 * minReadySeconds, Math.ceil(startTimeoutMs / 1_000)),
       selector: { matchLabels: selectorOf(deploymentId, part) },
-      strategy: { type: "RollingUpdate", rollingUpdate: { maxSurge: "25%", maxUnavailable: 0 } },
+      strategy: {
+        type: "RollingUpdate",
+        rollingUpdate: { maxSurge: startsAlone === true ? 1 : "25%", maxUnavailable: 0 },
+      },
       template: {
         metadata: { labels, annotations: { ...annotated.annotations, [revisionAnnotation]: workload.revisionId } },
         spec: {
@@ -162,7 +165,9 @@ function environmentOf(workload: Workload, part: "server" | "queue", context: Po
     entries.set(name, { name, valueFrom: { secretKeyRef: { name: secret, key } } });
   if (context.database !== "external") {
     const secret = context.database === "cnpg" ? `${slug}-postgres-app` : `${slug}-postgres`;
-    for (const name of ["DATABASE_URI", "POSTGRES_URI"]) refer(name, secret, "uri");
+    const isAsked = workload.asksForDatabase === true && !("DATABASE_URL" in workload.secrets);
+    for (const name of ["DATABASE_URI", "POSTGRES_URI", ...(isAsked ? ["DATABASE_URL"] : [])])
+      refer(name, secret, "uri");
   }
   if (context.hasRedis) refer("REDIS_URI", `${slug}-redis`, "uri");
   for (const one of cluster.secret_references) refer(one.name, one.secret_name, one.secret_key);

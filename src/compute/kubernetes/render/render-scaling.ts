@@ -31,13 +31,17 @@ const scaleOf = ({ cluster }: Workload, part: Part): Scale => (part === "server"
 /** Returns the replicas that the Deployment sets itself; null: an autoscaler sets them, or it sleeps and is woken. */
 export function fixedReplicas(workload: Workload, part: Part, traits: ClusterTraits): number | null {
   if (workload.maySleep && part === "server") return null;
+  if (isStartingAlone(workload)) return 1;
   return scalerOf(workload, part, traits) === null ? Math.max(1, scaleOf(workload, part).minReplicas) : null;
 }
+
+/** The first pod of a deployment, whose commands before the start the others must not run at the same time. */
+const isStartingAlone = ({ startsAlone, isFirst }: Workload) => startsAlone === true && isFirst === true;
 
 /** Returns the autoscaler to use. Without metrics there is none, because it could not scale. */
 export function scalerOf(workload: Workload, part: Part, traits: ClusterTraits): "hpa" | "keda" | null {
   const { minReplicas, maxReplicas } = scaleOf(workload, part);
-  if (maxReplicas <= minReplicas) return null;
+  if (maxReplicas <= minReplicas || isStartingAlone(workload)) return null;
   if (pendingRunsQuery(workload, part) !== null && traits.hasKeda) return "keda";
   return traits.hasMetrics ? "hpa" : null;
 }
