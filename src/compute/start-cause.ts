@@ -15,6 +15,7 @@ export function findStartCause(lines: readonly string[], unset: readonly string[
     (missing === null ? null : missing.sentence) ??
     missingModule(plain) ??
     portInUse(plain) ??
+    missingTables(plain) ??
     unreachable(plain) ??
     rootException(plain);
   const graph = failedGraph(plain);
@@ -66,6 +67,8 @@ const variable = "['\"`]?([A-Z][A-Z0-9]*_[A-Z0-9_]+)\\b";
 const missingVariableForms = [
   /\bKeyError: ['"]([A-Z][A-Z0-9_]{2,})['"]/,
   /\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)['"`]?\s+(?:environment |env )?(?:variable |var )?(?:must be set|needs to be set|(?:is |was )?(?:missing|not set|not found|unset|undefined|required|empty|needed))/,
+  /\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b[^.:]{1,60} environment variable (?:is )?not set\b/,
+  new RegExp(`\\b[Nn](?:either|or|o)(?: the)? ${variable}['"\`]? (?:environment |env )?(?:variable |var )?is set\\b`),
   new RegExp(
     `(?:[Ee]nvironment variables?|[Ee]nv vars?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: required| environment variables?| env(?: vars?)?| the| an?| your| named| called)*:? *${variable}`,
   ),
@@ -200,6 +203,15 @@ function portInUse(lines: readonly string[]): string | null {
   return null;
 }
 
+const missingTableForms =
+  /\brelation "[\w.]+" does not exist|\bno such table: |\bThe table `[^`]+` does not exist in the current database|\bDatabase is not up to date\b|\brun `?(?:poetry run |uv run )?alembic upgrade head/i;
+
+function missingTables(lines: readonly string[]): string | null {
+  const said = lines.find((line) => missingTableForms.test(line));
+  if (said === undefined) return null;
+  return `The database lacks tables that the server needs (${withoutCredentials(said).slice(0, 200)}). Let each start migrate it: a Procfile with the web command and a line such as "release: alembic upgrade head".`;
+}
+
 const unreachableForms =
   /\b(Cannot connect to host|connection to server at|Connection refused|Connect call failed|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|ENOTFOUND|EAI_AGAIN|Name or service not known|Temporary failure in name resolution|nodename nor servname provided|Max retries exceeded with url|ConnectError|ECONNREFUSED)\b/;
 
@@ -210,7 +222,7 @@ function unreachable(lines: readonly string[]): string | null {
   const host = said.map(hostOf).find((found) => found !== undefined);
   const what = host ?? lastAddress(lines.slice(0, lines.indexOf(first))) ?? "another server";
   if (/^(?:localhost|127\.0\.0\.1|::1|postgres|db):5432$/.test(what))
-    return `It could not connect to a PostgreSQL at ${what} while it started. Set the address of a database among its variables, or start the server with PIERHEAD_AGENT_POSTGRES_URL and create the deployment again: it then finds a database of its own in DATABASE_URI and POSTGRES_URI.`;
+    return `It could not connect to a PostgreSQL at ${what} while it started. Set the address of a database among its variables, or start the server with PIERHEAD_AGENT_POSTGRES_URL and create the deployment again: it then finds a database of its own in DATABASE_URI, and in DATABASE_URL if the project asks for that.`;
   return `It could not connect to ${what} while it started. Check the address and the network of this machine, or connect when the first request needs it.`;
 }
 
@@ -236,7 +248,8 @@ function lastAddress(lines: readonly string[]): string | undefined {
 const wrappers =
   /^(?:\w+\.)*(?:GraphLoadError|BaseExceptionGroup|ExceptionGroup|SystemExit|CancelledError|LifespanFailure|Exit)\b/;
 
-const repeats = /: Failed to import (?:app|auth) module |^RuntimeError: see the lines above/;
+const repeats =
+  /: Failed to import (?:app|auth) module |^RuntimeError: see the lines above|\bMcpError: Connection closed/;
 
 /** Returns the exception that a server reported last: with groups, the innermost one. */
 export function rootException(lines: readonly string[]): string | null {

@@ -10,6 +10,15 @@ const digest = "0a".repeat(32);
 
 const cause = (text: string) => findStartCause(text.trim().split("\n"));
 
+test("says how to make the tables that a start misses, and not what a proxy says of the end of a server", () => {
+  const tables = cause(
+    'sqlalchemy.exc.ProgrammingError: (psycopg.errors.UndefinedTable) relation "users" does not exist',
+  );
+  assert.match(tables ?? "", /^The database lacks tables .*"users".*a line such as "release: alembic upgrade head"/);
+  const proxied = "ValueError: api_spec_url must be provided\nmcp.shared.exceptions.McpError: Connection closed";
+  assert.equal(cause(proxied), "ValueError: api_spec_url must be provided");
+});
+
 test("names the variable that a start misses", () => {
   const forms = [
     "Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'OPENAI_API_KEY'",
@@ -17,6 +26,8 @@ test("names the variable that a start misses", () => {
     "OpenAIError: The OPENAI_API_KEY environment variable is missing or empty; either provide it, or",
     "Error: Missing required environment variable: OPENAI_API_KEY",
     "ValueError: OPENAI_API_KEY is not set",
+    'ERROR - OPENAI_API_KEY for "gpt" models environment variable not set.',
+    "Neither general.key nor the OPENAI_API_KEY environment variable is set.",
     'Error: No API key found. Either set an environment variable named "OPENAI_API_KEY" or pass an API key as "apiKey".',
     "Error: OPENAI_API_KEY must be set",
     '{"level": "error", "exception": "Traceback\\n  File x\\nKeyError: \'OPENAI_API_KEY\'"}',
