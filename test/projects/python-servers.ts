@@ -5,6 +5,20 @@ import { card, fastapi, hello, mcp, ofAnyHost, python, server } from "./server-p
 export const pythonServers = [
   python("fastapi", { "requirements.txt": "fastapi==0.121.3\n", "main.py": fastapi }, /Recognized FastAPI/),
   python(
+    "a release command, and modules of the directory above",
+    {
+      "shared/place.py": "import os\n\nPLACE = os.path.join(os.environ['HOME'], 'released')\n",
+      "service/requirements.txt": "fastapi==0.121.3\nuvicorn==0.38.0\n",
+      "service/Procfile": "release: python release.py\nweb: uvicorn main:app --host $HOST --port $PORT\n",
+      "service/release.py": 'from shared.place import PLACE\n\nopen(PLACE, "w").write("hello")\n',
+      "service/main.py": fastapi
+        .replace('"hello"\n', "open(PLACE).read()\n")
+        .replace("\nfrom", "\nfrom shared.place import PLACE\nfrom"),
+    },
+    /Start: python release\.py && uvicorn main:app/,
+    { configPath: "service/Procfile" },
+  ),
+  python(
     "requirements beside a pyproject.toml without dependencies",
     {
       "pyproject.toml": '[project]\nname = "agent"\nversion = "1.0.0"\n',
@@ -44,6 +58,18 @@ export const pythonServers = [
     },
     /Found uv\.lock in the root of the source\./,
     { configPath: "apps/web/pyproject.toml", needs: ["uv"], prepare: [["uv", "lock"]] },
+  ),
+  python(
+    "uv.lock of a project that has another name by now",
+    {
+      "pyproject.toml":
+        '[project]\nname = "web"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["fastapi==0.121.3"]\n',
+      "uv.lock":
+        'version = 1\nrequires-python = ">=3.11"\n\n[[package]]\nname = "shop"\nversion = "1"\nsource = { virtual = "." }\n',
+      "main.py": fastapi,
+    },
+    /The uv\.lock does not fit the project any more\./,
+    { needs: ["uv"] },
   ),
   python(
     "fastapi in a flat layout that setuptools refuses",

@@ -30,6 +30,8 @@ export interface CommandProject {
   localHost?: LocalHost;
   /** Where the start command runs, when that is not `directory`: a Procfile may begin with `cd`. */
   startDirectory?: string;
+  /** A directory above, from which Python imports modules that several services of the source share; absent: none. */
+  importsFrom?: string;
   /** Empty: the driver asks the usual paths, see `checkHealth`. */
   healthPath: string;
   /** Whether the server keeps state in its working directory, so that two replicas must never run at once. */

@@ -4,12 +4,14 @@ import { dockerfileName, isProjectFile, projectFileNames, usualConfigPath } from
 import { detectServer } from "../../domain/detection/detect-server.ts";
 import type { DetectedServer } from "../../domain/detection/detected-server.ts";
 import { added, addedDirName } from "../../domain/detection/presets.ts";
-import { readProjectFacts } from "../../domain/detection/project-facts.ts";
+import { type ProjectFacts, readProjectFacts } from "../../domain/detection/project-facts.ts";
 import type { BuildTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
 import { installCommand } from "../node/install-command.ts";
 import { isFileInside } from "../sources/inside.ts";
+import { showCommand } from "./command-line.ts";
 import { ConfigValue } from "./config-reader.ts";
+import { importRootAbove } from "./import-root-above.ts";
 import { JsonTextError, parseJsonText } from "./json-text.ts";
 import { type LanggraphProject, readLanggraphConfig } from "./langgraph-config.ts";
 import { type CommandProject, type DockerfileProject, readPierheadConfig } from "./pierhead-config.ts";
@@ -70,7 +72,9 @@ async function findConfig(sourceDir: string, { target }: BuildHost): Promise<str
   if (hasDockerfile && target === "image") return dockerfileName;
   for (const name of projectFileNames) if (await isFileInside(sourceDir, name)) return name;
   if (hasDockerfile) return dockerfileName;
-  throw missing(`${configNames.join(" or ")} not found at the root of the source`, await listConfigs(sourceDir));
+  const configs = await listConfigs(sourceDir);
+  const projects = await listProjects(sourceDir, ".");
+  throw missing(`${configNames.join(" or ")} not found at the root of the source`, configs, projects);
 }
 
 /** Recognizes the server of a project from its files. @param place of the file that names its directory. */
@@ -91,6 +95,7 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
     throw missing(
       `${why}No server was recognized in ${directory === "." ? "the root of the source" : directory}`,
       others,
+      await listProjects(sourceDir, directory),
     );
   }
   const { server } = detection;
@@ -99,11 +104,13 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
   );
   // Containers have ports of their own.
   const opensGivenPort = server.hasOwnPort && server.runsInNode === true;
+  const shared = await sharedModules(sourceDir, directory, { facts, server });
   const hasOwnPort = server.hasOwnPort && (opensGivenPort || !(await isMember(sourceDir, directory, server)));
   const isExclusive = hasOwnPort && !opensGivenPort && target === "directory";
   const localHost = localHostOf(server);
   return {
     ...commandProject(server, place, directory),
+    ...shared,
     ...(hasOwnPort && { hasOwnPort }),
     ...(opensGivenPort && { opensGivenPort }),
     ...(localHost !== undefined && { localHost }),
@@ -119,6 +126,16 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
 
 /** Only Node loads the module that gives a server the name to which it answers. */
 const localHostOf = ({ runsInNode, localHost }: DetectedServer) => (runsInNode === true ? localHost : undefined);
+
+async function sharedModules(
+  sourceDir: string,
+  directory: string,
+  { facts, server }: { facts: ProjectFacts; server: DetectedServer },
+): Promise<Pick<CommandProject, "importsFrom">> {
+  if (facts.python === null || server.language !== "python") return {};
+  const importsFrom = await importRootAbove(sourceDir, directory, facts.python.packages);
+  return importsFrom === null ? {} : { importsFrom };
+}
 
 /** Returns whether a JavaScript project is a member of a workspace, whose other packages may read PORT for it. */
 async function isMember(sourceDir: string, directory: string, { language }: DetectedServer): Promise<boolean> {
@@ -152,7 +169,7 @@ function commandProject(server: DetectedServer, configPath: string, directory: s
     ...(server.file === undefined ? {} : { file: server.file }),
     ...(server.afterBuild === null ? {} : { afterBuild: server.afterBuild.split(" ") }),
     start: start.argv,
-    ...launchOf(server, directory),
+    ...launchOf(server, { directory, startDirectory: start.cwd }),
     ...(start.cwd === directory ? {} : { startDirectory: start.cwd }),
     healthPath: "",
     isExclusive: false,
@@ -172,11 +189,16 @@ const commandOf = (step: string) =>
 
 function launchOf(
   { variables = {}, beforeStart = [], adds }: DetectedServer,
-  cwd: string,
+  { directory, startDirectory }: { directory: string; startDirectory: string },
 ): Pick<CommandProject, "launch"> {
   const programs = runtimes.some((one) => adds.includes(one.package)) ? `${addedDirName}/node_modules/.bin` : null;
   if (Object.keys(variables).length === 0 && beforeStart.length === 0 && programs === null) return {};
-  const before = beforeStart.map((line) => parseStartLine(line, { cwd, what: "command before the start" }).argv);
+  const before = beforeStart.map((line) => {
+    const { argv, cwd } = parseStartLine(line, { cwd: directory, what: "command before the start" });
+    if (cwd === startDirectory) return argv;
+    const place = path.posix.relative(startDirectory, cwd);
+    return ["sh", "-c", `cd ${showCommand([place === "" ? "." : place])} && exec ${showCommand(argv)}`];
+  });
   return { launch: { variables, before, programs } };
 }
 
@@ -224,11 +246,15 @@ export async function graphsOf(
 /** Returns the configurations that a source contains, nearest to the root first. */
 export const configsIn = (sourceDir: string): Promise<string[]> => listConfigs(sourceDir);
 
-function missing(what: string, found: string[]): BuildFailure {
+/** @param projects files of other projects in the source, from which a server may be recognized. */
+function missing(what: string, found: string[], projects: string[] = []): BuildFailure {
+  const use = (files: string[]) => `Use --config ${files.length === 1 ? files[0] : "with one of them"}.`;
   const hint =
-    found.length === 0
-      ? "Add a langgraph.json, or a pierhead.json with the start command of any other server."
-      : `The source contains ${found.join(", ")}. Use --config ${found.length === 1 ? found[0] : "with one of them"}.`;
+    found.length > 0
+      ? `The source contains ${found.join(", ")}. ${use(found)}`
+      : projects.length > 0
+        ? `Directories below have projects of their own: ${projects.join(", ")}. ${use(projects)}`
+        : "Add a langgraph.json, or a pierhead.json with the start command of any other server.";
   return new BuildFailure("ConfigMissing", `${what}. ${hint}`);
 }
 
@@ -236,17 +262,31 @@ function missing(what: string, found: string[]): BuildFailure {
 const searchDepthMax = 4;
 const searchHitsMax = 10;
 
-async function listConfigs(sourceDir: string): Promise<string[]> {
+const listConfigs = (sourceDir: string) => listNearest(sourceDir, ".", (names) => names.filter(isConfigName));
+
+const isConfigName = (name: string) => configNames.includes(name);
+
+/** Lists the projects in the directories below one, with one file of each. */
+async function listProjects(sourceDir: string, directory: string): Promise<string[]> {
+  const naming = ["pyproject.toml", "requirements.txt", "package.json"];
+  const found = await listNearest(sourceDir, directory, (names) => {
+    const name = naming.find((one) => names.includes(one));
+    return name === undefined ? [] : [name];
+  });
+  return found.filter((file) => path.posix.dirname(file) !== path.posix.normalize(directory));
+}
+
+async function listNearest(sourceDir: string, from: string, wanted: (names: string[]) => string[]): Promise<string[]> {
   const found: string[] = [];
-  let level = ["."];
+  let level = [from];
   for (let depth = 0; depth <= searchDepthMax && level.length > 0 && found.length < searchHitsMax; depth++) {
     const next: string[] = [];
     for (const directory of level) {
-      for (const entry of await readdir(path.join(sourceDir, directory), { withFileTypes: true })) {
-        const name = path.posix.join(directory, entry.name);
-        if (entry.isFile() && configNames.includes(entry.name)) found.push(name);
-        else if (entry.isDirectory() && entry.name !== "node_modules" && !entry.name.startsWith(".")) next.push(name);
-      }
+      const entries = await readdir(path.join(sourceDir, directory), { withFileTypes: true });
+      const files = entries.filter((entry) => entry.isFile()).map(({ name }) => name);
+      found.push(...wanted(files).map((name) => path.posix.join(directory, name)));
+      const below = entries.filter(({ name }) => name !== "node_modules" && !name.startsWith("."));
+      next.push(...below.filter((entry) => entry.isDirectory()).map(({ name }) => path.posix.join(directory, name)));
     }
     level = next.slice(0, 1_000);
   }

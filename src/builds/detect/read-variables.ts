@@ -1,10 +1,12 @@
 import type { ProjectReader } from "../../domain/detection/project-sources.ts";
+import { expectedVariables } from "./expected-variables.ts";
+import { projectReader } from "./project-reader.ts";
 
 const filesMax = 200;
 const namesMax = 50;
 
 /** Sources whose variables a start may need. Tests and scripts have others. */
-const source = /\.(py|[cm]?[jt]sx?)$/;
+const source = /\.(py|[cm]?[jt]sx?|prisma)$/;
 const besides =
   /(^|\/)(tests?|__tests__|docs?|examples?|notebooks?|evals?|scripts|node_modules)\/|\.(test|spec|d)\.\w+$/;
 
@@ -15,12 +17,41 @@ const required = /\benviron\[["']([A-Z][A-Z0-9_]+)["']\]|\bprocess\.env\.([A-Z][
 const likely =
   /(?:\bgetenv\(|\benviron\.get\(|\bprocess\.env\.|\bprocess\.env\[)["']?([A-Z][A-Z0-9_]*_(?:KEY|TOKEN|SECRET|PASSWORD|URL|URI|ENDPOINT))\b(?!["'\]]* *(?:,|\?\?|\|\|))/g;
 
+/** The address of a database in a schema of Prisma. */
+const inSchema = /\burl[ \t]*=[ \t]*env\("([A-Z][A-Z0-9_]+)"\)/g;
+
+const prefixed = /\benv_prefix[ \t]*=[ \t]*["']\w+["'][ \t]*[,)\n]/;
+
+/** Fields without a default of the settings of Pydantic, with the same names. */
+const field =
+  /^[ \t]+(\w+_(?:key|token|secret|password|url|uri|endpoint|dsn))[ \t]*:[ \t]*(?:str|SecretStr|\w*Dsn|\w*Url)[ \t]*$/gim;
+
 /** Returns the names of the variables that the source files of a project read and for which they have no default. */
 export async function readVariables(reader: ProjectReader): Promise<string[]> {
   const files = (await reader.list()).filter((file) => source.test(file) && !besides.test(file)).slice(0, filesMax);
   const texts = await Promise.all(files.map(async (file) => (await reader.read(file)) ?? ""));
-  const found = [required, likely].flatMap((form) =>
-    texts.flatMap((text) => [...text.matchAll(form)].map((match) => match[1] ?? match[2] ?? "")),
-  );
+  const settings = texts.filter((text) => text.includes("BaseSettings") && !prefixed.test(text));
+  const schemas = texts.filter((text) => /\bprovider[ \t]*=[ \t]*"postgres/.test(text));
+  const found = [
+    ...[required, likely].flatMap((form) => namesIn(texts, form)),
+    ...namesIn(settings, field).map((name) => name.toUpperCase()),
+    ...namesIn(schemas, inSchema),
+  ];
   return [...new Set(found)].slice(0, namesMax);
+}
+
+const namesIn = (texts: readonly string[], form: RegExp) =>
+  texts.flatMap((text) => [...text.matchAll(form)].map((match) => match[1] ?? match[2] ?? ""));
+
+/**
+ * Returns the variables that a project wants to have set. DATABASE_URL is among them only if it may be the address of a PostgreSQL,
+ * because such a project gets one.
+ */
+export async function wantedVariables(sourceDir: string, directory: string): Promise<string[]> {
+  const { names = [], examples = {} } = (await expectedVariables(sourceDir, directory)) ?? {};
+  const read = await readVariables(projectReader(sourceDir, directory));
+  const isOtherDatabase = /^(?!postgres)\w[\w+]*:/.test(examples["DATABASE_URL"] ?? "");
+  return [...new Set([...names, ...read])]
+    .filter((name) => name !== "DATABASE_URL" || !isOtherDatabase)
+    .slice(0, namesMax);
 }

@@ -119,7 +119,7 @@ export async function planStart(sourceDir: string, project: CommandProject): Pro
   const { variables = {}, before = [], programs = null } = project.launch ?? {};
   const argv = launchLine(await startArgv(sourceDir, project), {
     variables: { ...variables, ...hostVariables(project) },
-    before: before.map(beforeCommand),
+    before: project.install === "node" ? before.map(beforeCommand) : before,
     programs,
   });
   const known: Record<string, string> = { PORT: String(agentPort), HOST: "0.0.0.0" };

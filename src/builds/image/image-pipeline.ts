@@ -14,7 +14,9 @@ import { moveWhole } from "../cache/move-atomically.ts";
 import { parseJsonText } from "../detect/json-text.ts";
 import type { LanggraphProject, PythonProject } from "../detect/langgraph-config.ts";
 import type { Project } from "../detect/project.ts";
+import { wantedVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
+import { startsAlone } from "../node/launch-line.ts";
 import { preloadsOf } from "../node/preloads.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
 import { isFileInside } from "../sources/inside.ts";
@@ -104,6 +106,7 @@ async function packOwn(dockerfile: string, { sourceDir }: BuildContext) {
 }
 
 async function describeImage(project: Project, { sourceDir }: BuildContext) {
+  const variables = await wantedVariables(sourceDir, project.directory);
   const isServer = project.kind === "langgraph-js" || project.kind === "langgraph-python";
   const isExclusive = isServer ? !isOnPostgres(project) : project.isExclusive;
   return {
@@ -112,6 +115,8 @@ async function describeImage(project: Project, { sourceDir }: BuildContext) {
     rollout: isExclusive ? "handover" : "rolling",
     engine: project.kind === "langgraph-js" || project.kind === "langgraph-python" ? project.engine : "own",
     ...(project.kind === "langgraph-js" && { engine_because: project.engineBecause }),
+    ...(variables.length === 0 ? {} : { variables }),
+    ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),
     builder: builderVersion,
   } as const;
 }

@@ -48,7 +48,8 @@ export async function pythonServerInstructions(
   const certificates = await readCertificates(context.env);
   if (certificates !== null) await writeExtra(context.sourceDir, "certificates.pem", certificates);
   const hasExtra = certificates !== null || install !== null;
-  const importDirs = [startDirectory, path.posix.join(startDirectory, "src")].map((one) =>
+  const above = project.importsFrom === undefined ? [] : [project.importsFrom];
+  const importDirs = [startDirectory, path.posix.join(startDirectory, "src"), ...above].map((one) =>
     path.posix.join(appDir, one),
   );
   return [

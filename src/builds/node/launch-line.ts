@@ -33,6 +33,13 @@ export function launchLine(
   return lines.length === 0 ? [...argv] : ["sh", "-c", [...lines, 'exec "$0" "$@"'].join(" && "), ...argv];
 }
 
+/**
+ * Whether commands run before the server in the same start, such as the migration of a database. The first replica of a version then
+ * starts alone, so that no two of them do that work at once.
+ */
+export const startsAlone = (start: readonly string[], launch: Launch | undefined): boolean =>
+  (launch?.before.length ?? 0) > 0 || (start[0] === "sh" && start[1] === "-c");
+
 /** Returns what starts a server as people would write it. */
 export const showLaunch = (argv: readonly string[], { variables, before }: Launch): string =>
   [

@@ -84,7 +84,7 @@ export async function startCommand(
  * scripts, because a machine that runs agents needs no other package manager.
  */
 export function beforeCommand([program = "", ...rest]: readonly string[]): string[] {
-  if (/^(?:node|npm|npx|env)$/.test(program)) return [program, ...rest];
+  if (/^(?:node|npm|npx|env|sh)$/.test(program)) return [program, ...rest];
   if (!/^(?:pnpm|yarn|bunx?)$/.test(program)) return ["npm", "exec", "--no", "--", program, ...rest];
   const [first = "", ...others] = rest;
   if (program === "bunx" || /^(?:exec|dlx|x)$/.test(first))

@@ -60,36 +60,37 @@ export async function collectRequirements(
     await addLocal(context.sourceDir, localDir, collected);
   }
   const isDescribed = collected.argv.length > python.packages.length;
-  const dirs = isDescribed ? python.localDirs : [...python.localDirs, directory];
-  if (!isDescribed) await addDependenciesBeside(context, project, collected);
+  const describing = isDescribed ? null : await addDependenciesBeside(context, project, collected);
+  const dirs = isDescribed ? python.localDirs : [...python.localDirs, describing ?? directory];
   await addLock(context, dirs, collected);
   return collected;
 }
 
 /**
- * Adds the dependencies in the pyproject.toml or requirements.txt beside the configuration, when nothing that `dependencies` names
- * describes any: such a project runs in its author's own environment.
+ * Adds the dependencies in the pyproject.toml or requirements.txt beside the configuration, or in the nearest directory above it, when
+ * nothing that `dependencies` names describes any: such a project runs in its author's own environment.
  */
 async function addDependenciesBeside(
   { sourceDir, log }: BuildContext,
   { directory, configPath }: PythonProject,
   collected: Requirements,
-): Promise<void> {
-  for (const name of ["pyproject.toml", "requirements.txt"]) {
-    const file = path.posix.join(directory, name);
+): Promise<string | null> {
+  for (const file of manifestsAround(directory)) {
     if (!(await isFileInside(sourceDir, file))) continue;
     log.say(`The directories in dependencies of ${configPath} describe no packages: installing those of ${file}.`);
-    const argv = [name === "pyproject.toml" ? "--dependencies-of" : "--requirement", `./${name}`];
+    const isProject = path.posix.basename(file) === "pyproject.toml";
+    const place = path.posix.relative(directory, file);
+    const argv = [isProject ? "--dependencies-of" : "--requirement", place.startsWith(".") ? place : `./${place}`];
     const text = await readFile(path.join(sourceDir, file), "utf8");
     collected.argv.push(...argv);
     collected.identity.push(text);
     if (text.split("\n").some(isElsewhere)) collected.isShareable = false;
     collected.early.argv.push(...argv);
     collected.early.manifests.push(file);
-    return;
+    return path.posix.dirname(file);
   }
   const conda = await findCondaEnvironment(sourceDir, directory);
-  if (conda === null) return;
+  if (conda === null) return null;
   log.say(`The directories in dependencies of ${configPath} describe no packages: installing those of ${conda.file}.`);
   const { argv, lines } = pipArguments(conda);
   const exported = path.join(path.dirname(sourceDir), "conda-requirements.txt");
@@ -98,6 +99,14 @@ async function addDependenciesBeside(
   collected.identity.push(conda.pip);
   if (argv.length > 0 || lines.some(isElsewhere)) collected.isShareable = false;
   collected.early.argv.push("--requirement", exported);
+  return null;
+}
+
+/** Returns the files that may describe packages: those of the directory, then those of each directory above it. */
+function manifestsAround(directory: string): string[] {
+  const at = path.posix.normalize(directory);
+  const own = ["pyproject.toml", "requirements.txt"].map((name) => path.posix.join(at, name));
+  return at === "." ? own : [...own, ...manifestsAround(path.posix.dirname(at))];
 }
 
 /** Finds the file that locks the versions of a local package. */

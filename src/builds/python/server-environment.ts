@@ -217,6 +217,11 @@ export async function layOutPrograms(environmentDir: string, sourceDir: string):
   }
 }
 
+/** Lets Python import modules of a directory of the artifact, after those of all others. */
+export async function addImportRoot(sourceDir: string, target: string, directory: string): Promise<void> {
+  await writeFile(path.join(sourceDir, packagesDirName, "pierhead-above.pth"), `${path.join(target, directory)}\n`);
+}
+
 /** Python imports this module at its start from PYTHONPATH, whose .pth files it does not read otherwise. */
 const siteScript = `import os, site
 

@@ -179,6 +179,11 @@ async function fromUvLock(
   const text = await readFile(exported, "utf8");
   // uv names the members of a workspace relative to its root, and the project itself as `.`.
   const locals = [...text.matchAll(localLines)].map((match) => match[1] ?? ".");
+  const gone = await missingPackages(sourceDir, root, locals);
+  if (gone.length > 0) {
+    context.log.say(`uv.lock names packages that the source does not have: ${gone.join(", ")}. Installing without it.`);
+    return null;
+  }
   const isProject = (local: string) => path.posix.join(root, local) === path.posix.normalize(directory);
   const alone = path.join(path.dirname(sourceDir), "uv-requirements-alone.txt");
   await writeFile(
@@ -199,6 +204,17 @@ async function fromUvLock(
     identity: [text, adds],
     isShareable: locals.length === 0,
   };
+}
+
+/** Returns the directories that a lock file names as packages and that have none any more. */
+async function missingPackages(sourceDir: string, root: string, locals: readonly string[]): Promise<string[]> {
+  const found = await Promise.all(
+    locals.map(async (local) => {
+      const has = (name: string) => isFileInside(sourceDir, path.posix.join(root, local, name));
+      return (await has("pyproject.toml")) || (await has("setup.py")) ? [] : [local];
+    }),
+  );
+  return found.flat();
 }
 
 /** Constrains what a project allows to the locked versions that still fit it. Without an answer of uv, none of them is kept. */
@@ -248,8 +264,7 @@ async function keepFitting(
 
 /**
  * Writes the locked versions of a project to a file.
- * @returns false when the lock file above the project does not cover it
- * @throws BuildFailure when uv cannot read the project's own lock file
+ * @returns false when the lock file does not cover it
  */
 async function exportLock(
   context: BuildContext,
@@ -262,11 +277,17 @@ async function exportLock(
     return runCommand(context, { argv, shown: ["uv", ...args], cwd, env: {} }, "InstallFailed");
   };
   const failed = (error: unknown) => {
-    if (!(error instanceof BuildFailure) || root === path.posix.normalize(directory)) throw error;
+    if (!(error instanceof BuildFailure)) throw error;
     return false;
   };
   const isFound = await run(directory, []).then(() => true, failed);
   if (isFound) return true;
+  if (root === path.posix.normalize(directory)) {
+    context.log.say(
+      "The uv.lock does not fit the project any more. Installing the versions that the project itself allows.",
+    );
+    return false;
+  }
   // uv looks no further than the nearest project above, which may be another member of the workspace.
   const text = await readFile(path.join(context.sourceDir, directory, "pyproject.toml"), "utf8");
   const name = tomlString(tomlSection(text, "project"), "name");

@@ -11,19 +11,18 @@ import { expectedVariables } from "../detect/expected-variables.ts";
 import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
 import type { CommandProject } from "../detect/pierhead-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
-import { projectReader } from "../detect/project-reader.ts";
-import { readVariables } from "../detect/read-variables.ts";
+import { wantedVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
-import { launchLine, showLaunch } from "../node/launch-line.ts";
+import { launchLine, showLaunch, startsAlone } from "../node/launch-line.ts";
 import { hostVariables, preloadsOf } from "../node/preloads.ts";
 import { beforeCommand, startCommand } from "../node/run-script.ts";
 import { engineDirOf, findPostgresToolchain, langgraphToolchain } from "../node/toolchain.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
-import { layOutPrograms, serverEnvironment } from "../python/server-environment.ts";
+import { addImportRoot, layOutPrograms, serverEnvironment } from "../python/server-environment.ts";
 import { noteUser } from "../python/shared-environment.ts";
 import { layOutTools, toolEnvironment } from "../python/tool-environment.ts";
 import { virtualEnvironment } from "../python/virtual-environment.ts";
@@ -271,7 +270,7 @@ async function prepareCommand(
   const argv = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
   const launch = {
     variables: { ...variables, ...hostVariables(project) },
-    before: before.map(beforeCommand),
+    before: project.install === "node" ? before.map(beforeCommand) : before,
     programs,
   };
   context.log.say(`Start: ${showLaunch(argv, launch)}${cwd === "." ? "" : ` (in ${cwd})`}`);
@@ -281,6 +280,7 @@ async function prepareCommand(
   if (environmentDir === undefined) return plan;
   await layOutLocalPackages(environmentDir, sourceDir, target);
   await layOutPrograms(environmentDir, sourceDir);
+  if (project.importsFrom !== undefined) await addImportRoot(sourceDir, target, project.importsFrom);
   await noteUser(environmentDir, target);
   if (tools !== undefined) {
     await layOutTools(tools.directory, sourceDir, tools.names);
@@ -315,9 +315,6 @@ async function postgresToolchain(
   return found;
 }
 
-/** As many as the contract allows. */
-const variablesMax = 50;
-
 /** Writes the manifest and renames the directory to its final path, so that an artifact is either complete or absent. */
 async function store(
   request: BuildRequest,
@@ -328,9 +325,7 @@ async function store(
   if (bytes > request.diskBytesMax) throw tooLarge(bytes, request.diskBytesMax);
   const engine = engineOf(project, start);
   const { rollout, healthPath } = engines[engine];
-  const expected = (await expectedVariables(sourceDir, project.directory))?.names ?? [];
-  const read = await readVariables(projectReader(sourceDir, project.directory));
-  const variables = [...new Set([...expected, ...read])].slice(0, variablesMax);
+  const variables = await wantedVariables(sourceDir, project.directory);
   const artifact: Artifact & { kind: "directory" } = {
     kind: "directory",
     digest: `sha256:${request.key}`,
@@ -341,6 +336,7 @@ async function store(
     engine,
     ...(project.kind !== "command" && { engine_because: project.engineBecause }),
     ...(variables.length === 0 ? {} : { variables }),
+    ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),
     builder: builderVersion,
   };
   await writeFile(path.join(sourceDir, artifactManifestName), JSON.stringify(artifact, null, 2));

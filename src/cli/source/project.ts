@@ -100,13 +100,14 @@ async function describeServer(file: string): Promise<string> {
     if (detection.saysWhatToDo && below.length === 0) throw new CliFailure(detection.because);
     throw noServer(detection.because, below);
   }
-  const { name, because, start, pythonVersion } = detection.server;
+  const { name, because, start, beforeStart = [], pythonVersion } = detection.server;
+  const command = [...beforeStart, start.replace("script:", "package.json script ")].join(" && ");
   const parts = [
     because,
     ...(pythonVersion === null ? [] : [`Python ${pythonVersion}`]),
     ...(await firstFile(directory, installNames.slice(0, -1))),
   ];
-  return `${name}: ${parts.join(", ")}. Start: ${start.replace("script:", "package.json script ")}`;
+  return `${name}: ${parts.join(", ")}. Start: ${command}`;
 }
 
 /** Larger files are data, not sources of a server. */

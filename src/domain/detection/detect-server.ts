@@ -2,8 +2,8 @@ import { condaProblem } from "./conda-environment.ts";
 import { denoAddress, detectDeno, runsDeno } from "./deno-server.ts";
 import type { DetectedServer } from "./detected-server.ts";
 import type { NodeFacts } from "./node-facts.ts";
-import { added, type NodePreset, presets, stdioPreset } from "./presets.ts";
-import type { ProjectFacts, PythonFacts } from "./project-facts.ts";
+import { added, type NodePreset, type Preset, type PythonPreset, presets, stdioPreset } from "./presets.ts";
+import type { Procfile, ProjectFacts, PythonFacts } from "./project-facts.ts";
 import type { PythonEntry } from "./python-entries.ts";
 
 export type Detection = { server: DetectedServer } | Unrecognized;
@@ -33,16 +33,24 @@ export function detectServer(facts: ProjectFacts): Detection {
   return found === null ? { server: null, ...whyNot(facts) } : { server: found };
 }
 
-function fromProcfile(web: string, { node, python }: ProjectFacts, found: DetectedServer | null): DetectedServer {
+function fromProcfile(
+  { web, release }: Procfile,
+  { node, python }: ProjectFacts,
+  found: DetectedServer | null,
+): DetectedServer {
   const language = found?.language ?? (python !== null ? "python" : node !== null ? "node" : null);
+  const ofBuild = found?.language === "node" ? (found.beforeStart ?? []) : [];
+  const hasOwnBuild = node?.scripts["build"] !== undefined && language === "node" && ofBuild.length === 0;
+  const beforeStart = [...ofBuild, ...(release === null ? [] : [release])];
   return {
     preset: "procfile",
     name: found === null ? "Procfile" : `${found.name} (Procfile)`,
     because: "Procfile has a web command",
     language,
-    build: node?.scripts["build"] !== undefined && language === "node" ? "script:build" : (found?.build ?? null),
+    build: hasOwnBuild ? "script:build" : (found?.build ?? null),
     afterBuild: python === null ? null : afterBuildOf(python),
     start: web,
+    ...(beforeStart.length === 0 ? {} : { beforeStart }),
     hasOwnPort: /--(?:server[.-])?port[ =]\d/.test(web),
     adds: runsDeno.test(web) ? [added.deno.package] : [],
     pythonVersion: python?.version ?? null,
@@ -254,34 +262,71 @@ const detectPython = (python: PythonFacts): DetectedServer | null =>
   ) ?? serverAmong(python.entries, python);
 
 function serverAmong(entries: readonly PythonEntry[], python: PythonFacts): DetectedServer | null {
-  for (const preset of presets) {
+  const isPage = ({ id }: Preset) => id === "streamlit" || id === "chainlit";
+  const isDeclared = ({ packages }: Preset) => packages.length > 0;
+  const [page] = entries.filter(({ kind }) => kind === "streamlit" || kind === "chainlit");
+  const server = firstFit(presets, entries, python);
+  // Beside a page, programs and MCP servers are often tools that it starts. The more usual file decides.
+  const isBefore = server !== null && page !== undefined && entries.indexOf(page) < entries.indexOf(server.entry);
+  if (isBefore && /^(?:program|script|mcp|fastmcp)$/.test(server.entry.kind)) {
+    const ofPage = firstFit(
+      presets.filter((preset) => isPage(preset) && isDeclared(preset)),
+      entries,
+      python,
+    );
+    if (ofPage !== null) return ofPage.server;
+  }
+  return server?.server ?? null;
+}
+
+/** Returns the server of the first preset that fits, and the entry from which it starts. */
+function firstFit(
+  among: readonly Preset[],
+  entries: readonly PythonEntry[],
+  python: PythonFacts,
+): { server: DetectedServer; entry: PythonEntry } | null {
+  for (const preset of among) {
     if (preset.language !== "python") continue;
     const package_ = preset.packages.find((name) => python.packages.has(name));
     if (preset.packages.length > 0 && package_ === undefined) continue;
-    const entry = entries.find(({ kind }) => kind === preset.entry);
+    const entry = entries.find(
+      ({ kind, isOfOther }) => kind === preset.entry && (isOfOther !== true || package_ !== undefined),
+    );
     if (entry === undefined) continue;
-    const what = entry.name === "" ? entry.file : `${entry.name} in ${entry.file}`;
-    return {
-      preset: preset.id,
-      name: preset.name,
-      because: package_ === undefined ? what : `${package_} in ${python.declaredIn}, ${what}`,
-      language: "python",
-      build: null,
-      afterBuild: afterBuildOf(python),
-      start: startIn(entry.importRoot, fill(preset.start, entry)),
-      hasOwnPort: entry.hasOwnPort && !python.readsPort,
-      adds: preset.adds.some((name) => python.packages.has(name)) ? [] : preset.adds,
-      ...(preset.tools === undefined ? {} : { tools: preset.tools }),
-      ...(preset.file === undefined ? {} : { file: { ...preset.file, text: `${fill(preset.file.text, entry)}\n` } }),
-      pythonVersion: python.version,
-    };
+    return { server: pythonServer(preset, { entry, package_ }, python), entry };
   }
   return null;
+}
+
+function pythonServer(
+  preset: PythonPreset,
+  { entry, package_ }: { entry: PythonEntry; package_: string | undefined },
+  python: PythonFacts,
+): DetectedServer {
+  const what = entry.name === "" ? entry.file : `${entry.name} in ${entry.file}`;
+  return {
+    preset: preset.id,
+    name: preset.name,
+    because: package_ === undefined ? what : `${package_} in ${python.declaredIn}, ${what}`,
+    language: "python",
+    build: null,
+    afterBuild: afterBuildOf(python),
+    start: startIn(entry.importRoot, fill(preset.start, entry)),
+    ...(preset.id === "django" && python.migratesDatabase ? { beforeStart: [migrateDjango] } : {}),
+    hasOwnPort: entry.hasOwnPort && !python.readsPort,
+    adds: preset.adds.some((name) => python.packages.has(name)) ? [] : preset.adds,
+    ...(preset.tools === undefined ? {} : { tools: preset.tools }),
+    ...(preset.file === undefined ? {} : { file: { ...preset.file, text: `${fill(preset.file.text, entry)}\n` } }),
+    pythonVersion: python.version,
+  };
 }
 
 /** As Heroku does: many Django projects show no page without the manifest of their collected files. */
 const afterBuildOf = ({ collectsStatic }: PythonFacts) =>
   collectsStatic ? "python manage.py collectstatic --noinput" : null;
+
+/** As Railpack does: a Django project without its tables answers with errors. */
+const migrateDjango = "python manage.py migrate --noinput";
 
 /** A module is found below the directory from which Python imports it. */
 const startIn = (directory: string, command: string) =>

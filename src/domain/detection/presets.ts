@@ -109,6 +109,13 @@ def app():
 `,
 };
 
+const mcpSdk: How = {
+  entry: "mcp",
+  start: "python -m uvicorn pierhead_mcp:app --host $HOST --port $PORT --factory",
+  adds: ["uvicorn"],
+  file: mcpHost,
+};
+
 /** Directory of a source for packages that the start command needs beside those of the project. */
 export const addedDirName = ".pierhead-node";
 
@@ -244,17 +251,13 @@ export const presets: readonly Preset[] = [
   // An application that the project makes has settings of its own, such as sessions or other routes.
   python("fastmcp", "FastMCP", ["fastmcp"], asgi),
   python("fastmcp", "FastMCP", ["fastmcp"], {
-    entry: "mcp",
+    entry: "fastmcp",
     start: "python -m uvicorn {app}.http_app --factory --host $HOST --port $PORT",
     adds: ["uvicorn"],
   }),
   python("mcp-python", "MCP Python SDK", ["mcp"], asgi),
-  python("mcp-python", "MCP Python SDK", ["mcp"], {
-    entry: "mcp",
-    start: "python -m uvicorn pierhead_mcp:app --host $HOST --port $PORT --factory",
-    adds: ["uvicorn"],
-    file: mcpHost,
-  }),
+  python("mcp-python", "MCP Python SDK", ["mcp", "fastmcp"], mcpSdk),
+  python("mcp-python", "MCP Python SDK", ["mcp"], { ...mcpSdk, entry: "fastmcp" }),
   python("fastapi", "FastAPI", ["fastapi"], asgi),
   python("fastapi", "FastAPI", ["fastapi"], factory),
   python("starlette", "Starlette", ["starlette"], asgi),

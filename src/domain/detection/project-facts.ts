@@ -9,11 +9,17 @@ import { requirementNames, tomlKeys, tomlList, tomlSection, tomlString } from ".
 /** What the files of a project say about its server. */
 export interface ProjectFacts {
   files: ReadonlySet<string>;
-  /** The `web` command of a Procfile. */
-  procfile: string | null;
+  procfile: Procfile | null;
   node: NodeFacts | null;
   python: PythonFacts | null;
   deno: DenoFacts | null;
+}
+
+/** The commands of a Procfile that matter to a server. */
+export interface Procfile {
+  web: string;
+  /** Runs before a version serves, for example the migration of a database; null: nothing. */
+  release: string | null;
 }
 
 export interface PythonFacts {
@@ -30,6 +36,8 @@ export interface PythonFacts {
   speaksStdio: boolean;
   /** Whether it is a Django project that serves files which a command collects. */
   collectsStatic: boolean;
+  /** Whether it is a Django project with a database, whose tables a command makes. */
+  migratesDatabase: boolean;
   /** Whether a source file reads the variable PORT, or may read it. */
   readsPort: boolean;
   /** `3.12`, from .python-version, runtime.txt or requires-python; null: none of them names one version. */
@@ -47,9 +55,17 @@ export async function readProjectFacts(reader: ProjectReader): Promise<ProjectFa
     readPython(reader, files),
     readDeno(reader, files),
   ]);
-  const procfile = files.has("Procfile") ? await reader.read("Procfile") : null;
-  const web = /^web:[ \t]*(\S.*)$/m.exec(procfile ?? "")?.[1]?.trim() ?? null;
-  return { files, procfile: web !== null && web.length <= procfileCommandMax ? web : null, node, python, deno };
+  const procfile = files.has("Procfile") ? readProcfile((await reader.read("Procfile")) ?? "") : null;
+  return { files, procfile, node, python, deno };
+}
+
+function readProcfile(text: string): Procfile | null {
+  const command = (process: string) => {
+    const found = new RegExp(`^${process}:[ \\t]*(\\S.*)$`, "m").exec(text)?.[1]?.trim() ?? "";
+    return found === "" || found.length > procfileCommandMax ? null : found;
+  };
+  const web = command("web");
+  return web === null ? null : { web, release: command("release") };
 }
 
 async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Promise<PythonFacts | null> {
@@ -86,11 +102,16 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     collectsStatic:
       files.has("manage.py") &&
       texts.some(({ text }) => /["']django\.contrib\.staticfiles["']/.test(text) && /^STATIC_ROOT\b/m.test(text)),
+    migratesDatabase: files.has("manage.py") && texts.some(({ text }) => namesDatabase(text)),
     // Another package of a workspace may read it for the server.
     readsPort: !isComplete || inWorkspace.test(pyproject ?? "") || texts.some(({ text }) => pythonPort.test(text)),
     version: (await pythonVersion(reader, files, project)) ?? conda?.pythonVersion ?? null,
   };
 }
+
+/** `DATABASES = {}` is that of a project without one. */
+const namesDatabase = (text: string) =>
+  /^[ \t]*DATABASES\b[ \t]*[:=]/m.test(text) && /["']ENGINE["']|\bdj_database_url\b|\benv\.db\(/.test(text);
 
 /** Bounds the work: the source of the server is searched once for each script. Packages have fewer. */
 const scriptsMax = 50;
@@ -100,7 +121,7 @@ function scriptsOfPackage(pyproject: string): Record<string, string> {
   if (!/^[ \t]*\[build-system\]/m.test(pyproject)) return {};
   const section = ["project.scripts", "tool.poetry.scripts"].map((name) => tomlSection(pyproject, name)).join("\n");
   const names = tomlKeys(section)
-    .filter((name) => /^[\w-]+$/.test(name))
+    .filter((name) => /^[\w.-]+$/.test(name))
     .slice(0, scriptsMax);
   return Object.fromEntries(names.flatMap((name) => [[name, tomlString(section, name) ?? ""]]));
 }

@@ -16,6 +16,8 @@ export interface PythonEntry {
   hasOwnPort: boolean;
   /** Whether another file has the server. Such an entry counts only in a project without any other. */
   isIndirect: boolean;
+  /** Whether a directory below, which names packages of its own, has the file: the project may lack them. */
+  isOfOther?: boolean;
 }
 
 export type PythonEntryKind =
@@ -24,6 +26,7 @@ export type PythonEntryKind =
   | "wsgi"
   | "wsgi-factory"
   | "mcp"
+  | "fastmcp"
   | "workflows"
   | "django"
   | "adk"
@@ -55,7 +58,8 @@ const serving = new RegExp(
 );
 
 /** How a server of the MCP SDK for Python speaks over its standard input. */
-export const pythonStdio = /\bstdio_server\(|transport=["']stdio["']/;
+export const pythonStdio =
+  /\bstdio_server\(|transport=["']stdio["']|^(?=[\s\S]*\b(?:FastMCP|MCPServer)\b)[\s\S]*\.run\(\)/;
 
 /** The same without clients, which also name their transport. */
 const servesStdio = /\bstdio_server\(|(?:\.run(?:_async)?|\bdef \w+)\([^()]*\btransport=["']stdio["']/;
@@ -86,8 +90,12 @@ const forms: Form[] = [
     beside: asgiFramework,
     isIndirect: true,
   },
+  // An application of a package, such as `app = proxy_server.app`.
+  { kind: "asgi", form: /^(app|application)[ \t]*=[ \t]*\w+(?:\.\w+)*\.(?:asgi_)?app[ \t]*$/m },
   { kind: "wsgi", form: called("Flask") },
-  { kind: "mcp", form: called("FastMCP|MCPServer") },
+  // The class of the MCP SDK has the same name as the one of FastMCP, but another application.
+  { kind: "mcp", form: called("FastMCP|MCPServer"), beside: /\bmcp\.server\b/ },
+  { kind: "fastmcp", form: called("FastMCP"), beside: /^(?![\s\S]*\bmcp\.server\b)/ },
   { kind: "workflows", form: called("WorkflowServer") },
   {
     kind: "asgi-factory",
@@ -156,7 +164,16 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   if (files.has("manage.py")) found.push(...djangoEntries(files));
   // A directory such as `my-app` cannot be imported, but its programs can be run.
   const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
-  return usable.sort((a, b) => rankOf(a.file) - rankOf(b.file));
+  const sorted = usable.sort((a, b) => rankOf(a.file) - rankOf(b.file));
+  return sorted.map((entry) => (isOfOther(entry.file, files) ? { ...entry, isOfOther: true } : entry));
+}
+
+const manifests = ["pyproject.toml", "requirements.txt", "Pipfile", "setup.py"];
+
+function isOfOther(file: string, files: ReadonlySet<string>): boolean {
+  const parts = file.split("/").slice(0, -1);
+  const around = parts.map((_, at) => parts.slice(0, at + 1).join("/"));
+  return around.some((directory) => manifests.some((name) => files.has(`${directory}/${name}`)));
 }
 
 /** Whether the file also passes a variable to uvicorn, as it is and not what one of its methods returns. */

@@ -15,7 +15,7 @@ export function tomlKeys(section: string): string[] {
 }
 
 export function tomlString(section: string, key: string): string | null {
-  const match = new RegExp(`^[ \\t]*${key}[ \\t]*=[ \\t]*(?:"([^"\\n]*)"|'([^'\\n]*)')`, "m").exec(section);
+  const match = new RegExp(`^[ \\t]*["']?${key}["']?[ \\t]*=[ \\t]*(?:"([^"\\n]*)"|'([^'\\n]*)')`, "m").exec(section);
   return match?.[1] ?? match?.[2] ?? null;
 }
 

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readProject } from "../../src/builds/detect/project.ts";
+import { wantedVariables } from "../../src/builds/detect/read-variables.ts";
+import { type Files, scratch, writeFiles } from "./fixtures.ts";
+
+async function read(files: Files, configPath: string | null = null) {
+  await using place = await scratch();
+  await writeFiles(place.dir, files);
+  return await readProject(place.dir, configPath, { nodeMajor: 24, target: "directory" });
+}
+
+const fastapi = { "requirements.txt": "fastapi\n", "main.py": "app = FastAPI()\n" };
+
+test("runs the release command of a Procfile before the web command, each in its own directory", async () => {
+  const before = async (procfile: string, files: Files = fastapi) => {
+    const project = await read({ ...files, Procfile: procfile, "api/main.py": "" });
+    return project.kind === "command" && project.launch?.before;
+  };
+  const web = "web: uvicorn main:app --port $PORT\n";
+  assert.deepEqual(await before(`${web}release: alembic upgrade head\n`), [["alembic", "upgrade", "head"]]);
+  assert.deepEqual(await before(`release: cd api && python seed.py\nweb: cd api && uvicorn main:app\n`), [
+    ["python", "seed.py"],
+  ]);
+  assert.deepEqual(await before(`${web}release: cd api && python seed.py\n`), [
+    ["sh", "-c", "cd api && exec python seed.py"],
+  ]);
+  assert.equal(await before(web), undefined);
+  const scripts = { build: "prisma migrate deploy && next build", start: "next start" };
+  const node = { "package.json": JSON.stringify({ dependencies: { next: "15" }, scripts }) };
+  const project = await read({ ...node, Procfile: "web: npm start\n" });
+  assert.deepEqual(project.kind === "command" && [project.build, project.launch?.before], [
+    [["next", "build"]],
+    [["prisma", "migrate", "deploy"]],
+  ]);
+});
+
+test("finds out whether a project wants the address of a PostgreSQL in DATABASE_URL", async () => {
+  const wants = async (files: Files) => {
+    await using place = await scratch();
+    await writeFiles(place.dir, files);
+    return (await wantedVariables(place.dir, ".")).includes("DATABASE_URL");
+  };
+  const settings = "class Settings(BaseSettings):\n    database_url: str\n";
+  const schema = (provider: string) => `datasource db {\n  provider = "${provider}"\n  url = env("DATABASE_URL")\n}\n`;
+  assert.deepEqual(
+    await Promise.all([
+      wants({ "main.py": 'url = os.environ["DATABASE_URL"]' }),
+      wants({ "main.py": settings }),
+      wants({ "prisma/schema.prisma": schema("postgresql") }),
+      wants({ ".env.example": "DATABASE_URL=postgresql+asyncpg://me@localhost/shop" }),
+    ]),
+    [true, true, true, true],
+  );
+  assert.deepEqual(
+    await Promise.all([
+      wants({ "main.py": 'url = os.getenv("DATABASE_URL", "sqlite:///shop.db")' }),
+      wants({ "main.py": settings.replace("str", 'str = "sqlite://"') }),
+      wants({ "prisma/schema.prisma": schema("sqlite") }),
+      wants({ "main.py": settings, ".env.example": "DATABASE_URL=sqlite+aiosqlite:///shop.db" }),
+    ]),
+    [false, false, false, false],
+  );
+});
+
+test("imports modules that services of a source share from the directory above", async () => {
+  const files = {
+    "common/log.py": "",
+    "service/requirements.txt": "fastapi",
+    "service/main.py": "import os\nfrom common import log\nfrom own import x\napp = FastAPI()\n",
+    "service/own.py": "",
+  };
+  const importsFrom = async (more: Files = {}) => {
+    const project = await read({ ...files, ...more }, "service/requirements.txt");
+    return project.kind === "command" && project.importsFrom;
+  };
+  assert.equal(await importsFrom(), ".");
+  assert.equal(await importsFrom({ "service/common/__init__.py": "" }), undefined);
+  assert.equal(await importsFrom({ "service/requirements.txt": "fastapi\ncommon\n" }), undefined);
+});
+
+test("names the projects below a directory without a server", async () => {
+  const files = { "backend/pyproject.toml": "", "web/package.json": "{}", "README.md": "" };
+  await assert.rejects(read(files), {
+    message:
+      /below have projects of their own: backend\/pyproject.toml, web\/package.json. Use --config with one of them/,
+  });
+  const core = { "pyproject.toml": "[project]\ndependencies = []", "core.py": "" };
+  const server = { "server/pyproject.toml": "", "server/main.py": "app = FastAPI()" };
+  await assert.rejects(read({ ...core, ...server }), { message: /Use --config server\/pyproject.toml\.$/ });
+});

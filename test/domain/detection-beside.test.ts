@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+
+async function serverOf(files: Record<string, string>) {
+  const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+  return detectServer(await readProjectFacts(reader)).server;
+}
+
+const startOf = async (files: Record<string, string>) => (await serverOf(files))?.start;
+
+test("starts the page of a project, not an MCP server that the page uses", async () => {
+  const page = "import streamlit as st\nst.title('Agent')";
+  const tool = 'mcp = FastMCP("Weather")\nif __name__ == "__main__":\n  mcp.run(transport="sse")';
+  const files = { "requirements.txt": "streamlit\nlanggraph\nmcp", "app.py": page, "weather.py": tool };
+  assert.match((await startOf(files)) ?? "", /^streamlit run app.py/);
+  const { "app.py": _, ...others } = files;
+  assert.match((await startOf({ ...others, "server.py": tool, "ui/page.py": page })) ?? "", /server/);
+});
+
+test("starts an application that a package of the project has", async () => {
+  const files = { "requirements.txt": "fastapi\nlitellm", "app.py": "from litellm import proxy\napp = proxy.app\n" };
+  assert.equal(await startOf(files), "python -m uvicorn app:app --host $HOST --port $PORT");
+});
+
+test("offers an MCP server over HTTP that a function makes and that runs over standard input by default", async () => {
+  const files = {
+    "pyproject.toml":
+      '[project]\ndependencies = ["fastmcp"]\n[project.scripts]\n"shop.mcp-server" = "shop.server:main"\n[build-system]\n',
+    "shop/server.py": "def main():\n  server = FastMCP('Shop')\n  server.run()\n",
+  };
+  assert.match((await startOf(files)) ?? "", /^mcp-proxy .* -- shop.mcp-server$/);
+});
+
+test("migrates the database of a Django project before its start, unless a Procfile has its commands", async () => {
+  const settings = 'DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3"}}\n';
+  const files = { "requirements.txt": "django", "manage.py": "", "shop/wsgi.py": "", "shop/settings.py": settings };
+  const before = async (more: Record<string, string> = {}) => (await serverOf({ ...files, ...more }))?.beforeStart;
+  assert.deepEqual(await before(), ["python manage.py migrate --noinput"]);
+  assert.equal(await before({ "shop/settings.py": "DEBUG = True\n" }), undefined);
+  assert.equal(await before({ "shop/settings.py": "DATABASES = {}\n" }), undefined);
+  assert.equal(await before({ Procfile: "web: gunicorn shop.wsgi\n" }), undefined);
+});
+
+test("tells the server of the MCP SDK from the one of FastMCP, which have the same name", async () => {
+  const start = (imported: string) =>
+    startOf({
+      "requirements.txt": "mcp\nfastmcp",
+      "server.py": `from ${imported} import FastMCP\nmcp = FastMCP("Shop")`,
+    });
+  assert.match((await start("mcp.server.fastmcp")) ?? "", /pierhead_mcp:app/);
+  assert.match((await start("fastmcp")) ?? "", /server:mcp.http_app/);
+});
