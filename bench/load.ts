@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 
 export interface Load {
   port: number;
@@ -7,6 +8,8 @@ export interface Load {
   request: string | (() => string);
   connections: number;
   durationMs: number;
+  /** Pause of each connection between an answer and its next request. Default 0. */
+  pauseMs?: number;
 }
 
 export interface LoadResult {
@@ -19,14 +22,14 @@ export interface LoadResult {
 }
 
 /**
- * Sends requests over a fixed number of keep-alive connections, one at a time on each, as fast as they are answered. Reads responses
+ * Sends requests over a fixed number of keep-alive connections, one at a time on each, as fast as they are answered unless `pauseMs` is given. Reads responses
  * by their `content-length`, because a client that parses everything would cost more than the measured server.
  */
-export async function runLoad({ port, request, connections, durationMs }: Load): Promise<LoadResult> {
+export async function runLoad({ port, request, connections, durationMs, pauseMs = 0 }: Load): Promise<LoadResult> {
   const result: LoadResult = { requests: 0, requestsPerS: 0, latenciesMs: [], failed: 0 };
   const start = performance.now();
   const end = start + durationMs;
-  await Promise.all(Array.from({ length: connections }, () => askUntil(end, { port, request, result })));
+  await Promise.all(Array.from({ length: connections }, () => askUntil(end, { port, request, pauseMs, result })));
   result.requestsPerS = (result.requests / (performance.now() - start)) * 1_000;
   return result;
 }
@@ -34,9 +37,9 @@ export async function runLoad({ port, request, connections, durationMs }: Load):
 /** A server that is silent for this long is broken, not slow. */
 const answerTimeoutMs = 30_000;
 
-type Asking = Pick<Load, "port" | "request"> & { result: LoadResult };
+type Asking = Pick<Load, "port" | "request"> & { pauseMs: number; result: LoadResult };
 
-async function askUntil(end: number, { port, request, result }: Asking): Promise<void> {
+async function askUntil(end: number, { port, request, pauseMs, result }: Asking): Promise<void> {
   const socket = connect({ port, host: "127.0.0.1", noDelay: true });
   await once(socket, "connect");
   socket.setTimeout(answerTimeoutMs, () => socket.destroy());
@@ -48,6 +51,7 @@ async function askUntil(end: number, { port, request, result }: Asking): Promise
     result.latenciesMs.push(performance.now() - sentAt);
     result.requests += 1;
     if (status < 200 || status > 299) result.failed += 1;
+    if (pauseMs > 0) await sleep(pauseMs);
   }
   socket.destroy();
 }

@@ -4,7 +4,7 @@ import { optionalWhole, whole } from "./setting.ts";
 export const shareSettings = {
   rateLimitPerS: whole(
     "PIERHEAD_RATE_LIMIT",
-    1_000,
+    250,
     0,
     1_000_000,
     "Sustained requests per second per API key, and wrong keys per second per address; 0: no limit.",
@@ -37,7 +37,7 @@ export const shareSettings = {
   ),
   logLinesPerS: whole(
     "PIERHEAD_LOG_LINES_PER_S",
-    5_000,
+    2_000,
     0,
     1_000_000,
     "Log lines per second that the agents of one workspace may store; further ones are dropped and counted. 0: no limit.",

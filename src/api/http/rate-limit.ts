@@ -96,6 +96,9 @@ const keysOfWorkspace = 2;
  */
 const refusalDelayMs = 250;
 
+/** The same for a body: the client has begun to send it, and this server reads megabytes of it to give its answer. */
+const bodyRefusalDelayMs = 1_000;
+
 /** The rate limits of one API; setting the rate to 0 turns all of them off. */
 export class RequestLimits {
   readonly #byKey: RateLimiter | undefined;
@@ -166,10 +169,15 @@ export class RequestLimits {
     this.#wrongUserCodes?.take(keyId);
   }
 
-  /** Call it before reading a body. @throws ApiError 429 when too many bodies of this owner were refused. */
-  admitBody(owner: string): void {
-    const waitS = this.#refusedBodies?.waitS(owner) ?? 0;
-    if (waitS > 0) throw errors.tooManyRequests(waitS);
+  /** Returns for how many seconds no body of this owner is read, because too many were refused; 0 when it may be read. */
+  bodyWaitS(owner: string): number {
+    return this.#refusedBodies?.waitS(owner) ?? 0;
+  }
+
+  /** @throws ApiError 429, after a pause. */
+  async refuseBody(waitS: number): Promise<never> {
+    await sleep(bodyRefusalDelayMs, undefined, { ref: false });
+    throw errors.tooManyRequests(waitS);
   }
 
   /** Counts a body that is too large, too deep, too slow, incomplete or malformed. */

@@ -35,7 +35,8 @@ export async function readBody(
   if (!hasBody(raw)) return Buffer.alloc(0);
   const owner = bodyOwnerOf(request, limits);
   const refusals = refusalsOf(owner, operation);
-  limits.admitBody(refusals);
+  const waitS = limits.bodyWaitS(refusals);
+  if (waitS > 0) await limits.refuseBody(waitS);
   if (raw.destroyed || reply.raw.destroyed) throw endedEarly();
   let taken = 0;
   reply.raw.once("close", () => memory.give(owner, taken));

@@ -10,16 +10,19 @@ export interface ReceivedFile extends ReceivedArchive {
   discard(): Promise<void>;
 }
 
+export interface ReceiveOptions {
+  bytesMax: number;
+  signal: AbortSignal;
+  /** Called with the bytes that have arrived. The next ones are read once it returns. */
+  pace?: (bytes: number) => Promise<void>;
+}
+
 /**
  * Writes a stream, durably, to a temporary file beside `target` that only our own user can read. Removes the file on failure.
  *
  * @throws ApiError 413 above `bytesMax`; 400 when the stream breaks off or is not gzip.
  */
-export async function receiveFile(
-  stream: Readable,
-  target: string,
-  options: { bytesMax: number; signal: AbortSignal },
-): Promise<ReceivedFile> {
+export async function receiveFile(stream: Readable, target: string, options: ReceiveOptions): Promise<ReceivedFile> {
   const temporary = `${target}.${randomUUID()}.part`;
   const discard = () => rm(temporary, { force: true });
   await mkdir(path.dirname(target), { recursive: true, mode: 0o700 });
@@ -32,7 +35,7 @@ export async function receiveFile(
   }
 }
 
-async function write(stream: Readable, file: string, options: { bytesMax: number; signal: AbortSignal }) {
+async function write(stream: Readable, file: string, options: ReceiveOptions) {
   const hash = createHash("sha256");
   const handle = await open(file, "wx", 0o600);
   try {
@@ -43,6 +46,7 @@ async function write(stream: Readable, file: string, options: { bytesMax: number
       if (sizeBytes > options.bytesMax) throw errors.uploadTooLarge(options.bytesMax);
       hash.update(chunk);
       await handle.writeFile(chunk);
+      await options.pace?.(chunk.length);
     }
     if (sizeBytes === 0) throw errors.uploadBroken("it is empty.");
     await handle.sync();

@@ -13,7 +13,8 @@ import { readDeployment } from "../deployments/deployment-routes.ts";
 import type { ApiDeps } from "../deps.ts";
 import { type Api, openRoute, route } from "../http/route.ts";
 import { apiUrlOf } from "../http/urls.ts";
-import { drain, type ReceivedFile, receiveFile, removeAbandoned } from "./receive-upload.ts";
+import { drain, type ReceivedFile, type ReceiveOptions, receiveFile, removeAbandoned } from "./receive-upload.ts";
+import { UploadPace } from "./upload-pace.ts";
 import { isSignedUpload, signUpload } from "./upload-signature.ts";
 import { UploadSpace } from "./upload-space.ts";
 
@@ -21,6 +22,7 @@ import { UploadSpace } from "./upload-space.ts";
 export function addUploadRoutes(api: Api): void {
   const { db, sealer, settings } = api.deps;
   const space = new UploadSpace(api.deps);
+  const pace = new UploadPace();
   api.server.addHook("onReady", () => removeAbandoned(path.join(settings.dataDir, "uploads")));
 
   route(api, operations.createUploadUrl, async ({ principal, params, request }) => {
@@ -56,9 +58,11 @@ export function addUploadRoutes(api: Api): void {
       if (bytes > uploadBytesMax) throw errors.uploadTooLarge(uploadBytesMax);
       const held = await space.hold(upload.tenant_id, bytes);
       try {
-        return await takeUpload(api.deps, upload, request, signal);
+        const ofWorkspace = (bytes: number) => pace.wait(upload.tenant_id, bytes, signal);
+        return await takeUpload(api.deps, upload, { request, signal, pace: ofWorkspace });
       } finally {
         held.release();
+        pace.forgetIdle();
       }
     });
     done();
@@ -71,11 +75,10 @@ const takesUploads: ReadonlySet<SourceKind> = new Set(["internal_source", "inter
 async function takeUpload(
   deps: ApiDeps,
   upload: UploadRow,
-  request: FastifyRequest,
-  signal: AbortSignal,
+  { request, signal, pace }: { request: FastifyRequest; signal: AbortSignal; pace: ReceiveOptions["pace"] },
 ): Promise<UploadReceipt> {
   const target = path.join(deps.settings.dataDir, upload.object_path);
-  const file = await receiveFile(request.raw, target, { bytesMax: uploadBytesMax, signal });
+  const file = await receiveFile(request.raw, target, { bytesMax: uploadBytesMax, signal, ...(pace && { pace }) });
   try {
     await finish(deps, upload, file, signal);
   } finally {
