@@ -43,6 +43,7 @@ import { addAuthTokenRoutes } from "./oauth/token-routes.ts";
 import { addRevisionRoutes } from "./revisions/revision-routes.ts";
 import { addRunAgainRoutes } from "./revisions/run-again-routes.ts";
 import { addUploadRoutes } from "./uploads/upload-routes.ts";
+import { addVariableGroupRoutes } from "./variables/variable-group-routes.ts";
 import { addWebhookRoutes } from "./webhooks/webhook-routes.ts";
 
 /** Registers a handler for every operation of `contract/operations.ts`; a test compares the two. */
@@ -68,6 +69,7 @@ export function addRoutes(api: Api): void {
   addMetricsRoutes(api);
   addEventRoutes(api);
   addAlertRoutes(api);
+  addVariableGroupRoutes(api);
   addWebhookRoutes(api);
   addIntegrationRoutes(api);
   addGithubRoutes(api);

@@ -11,6 +11,7 @@ import { loginCommands } from "./login/login-table.ts";
 import { databaseCommand } from "./server/database-table.ts";
 import { serverCommands } from "./server/server-table.ts";
 import { toolCommands } from "./tools/tools-table.ts";
+import { groupsCommand } from "./variables/groups-table.ts";
 
 const groups: Record<string, readonly CommandSpec[]> = {
   "Deployments:": deploymentCommands,
@@ -18,6 +19,7 @@ const groups: Record<string, readonly CommandSpec[]> = {
   "Agents:": agentCommands,
   "Server and key:": loginCommands,
   "Workspace:": [
+    groupsCommand,
     alertsCommand,
     eventsCommand,
     authCommand,

@@ -260,6 +260,20 @@ export const errors = {
       "The events after this position have been deleted. Read the watched resources again and continue without 'after'.",
     ),
 
+  // Variable groups
+  variableGroupNotFound: (id: string) =>
+    new ApiError("variableGroupNotFound", 404, `Variable group ID ${id} not found.`),
+  variableGroupTaken: (name: string) =>
+    new ApiError("variableGroupTaken", 409, `A variable group named '${name}' already exists.`),
+  variableGroupInUse: (name: string, deployments: readonly string[]) =>
+    new ApiError(
+      "variableGroupInUse",
+      409,
+      `These deployments use the variable group '${name}': ${deployments.join(", ")}. Remove it from them first.`,
+    ),
+  tooManyVariableGroups: (max: number, what: string) =>
+    new ApiError("tooManyVariableGroups", 400, `There can be at most ${max} ${what}.`),
+
   // Webhooks
   alertNotFound: (id: string) => new ApiError("alertNotFound", 404, `Alert ID ${id} not found.`),
   webhookNotFound: (id: string) => new ApiError("webhookNotFound", 404, `Webhook ID ${id} not found.`),

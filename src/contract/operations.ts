@@ -23,6 +23,7 @@ import { oauthProviderOperations } from "./oauth/operations-oauth-providers.ts";
 import { type Operation, takesIdempotencyKey } from "./operation.ts";
 import { revisionOperations } from "./revisions/operations-revisions.ts";
 import { runAgainOperations } from "./revisions/operations-run-again.ts";
+import { variableOperations } from "./variables/operations-variables.ts";
 import { webhookOperations } from "./webhooks/operations-webhooks.ts";
 
 /** Written out, because the declaration of the inferred type is longer than the compiler writes. */
@@ -36,6 +37,7 @@ type Operations = typeof serverOperations &
   typeof metricsOperations &
   typeof eventOperations &
   typeof alertOperations &
+  typeof variableOperations &
   typeof webhookOperations &
   typeof integrationOperations &
   typeof githubAppOperations &
@@ -64,6 +66,7 @@ export const operations: Operations = {
   ...metricsOperations,
   ...eventOperations,
   ...alertOperations,
+  ...variableOperations,
   ...webhookOperations,
   ...integrationOperations,
   ...githubAppOperations,

@@ -74,6 +74,14 @@ export const clientRoutes = {
   changeDeploymentAlertRule: "PATCH /v2/deployments/{deployment_id}/alert-rules",
   muteAlert: "POST /v2/alerts/{alert_id}/mute",
   muteAlerts: "POST /v2/deployments/{deployment_id}/mute-alerts",
+  // Variable groups
+  listVariableGroups: "GET /v2/variable-groups",
+  createVariableGroup: "POST /v2/variable-groups",
+  getVariableGroup: "GET /v2/variable-groups/{variable_group_id}",
+  patchVariableGroup: "PATCH /v2/variable-groups/{variable_group_id}",
+  deleteVariableGroup: "DELETE /v2/variable-groups/{variable_group_id}",
+  getDeploymentVariableGroups: "GET /v2/deployments/{deployment_id}/variable-groups",
+  putDeploymentVariableGroups: "PUT /v2/deployments/{deployment_id}/variable-groups",
   // Webhooks
   listWebhooks: "GET /v2/webhooks",
   createWebhook: "POST /v2/webhooks",

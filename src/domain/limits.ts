@@ -166,6 +166,11 @@ export const integrationsMax = 100;
 export const tagsMax = 50;
 export const tagValuesMax = 200;
 export const tagsOfDeploymentMax = 50;
+
+/** Variable groups of a workspace, and those of one deployment. Every revision unseals the groups of its deployment. */
+export const variableGroupsMax = 100;
+export const variableGroupsOfDeploymentMax = 20;
+
 /** Heartbeat interval of an idle event stream: below the 30 s after which proxies commonly close. */
 export const streamHeartbeatMs = 15 * second;
 

@@ -202,6 +202,9 @@ export const samples: Partial<Record<OperationId, Sample>> = {
   finishGithubApp: { refusal: "authRequestUnusable" },
   createTag: { body: () => ({ name: randomUUID() }) },
   patchTag: { body: () => ({ name: randomUUID() }) },
+  createVariableGroup: { body: () => ({ name: randomUUID() }) },
+  patchVariableGroup: { body: () => ({ name: randomUUID() }) },
+  putDeploymentVariableGroups: { body: () => ({ variable_group_ids: [] }) },
   putDeploymentTags: { body: () => ({ tag_value_ids: [] }) },
   // These are in use, because the owners of this matrix belong to them.
   deleteOrganization: { refusal: "organizationInUse" },

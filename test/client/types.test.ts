@@ -113,6 +113,7 @@ const listed: Record<ListId, true> = {
   listAuditLog: true,
   listTags: true,
   listAlerts: true,
+  listVariableGroups: true,
   listWebhooks: true,
   listWebhookDeliveries: true,
   listIntegrations: true,

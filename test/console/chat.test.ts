@@ -233,7 +233,6 @@ test("a message takes files, is written again from where it stood, and a configu
     .getByText(/are on their way/)
     .waitFor();
   const assistant = page.getByRole("combobox", { name: "Assistant" });
-  // Either of the two graphs may come first.
   const graph = await assistant.locator("option:checked").textContent();
   await page.getByRole("button", { name: "Configuration" }).click();
   await page.getByLabel("Configurable values (JSON)").fill('{"pause_ms": 1}');

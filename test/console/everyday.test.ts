@@ -7,7 +7,7 @@ import { eventually } from "../support/eventually.ts";
 import { addressOf, assertNoBrowserErrors, copiesOf, goToPart, startWorld } from "./world.ts";
 
 const world = await startWorld();
-const { open, pierhead } = world;
+const { findings, open, pierhead } = world;
 const { client } = pierhead;
 after(() => assertNoBrowserErrors(world));
 
@@ -239,5 +239,36 @@ test("the palette and keys offer the acts of the page, and the bell lists how de
   await page.keyboard.press("Escape");
   await page.getByRole("menu").waitFor({ state: "detached" });
   assert.deepEqual(await world.findings(page), []);
+  await page.context().close();
+});
+
+test("a variable group is created, used by a deployment, changed, and deployed from the answer to the change", async () => {
+  const page = await open({ path: "/host/variable-groups" });
+  await page.getByRole("button", { name: "New group" }).click();
+  await page.getByLabel("Name", { exact: true }).fill("model-keys");
+  await page.getByLabel("Name 1").fill("MODEL_KEY");
+  await page.getByLabel("Value of MODEL_KEY").fill("one");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.getByRole("table", { name: "Variable groups" }).getByText("MODEL_KEY").waitFor();
+
+  await page.goto(`${pierhead.url}${addressOf(made)}/environment`);
+  await page.getByLabel("Add a variable group").selectOption("model-keys");
+  await page.getByRole("button", { name: "Deploy with these groups" }).click();
+  const part = page.getByRole("region", { name: "Variable groups" });
+  await part.getByText("Not deployed yet").waitFor({ state: "detached" });
+  await part.getByText("MODEL_KEY").waitFor();
+
+  await page.goto(`${pierhead.url}/host/variable-groups`);
+  await page.getByRole("button", { name: "Edit model-keys" }).click();
+  const value = page.getByLabel("Value of MODEL_KEY");
+  assert.equal(await value.inputValue(), "", "a stored secret is not shown");
+  await value.fill("two");
+  await page.getByRole("button", { name: "Save" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByRole("listitem").getByText(made.name).waitFor();
+  assert.deepEqual(await findings(page), []);
+  await dialog.getByRole("button", { name: `Deploy ${made.name} with model-keys` }).click();
+  const readUsers = async () => (await client.listVariableGroups()).resources[0]?.deployments;
+  await eventually(readUsers, (users) => users?.[0]?.is_current === true);
   await page.context().close();
 });

@@ -18,6 +18,9 @@ const made = await pierhead.client.createDeployment({
 });
 const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
 assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
+await pierhead.client.createVariableGroup({
+  body: { name: "model-keys", variables: [{ name: "OPENAI_API_KEY", value: "sk-1" }] },
+});
 await pierhead.client.createWebhook({ body: { url: `http://127.0.0.1:1/${"long/".repeat(20)}` } });
 await pierhead.client.createMember({ body: { email: "ada@example.org", role: "reader" } });
 await pierhead.client.createListener({ body: { compute_type: "k8s", compute_id: "cluster", compute_config: {} } });
@@ -48,6 +51,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/providers": (page) => page.getByRole("button", { name: "Test X" }).waitFor(),
   "/host/integrations": (page) => page.getByRole("button", { name: "Delete Our GitLab" }).waitFor(),
   "/host/webhooks": (page) => page.getByRole("button", { name: /^Delete / }).waitFor(),
+  "/host/variable-groups": (page) => page.getByRole("button", { name: "Edit model-keys" }).waitFor(),
   "/host/alerts": (page) => page.getByRole("button", { name: "Turn off Failed" }).waitFor(),
   "/host/keys": (page) => page.getByText("(current)").waitFor(),
   "/host/members": (page) => page.getByText("ada@example.org", { exact: true }).waitFor(),

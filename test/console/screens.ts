@@ -186,6 +186,7 @@ export const screens: Screen[] = [
     ["listeners", "Listeners"],
     ["integrations", "Integrations"],
     ["webhooks", "Webhooks"],
+    ["variable-groups", "Variable groups"],
     ["alerts", "Alerts"],
     ["quotas", "Quotas"],
   ].map(([page = "", title = ""]) => ({ name: page, open: at(`/host/${page}`, heading(title)) })),

@@ -106,6 +106,15 @@ test("takes the pictures of the documentation from a running server and keeps th
   const changed = await pierhead.client.createRevision({ deployment_id: orders.id, body });
   const ids = { deployment_id: orders.id, revision_id: changed.id };
   await pierhead.client.waitForRevision(ids, { timeoutMs });
+  const shared = async (name: string, variables: { name: string; value: string; is_secret?: boolean }[]) =>
+    (await pierhead.client.createVariableGroup({ body: { name, variables } })).id;
+  const keys = ["OPENAI_API_KEY", "TAVILY_API_KEY"].map((name) => ({ name, value: "sk-1" }));
+  const used = await shared("model-keys", keys);
+  await shared("shop", [{ name: "SHOP_URL", value: "https://shop.example.org", is_secret: false }]);
+  const list = { variable_group_ids: [used] };
+  const grouped = await pierhead.client.putDeploymentVariableGroups({ deployment_id: support.id, body: list });
+  const groupedIds = { deployment_id: support.id, revision_id: grouped.latest_revision_id ?? "" };
+  await pierhead.client.waitForRevision(groupedIds, { timeoutMs });
   const wave = (ago: number) => Math.round(60 + 35 * Math.sin(ago / 4) + (ago % 5));
   await addMetrics(pierhead, orders.id, (ago) => ({
     ...{ requests: wave(ago), errors: ago === 21 ? 9 : 0, slow: Math.round(wave(ago) / 20) },

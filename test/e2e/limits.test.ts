@@ -77,6 +77,8 @@ const tagValue = async (id: string) => {
   return { ...made, id: made.status < 300 ? (made.read().id as string) : "" };
 };
 
+const variableGroup = () => ask("POST", "/v2/variable-groups", { name: randomUUID() });
+
 /** Returns a valid create request, padded with spaces to exactly `size` bytes. */
 function paddedBody(size: number): string {
   const text = JSON.stringify({ ...deploymentNowhere, name: randomUUID() });
@@ -199,6 +201,21 @@ const probes: Record<string, Probe> = {
     for (let made = 0; made < count; made += 1) tag_value_ids.push((await tagValue(id)).id);
     const deployment = (await create({})).read();
     return ask("PUT", `/v2/admin/deployments/${deployment.id}/tags`, { tag_value_ids });
+  },
+  "variable groups of a workspace": async (count) => {
+    await emptied("/v2/variable-groups");
+    return repeated(count, variableGroup);
+  },
+  "variable groups of a deployment": async (count) => {
+    await emptied("/v2/variable-groups");
+    const variable_group_ids: string[] = [];
+    for (let made = 0; made < count; made += 1) variable_group_ids.push((await variableGroup()).read().id);
+    const deployment = (await create({})).read();
+    const path = `/v2/deployments/${deployment.id}/variable-groups`;
+    const set = await ask("PUT", path, { variable_group_ids });
+    // A group that is used cannot be deleted, and the next probe begins without any.
+    await ask("PUT", path, { variable_group_ids: [] });
+    return set;
   },
   "webhooks of a workspace": async (count) => {
     await emptied("/v2/webhooks");

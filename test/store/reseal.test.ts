@@ -23,6 +23,7 @@ import {
 import { renewDataKey, resealValues, sealedColumns } from "../../src/store/secrets/reseal.ts";
 import { openSealer, SealError, type Sealer } from "../../src/store/secrets/seal.ts";
 import { findSecretSet, sealSecrets } from "../../src/store/secrets/secrets.ts";
+import { createVariableGroup, readVariableGroup } from "../../src/store/variables/variable-groups.ts";
 import {
   createWebhook,
   lockWebhook,
@@ -95,6 +96,10 @@ async function makeSealed(db: Db, sealer: Sealer) {
   const app = { app_id: "7", name: "App", url: "https://github.com", page_url: "https://github.com/apps/app" };
   const appSecrets = { privateKey: "pem", webhookSecret: null, client };
   assert.ok(await createGithubApp(db, sealer, owner, { ...app, secrets: appSecrets }));
+  const group = await createVariableGroup(db, sealer, owner, {
+    name: "keys",
+    variables: [{ name: "SHARED", value: "hidden" }],
+  });
   const expected = [
     { KEY: "value" },
     password,
@@ -103,6 +108,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
     { url: settings.url, secrets: [webhookSecret] },
     "git token",
     appSecrets,
+    { SHARED: { value: "hidden", is_secret: true } },
   ];
   const read = async (by: Sealer) => {
     const set = { listenerId: null, deploymentId: draft.id, secretSetId: secrets.id };
@@ -115,6 +121,7 @@ async function makeSealed(db: Db, sealer: Sealer) {
       openWebhook(by, found, new Date()),
       (await openIntegration(db, by, { tenantId, id: integration.id }))?.secrets.token,
       (await findGithubApp(db, by))?.open(),
+      (await readVariableGroup(db, by, tenantId, group.id)).variables,
     ];
   };
   return { tenantId, tokenId, webhookId: webhook.id, token, expected, read };

@@ -24,6 +24,8 @@ export const notCalled: Record<string, string> = {
   rollbackRevision: "needs a revision that served; test/api/run-again.test.ts checks its row",
   restartDeployment: "needs a revision that serves; test/api/run-again.test.ts checks its row",
   muteAlert: "needs an alert; test/api/alerts.test.ts checks its row",
+  putDeploymentVariableGroups:
+    "writes a row for the list and one for the revision; test/api/variable-groups.test.ts checks them",
   createPushToken: "returns a token; the change is the revision created from the pushed image",
   discoverMcpProvider: "calls an MCP server; it creates a provider, audited like createOAuthProvider",
 };
@@ -66,6 +68,8 @@ const valuePath = async (ask: Ask) => {
   return `${admin}/tags/${id}/values/${values[0].id}`;
 };
 
+const newGroup = (ask: Ask) => ask("POST", "/v2/variable-groups", { name: unique("group") });
+const groupPath = async (ask: Ask) => `/v2/variable-groups/${(await newGroup(ask)).id}`;
 const newWebhook = (ask: Ask) => ask("POST", "/v2/webhooks", { url: "https://hooks.invalid/x" });
 const webhookPath = async (ask: Ask) => `/v2/webhooks/${(await newWebhook(ask)).id}`;
 
@@ -189,6 +193,17 @@ export const auditedCalls: Record<string, (ask: Ask) => Promise<Prepared>> = {
     const [{ id }, tag] = [await newDeployment(ask), await newTag(ask)];
     return [`${admin}/deployments/${id}/tags`, "deployment.tag", { tag_value_ids: [tag.values[0].id] }];
   },
+  createVariableGroup: async () => [
+    "/v2/variable-groups",
+    "variable_group.create",
+    { name: unique("group"), variables: [{ name: "KEY", value: "hidden" }] },
+  ],
+  patchVariableGroup: async (ask) => [
+    await groupPath(ask),
+    "variable_group.patch",
+    { set: [{ name: "KEY", value: "hidden" }] },
+  ],
+  deleteVariableGroup: async (ask) => [await groupPath(ask), "variable_group.delete"],
   patchGitSettings: async (ask) => [
     `${await deploymentPath(ask)}/git`,
     "deployment.git_settings",

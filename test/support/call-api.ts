@@ -52,6 +52,11 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
     const path = "/v2/auth/agents/support-bot/connections";
     return (await call("POST", path, { oauth_token_id }, userHeaders(mark))).id;
   },
+  variable_group_id: async ({ call, mark }) => {
+    await makeRoom(call, "/v2/variable-groups");
+    const variables = [{ name: "KEY", value: secretText }];
+    return (await call("POST", "/v2/variable-groups", { name: `${mark} ${randomUUID()}`, variables })).id;
+  },
   webhook_id: async ({ call, mark }) => {
     await makeRoom(call, "/v2/webhooks");
     return (await call("POST", "/v2/webhooks", { url: `https://hooks.invalid/${mark}/${secretText}` })).id;

@@ -8,6 +8,7 @@ import { type Environment, mergeChanges } from "../environment.ts";
 import { CopyAs } from "../parts/copy-as.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { ReferencesEditor } from "../parts/references-editor.tsx";
+import { SharedGroups } from "../parts/shared-groups.tsx";
 import { useToasts } from "../parts/toasts.tsx";
 import { VariablesEditor, variablesProblem } from "../parts/variables-editor.tsx";
 import { queries, textOf } from "../server.ts";
@@ -34,7 +35,14 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   const secretChanges = differences(base.secrets, staged.secrets);
   const referenceChanges = differences(base.references.map(asVariable), staged.references.map(asVariable));
   const hasNewReferences = Object.values(referenceChanges).flat().length > 0;
-  if (!mayChange) return <ReadOnly deployment={deployment} />;
+  if (!mayChange) {
+    return (
+      <>
+        <ReadOnly deployment={deployment} />
+        <SharedGroups deployment={deployment} />
+      </>
+    );
+  }
   const markOf = ({ name }: Secret) => {
     if (name === rows.offered) return "has no value yet";
     if (secretChanges.added.includes(name)) return "new";
@@ -56,6 +64,7 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
           onChange={(changed) => setStaged({ ...staged, references: changed })}
         />
       )}
+      <SharedGroups deployment={deployment} />
       <StagedChanges
         deployment={deployment}
         isEmptied={hasNewReferences && base.secrets.length > 0 && staged.secrets.length === 0}

@@ -13,6 +13,7 @@ import { ListenersPage } from "./listeners.tsx";
 import { MembersPage } from "./members.tsx";
 import { ProvidersPage } from "./providers.tsx";
 import { QuotasPage } from "./quotas.tsx";
+import { VariableGroupsPage } from "./variable-groups.tsx";
 import { WebhooksPage } from "./webhooks.tsx";
 import "../style/settings.css";
 
@@ -25,6 +26,7 @@ const pages: Record<string, ComponentType> = {
   members: MembersPage,
   providers: ProvidersPage,
   quotas: QuotasPage,
+  "variable-groups": VariableGroupsPage,
   webhooks: WebhooksPage,
 };
 

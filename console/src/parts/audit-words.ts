@@ -15,6 +15,7 @@ const sentences: Record<string, string> = {
   "deployment.retry": "retried the last deploy of",
   "deployment.tag": "changed the tags of",
   "deployment.variables": "changed the variables of",
+  "deployment.variable_groups": "changed the variable groups of",
   "deployment.scale": "scaled",
   "device_login.allow": "allowed a command line on",
   "device_login.refuse": "refused a command line on",
@@ -55,6 +56,7 @@ const nouns: Record<string, string> = {
   oauth_provider: "OAuth provider",
   oauth_token: "OAuth token",
   tag_value: "tag value",
+  variable_group: "variable group",
 };
 
 /** Kinds of changes that a reader of the log looks for, with the first word of their actions. */
@@ -68,6 +70,7 @@ export const auditSubjects = [
   { value: "listener", text: "Listeners" },
   { value: "webhook", text: "Webhooks" },
   { value: "alert_rule", text: "Alert rules" },
+  { value: "variable_group", text: "Variable groups" },
   { value: "integration", text: "Integrations" },
   { value: "oauth_provider", text: "OAuth providers" },
   { value: "quotas", text: "Quotas" },

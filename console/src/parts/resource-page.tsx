@@ -164,7 +164,7 @@ export function FormDialog<A>(props: {
   call: Repeatable;
   send: () => Promise<A>;
   renews: QueryKey;
-  /** Shown after success, for example a key that is shown once. */
+  /** Shown after success, for example a key that is shown once. null: nothing, and the dialog closes. */
   result?: (answer: A) => ReactNode;
   onDone?: () => void;
   children: ReactNode;
@@ -172,10 +172,10 @@ export function FormDialog<A>(props: {
   const [isOpen, setOpen] = useState(false);
   const send = useMutation({
     mutationFn: props.send,
-    onSuccess: () => {
+    onSuccess: (answer) => {
       void queries.invalidateQueries({ queryKey: props.renews });
       props.onDone?.();
-      if (props.result === undefined) setOpen(false);
+      if ((props.result?.(answer) ?? null) === null) close();
     },
   });
   const close = () => {

@@ -4,6 +4,7 @@ export const settingsPages = [
   { page: "keys", text: "API keys", group: "Workspace", admin: true },
   { page: "quotas", text: "Quotas", group: "Workspace", admin: true },
   { page: "audit", text: "Audit log", group: "Workspace", admin: true },
+  { page: "variable-groups", text: "Variable groups", group: "Workspace", admin: false },
   { page: "alerts", text: "Alerts", group: "Workspace", admin: false },
   { page: "listeners", text: "Listeners", group: "Connections", admin: false },
   { page: "integrations", text: "Integrations", group: "Connections", admin: false },

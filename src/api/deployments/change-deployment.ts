@@ -28,6 +28,7 @@ import type { Sealer } from "../../store/secrets/seal.ts";
 import { openSecrets, sealSecrets } from "../../store/secrets/secrets.ts";
 import type { AuditNote } from "../../store/tenants/audit.ts";
 import { checkGrowth } from "../../store/tenants/quotas.ts";
+import { pinVariables, type RevisionVariables, recordVariables } from "../../store/variables/revision-variables.ts";
 import type { ApiDeps } from "../deps.ts";
 import { refuseIfChanged } from "../http/etag.ts";
 import { deploymentOf } from "./present-deployment.ts";
@@ -57,10 +58,11 @@ export interface Locked {
   row: DeploymentRow;
 }
 
-export interface StoredVariables {
-  /** null: there are none. */
-  setId: string | null;
+export interface StoredVariables extends RevisionVariables {
+  /** Everything that the revision ran with. */
   values: Record<string, string>;
+  /** The variables of the deployment alone. */
+  ownValues: Record<string, string>;
   /** Whether the deployment gets them too, and its next revisions with it. */
   isForDeployment: boolean;
 }
@@ -103,10 +105,11 @@ export async function changeSettings(
     const podRights = isExternal ? await readListenerCapabilities(trx, tenantId, row.listener_id) : [];
     const decided = await request.decide(currentOf(row, facts), { ...context, podRights }, { trx, row });
     await checkGrowth(trx, row, decided.changed.sourceConfig);
-    const made = writeOf(row, decided, { now: db.now(), sealer, request });
+    const made = await writeOf(trx, row, decided, { now: db.now(), sealer, request });
     if (made === null) return { row, revision: undefined };
     await changeDeployment(trx, row, made);
-    const { revision } = made;
+    const { revision, variables } = made;
+    if (revision !== null) await recordVariables(trx, revision.id, variables);
     return {
       row: (await findDeployment(trx, tenantId, id)) as DeploymentRow,
       revision:
@@ -121,25 +124,32 @@ export async function changeSettings(
 }
 
 /** Returns what a decision writes; null: it changes nothing. */
-function writeOf(
+async function writeOf(
+  trx: Trx,
   row: DeploymentRow,
   { changed, again, stored }: Decided,
   { now, sealer, request }: { now: Date; sealer: Sealer; request: ChangeRequest },
-): Parameters<typeof changeDeployment>[2] | null {
+): Promise<(Parameters<typeof changeDeployment>[2] & { variables: RevisionVariables }) | null> {
   const { actor } = request.principal;
   const secrets = changed.secrets === null ? null : sealSecrets(sealer, changed.secrets, row);
-  const secretSetId = secrets?.id ?? (stored === undefined ? row.secret_set_id : stored.setId);
+  const setId = secrets?.id ?? row.secret_set_id;
+  const own = { setId, values: () => changed.secrets ?? openSecrets(sealer, row, row) };
+  const target = { ...row, secret_references: changed.secretReferences };
+  const isPinned = changed.revision !== null && stored === undefined;
+  const variables = isPinned
+    ? await pinVariables(trx, sealer, target, own)
+    : (stored ?? { setId, ownSetId: setId, groups: null });
   const awaitsDatabase = row.status === "AWAITING_DATABASE";
   const origin = { reason: request.reason, actor };
-  const made = { now, secretSetId, awaitsDatabase, origin, ...(again && { again }) };
+  const made = { now, secretSetId: variables.setId, awaitsDatabase, origin, ...(again && { again }) };
   const revision = changed.revision === null ? null : newRevision(changed.revision, made);
   const restored = stored?.isForDeployment ? stored : null;
-  const keptSetId = restored === null ? row.secret_set_id : restored.setId;
+  const keptSetId = restored === null ? row.secret_set_id : restored.ownSetId;
   const change = changeOf(row, { ...changed, secretSetId: keptSetId }, request.plain);
   if (Object.keys(change).length === 0 && secrets === null && revision === null) return null;
-  const values = changed.secrets ?? restored?.values ?? null;
+  const values = changed.secrets ?? restored?.ownValues ?? null;
   const audit = { actor, action: request.action, ...auditOf(row, { change, values, revision, sealer }) };
-  return { change, secrets, revision, audit };
+  return { change, secrets, revision, audit, variables };
 }
 
 function auditOf(

@@ -7,6 +7,7 @@ import type { CurrentDeployment, RevisionSettings, RuleContext } from "../../dom
 import type { Db, Trx } from "../../store/engine/database.ts";
 import { findRevision, type RevisionRow } from "../../store/revisions/revisions.ts";
 import { findSecretSet } from "../../store/secrets/secrets.ts";
+import { readRevisionVariables } from "../../store/variables/revision-variables.ts";
 import type { Decided, StoredVariables } from "../deployments/change-deployment.ts";
 import type { ApiDeps } from "../deps.ts";
 
@@ -39,12 +40,15 @@ export async function storedVariables(
   db: Db | Trx,
   revision: RevisionRow,
 ): Promise<StoredVariables> {
-  const { secret_set_id: setId, deployment_id: deploymentId } = revision;
-  const set =
-    setId === null
-      ? undefined
-      : await findSecretSet(db, sealer, { listenerId: null, deploymentId, secretSetId: setId });
-  return { setId, values: set?.values ?? {}, isForDeployment: false };
+  const { deployment_id: deploymentId } = revision;
+  const read = async (secretSetId: string | null) =>
+    secretSetId === null
+      ? {}
+      : ((await findSecretSet(db, sealer, { listenerId: null, deploymentId, secretSetId }))?.values ?? {});
+  const pinned = await readRevisionVariables(db, revision);
+  const values = await read(pinned.setId);
+  const ownValues = pinned.groups === null ? values : await read(pinned.ownSetId);
+  return { ...pinned, values, ownValues, isForDeployment: false };
 }
 
 /** Converts a row to the form that the domain rules use. */

@@ -8,6 +8,7 @@ import { readListenerCapabilities } from "../../store/data-plane/listener-sessio
 import { currentOf } from "../../store/deployments/deployment-settings.ts";
 import { findRevision, type RevisionRow, type ShownRevisionRow } from "../../store/revisions/revisions.ts";
 import { openSecrets } from "../../store/secrets/secrets.ts";
+import { resolveVariables } from "../../store/variables/revision-variables.ts";
 import { readDeployment } from "../deployments/deployment-routes.ts";
 import { ruleContext } from "../deployments/rule-context.ts";
 import type { ApiDeps } from "../deps.ts";
@@ -41,7 +42,9 @@ export async function previewRollback(
     isCodeOnly,
   });
   const before = from === undefined ? {} : (await storedVariables(deps, db, from)).values;
-  const after = stored?.values ?? openSecrets(sealer, row, row);
+  const own = openSecrets(sealer, row, row);
+  const ownAfter = stored?.ownValues ?? own;
+  const after = stored?.values ?? (await resolveVariables(db, sealer, row, own))?.values ?? own;
   const fields =
     from === undefined ? {} : changesBetween(shownSettings(earlierOf(from)), shownSettings(changed.revision));
   return {
@@ -50,10 +53,7 @@ export async function previewRollback(
     code_only: isCodeOnly,
     needs_build: await needsBuild(deps, again),
     changes: Object.entries(fields).map(([field, change]) => ({ field, ...change })),
-    variables: eitherOf(
-      secretChangesBetween(openSecrets(sealer, row, row), after),
-      secretChangesBetween(before, after),
-    ),
+    variables: eitherOf(secretChangesBetween(own, ownAfter), secretChangesBetween(before, after)),
   };
 }
 

@@ -97,7 +97,7 @@ export function addRunAgainRoutes(api: Api): void {
 }
 
 async function decideRetry(current: CurrentDeployment, { trx, row }: Locked): Promise<Decided> {
-  const again = await findOf(trx, row, row.latest_revision_id);
+  const again = await findRevisionOf(trx, row, row.latest_revision_id);
   const isFailed = again !== undefined && isFinal(again.status) && again.status !== "DEPLOYED";
   if (!isFailed) throw errors.nothingFailed(row.id);
   return { changed: redeploySettings(earlierOf(again), current), again };
@@ -107,7 +107,7 @@ async function decideScale(current: CurrentDeployment, { trx, row }: Locked, bod
   const again = await findRunning(trx, row);
   const bounds = { min: body.min_replicas, max: body.max_replicas ?? body.min_replicas };
   // Before its build ends, nothing is known about the state of a revision, and the one that serves tells most.
-  const known = again?.rollout ? again : ((await findOf(trx, row, row.active_revision_id)) ?? again);
+  const known = again?.rollout ? again : ((await findRevisionOf(trx, row, row.active_revision_id)) ?? again);
   checkScalable(current, known ?? null, bounds);
   const scaled = { ...current, sourceConfig: withReplicas(current.sourceConfig, bounds) };
   const unchanged = unchangedSettings(scaled);
@@ -117,9 +117,9 @@ async function decideScale(current: CurrentDeployment, { trx, row }: Locked, bod
 }
 
 async function decideRestart(deps: ApiDeps, current: CurrentDeployment, { trx, row }: Locked): Promise<Decided> {
-  const latest = await findOf(trx, row, row.latest_revision_id);
+  const latest = await findRevisionOf(trx, row, row.latest_revision_id);
   if (latest !== undefined && !isFinal(latest.status)) throw errors.revisionInProgress(latest.id, latest.status);
-  const again = await findOf(trx, row, row.active_revision_id);
+  const again = await findRevisionOf(trx, row, row.active_revision_id);
   if (again === undefined) throw errors.nothingServes(row.id);
   const stored = await storedVariables(deps, trx, again);
   return { changed: restartSettings(earlierOf(again), current), again, stored };
@@ -145,13 +145,18 @@ async function decideVariables(
  * Returns the revision whose code a change of variables or of the scale runs: the newest one while it is under way, because it is about to
  * serve; otherwise the one that serves; otherwise the newest one.
  */
-async function findRunning(trx: Trx, row: DeploymentRow): Promise<RevisionRow | undefined> {
-  const latest = await findOf(trx, row, row.latest_revision_id);
+export async function findRunning(trx: Trx, row: DeploymentRow): Promise<RevisionRow | undefined> {
+  const latest = await findRevisionOf(trx, row, row.latest_revision_id);
   if (latest === undefined || !isFinal(latest.status)) return latest;
-  return (await findOf(trx, row, row.active_revision_id)) ?? latest;
+  return (await findRevisionOf(trx, row, row.active_revision_id)) ?? latest;
 }
 
-async function findOf(trx: Trx, row: DeploymentRow, revisionId: string | null): Promise<RevisionRow | undefined> {
+/** Returns a revision of a deployment by its id. */
+export async function findRevisionOf(
+  trx: Trx,
+  row: DeploymentRow,
+  revisionId: string | null,
+): Promise<RevisionRow | undefined> {
   return revisionId === null ? undefined : findRevision(trx, row.tenant_id, { deploymentId: row.id, revisionId });
 }
 

@@ -31,21 +31,30 @@ export async function envSet(
   [name = "", ...variables]: string[],
   options: FollowOptions,
 ): Promise<void> {
-  const given = variables.find((variable) => variable.includes("="));
-  if (given !== undefined) {
-    const bare = given.split("=", 1)[0];
-    throw usageFailure(
-      "Values are not accepted as arguments, because they would appear in the shell history and the process list.",
-      `Enter it at a prompt: pierhead env set ${name} ${bare}`,
-      `Or send it on stdin:  pierhead env set ${name} ${bare} < file`,
-    );
-  }
+  refuseValues(variables, `pierhead env set ${name}`);
   const deployment = await findDeployment(session, name);
-  const values = session.terminal.isInteractive
-    ? await askEach(session, variables)
-    : valuesOf(await readSecret(session.context), variables);
+  const values = await readValues(session, variables);
   const set = variables.map((variable, at) => ({ name: variable, value: values[at] ?? "" }));
   await change(session, deployment, { set }, options);
+}
+
+/** @throws CliFailure when an argument has a value. */
+export function refuseValues(variables: readonly string[], command: string): void {
+  const given = variables.find((variable) => variable.includes("="));
+  if (given === undefined) return;
+  const bare = given.split("=", 1)[0];
+  throw usageFailure(
+    "Values are not accepted as arguments, because they would appear in the shell history and the process list.",
+    `Enter it at a prompt: ${command} ${bare}`,
+    `Or send it on stdin:  ${command} ${bare} < file`,
+  );
+}
+
+/** Reads the values of variables from a prompt or from stdin. */
+export async function readValues(session: Session, variables: readonly string[]): Promise<string[]> {
+  return session.terminal.isInteractive
+    ? askEach(session, variables)
+    : valuesOf(await readSecret(session.context), variables);
 }
 
 async function askEach(session: Session, variables: readonly string[]): Promise<string[]> {

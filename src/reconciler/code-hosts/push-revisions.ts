@@ -7,6 +7,8 @@ import { beginReport } from "../../store/code-hosts/commit-reports.ts";
 import { currentOf, newRevision } from "../../store/deployments/deployment-settings.ts";
 import { changeDeployment, type DeploymentRow, lockDeployment } from "../../store/deployments/deployments.ts";
 import type { Trx } from "../../store/engine/database.ts";
+import { openSecrets } from "../../store/secrets/secrets.ts";
+import { pinVariables, recordVariables } from "../../store/variables/revision-variables.ts";
 import { withTrace } from "../../telemetry/traces.ts";
 import type { CodeHostDeps } from "./code-host-deps.ts";
 
@@ -49,7 +51,9 @@ export async function createCommitRevision(
   if (settings === null) throw new Error("a push must create a revision");
   const config = { ...settings.sourceRevisionConfig, repo_commit_sha: commitSha };
   const awaitsDatabase = row.status === "AWAITING_DATABASE";
-  const facts = { now: deps.db.now(), secretSetId: row.secret_set_id, awaitsDatabase };
+  const own = { setId: row.secret_set_id, values: () => openSecrets(deps.sealer, row, row) };
+  const variables = await pinVariables(trx, deps.sealer, row, own);
+  const facts = { now: deps.db.now(), secretSetId: variables.setId, awaitsDatabase };
   const origin = { reason, actor: "system" };
   const revision = newRevision({ ...settings, sourceRevisionConfig: config }, { ...facts, origin });
   await changeDeployment(trx, row, {
@@ -62,6 +66,7 @@ export async function createCommitRevision(
       details: { revision_id: revision.id, triggered_by: reason, commit: commitSha },
     },
   });
+  await recordVariables(trx, revision.id, variables);
   if (row.source_config.integration_id !== null) await beginReport(trx, { id: revision.id, deploymentId: row.id });
   return revision.id;
 }

@@ -26,6 +26,7 @@ import {
 } from "../../store/deployments/deployments.ts";
 import { enqueueAndWake } from "../../store/queue/enqueue.ts";
 import { openSecrets, sealSecrets } from "../../store/secrets/secrets.ts";
+import { copyGroups, sharedVariables } from "../../store/variables/revision-variables.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { withTrace } from "../../telemetry/traces.ts";
 import type { CodeHostDeps } from "./code-host-deps.ts";
@@ -110,12 +111,13 @@ async function createChild(
   const sourceRevisionConfig = { ...settings.sourceRevisionConfig, repo_commit_sha: pull.headSha };
   const values = openSecrets(deps.sealer, parent, parent);
   const secrets = Object.keys(values).length === 0 ? null : sealSecrets(deps.sealer, values, owner);
+  const shared = await sharedVariables(deps.db, deps.sealer, parent, { values, owner });
   const slug = slugOf(name, id);
   const revision = newRevision(
     { ...settings, sourceConfig, sourceRevisionConfig },
     {
       now: deps.db.now(),
-      secretSetId: secrets?.id ?? null,
+      secretSetId: (shared?.set ?? secrets)?.id ?? null,
       awaitsDatabase: true,
       origin: { reason: "pull_request", actor: "system" },
     },
@@ -146,6 +148,15 @@ async function createChild(
     const locked = await deps.db.transaction((trx) => lockDeployment(trx, parent.tenant_id, parent.id));
     if (locked === undefined || isBeingDeleted(locked.status)) return undefined;
     await createDeployment(deps.db, deployment);
+    if (shared !== null) {
+      await copyGroups(deps.db, {
+        parentId: parent.id,
+        owner,
+        revisionId: revision.id,
+        ownSetId: secrets?.id ?? null,
+        shared,
+      });
+    }
     await beginReport(deps.db, { id: revision.id, deploymentId: id });
     return id;
   });

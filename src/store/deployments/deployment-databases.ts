@@ -75,10 +75,10 @@ export interface DatabaseSettingsRow extends Pick<RevisionRow, "source_config" |
   sizes?: RevisionRow["sizes"];
 }
 
-/** Returns the current settings of a deployment with the sizes of its latest revision; undefined when it is gone. */
+/** Returns the current settings of a deployment with the variables and sizes of its latest revision; undefined when it is gone. */
 export async function readDatabaseSettings(db: Db, deploymentId: string): Promise<DatabaseSettingsRow | undefined> {
   const { rows } = await db.query<DatabaseSettingsRow>(sql`
-    select d.source_config, d.secret_set_id, r.sizes
+    select d.source_config, coalesce(r.secret_set_id, d.secret_set_id) as secret_set_id, r.sizes
       from deployments d left join revisions r on r.id = d.latest_revision_id
      where d.id = ${deploymentId}`);
   return rows[0];

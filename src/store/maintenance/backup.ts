@@ -303,6 +303,9 @@ const redeployed = sql`
            'system', tracked_packages, 'system', 'system', commit_message, commit_author,
            (select max(n.number) + 1 from revisions n where n.deployment_id = again.deployment_id)
       from again
+  ), variables as (
+    insert into revision_variables (revision_id, own_secret_set_id, groups)
+    select a.new_id, v.own_secret_set_id, v.groups from again a join revision_variables v on v.revision_id = a.id
   ), notified as (
     insert into events (tenant_id, deployment_id, revision_id, kind, data)
     select tenant_id, deployment_id, new_id, 'revision.created', '{"triggered_by": "system"}' from again

@@ -5,6 +5,7 @@ import type { Db } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
 import { sealedProviders } from "../oauth/oauth-providers.ts";
 import { sealedTokens } from "../oauth/oauth-tokens.ts";
+import { sealedVariableGroups } from "../variables/variable-groups.ts";
 import { sealedWebhooks } from "../webhooks/webhooks.ts";
 import { SealError, type SealedColumn, type Sealer } from "./seal.ts";
 import { sealedSecretSets } from "./secrets.ts";
@@ -18,6 +19,7 @@ export const sealedColumns: readonly SealedColumn[] = [
   sealedWebhooks,
   sealedIntegrations,
   sealedGithubApp,
+  sealedVariableGroups,
 ];
 
 /** Values resealed per page: usually at most 4 KiB each, so about 1 MiB. */

@@ -13,7 +13,10 @@ async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assist
     const found = await agent.call<unknown>("POST", "/assistants/search", { limit: 100, offset: 0 }, signal);
     if (!Array.isArray(found)) return null;
     // The graphs come first: the first assistant is the one that the playground begins with.
-    return (found as Assistant[]).toSorted((a, b) => Number(isOwn(a)) - Number(isOwn(b)));
+    // Servers answer in no order of their own, and the page has to begin with the same graph each time.
+    return (found as Assistant[]).toSorted(
+      (a, b) => Number(isOwn(a)) - Number(isOwn(b)) || a.graph_id.localeCompare(b.graph_id, "en"),
+    );
   } catch (error) {
     if (isForeign(error)) return null;
     throw error;

@@ -1,0 +1,92 @@
+import { bodyLimits } from "../body-limits.ts";
+import { Deployment, DeploymentPath } from "../deployments/deployment.ts";
+import { operation } from "../operation.ts";
+import {
+  CreateVariableGroup,
+  DeploymentVariableGroups,
+  ListVariableGroupsQuery,
+  PatchVariableGroup,
+  PutDeploymentVariableGroups,
+  VariableGroup,
+  VariableGroupPage,
+  VariableGroupPath,
+} from "./variable-group.ts";
+
+/** Variables that deployments of a workspace share. */
+export const variableOperations = {
+  listVariableGroups: operation("listVariableGroups", {
+    tag: "Variable groups",
+    role: "reader",
+    operationId: "list_variable_groups_v2_variable_groups_get",
+    summary: "List the variable groups of the workspace",
+    query: ListVariableGroupsQuery,
+    response: { status: 200, schema: VariableGroupPage },
+  }),
+  createVariableGroup: operation("createVariableGroup", {
+    tag: "Variable groups",
+    role: "deployer",
+    operationId: "create_variable_group_v2_variable_groups_post",
+    summary: "Create a variable group",
+    body: CreateVariableGroup,
+    bodyLimits: bodyLimits.deployment,
+    response: { status: 201, schema: VariableGroup },
+    errors: ["variableGroupTaken", "tooManyVariableGroups", "invalidSecret", "secretNameReserved"],
+  }),
+  getVariableGroup: operation("getVariableGroup", {
+    tag: "Variable groups",
+    role: "reader",
+    operationId: "get_variable_group_v2_variable_groups__variable_group_id__get",
+    summary: "Read a variable group and the deployments that use it",
+    params: VariableGroupPath,
+    response: { status: 200, schema: VariableGroup },
+    errors: ["variableGroupNotFound"],
+  }),
+  patchVariableGroup: operation("patchVariableGroup", {
+    tag: "Variable groups",
+    role: "deployer",
+    operationId: "patch_variable_group_v2_variable_groups__variable_group_id__patch",
+    summary: "Rename a variable group, or change its variables; deployments get them with their next revision",
+    params: VariableGroupPath,
+    body: PatchVariableGroup,
+    bodyLimits: bodyLimits.deployment,
+    response: { status: 200, schema: VariableGroup },
+    errors: ["variableGroupNotFound", "variableGroupTaken", "invalidSecret", "secretNameReserved"],
+  }),
+  deleteVariableGroup: operation("deleteVariableGroup", {
+    tag: "Variable groups",
+    role: "deployer",
+    operationId: "delete_variable_group_v2_variable_groups__variable_group_id__delete",
+    summary: "Delete a variable group that no deployment uses",
+    params: VariableGroupPath,
+    response: { status: 204, schema: null },
+    errors: ["variableGroupNotFound", "variableGroupInUse"],
+  }),
+  getDeploymentVariableGroups: operation("getDeploymentVariableGroups", {
+    tag: "Variable groups",
+    role: "reader",
+    operationId: "get_deployment_variable_groups_v2_deployments__deployment_id__variable_groups_get",
+    summary: "List the variable groups that a deployment uses",
+    params: DeploymentPath,
+    response: { status: 200, schema: DeploymentVariableGroups },
+    errors: ["deploymentNotFound"],
+  }),
+  putDeploymentVariableGroups: operation("putDeploymentVariableGroups", {
+    tag: "Variable groups",
+    role: "deployer",
+    operationId: "put_deployment_variable_groups_v2_deployments__deployment_id__variable_groups_put",
+    summary: "Set the variable groups of a deployment, and run its current code with their current variables",
+    params: DeploymentPath,
+    body: PutDeploymentVariableGroups,
+    response: { status: 200, schema: Deployment },
+    hasEtag: true,
+    takesIfMatch: true,
+    errors: [
+      "deploymentNotFound",
+      "beingDeleted",
+      "variableGroupNotFound",
+      "tooManyVariableGroups",
+      "invalidSecret",
+      "quotaExceeded",
+    ],
+  }),
+};
