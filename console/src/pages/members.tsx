@@ -1,12 +1,15 @@
-import { type QueryKey, useMutation } from "@tanstack/react-query";
+import { type QueryKey, useMutation, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Member, MemberRole } from "../../../src/contract/administration/member.ts";
+import { Avatar } from "../parts/avatar.tsx";
+import { CommandLine } from "../parts/command-line.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { roleTexts } from "../parts/roles.ts";
 import { Ago } from "../parts/time.tsx";
 import { useToasts } from "../parts/toasts.tsx";
-import { queries } from "../server.ts";
+import { basePath, queries } from "../server.ts";
 import { useSession } from "../session.tsx";
 
 const roles = [
@@ -23,43 +26,108 @@ export function MembersPage() {
     if (id === null) return "Whole organization";
     return id === workspaceId ? "This workspace" : (session.workspaces.find((one) => one.id === id)?.name ?? id);
   };
+  const info = useQuery({ queryKey: ["info"], queryFn: () => client.getInfo(), staleTime: Number.POSITIVE_INFINITY });
+  const provider = info.data?.sign_in;
+  const providerName = provider?.name ?? "the identity provider of this server";
   return (
-    <ResourcePage
-      title="Members"
-      about="People who sign in with the identity provider of this server, and their roles."
-      teach={
-        <p>
-          A member is a person with an email address and a role in this workspace or in the whole organization. Members
-          sign in with the identity provider of this server.
-        </p>
-      }
-      queryKey={queryKey}
-      read={(signal) => client.all("listMembers", {}, { signal })}
-      call={{ id: "listMembers", input: { limit: 100 }, cli: "npx pierhead admin members list" }}
-      idOf={({ id }) => id}
-      columns={[
-        { name: "Email", show: ({ email }) => email },
-        { name: "Name", show: ({ name }) => name ?? <span className="softer">Not signed in yet</span> },
-        { name: "Role", show: (member) => <RoleChoice member={member} queryKey={queryKey} /> },
-        { name: "Where", show: ({ workspace_id }) => scopeText(workspace_id) },
-        { name: "Since", show: ({ created_at }) => <Ago at={created_at} /> },
-      ]}
-      actions={({ id, email }) => (
-        <>
-          <ActionButton
-            text="Remove"
-            label={`Remove ${email}`}
-            isDanger
-            confirm={`${email} will no longer be a member.`}
-            act={() => client.deleteMember({ member_id: id })}
-            done={`${email} was removed.`}
-            renews={queryKey}
-          />
-        </>
+    <>
+      <ResourcePage
+        title="Members"
+        about={`People who sign in with ${providerName}, and what they may do here.`}
+        teach={
+          <p>
+            A member is a person with an email address and a role in this workspace or in the whole organization. Add
+            the people of your team: each signs in with {providerName} and works under their own name, also in the audit
+            log.
+          </p>
+        }
+        queryKey={queryKey}
+        read={(signal) => client.all("listMembers", {}, { signal })}
+        call={{ id: "listMembers", input: { limit: 100 }, cli: "npx pierhead admin members list" }}
+        idOf={({ id }) => id}
+        columns={[
+          { name: "Member", show: Person },
+          { name: "Role", show: (member) => <RoleChoice member={member} queryKey={queryKey} /> },
+          { name: "Where", show: ({ workspace_id }) => scopeText(workspace_id) },
+          { name: "Since", show: ({ created_at }) => <Ago at={created_at} /> },
+        ]}
+        actions={({ id, email }) => (
+          <>
+            <ActionButton
+              text="Remove"
+              label={`Remove ${email}`}
+              isDanger
+              confirm={`${email} will no longer be a member.`}
+              act={() => client.deleteMember({ member_id: id })}
+              done={`${email} was removed.`}
+              renews={queryKey}
+            />
+          </>
+        )}
+      >
+        <NewMember />
+      </ResourcePage>
+      {provider !== undefined && <WhoGetsIn provider={provider?.name ?? null} />}
+    </>
+  );
+}
+
+function Person({ name, email }: Member) {
+  return (
+    <div className="person">
+      <Avatar name={name ?? email} />
+      {name === null ? (
+        email
+      ) : (
+        <div>
+          <b>{name}</b>
+          <div className="softer">{email}</div>
+        </div>
       )}
-    >
-      <NewMember />
-    </ResourcePage>
+    </div>
+  );
+}
+
+/** How members sign in, or how the operator lets them. @param provider null: there is none. */
+function WhoGetsIn({ provider }: { provider: string | null }) {
+  if (provider !== null)
+    return (
+      <section className="card" aria-label="Who gets in">
+        <h2>Who gets in</h2>
+        <p className="soft">
+          {provider} says who a person is. This list says what they may do. A person who is not on it sees nothing.
+        </p>
+      </section>
+    );
+  return (
+    <section className="card" aria-label="Who gets in">
+      <h2>Members cannot sign in yet</h2>
+      <p className="soft">
+        This server has no identity provider. Until it has one, people sign in with an{" "}
+        <Link to="/host/$page" params={{ page: "keys" }}>
+          API key
+        </Link>{" "}
+        each. Members that you add now can sign in as soon as a provider is set up:
+      </p>
+      <ol className="soft">
+        <li>
+          Register a web application at your provider (Keycloak, Google, Okta, Entra ID and others) with this redirect
+          address:
+          <CommandLine text={`${location.origin}${basePath}v2/session/oidc/callback`} />
+        </li>
+        <li>
+          Start the server with these settings:
+          <CommandLine
+            text={[
+              `PIERHEAD_PUBLIC_URL=${location.origin}`,
+              "PIERHEAD_OIDC_ISSUER=https://id.example.com",
+              "PIERHEAD_OIDC_CLIENT_ID=…",
+              "PIERHEAD_OIDC_CLIENT_SECRET=…",
+            ].join("\n")}
+          />
+        </li>
+      </ol>
+    </section>
   );
 }
 

@@ -42,9 +42,9 @@ export function RunComparison(props: { facts: readonly [RunFacts, RunFacts]; tit
       <table className="list comparison" aria-label="Two runs">
         <thead>
           <tr>
-            <td />
+            <td className="compared-name" />
             {[a, b].map(({ run }, at) => (
-              <th key={run.run_id} scope="col">
+              <th key={run.run_id} scope="col" className="compared">
                 {titles !== undefined && <span className="run-of">{titles[at]}</span>}
                 <span className="mono">{endOf(run.run_id)}</span>
               </th>
@@ -54,11 +54,15 @@ export function RunComparison(props: { facts: readonly [RunFacts, RunFacts]; tit
         <tbody>
           {rows.map(([name, show]) => (
             <tr key={name}>
-              <th scope="row" className={keys.includes(name) ? "mono" : ""}>
+              <th scope="row" className={`compared-name ${keys.includes(name) ? "mono" : ""}`}>
                 {name}
               </th>
-              <td>{show(a)}</td>
-              <td>{show(b)}</td>
+              {[a, b].map((facts) => (
+                // On a phone the heads of the columns are hidden, and each cell names its run.
+                <td key={facts.run.run_id} className="compared" data-label={endOf(facts.run.run_id)}>
+                  {show(facts)}
+                </td>
+              ))}
             </tr>
           ))}
         </tbody>
