@@ -45,30 +45,31 @@ export function SharedGroups({ deployment }: { deployment: Deployment }) {
           {mayChange ? "Edit the groups" : "All groups"}
         </Link>
       </p>
-      <ul className="shared-groups">
-        {shown.map((group) => (
-          <li key={group.id} className="row">
-            <b>{group.name}</b>
-            <span className="group-names">
-              {group.variables.map(({ name }) => (
-                <code key={name}>{name}</code>
-              ))}
-            </span>
-            {!isCurrent(group, deployment) && <span className="mark-text">not deployed</span>}
-            {mayChange && (
-              <IconButton
-                name={`Remove ${group.name}`}
-                icon={<Trash2 size={15} />}
-                onClick={() => setChosen(ids.filter((id) => id !== group.id))}
-              />
-            )}
-          </li>
-        ))}
-      </ul>
+      {shown.length > 0 && (
+        <ul className="shared-groups">
+          {shown.map((group) => (
+            <li key={group.id} className="row">
+              <b>{group.name}</b>
+              <span className="group-names">
+                {group.variables.map(({ name }) => (
+                  <code key={name}>{name}</code>
+                ))}
+              </span>
+              {!isCurrent(group, deployment) && <span className="mark-text">not deployed</span>}
+              {mayChange && (
+                <IconButton
+                  name={`Remove ${group.name}`}
+                  icon={<Trash2 size={15} />}
+                  onClick={() => setChosen(ids.filter((id) => id !== group.id))}
+                />
+              )}
+            </li>
+          ))}
+        </ul>
+      )}
       {mayChange && others.length > 0 && (
         <select
           aria-label="Add a variable group"
-          className="small"
           value=""
           onChange={(event) => setChosen([...ids, event.target.value])}
         >
