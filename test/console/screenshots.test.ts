@@ -87,6 +87,8 @@ async function takeAll(page: Page, shown: Shown, mode: Mode): Promise<void> {
     // The last screen is the sign-in.
     await take(page, `${name}${suffix}`);
   }
+  // A phone hides the pages in a menu, and the sign-in waits for them.
+  await page.setViewportSize({ width: 1_340, height: 760 });
   await signIn(page, pierhead.apiKey);
 }
 
