@@ -26,7 +26,11 @@ const at =
     await ready(page);
   };
 
-const heading = (name: string) => (page: Page) => page.getByRole("heading", { name, level: 1 }).waitFor();
+/** Waits for the page and for its list or form, if it has one. */
+const heading = (name: string) => async (page: Page) => {
+  await page.getByRole("heading", { name, level: 1 }).waitFor();
+  await page.locator("table.list, .audit-entry, .quotas").first().waitFor();
+};
 
 /** Every page of the console, in the order of the side bar. */
 export const screens: Screen[] = [
@@ -179,6 +183,10 @@ export const screens: Screen[] = [
     name: "approvals",
     open: at("/host/approvals", (page) => page.getByRole("button", { name: "Approve", exact: true }).first().waitFor()),
   },
+  {
+    name: "variable-groups",
+    open: at("/host/variable-groups", (page) => page.getByRole("button", { name: "Edit model-keys" }).waitFor()),
+  },
   ...[
     ["keys", "API keys"],
     ["members", "Members"],
@@ -186,7 +194,6 @@ export const screens: Screen[] = [
     ["listeners", "Listeners"],
     ["integrations", "Integrations"],
     ["webhooks", "Webhooks"],
-    ["variable-groups", "Variable groups"],
     ["alerts", "Alerts"],
     ["quotas", "Quotas"],
   ].map(([page = "", title = ""]) => ({ name: page, open: at(`/host/${page}`, heading(title)) })),

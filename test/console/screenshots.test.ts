@@ -57,6 +57,21 @@ async function deploy(name: string, template_id: string, secrets: { name: string
   return made;
 }
 
+/** Makes what the pages of the settings show. None of the addresses exists. */
+async function makeSettings(): Promise<void> {
+  const { client } = pierhead;
+  await client.createMember({ body: { email: "ada@example.org", name: "Ada Lindqvist", role: "admin" } });
+  await client.createMember({ body: { email: "jonas@example.org", name: "Jonas Weber", role: "deployer" } });
+  await client.createMember({ body: { email: "mei@example.org", role: "reader" } });
+  await client.createApiKey({ body: { name: "ci", role: "deployer" } });
+  await client.createApiKey({ body: { name: "dashboard", role: "reader" } });
+  await client.createWebhook({ body: { url: "https://ci.invalid/pierhead", types: ["revision.status"] } });
+  await client.createWebhook({ body: { url: "https://chat.invalid/hooks/x", format: "slack", description: "#ops" } });
+  await client.createListener({ body: { compute_type: "k8s", compute_id: "eu-cluster", compute_config: {} } });
+  const git = { host: "gitlab" as const, name: "Our GitLab", url: "https://gitlab.invalid/acme", token: "glpat-0" };
+  await client.createIntegration({ body: git });
+}
+
 /** The pictures of the documentation. */
 const modes: Mode[] = [{ suffix: "", width: 1_120, height: 680, isDark: false }];
 /** All pages in all forms, for a review. */
@@ -117,6 +132,7 @@ test("takes the pictures of the documentation from a running server and keeps th
   const grouped = await pierhead.client.putDeploymentVariableGroups({ deployment_id: support.id, body: list });
   const groupedIds = { deployment_id: support.id, revision_id: grouped.latest_revision_id ?? "" };
   await pierhead.client.waitForRevision(groupedIds, { timeoutMs });
+  await makeSettings();
   const wave = (ago: number) => Math.round(60 + 35 * Math.sin(ago / 4) + (ago % 5));
   await addMetrics(pierhead, orders.id, (ago) => ({
     ...{ requests: wave(ago), errors: ago === 21 ? 9 : 0, slow: Math.round(wave(ago) / 20) },

@@ -65,11 +65,11 @@ function Users({ deployments }: VariableGroup) {
 
 function Actions({ group }: { group: VariableGroup }) {
   const { client, workspaceId } = useSession();
-  const { id, name, version, deployments } = group;
+  const { id, name, deployments } = group;
   return (
     <>
       <DeployNow group={group} />
-      <GroupForm key={`${version} ${name}`} group={group} />
+      <GroupForm group={group} />
       {deployments.length === 0 && (
         <ActionButton
           text="Delete"

@@ -117,5 +117,6 @@ function valueWords(value: unknown): string {
   if (value === null || value === undefined || value === "") return "none";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value === "string" && /^[0-9a-f]{40}$/.test(value)) return shortId(value);
+  if (Array.isArray(value) && value.every((one) => typeof one === "string")) return value.join(", ") || "none";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }

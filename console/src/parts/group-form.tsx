@@ -1,5 +1,5 @@
 import { Plus, Trash2 } from "lucide-react";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import type { Secret } from "../../../src/contract/deployments/deployment.ts";
 import type {
   GroupVariable,
@@ -26,11 +26,20 @@ export function GroupForm({ group }: { group?: VariableGroup }) {
   const { client, workspaceId } = useSession();
   const [name, setName] = useState(group?.name ?? "");
   const [rows, setRows] = useState<Row[]>(() => group?.variables.map(rowOf) ?? [newRow]);
+  const version = group?.version;
+  // Starts again from what is stored, after a change here or elsewhere.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the version stands for the variables of the group.
+  useEffect(() => setRows(group?.variables.map(rowOf) ?? [newRow]), [version]);
   const given = rows.filter((row) => row.name !== "" || (row.value ?? "") !== "");
   const problem = variablesProblem(given.map(asSecret), "github");
   const create = { name: name.trim(), variables: given.map(asSent) };
   const patch = group === undefined ? {} : changesOf(group, name.trim(), given);
   const isChanged = Object.keys(patch).length > 0;
+  const emptied = (made: VariableGroup) => {
+    setName("");
+    setRows([newRow]);
+    return made;
+  };
   const call =
     group === undefined
       ? { id: "createVariableGroup" as const, input: { body: hiding(create) } }
@@ -45,11 +54,11 @@ export function GroupForm({ group }: { group?: VariableGroup }) {
       call={call}
       send={() =>
         group === undefined
-          ? client.createVariableGroup({ body: create })
+          ? client.createVariableGroup({ body: create }).then(emptied)
           : client.patchVariableGroup({ variable_group_id: group.id, body: patch })
       }
       renews={["variable-groups", workspaceId]}
-      result={(saved) => (staleOf(saved).length === 0 ? null : <DeployUsers group={saved} />)}
+      result={(saved, close) => (staleOf(saved).length === 0 ? null : <DeployUsers group={saved} onDone={close} />)}
     >
       <TextField label="Name" value={name} onValue={setName} placeholder="model-keys" />
       <Rows rows={rows} onRows={setRows} />
@@ -182,7 +191,7 @@ function Rows({ rows, onRows }: { rows: Row[]; onRows: (rows: Row[]) => void }) 
 export const staleOf = ({ deployments }: VariableGroup) => deployments.filter(({ is_current }) => !is_current);
 
 /** What follows a change: who uses the group, and a button that deploys them. */
-function DeployUsers({ group }: { group: VariableGroup }) {
+function DeployUsers({ group, onDone }: { group: VariableGroup; onDone: () => void }) {
   const stale = staleOf(group);
   return (
     <>
@@ -200,14 +209,14 @@ function DeployUsers({ group }: { group: VariableGroup }) {
         until the new ones are healthy.
       </p>
       <div className="row end dialog-acts">
-        <DeployNow group={group} />
+        <DeployNow group={group} onDone={onDone} />
       </div>
     </>
   );
 }
 
 /** Deploys every deployment that uses a group and does not have its current variables. */
-export function DeployNow({ group }: { group: VariableGroup }) {
+export function DeployNow({ group, onDone }: { group: VariableGroup; onDone?: () => void }) {
   const { client, workspaceId } = useSession();
   const stale = staleOf(group);
   const deploy = async () => {
@@ -225,6 +234,7 @@ export function DeployNow({ group }: { group: VariableGroup }) {
       act={deploy}
       done={`Deploying ${stale.map(({ name }) => name).join(", ")}.`}
       renews={["variable-groups", workspaceId]}
+      {...(onDone !== undefined && { onDone })}
     />
   );
 }

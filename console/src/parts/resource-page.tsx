@@ -165,7 +165,7 @@ export function FormDialog<A>(props: {
   send: () => Promise<A>;
   renews: QueryKey;
   /** Shown after success, for example a key that is shown once. null: nothing, and the dialog closes. */
-  result?: (answer: A) => ReactNode;
+  result?: (answer: A, close: () => void) => ReactNode;
   onDone?: () => void;
   children: ReactNode;
 }) {
@@ -175,7 +175,7 @@ export function FormDialog<A>(props: {
     onSuccess: (answer) => {
       void queries.invalidateQueries({ queryKey: props.renews });
       props.onDone?.();
-      if ((props.result?.(answer) ?? null) === null) close();
+      if ((props.result?.(answer, close) ?? null) === null) close();
     },
   });
   const close = () => {
@@ -199,7 +199,7 @@ export function FormDialog<A>(props: {
       {isOpen && (
         <Dialog title={props.title} onClose={close}>
           {send.data !== undefined && props.result ? (
-            props.result(send.data)
+            props.result(send.data, close)
           ) : (
             <form onSubmit={onSubmit}>
               {props.children}
