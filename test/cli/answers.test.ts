@@ -45,7 +45,7 @@ function closed(node: unknown): unknown {
 }
 
 const lists =
-  /^(admin .*(list|show|audit)|alerts (list|rules)|auth .*(list|presets|history)|context list|deliveries|env list|events|integrations (list|app show)|list|ps|status|webhooks (list|deliveries)|whoami|why)$/;
+  /^(admin .*(list|show|audit)|alerts (list|rules)|auth .*(list|presets|history)|context list|deliveries|env list|events|groups (list|show)|integrations (list|app show)|list|ps|status|webhooks (list|deliveries)|whoami|why)$/;
 
 test("every answer of --json is as its schema says, and no table is wider than the terminal", async (t) => {
   const config = await createDirectory({
@@ -129,6 +129,15 @@ test("every answer of --json is as its schema says, and no table is wider than t
   assert.deepEqual(await served(), before, "a dry run changes nothing");
   assert.equal((await server.client.listDeployments({})).resources.length, 1, "a dry run creates nothing");
   await run("env unset", [name, "LOG_LEVEL"]);
+  await run("groups set", ["a-group-of-keys", "OPENAI_API_KEY"], { stdin: "hunter2\n" });
+  await run("groups import", ["a-group-of-keys", "names.env", "--plain"]);
+  await run("groups use", [name, "a-group-of-keys"]);
+  await run("groups list");
+  await run("groups show", ["a-group-of-keys"]);
+  await run("groups unset", ["a-group-of-keys", "LOG_LEVEL"]);
+  await run("groups deploy", ["a-group-of-keys"]);
+  await run("groups use", [name]);
+  await run("groups delete", ["a-group-of-keys"]);
   await run("scale", [name, "2"]);
   await run("scale", [name, "2"]);
   await run("change", [name, "--size", "M"]);

@@ -205,6 +205,22 @@ test("sets, imports and removes variables and follows the revision of each chang
   assert.deepEqual(await values(), []);
 });
 
+test("shares a group of variables, names the deployments without its values, and deploys them", async () => {
+  await followed(["deploy", "node-server", "--name", "grouped"]);
+  const made = await cli(["groups", "set", "keys", "MODEL_KEY"], { stdin: "hunter2\n" });
+  assert.equal(made.code, 0, made.stderr);
+  assert.match((await cli(["groups", "use", "grouped", "keys"])).stderr, /Deploying grouped with these variables/);
+  const changed = await cli(["groups", "set", "keys", "MODEL_KEY"], { stdin: "hunter3\n" });
+  assert.match(changed.stderr, /1 deployment gets these variables with the next revision/);
+  assert.match((await cli(["groups", "list"])).stdout, /keys +MODEL_KEY +grouped \(not deployed\)/);
+  assert.match((await cli(["groups", "deploy", "keys"])).stderr, /Deploying grouped/);
+  const shown = await cli(["groups", "show", "keys"]);
+  assert.match(shown.stderr, /Used by grouped\./);
+  assert.doesNotMatch(made.stdout + changed.stdout + shown.stdout, /hunter/);
+  const refused = await cli(["groups", "delete", "keys"]);
+  assert.deepEqual([refused.code, /Remove it from them first/.test(refused.stderr)], [1, true]);
+});
+
 test("scales to a number or a range, shows it in ps, and says why a deployment cannot be scaled", async () => {
   await cli(["deploy", "--template", "node-server", "--name", "scaled"]);
   const scaled = await cli(["scale", "scaled", "3"]);
