@@ -137,8 +137,14 @@ function ThreadHead({ title, status, runs, messages, view, onView, params, threa
         </p>
       </div>
       <Tabs label="Show" value={view} onValue={onView} options={[...views]} />
-      <Link className="button small" to={to} params={{ ...params, part: "playground" }} search={{ thread: threadId }}>
-        <Play size={13} /> Open in playground
+      <Link
+        className="button small"
+        to={to}
+        params={{ ...params, part: "playground" }}
+        search={{ thread: threadId }}
+        aria-label="Open in playground"
+      >
+        <Play size={13} /> <span className="wide-text">Open in playground</span>
       </Link>
     </header>
   );
