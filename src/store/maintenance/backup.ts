@@ -43,7 +43,7 @@ const partialTables: Record<string, string> = {
 };
 
 /** Rows per statement: about 2 MB, and at most 100 MB of rows that users fill. PostgreSQL takes at most 256 MB of JSON at once. */
-const pageRowsOf = (table: string) => (table === "secret_sets" ? 50 : 1_000);
+const pageRowsOf = (table: string) => (table === "secret_sets" || table === "variable_groups" ? 50 : 1_000);
 
 /** In a table that is included in part, the next row may lie behind a hundred million skipped ones. */
 const pageTimeoutMs = 300_000;
