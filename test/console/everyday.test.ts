@@ -267,7 +267,7 @@ test("a variable group is created, used by a deployment, changed, and deployed f
   const dialog = page.getByRole("dialog");
   await dialog.getByRole("listitem").getByText(made.name).waitFor();
   assert.deepEqual(await findings(page), []);
-  await dialog.getByRole("button", { name: `Deploy ${made.name} with model-keys` }).click();
+  await dialog.getByRole("button", { name: `Deploy now: ${made.name} with model-keys` }).click();
   const readUsers = async () => (await client.listVariableGroups()).resources[0]?.deployments;
   await eventually(readUsers, (users) => users?.[0]?.is_current === true);
   await page.context().close();

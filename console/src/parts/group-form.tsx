@@ -230,7 +230,7 @@ export function DeployNow({ group, onDone }: { group: VariableGroup; onDone?: ()
   return (
     <ActionButton
       text="Deploy now"
-      label={`Deploy ${stale.map(({ name }) => name).join(", ")} with ${group.name}`}
+      label={`Deploy now: ${stale.map(({ name }) => name).join(", ")} with ${group.name}`}
       act={deploy}
       done={`Deploying ${stale.map(({ name }) => name).join(", ")}.`}
       renews={["variable-groups", workspaceId]}
