@@ -77,7 +77,7 @@ function Person({ name, email }: Member) {
     <div className="person">
       <Avatar name={name ?? email} />
       {name === null ? (
-        email
+        <span>{email}</span>
       ) : (
         <div>
           <b>{name}</b>
