@@ -8,6 +8,7 @@ import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import type { Operation } from "../../src/contract/operation.ts";
 import type { OperationId, operations } from "../../src/contract/operations.ts";
 import { explainDeployment } from "../../src/reconciler/plan/explain.ts";
+import { recordAlerts } from "../../src/store/alerts/alerts.ts";
 import { sql } from "../../src/store/engine/sql.ts";
 import { revokeApiKey } from "../../src/store/tenants/api-keys.ts";
 import { createWorkspace } from "../../src/store/tenants/tenants.ts";
@@ -69,6 +70,13 @@ export async function startAccessFixture() {
       const { rows } = await t.db.query<{ secret_set_id: string }>(sql`
         select secret_set_id from deployments where id = ${ids["deployment_id"]}`);
       return rows[0]?.secret_set_id ?? "";
+    },
+    alert_id: async ({ tenantId, mark }) => {
+      const [subjectId, subject] = [randomUUID(), `${mark} host`];
+      const message = `The disk of ${subject} is full.`;
+      await recordAlerts(t.db, [{ tenantId, deploymentId: null, subjectId, subject, kind: "disk_used", message }]);
+      const { rows } = await t.db.query<{ id: string }>(sql`select id from alerts where subject_id = ${subjectId}`);
+      return rows[0]?.id ?? "";
     },
   };
 

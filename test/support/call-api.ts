@@ -36,6 +36,8 @@ export const thingMakers: Record<string, (context: MakerContext) => Promise<stri
   },
   // Builds are ordered by the reconciler only.
   build_id: async () => randomUUID(),
+  // Alerts are raised by the reconciler only.
+  alert_id: async ({ call }) => (await call("GET", "/v2/alerts?limit=1")).resources[0]?.id ?? randomUUID(),
   listener_id: async ({ call, mark }) => (await makeListener(call, mark)).id,
   api_key_id: async ({ call, mark }) => (await call("POST", "/v2/admin/api-keys", { name: mark, role: "reader" })).id,
   member_id: async ({ call, mark }) =>
