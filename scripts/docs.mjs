@@ -29,7 +29,7 @@ else {
     .filter((entry) => entry.isDirectory() && /^\d+\.\d+\.\d+/.test(entry.name))
     .map(({ name }) => name)
     .sort(newestFirst);
-  // A version does not know the later ones: its switch leads to the one page that does.
+  // The pages of a version cannot list later versions, so their switch leads to versions.html, which lists all.
   const moveTo = (address) =>
     `<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=${address}"><a href="${address}">Pierhead</a>\n`;
   const items = versions.map(

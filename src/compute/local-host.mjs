@@ -4,7 +4,7 @@ import { Server } from "node:http";
  * Preloaded into a server that answers only requests for this machine, such as one that the MCP SDK protects against DNS
  * rebinding: the Host header of each request becomes the name in PIERHEAD_LOCAL_HOST. X-Forwarded-Host keeps the name that the
  * client used. With PIERHEAD_LOCAL_HOST_FOR=paths, it changes only requests whose path the gateway shortened, and removes that
- * name: the server asks itself by the name in the request, and nothing else answers there.
+ * name, because the server calls itself at the name in the request, which must be its own.
  *
  * Plain JavaScript, because it is copied beside the server, which may run in an older Node.
  */
@@ -26,7 +26,7 @@ Server.prototype.emit = function emitWithHost(event, ...given) {
 /** @param {import("node:http").IncomingMessage} request */
 function changeHost({ headers, rawHeaders }) {
   if (isForPathsOnly && headers["x-forwarded-prefix"] === undefined) return;
-  // The page of a browser on the server's own origin stays one.
+  // The server must still recognize requests of its own pages as same-origin.
   const isOwnOrigin = headers.origin?.replace(/^https?:\/\//, "") === headers.host;
   const values = new Map([
     ["host", host],

@@ -209,7 +209,7 @@ const missingTableForms =
 function missingTables(lines: readonly string[]): string | null {
   const said = lines.find((line) => missingTableForms.test(line));
   if (said === undefined) return null;
-  return `The database lacks tables that the server needs (${withoutCredentials(said).slice(0, 200)}). Let each start migrate it: a Procfile with the web command and a line such as "release: alembic upgrade head".`;
+  return `The database lacks tables that the server needs (${withoutCredentials(said).slice(0, 200)}). Migrate the database before each start: add a Procfile with the web command and a line such as "release: alembic upgrade head".`;
 }
 
 const unreachableForms =
@@ -222,7 +222,7 @@ function unreachable(lines: readonly string[]): string | null {
   const host = said.map(hostOf).find((found) => found !== undefined);
   const what = host ?? lastAddress(lines.slice(0, lines.indexOf(first))) ?? "another server";
   if (/^(?:localhost|127\.0\.0\.1|::1|postgres|db):5432$/.test(what))
-    return `It could not connect to a PostgreSQL at ${what} while it started. Set the address of a database among its variables, or start the server with PIERHEAD_AGENT_POSTGRES_URL and create the deployment again: it then finds a database of its own in DATABASE_URI, and in DATABASE_URL if the project asks for that.`;
+    return `It could not connect to a PostgreSQL at ${what} while it started. Set the address of a database in the deployment's variables, or start Pierhead with PIERHEAD_AGENT_POSTGRES_URL and create the deployment again: it then gets a database of its own in DATABASE_URI, and in DATABASE_URL if the project asks for that.`;
   return `It could not connect to ${what} while it started. Check the address and the network of this machine, or connect when the first request needs it.`;
 }
 

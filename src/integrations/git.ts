@@ -69,7 +69,10 @@ export async function fetchCommit({
     await mkdir(directory, { recursive: true });
     const listed = ["ls-tree", "-r", "-z", "--name-only", "--end-of-options", commitSha];
     if ((await git.count([`--git-dir=${gitDir}`, ...listed], filesMax)) > filesMax) {
-      throw new GitFailure("TooLarge", `The commit has more than ${filesMax} files, which is too many to build.`);
+      throw new GitFailure(
+        "TooLarge",
+        `The commit has more than ${filesMax} files, which is the limit for a build. Remove files that the server does not need.`,
+      );
     }
     await git.run([
       `--git-dir=${gitDir}`,

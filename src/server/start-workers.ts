@@ -25,7 +25,7 @@ import { ScheduledBackups } from "./scheduled-backups.ts";
 import type { ServerContext } from "./server-context.ts";
 import { version } from "./version.ts";
 
-/** Starts what works without being asked: reconciler, builds, housekeeping, backups, webhooks and alerts. */
+/** Starts the background workers: reconciler, builds, housekeeping, backups, webhooks and alerts. */
 export async function startWorkers(context: ServerContext, closing: Closing): Promise<void> {
   const { config, logger, db, sealer, databases, imageNames, tracing, traces, github, metrics } = context;
   const { address, installationId, owner, uploads, contexts } = context;

@@ -96,7 +96,7 @@ export class ServerMeasurements {
         this.#certificates.set(keyOf(address), certificate);
       } catch (error) {
         if (signal.aborted) return;
-        // What was known of it before still holds. Only the installation's own addresses are expected to answer soon.
+        // The previous result still holds. Only the installation's own addresses are expected to answer soon.
         if (tenantId === null) this.#certificatesAtMs = performance.now() + certificateRetryMs;
         logger.info({ host, error: describeError(error) }, "certificate could not be read");
       }

@@ -4,7 +4,7 @@ import { UploadPace } from "../../src/api/uploads/upload-pace.ts";
 
 const mib = 1024 * 1024;
 
-test("an upload above the pace of its workspace waits until its sender goes, and others do not", async () => {
+test("pauses an upload above its workspace's pace until its sender disconnects, and no upload of another workspace", async () => {
   const pace = new UploadPace();
   const sender = new AbortController();
   const ended: string[] = [];

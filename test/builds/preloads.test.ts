@@ -29,7 +29,7 @@ test("opens the port in PORT for a server of an image that has a port of its own
   assert.equal(await run(stopped), String(port), "its other options stay");
 });
 
-test("gives the port to the first of a server's processes, and lets the others keep theirs", async () => {
+test("gives the port to the first process of a server, and lets the others keep theirs", async () => {
   await using place = await scratch();
   const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
   const open = `require("node:http").createServer().listen(0 + Number(process.argv[1]), function () {
@@ -47,7 +47,7 @@ test("gives the port to the first of a server's processes, and lets the others k
   assert.equal((await run()).stdout, `${first}\n${second}`, "another process has its id now");
 });
 
-test("asks a server by the only name to which it answers", async () => {
+test("sends a server requests with the only host name that it accepts", async () => {
   const preload = fileURLToPath(new URL("../../src/compute/local-host.mjs", import.meta.url));
   const program = `require("node:http").createServer(({ headers, rawHeaders }, response) => {
     const raw = Object.fromEntries(rawHeaders.map((name, at) => [name.toLowerCase(), rawHeaders[at + 1]]));

@@ -10,7 +10,7 @@ const digest = "0a".repeat(32);
 
 const cause = (text: string) => findStartCause(text.trim().split("\n"));
 
-test("says how to make the tables that a start misses, and not what a proxy says of the end of a server", () => {
+test("says how to create missing tables, and ignores what a proxy reports about the end of a server", () => {
   const tables = cause(
     'sqlalchemy.exc.ProgrammingError: (psycopg.errors.UndefinedTable) relation "users" does not exist',
   );

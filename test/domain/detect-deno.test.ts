@@ -72,7 +72,7 @@ for (const [name, files, start, build] of projects) {
   });
 }
 
-test("gives Deno the address of a server, and knows which ones have an own port", async () => {
+test("gives Deno the address to listen on, and recognizes servers with a port of their own", async () => {
   const found = async (text: string) => {
     const { server } = await detect({ "deno.json": "{}", "main.ts": text });
     return [server?.variables?.["DENO_SERVE_ADDRESS"], server?.hasOwnPort];
@@ -90,11 +90,11 @@ test("leaves a project of Node that has a configuration for Deno to Node", async
   assert.deepEqual([server?.start, server?.adds], ["script:start", ["deno@2.9.6"]]);
 });
 
-test("takes no module that others import for a server", async () => {
+test("does not mistake an imported module for a server", async () => {
   assert.equal((await detect({ "deno.json": "{}", "mod.ts": "export const a = 1" })).server, null);
 });
 
-test("says what a configuration of Deno without a server lacks", async () => {
+test("says what a Deno configuration without a server lacks", async () => {
   const found = await detect({ "deno.json": '{"tasks": {"dev": "deno run --watch x.ts"}}' });
   assert.match("because" in found ? found.because : "", /no task that starts a server.*Add a start task/);
 });

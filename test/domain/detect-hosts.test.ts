@@ -23,7 +23,7 @@ test("starts a proxy for an MCP server that compares its transport with stdio, u
   assert.equal(await found(`const transport = args.transport ?? "http"\n${serving}`), "tsx server.ts");
 });
 
-test("knows the only name to which a server answers", async () => {
+test("finds the only host name that a server accepts", async () => {
   const found = async (source: string, packages = ["@modelcontextprotocol/sdk"], start = "node server.js") => {
     const files = { "package.json": packageJson(packages, { scripts: { start } }), "server.js": source };
     return (await detect(files)).server?.localHost?.host;

@@ -19,12 +19,12 @@ test("starts the page of a project, not an MCP server that the page uses", async
   assert.match((await startOf({ ...others, "server.py": tool, "ui/page.py": page })) ?? "", /server/);
 });
 
-test("starts an application that a package of the project has", async () => {
+test("starts an application from a package of the project", async () => {
   const files = { "requirements.txt": "fastapi\nlitellm", "app.py": "from litellm import proxy\napp = proxy.app\n" };
   assert.equal(await startOf(files), "python -m uvicorn app:app --host $HOST --port $PORT");
 });
 
-test("offers an MCP server over HTTP that a function makes and that runs over standard input by default", async () => {
+test("offers an MCP server over HTTP if a function creates it and it uses standard input by default", async () => {
   const files = {
     "pyproject.toml":
       '[project]\ndependencies = ["fastmcp"]\n[project.scripts]\n"shop.mcp-server" = "shop.server:main"\n[build-system]\n',
@@ -43,7 +43,7 @@ test("migrates the database of a Django project before its start, unless a Procf
   assert.equal(await before({ Procfile: "web: gunicorn shop.wsgi\n" }), undefined);
 });
 
-test("tells the server of the MCP SDK from the one of FastMCP, which have the same name", async () => {
+test("distinguishes the server of the MCP SDK from that of FastMCP, which has the same name", async () => {
   const start = (imported: string) =>
     startOf({
       "requirements.txt": "mcp\nfastmcp",

@@ -160,7 +160,7 @@ test("port-forward serves the agent on a port of this machine, and to no other s
   assert.match((await run(["port-forward", "bot", "80:8080"])).stderr, /cannot be chosen/);
 });
 
-test("port-forward lets pages of the allowed origin read the agent's answers, and of no other", async () => {
+test("port-forward lets pages of the allowed origin read the agent's responses, and no other pages", async () => {
   const ended = new AbortController();
   const { promise: printed, resolve } = Promise.withResolvers<string>();
   const argv = ["port-forward", "bot", "--allow-origin", "https://app.example"];

@@ -62,7 +62,7 @@ test("knows how long a deployment is idle only while every replica of the gatewa
   traffic.follow(false);
 });
 
-test("a deployment sleeps its idle time after the last request, or after it has started", () => {
+test("puts a deployment to sleep when its idle time has passed since its last request or its start", () => {
   const times = { idleAfterMs: 60_000, activeSinceMs: 100_000, nowMs: 130_000 };
   assert.equal(untilSleepMs({ lastRequestAtMs: null, isBusy: false }, times), 30_000);
   assert.equal(untilSleepMs({ lastRequestAtMs: 120_000, isBusy: false }, times), 50_000);

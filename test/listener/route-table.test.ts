@@ -74,7 +74,7 @@ test("admits the callers that the Service names, and has no route for a Service 
   for (const none of [null, serviceOf(undefined), serviceOf("{")]) assert.equal(plan({ service: none }).route, null);
 });
 
-test("is asleep with the listener's mark only, and holds requests from the first replica until it is ready", () => {
+test("sleeps only with the listener's mark, and holds requests until the first replica is ready", () => {
   const asleep = serverOf({ replicas: 0, isMarked: true });
   const ending = sliceOf(pod("1", { ready: false, serving: true, terminating: true }));
   assert.equal(plan({ server: asleep, slices: [ending] }).route?.state, "asleep");
@@ -92,7 +92,7 @@ test("holds requests for half a minute while no pod is ready, then refuses them"
   assert.equal(plan({ downSinceMs: 5_000 }, null, 35_000).route?.state, "closed");
 });
 
-test("names the revision of the answers, and the earlier one while pods of two revisions answer", () => {
+test("names the revision that serves, and the earlier one while pods of two revisions serve", () => {
   const slices = [sliceOf(pod("1"))];
   const { route: before } = plan({ slices });
   const rolling = serverOf({ replicas: 2, updated: 1, revision: "r2" });

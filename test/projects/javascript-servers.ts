@@ -153,7 +153,7 @@ export const javascriptServers = [
         'import { createRequire } from "node:module";\nconst require = createRequire(import.meta.url);\nimport',
       ),
     },
-    /has these variables of the deployment, for browsers: NEXT_PUBLIC_GREETING/,
+    /variables of the deployment into the code for browsers: NEXT_PUBLIC_GREETING/,
     {
       secrets: { NEXT_PUBLIC_GREETING: "good morning", API_KEY: "secret" },
       ask: [{ path: "/hello", answers: /\["good morning","none"\]/ }],

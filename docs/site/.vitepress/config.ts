@@ -47,7 +47,7 @@ export default defineConfig({
       { text: "Command line", link: "/docs/reference/cli" },
       // A page of its own, which the router of the site does not know.
       { text: "API", link: "/docs/reference/api.html", target: "_self" },
-      // The pages of a directory are those of one version.
+      // Each directory has the pages of one version.
       process.env["PIERHEAD_DOCS_VERSIONS"] === undefined
         ? { text: `Version ${version}`, link: "/CHANGELOG" }
         : {

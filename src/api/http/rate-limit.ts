@@ -96,7 +96,7 @@ const keysOfWorkspace = 2;
  */
 const refusalDelayMs = 250;
 
-/** The same for a body: the client has begun to send it, and this server reads megabytes of it to give its answer. */
+/** Pause before a body is refused. It is longer because the server reads megabytes of the body in order to answer. */
 const bodyRefusalDelayMs = 1_000;
 
 /** The rate limits of one API; setting the rate to 0 turns all of them off. */

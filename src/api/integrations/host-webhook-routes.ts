@@ -10,7 +10,7 @@ import { type HostMessage, receiveHostMessage } from "../../store/code-hosts/bra
 import { openIntegration } from "../../store/code-hosts/integrations.ts";
 import { type Api, type Handler, openRoute } from "../http/route.ts";
 
-/** Branches of one message that are polled at once. Each costs a statement; the others are found when they are polled anyway. */
+/** Branches of one message that are polled at once. Each costs a statement. The regular poll finds the others. */
 const branchesMax = 50;
 
 /** Hosts name a repository by three addresses. */

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
  */
 const bytesPerS = 32 * 1024 * 1024;
 
-/** Bytes after a pause that do not wait: most projects are smaller. */
+/** Bytes that an idle workspace may send at any speed. Most projects are smaller. */
 const burstBytes = 16 * 1024 * 1024;
 
 /** Slows the uploads of a workspace down to `bytesPerS`. The sender waits, because its connection is not read meanwhile. */
@@ -14,7 +14,7 @@ export class UploadPace {
   /** When the bytes that each workspace has sent would have arrived at that pace, in milliseconds of `performance.now()`. */
   readonly #dueMs = new Map<string, number>();
 
-  /** Counts bytes that arrived, and waits when the workspace is ahead of its pace, or until the sender has gone. */
+  /** Counts bytes that arrived. Waits while the workspace is ahead of its pace, at most until the sender disconnects. */
   async wait(tenantId: string, bytes: number, signal: AbortSignal): Promise<void> {
     const nowMs = performance.now();
     const dueMs = Math.max(this.#dueMs.get(tenantId) ?? 0, nowMs) + (bytes / bytesPerS) * 1_000;
@@ -23,7 +23,7 @@ export class UploadPace {
     if (aheadMs > 0) await sleep(aheadMs, undefined, { signal, ref: false }).catch(() => {});
   }
 
-  /** Forgets workspaces that are not ahead. Call it now and then. */
+  /** Forgets workspaces that are not ahead of their pace. Call it regularly. */
   forgetIdle(): void {
     const nowMs = performance.now();
     for (const [tenantId, dueMs] of this.#dueMs) if (dueMs <= nowMs) this.#dueMs.delete(tenantId);

@@ -122,7 +122,7 @@ export async function listArtifacts(
   return found.flat();
 }
 
-/** Least size of a file or directory: each takes an inode, and a disk runs out of them too (ext4 has one for 16 KiB). */
+/** Minimum size of a file or directory: each takes an inode, and a disk runs out of them too (ext4 has one for 16 KiB). */
 const entryBytesMin = 4_096;
 
 /**

@@ -26,7 +26,7 @@ export interface CommandProject {
   launch?: Launch;
   /** Whether a module for Node makes the first port that the server opens the one in PORT. */
   opensGivenPort?: true;
-  /** The only name to which it answers: a module for Node puts it into each request; absent: it answers to any. */
+  /** The only host name that the server accepts. A module in Node sets it in each request. Absent: the server accepts any. */
   localHost?: LocalHost;
   /** Where the start command runs, when that is not `directory`: a Procfile may begin with `cd`. */
   startDirectory?: string;

@@ -124,7 +124,7 @@ async function detect(sourceDir: string, place: string, { target }: BuildHost): 
   };
 }
 
-/** Only Node loads the module that gives a server the name to which it answers. */
+/** Only Node loads the module that changes the host name of requests. */
 const localHostOf = ({ runsInNode, localHost }: DetectedServer) => (runsInNode === true ? localHost : undefined);
 
 async function sharedModules(
@@ -151,7 +151,7 @@ const givenPort =
   "Nothing in the server reads PORT. The first port that it opens becomes the one in PORT, with a module that Node loads first.";
 
 const givenHost =
-  "The server answers only requests for localhost. A module that Node loads first puts that name into each request; X-Forwarded-Host has the name that the client used. To answer to names of your own, list them in the server.";
+  "The server accepts only requests for localhost. Pierhead loads a module into Node that changes the Host header of each request to that name. X-Forwarded-Host has the name that the client used. To accept other names, list them in the server's code.";
 
 function commandProject(server: DetectedServer, configPath: string, directory: string): CommandProject {
   const what = server.preset === "procfile" ? "web command of the Procfile" : "start command";

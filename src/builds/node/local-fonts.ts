@@ -28,7 +28,7 @@ export async function buildWithLocalFonts(
       await writeFile(file, `module.exports = ${JSON.stringify(sheets)};\n`);
       env = { ...context.env, NEXT_FONT_GOOGLE_MOCKED_RESPONSES: file };
       context.log.say(
-        `The build downloads fonts from Google (${missing.flatMap(familiesIn).join(", ")}), which this machine cannot reach. Building again with fonts of the reader's system instead. To show them, let builds reach fonts.googleapis.com and fonts.gstatic.com, or keep them in the project with next/font/local.`,
+        `The build downloads fonts from Google (${missing.flatMap(familiesIn).join(", ")}), which this machine cannot reach. Building again with system fonts. To use the fonts from Google, let builds reach fonts.googleapis.com and fonts.gstatic.com, or keep the fonts in the project with next/font/local.`,
       );
     }
   }

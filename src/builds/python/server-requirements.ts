@@ -181,7 +181,9 @@ async function fromUvLock(
   const locals = [...text.matchAll(localLines)].map((match) => match[1] ?? ".");
   const gone = await missingPackages(sourceDir, root, locals);
   if (gone.length > 0) {
-    context.log.say(`uv.lock names packages that the source does not have: ${gone.join(", ")}. Installing without it.`);
+    context.log.say(
+      `uv.lock names packages that the source does not have: ${gone.join(", ")}. Installing without uv.lock.`,
+    );
     return null;
   }
   const isProject = (local: string) => path.posix.join(root, local) === path.posix.normalize(directory);
@@ -206,7 +208,7 @@ async function fromUvLock(
   };
 }
 
-/** Returns the directories that a lock file names as packages and that have none any more. */
+/** Returns the directories that a lock file names as packages but that no longer contain one. */
 async function missingPackages(sourceDir: string, root: string, locals: readonly string[]): Promise<string[]> {
   const found = await Promise.all(
     locals.map(async (local) => {

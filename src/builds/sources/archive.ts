@@ -20,7 +20,7 @@ export const archiveEntriesMax = 100_000;
 const pathBytesMax = 1_024;
 const nameBytesMax = 255;
 
-/** More directories than any source tree has inside each other. */
+/** Levels of directories in a path: more than any source tree has. */
 const depthMax = 100;
 
 /** Overhead of tar: 3 blocks of 512 bytes per entry cover the header, an extended header and its text. */

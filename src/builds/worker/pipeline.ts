@@ -138,7 +138,8 @@ async function readConfiguration(request: BuildRequest, { sourceDir, log }: Buil
   else if (project.kind === "langgraph-js" && project.engineBecause === "default" && project.engine === "postgres")
     log.say(`Engine: postgres, because the deployment has a PostgreSQL and ${project.configPath} names no engine.`);
   const names = Object.keys(request.variables ?? {});
-  if (names.length > 0) log.say(`The build has these variables of the deployment, for browsers: ${names.join(", ")}.`);
+  if (names.length > 0)
+    log.say(`The build writes these variables of the deployment into the code for browsers: ${names.join(", ")}.`);
   const expected = await expectedVariables(sourceDir, project.directory);
   if (expected !== null && expected.names.length > 0)
     log.say(`${expected.file} names these variables: ${expected.names.join(", ")}.`);

@@ -100,7 +100,7 @@ export async function alertsMute(
   if (about !== undefined) await muteSubject(session, about, until);
   const what = `alerts about ${shown}`;
   session.terminal.say(
-    until === null ? `New ${what} notify again.` : `New ${what} send no notifications until ${until}.`,
+    until === null ? `New ${what} send notifications again.` : `New ${what} send no notifications until ${until}.`,
   );
 }
 

@@ -55,7 +55,7 @@ export async function compare(
   return { unchanged, ...(await withPruned(session, { file, declared, prune, tag, steps })) };
 }
 
-/** Finds the place of a new deployment now, or when its listener exists. */
+/** Resolves the placement of a new deployment now, or after its listener was created. */
 async function placing(
   client: Client,
   wanted: Declared,
@@ -72,7 +72,7 @@ async function placing(
 }
 
 interface Placing {
-  /** As the changes show it. */
+  /** Placement as the plan prints it. */
   shown: object;
   find(client: Client, signal: AbortSignal): Promise<Placement>;
 }

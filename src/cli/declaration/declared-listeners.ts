@@ -47,7 +47,7 @@ export async function listenerSteps(
   return { steps, missing: Object.keys(declared).filter((name) => !all.has(name)) };
 }
 
-/** The new key is not kept: a pipeline must not show it, and a token gives the cluster's operator the same. */
+/** Discards the new key, because a pipeline must not show it. An enrollment token gives the cluster's operator another one. */
 const create =
   ({ terminal }: Session, name: string, { namespaces, ...others }: DeclaredListener): Step["act"] =>
   async (client, signal) => {
@@ -55,7 +55,7 @@ const create =
     const body = { compute_type: "k8s", compute_id: name, compute_config } as const;
     const { id } = await client.createListener({ body }, { signal });
     if (Object.keys(others).length > 0) await client.patchListener({ listener_id: id, body: others }, { signal });
-    terminal.say(`Connect its cluster with a token: pierhead api POST /v2/listeners/${id}/enrollment`);
+    terminal.say(`Listener ${name} needs a token to connect: pierhead api POST /v2/listeners/${id}/enrollment`);
     return undefined;
   };
 

@@ -65,7 +65,10 @@ export const deploymentCommands: readonly CommandSpec[] = [
     options: [
       ["-w, --watch", "wait until the newest revision has succeeded or failed"],
       timeoutOption,
-      ["--check", "exit with 0 only if it is live or sleeps, with 8 while it deploys, else with 1"],
+      [
+        "--check",
+        "exit with 0 if it is live or sleeping, with 8 while it is deploying or being deleted, otherwise with 1",
+      ],
     ],
     examples: ["pierhead status support", "pierhead status support --watch", "pierhead status support --check"],
     json: '{"deployment": Deployment, "revisions": [Revision], "replicas": DeploymentReplicas, "runs": {"waiting": number, "running": number, "failed": number | null, "recovered": number | null} | null} | Followed',

@@ -77,7 +77,7 @@ export const serverCommands: readonly CommandSpec[] = [
       },
       {
         name: "gateway",
-        summary: "Run a replica of the gateway in a Kubernetes cluster; its chart starts it",
+        summary: "Run a replica of the gateway in a Kubernetes cluster (the listener's chart starts it)",
         options: [],
         examples: ["PIERHEAD_URL=https://pierhead.example.com pierhead listener gateway"],
         json: '{"url": string, "pid": number}',

@@ -59,7 +59,8 @@ export const alertOperations = {
     tag: "Alerts",
     role: "deployer",
     operationId: "mute_alert_v2_alerts__alert_id__mute_post",
-    summary: "Send no notifications of new alerts about what an alert concerns until a time",
+    summary:
+      "Mute the deployment, server, host or key of an alert until a time: new alerts about it send no notification",
     params: AlertPath,
     body: MuteAlerts,
     response: { status: 204, schema: null },

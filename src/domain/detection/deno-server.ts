@@ -36,7 +36,7 @@ export async function readDeno(reader: ProjectReader, files: ReadonlySet<string>
   const textOf = (file: string) => texts.find((one) => one.file === file)?.text ?? "";
   const named = entryNames.filter((file) => files.has(file));
   const serving = (form: RegExp) => named.find((file) => form.test(textOf(file)));
-  // The other names are also those of modules that others import.
+  // Files with the other names may be modules that other files import.
   const entry = serving(starts) ?? serving(handler) ?? named.find((file) => /(?:main|server)\.\w+$/.test(file)) ?? null;
   const all = texts.map(({ text }) => text);
   const serves = all.some((text) => denoServe.test(text));
@@ -77,7 +77,7 @@ function parseWithComments(text: string): object {
   }
 }
 
-/** Each alternative also takes what is not closed, so that no text is searched twice. */
+/** Each alternative also matches an unclosed string or comment, so that the match takes linear time. */
 const jsonTokens = /"(?:[^"\\\n]|\\.)*"?|\/\/[^\n]*|\/\*(?:[^*]|\*(?!\/))*(?:\*\/)?|[^"/]+|\//g;
 
 /** Removes comments and trailing commas, which Deno allows in its configuration. */
@@ -117,7 +117,7 @@ export function detectDeno(facts: DenoFacts, hasManifest: boolean): DetectedServ
   };
 }
 
-/** Without the runner of tasks between them where possible, which would take memory and delay the signal to stop. */
+/** Skips Deno's task runner where possible, because it takes memory and delays the stop signal. */
 function commandOf(task: string | undefined, { tasks, entry, exportsHandler }: DenoFacts): string {
   if (task === undefined) return `deno ${exportsHandler ? "serve" : "run"} --allow-all ${entry}`;
   const line = tasks[task] ?? "";
@@ -132,7 +132,7 @@ function buildOf(command: string, { tasks, entry }: DenoFacts): string | null {
   return file === null ? null : `DENO_DIR=${denoDir} ${program} cache ${file}`;
 }
 
-/** The address at which `Deno.serve` listens, whichever the program names. */
+/** Overrides the address that the program passes to `Deno.serve`. */
 export const denoAddress = { DENO_SERVE_ADDRESS: "tcp:$HOST:$PORT" };
 
 /** Packages that the build downloads for Deno, relative to the project. */

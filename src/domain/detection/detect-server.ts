@@ -121,7 +121,7 @@ function nodeServer({ preset, own, package_ }: Match, node: NodeFacts, files: Re
   };
 }
 
-/** Names by which the servers of some frameworks want to be asked. */
+/** Host names that the servers of some frameworks require. */
 function localHostFor({ id, start, otherwise }: NodePreset, node: NodeFacts, command: string) {
   const isVitePreview = /\bvite preview\b/.test(`${command} ${start ?? otherwise ?? ""}`);
   // Vite refuses all names but those of the machine and of its configuration.
@@ -325,7 +325,7 @@ function pythonServer(
 const afterBuildOf = ({ collectsStatic }: PythonFacts) =>
   collectsStatic ? "python manage.py collectstatic --noinput" : null;
 
-/** As Railpack does: a Django project without its tables answers with errors. */
+/** As Railpack does: a Django project without its tables responds with errors. */
 const migrateDjango = "python manage.py migrate --noinput";
 
 /** A module is found below the directory from which Python imports it. */
@@ -357,7 +357,7 @@ const vercelFunction = /^api\/.+\.[cm]?[jt]sx?$/;
 
 function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
   if (deno !== null && node === null && python === null)
-    return `${deno.config} was found, but no task that starts a server (start or serve), and no file such as main.ts. Add a start task, such as "start": "deno run --allow-all main.ts".`;
+    return `${deno.config} has no task that starts a server (such as start or serve), and no file such as main.ts is beside it. Add a start task, such as "start": "deno run --allow-all main.ts".`;
   if (node?.mcp.isStdioOnly === true)
     return "The MCP server of this project speaks over standard input, and no program starts it. Name it in main of package.json or in a start script.";
   if (node !== null && node.workerFile !== null)

@@ -1,4 +1,4 @@
-/** The name with which a server wants to be asked. */
+/** The host name that a server requires. */
 export interface LocalHost {
   /** Value of the Host header; `*` stands for the port. */
   host: string;

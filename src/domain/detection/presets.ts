@@ -28,7 +28,7 @@ export interface NodePreset extends CommonPreset {
   isForPages?: boolean;
   /** Program that builds a project without a build script; null: nothing. */
   build: string | null;
-  /** Whether its server takes a port from nowhere but its code; absent: the sources say it. */
+  /** Whether the server takes its port from its code only. Absent: the sources decide. */
   hasOwnPort?: true;
 }
 
@@ -200,7 +200,7 @@ export const presets: readonly Preset[] = [
     ["@modelcontextprotocol/sdk", "@modelcontextprotocol/server", "fastmcp"],
     { scripts: mcpScripts },
   ),
-  // A worker for calls, which answers questions about its health on a port of its own.
+  // A worker for calls, which serves its health check on a port of its own.
   node("livekit-js", "LiveKit Agents", ["@livekit/agents"], { hasOwnPort: true }),
   node("a2a-javascript", "A2A JavaScript SDK", ["@a2a-js/sdk"]),
   node("openai-agents-js", "OpenAI Agents SDK", ["@openai/agents"]),
@@ -236,7 +236,7 @@ export const presets: readonly Preset[] = [
   }),
   python("haystack", "Haystack", haystack, program),
   ...agents("a2a-python", "A2A Python SDK", ["a2a-sdk"]),
-  // A worker for calls, which answers questions about its health on a port of its own.
+  // A worker for calls, which serves its health check on a port of its own.
   python("livekit", "LiveKit Agents", ["livekit-agents"], {
     entry: "livekit",
     start: "python {program} start",

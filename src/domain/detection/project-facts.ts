@@ -36,7 +36,7 @@ export interface PythonFacts {
   speaksStdio: boolean;
   /** Whether it is a Django project that serves files which a command collects. */
   collectsStatic: boolean;
-  /** Whether it is a Django project with a database, whose tables a command makes. */
+  /** Whether it is a Django project with a database, whose tables `manage.py migrate` creates. */
   migratesDatabase: boolean;
   /** Whether a source file reads the variable PORT, or may read it. */
   readsPort: boolean;
@@ -109,7 +109,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   };
 }
 
-/** `DATABASES = {}` is that of a project without one. */
+/** A project without a database has `DATABASES = {}`. */
 const namesDatabase = (text: string) =>
   /^[ \t]*DATABASES\b[ \t]*[:=]/m.test(text) && /["']ENGINE["']|\bdj_database_url\b|\benv\.db\(/.test(text);
 

@@ -16,7 +16,7 @@ export interface PythonEntry {
   hasOwnPort: boolean;
   /** Whether another file has the server. Such an entry counts only in a project without any other. */
   isIndirect: boolean;
-  /** Whether a directory below, which names packages of its own, has the file: the project may lack them. */
+  /** Whether the file is in a subdirectory that names packages of its own, which the project may lack. */
   isOfOther?: boolean;
 }
 

@@ -49,7 +49,7 @@ export function planClusterRoute(objects: ServingObjects, before: Route | null, 
     return { route, untilMs: null };
   };
   const targets = targetsOf(slices);
-  // Its pods end, and the next request would be the last one of a replica.
+  // Its last pods are terminating: requests wait for a new one.
   const isAsleep = server?.spec.replicas === 0 && server.metadata.annotations?.[asleepAnnotation] !== undefined;
   if (isAsleep) return to("asleep", null);
   if (targets.length > 0) return to("open", null, targets);

@@ -76,7 +76,7 @@ export async function muteAlerts(db: Db, owner: Owner, deploymentId: string, unt
 }
 
 /**
- * Holds back notifications about what an alert concerns, a deployment or something else, until `until`; null: sends them again.
+ * Mutes the deployment or other subject of an alert until `until`; null: ends the mute.
  * @throws ApiError 404.
  */
 export async function muteAlert(db: Db, owner: Owner, alertId: string, until: string | null): Promise<void> {

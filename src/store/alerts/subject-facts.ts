@@ -32,12 +32,12 @@ export async function recordServerFacts(
            and (${hosts}::text[] is null or c ->> 'host' = any(${hosts}::text[]))), '[]')`);
 }
 
-/** One server reads so many, one after the other. */
+/** Maximum number of addresses that a server reads, one after the other. */
 const agentAddressesMax = 200;
 
 /**
- * Returns the addresses with TLS of agents that are no addresses of the installation: those that users chose for their own
- * images, and the domain of each listener, whose agents share a certificate.
+ * Returns the TLS addresses of agents outside the installation's own domains: each `custom_url`, and the domain of each listener,
+ * whose agents share a certificate.
  */
 export async function listAgentAddresses(db: Db): Promise<{ tenantId: string; url: string }[]> {
   const { rows } = await db.query<{ tenantId: string; url: string }>(sql`

@@ -62,7 +62,7 @@ export function scopeOf(key: Pick<ApiKeyRow, "is_operator" | "workspace_id">): K
   return key.workspace_id === null ? "organization" : "workspace";
 }
 
-/** Returns when a key ends that is in use. null: never. */
+/** Returns when a key expires that is in use; null: never. */
 export const endOfKey = (key: Pick<ApiKeyRow, "expires_at" | "expires_at_once_used">): Date | null =>
   key.expires_at_once_used ?? key.expires_at;
 

@@ -47,7 +47,7 @@ export const apiKeysTable = table("api_keys", {
   hash: bytea,
   created_at: timestamp,
   expires_at: nullable(timestamp),
-  /** The end of a key that a command line has got and not used yet: its first use replaces `expires_at` by it. */
+  /** Final expiry of a key that its command line has not used yet. The first use copies it to `expires_at`. */
   expires_at_once_used: nullable(timestamp),
   revoked_at: nullable(timestamp),
   last_used_at: nullable(timestamp),

@@ -7,7 +7,7 @@ const exited = {
   ...{ exit_code: 1, signal: null, last_lines: [] },
 };
 
-test("the end of a log names the variable that a crashed container misses", () => {
+test("finds the missing variable of a crashed container at the end of its log", () => {
   const lines = ["starting", "Error: MODEL_KEY is not set"];
   const cause = causeWithLog(exited, lines);
   assert.deepEqual([cause.variables, cause.last_lines], [["MODEL_KEY"], lines]);
@@ -17,7 +17,7 @@ test("the end of a log names the variable that a crashed container misses", () =
   );
 });
 
-test("a log that says nothing, or what the message says already, changes no message", () => {
+test("leaves the message unchanged if the log adds nothing to it", () => {
   assert.equal(causeWithLog(exited, ["listening"]).message, exited.message);
   const told = { ...exited, message: `${exited.message} Error: lost the model` };
   assert.equal(causeWithLog(told, ["Error: lost the model"]).message, told.message);

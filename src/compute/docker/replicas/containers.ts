@@ -8,7 +8,7 @@ export interface ContainersOptions {
   engine: Engine;
   networks: Networks;
   info: EngineInfo;
-  /** As in `DockerComputeOptions`, all of them. */
+  /** As in `DockerComputeOptions`, as are the two below. */
   installationId: string;
   isRootReadOnly: boolean;
   diskLimitMib: number | undefined;

@@ -13,7 +13,7 @@ const scaleDownWindowS = 1_800;
 /** Pending runs per worker. */
 const pendingRunsPerWorker = 10;
 
-/** Counts the pending runs of the engines that keep a queue in the deployment's database. Their replicas answer requests and run runs. */
+/** Counts the pending runs of the engines that keep a queue in the deployment's database. Their replicas serve requests and execute runs. */
 const pendingRunsOf: Partial<Record<Engine, string>> = {
   postgres: "select count(*) from langgraph.runs where status = 'pending' and due_at <= now()",
   aegra: "select count(*) from aegra.runs where status = 'pending'",
@@ -35,7 +35,7 @@ export function fixedReplicas(workload: Workload, part: Part, traits: ClusterTra
   return scalerOf(workload, part, traits) === null ? Math.max(1, scaleOf(workload, part).minReplicas) : null;
 }
 
-/** The first pod of a deployment, whose commands before the start the others must not run at the same time. */
+/** Whether this is the first pod of a deployment whose start commands must not run in two pods at once. */
 const isStartingAlone = ({ startsAlone, isFirst }: Workload) => startsAlone === true && isFirst === true;
 
 /** Returns the autoscaler to use. Without metrics there is none, because it could not scale. */

@@ -1,4 +1,4 @@
-"""Answers of the API that clients of LangGraph expect otherwise than Aegra gives them."""
+"""Changes API responses in which Aegra differs from what LangGraph clients expect."""
 
 import functools
 import sys
@@ -43,7 +43,7 @@ def mend_routes():
 
 
 def add_routes(router):
-    """What the SDKs ask for and Aegra does not have."""
+    """Routes that the SDKs call and that Aegra lacks."""
     from aegra_api.api import threads
 
     async def count(request: ThreadSearchRequest, user: User = Depends(get_current_user), session: AsyncSession = Depends(get_session)):
@@ -107,7 +107,7 @@ def plain(thread):
 
 
 def with_values(original):
-    """A client lists threads by what is in them. Aegra shows values and questions with the state only."""
+    """Clients expect values and interrupts in lists of threads. Aegra returns them with the state only."""
 
     @functools.wraps(original)
     async def answer(*given, **named):

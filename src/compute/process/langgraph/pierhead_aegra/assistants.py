@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 
 def resolve_conflict(_original):
-    """Aegra takes an assistant with the same graph and configuration for the same one. Here only the id counts."""
+    """Aegra treats assistants with the same graph and configuration as one. Here the id alone identifies an assistant."""
 
     async def resolve(self, assistant_id, _graph_id, _config, if_exists):
         from aegra_api.services.assistant_service import to_pydantic

@@ -122,7 +122,7 @@ def initialize_graphs(original):
         from . import move
 
         async with one_at_a_time():
-            # It makes the assistants that copied runs refer to.
+            # Creates the assistants to which the copied runs refer.
             await original(self)
             if start.state_dir is not None:
                 counts = await asyncio.to_thread(move.move, start.state_dir, get_auth_instance() is not None)

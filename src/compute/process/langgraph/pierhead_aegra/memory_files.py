@@ -50,7 +50,7 @@ def digest_of(directory):
 
 @contextlib.contextmanager
 def unused(state_dir):
-    """Locks the files as the server in memory does: what it still writes would not be copied."""
+    """Locks the files as the server in memory does, because the copy would miss its later writes."""
     with open(os.path.join(state_dir, ".pierhead-lock-python"), "a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +93,7 @@ class Unknown:
 
 
 def write(directory, state):
-    """Writes files with which the server in memory goes on. Refuses a directory that has some."""
+    """Writes files from which the server in memory continues. Refuses a directory that already has such files."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     for part, name in file_names.items():
         with open(os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
