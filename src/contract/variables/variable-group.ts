@@ -70,7 +70,11 @@ export const PatchVariableGroup = Type.Object(
 export type PatchVariableGroup = Static<typeof PatchVariableGroup>;
 
 export const DeploymentVariableGroups = Type.Object(
-  { groups: Type.Array(VariableGroup, { description: "At a name in several groups, the last one wins." }) },
+  {
+    groups: Type.Array(VariableGroup, {
+      description: "If several groups have the same variable, the last group wins.",
+    }),
+  },
   { $id: "DeploymentVariableGroups" },
 );
 export type DeploymentVariableGroups = Static<typeof DeploymentVariableGroups>;
@@ -79,7 +83,7 @@ export const PutDeploymentVariableGroups = Type.Object(
   {
     variable_group_ids: Type.Array(uuid(), {
       description:
-        "The groups that the deployment should use. At a name in several of them, the last one wins; variables of the deployment itself win over all.",
+        "The groups that the deployment should use. If several of them have the same variable, the last group wins. Variables of the deployment itself win over all groups.",
     }),
   },
   { $id: "PutDeploymentVariableGroups" },
