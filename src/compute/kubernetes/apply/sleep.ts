@@ -1,4 +1,4 @@
-import type { ApiServer } from "../api/api-server.ts";
+import { type ApiServer, KubeError } from "../api/api-server.ts";
 import { pathOf } from "../api/kinds.ts";
 import type { LiveObject } from "../api/manifest.ts";
 import { asleepAnnotation } from "../render/names.ts";
@@ -11,11 +11,26 @@ interface Key {
   name: string;
 }
 
+/** Each change of its status gives a Deployment a new version, most often when its pods start. */
+const attemptsMax = 5;
+
 /**
  * Puts a Deployment to sleep: it has no replicas until the gateway in the cluster sets one. Or wakes it, and on a second call records
  * that it is awake. Until then, requests wait for it.
  */
 export async function setAsleep(api: ApiServer, key: Key, isAsleep: boolean, signal: AbortSignal): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await trySetAsleep(api, key, isAsleep, signal);
+      return;
+    } catch (error) {
+      const isStale = error instanceof KubeError && error.status === 409;
+      if (!isStale || attempt === attemptsMax) throw error;
+    }
+  }
+}
+
+async function trySetAsleep(api: ApiServer, key: Key, isAsleep: boolean, signal: AbortSignal): Promise<void> {
   const there = await api.get<LiveObject>("Deployment", key.namespace, key.name, signal);
   const { replicas } = (there?.["spec"] ?? {}) as { replicas?: number };
   // The gateway may wake it, or an autoscaler may act, at the same moment.
