@@ -47,6 +47,9 @@ export class ClusterRoutes {
 
   constructor(options: ClusterRoutesOptions) {
     this.#options = options;
+    for (const namespace of options.namespaces) {
+      for (const kind of followedKinds) this.#unlisted.add(`${namespace}/${kind}`);
+    }
     options.traffic.onWake((deploymentId) => void this.#wake(deploymentId));
   }
 
@@ -60,14 +63,12 @@ export class ClusterRoutes {
     const { signal } = this.#life;
     for (const namespace of namespaces) {
       for (const kind of followedKinds) {
-        const name = `${namespace}/${kind}`;
-        this.#unlisted.add(name);
         void watchKind(
           api,
           { kind, namespace, labelSelector: managedText },
           {
             onEvent: (event) => this.#handleEvent(kind, event),
-            onListed: () => void this.#unlisted.delete(name),
+            onListed: () => void this.#unlisted.delete(`${namespace}/${kind}`),
             logger,
             signal,
           },
@@ -122,9 +123,17 @@ export class ClusterRoutes {
     const before = member.route;
     member.route = route;
     const { traffic } = this.#options;
-    if (before !== null && before.slug !== route?.slug) traffic.removeRoute(before.slug);
+    if (before !== null && before.slug !== route?.slug) this.#release(before.slug);
     // A sleeping route is set again, so that the gateway calls again for requests that still wait.
     if (route !== null && (route.state === "asleep" || !isDeepStrictEqual(before, route))) traffic.setRoute(route);
+  }
+
+  /** Removes a route, unless a deployment in another namespace has the name now: events of two namespaces come in any order. */
+  #release(slug: string): void {
+    const { traffic } = this.#options;
+    const other = [...this.#members.values()].find(({ route }) => route?.slug === slug);
+    if (other?.route == null) traffic.removeRoute(slug);
+    else traffic.setRoute(other.route);
   }
 
   async #wake(deploymentId: string): Promise<void> {
