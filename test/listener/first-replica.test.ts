@@ -57,4 +57,8 @@ test("gives the parts of the database's address to a project that asks for them"
     ["db.internal", "6543", "me", "a/b", "theirs"],
   );
   assert.equal(replicaEnvironment({ DATABASE_URI, POSTGRES_HOST: "own" }, asking)["POSTGRES_USER"], undefined);
+  const unescaped = replicaEnvironment({ DATABASE_URI: "postgresql://me:100%@db.internal/own" }, asking);
+  assert.equal(unescaped["POSTGRES_PASSWORD"], "100%");
+  const local = replicaEnvironment({ DATABASE_URI: "postgresql:///own?host=/run/postgresql" }, asking);
+  assert.equal(local["POSTGRES_HOST"], undefined);
 });

@@ -103,13 +103,24 @@ export function withDatabaseUrl(
 function partsOf(database: string): Record<string, string> {
   if (!URL.canParse(database)) return {};
   const { hostname, port, username, password, pathname } = new URL(database);
+  // A socket of this machine has no host in its address.
+  if (hostname === "") return {};
   return {
     POSTGRES_HOST: hostname,
     POSTGRES_PORT: port === "" ? "5432" : port,
-    POSTGRES_USER: decodeURIComponent(username),
-    POSTGRES_PASSWORD: decodeURIComponent(password),
-    POSTGRES_DB: decodeURIComponent(pathname.slice(1)),
+    POSTGRES_USER: decoded(username),
+    POSTGRES_PASSWORD: decoded(password),
+    POSTGRES_DB: decoded(pathname.slice(1)),
   };
+}
+
+/** A user's own address may have a `%` that stands for itself. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /**
