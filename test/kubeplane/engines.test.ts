@@ -5,7 +5,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView } from "../../src/compute/kubernetes/watch/rollout.ts";
+import { type WatchEvent, watchKind } from "../../src/compute/kubernetes/watch/watch.ts";
 import type { MetricSample } from "../../src/contract/logs/metrics.ts";
+import { createLogger } from "../../src/telemetry/log.ts";
 import { eventually } from "../support/eventually.ts";
 import { addDisk, addGrowingClass, define } from "./cluster-objects.ts";
 import { newRun, openSite, sizes, startWorld } from "./harness.ts";
@@ -249,6 +251,36 @@ suite("databases, autoscalers and routes", () => {
     assert.equal(await site.get("Ingress", slug), null, "and the Ingress is gone");
     assert.ok(await site.get("ScaledObject", `${slug}-queue`));
     assert.ok(await site.get("HorizontalPodAutoscaler", slug));
+
+    // KEDA's admission refuses a workload that another autoscaler scales. It is not installed here, so the order is checked.
+    const versions = new Map<string, number>();
+    const ending = new AbortController();
+    for (const kind of ["HorizontalPodAutoscaler", "ScaledObject"]) {
+      const what = { kind, namespace: site.namespace, labelSelector: "app.kubernetes.io/managed-by=pierhead" };
+      const onEvent = ({ type, object: { metadata } }: WatchEvent) => {
+        if (metadata.name === slug) versions.set(`${type} ${kind}`, Number(metadata.resourceVersion));
+      };
+      void watchKind(world.plane.admin, what, { onEvent, logger: createLogger("silent"), signal: ending.signal });
+    }
+    await eventually(
+      () => versions.has("ADDED HorizontalPodAutoscaler"),
+      (isKnown) => isKnown,
+    );
+    const queued = newRun(site, "127.0.0.1:1/agent:3", scaled);
+    site.controlPlane.assign({
+      deployment_id,
+      target: { ...queued, artifact: { ...queued.artifact, engine: "postgres" } },
+    });
+    await serving(queued.revision_id);
+    await eventually(
+      () => versions.has("ADDED ScaledObject") && versions.has("DELETED HorizontalPodAutoscaler"),
+      (isSwitched) => isSwitched,
+    );
+    ending.abort();
+    const [gone = 0, made = 0] = ["DELETED HorizontalPodAutoscaler", "ADDED ScaledObject"].map((name) =>
+      versions.get(name),
+    );
+    assert.ok(gone < made, "the autoscaler was deleted before KEDA got its object");
 
     // The autoscaler has chosen four: an update keeps them.
     const path = `/apis/apps/v1/namespaces/${site.namespace}/deployments/${slug}/scale`;

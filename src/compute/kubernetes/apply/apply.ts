@@ -69,7 +69,10 @@ export async function applyWorkload(
   const anchor = await applyAnchor(context, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
   written.record(anchor);
   const owned = ownedBy(anchor);
-  if (isChanged) await dryRunAll(api, [...data, ...rest].map(owned), signal);
+  if (isChanged) {
+    await removeReplacedScalers(api, rest, signal);
+    await dryRunAll(api, [...data, ...rest].map(owned), signal);
+  }
   await createSecrets(api, workload, database, owned, signal);
   const put = async (manifests: Manifest[]) => {
     for (const manifest of manifests) {
@@ -93,6 +96,24 @@ function chooseDatabase({ cluster }: Workload, { hasCnpg }: ClusterTraits): Data
 }
 
 const secretsIn = (known: AnchorData | null): string[] => (known === null ? [] : JSON.parse(known.secrets));
+
+/**
+ * Deletes our own autoscalers of workloads that KEDA is to scale: its admission refuses a workload that another autoscaler still
+ * scales. The replicas stay as they are meanwhile.
+ */
+async function removeReplacedScalers(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<void> {
+  for (const { kind, metadata } of manifests) {
+    if (kind !== "ScaledObject") continue;
+    const scaler = await api.get<LiveObject>("HorizontalPodAutoscaler", metadata.namespace, metadata.name, signal);
+    if (scaler === null || !isOurs(scaler)) continue;
+    await api.remove("HorizontalPodAutoscaler", scaler.metadata, { uid: scaler.metadata.uid }, signal);
+  }
+}
+
+const isOurs = ({ metadata }: LiveObject): boolean =>
+  (metadata.ownerReferences as { kind: string; controller?: boolean }[] | undefined)?.some(
+    (owner) => owner.kind === "ConfigMap" && owner.controller === true,
+  ) === true;
 
 /** Tests all objects with a dry run before anything changes: a refusal must not leave half of a revision behind. */
 async function dryRunAll(api: ApiServer, manifests: Manifest[], signal: AbortSignal): Promise<void> {
@@ -242,11 +263,9 @@ async function prune(
       { labelSelector: selectorText(deploymentId) },
       signal,
     );
-    for (const { metadata } of items) {
-      const isOurs = (metadata.ownerReferences as { kind: string; controller?: boolean }[] | undefined)?.some(
-        (owner) => owner.kind === "ConfigMap" && owner.controller === true,
-      );
-      if (!isOurs || keep.has(`${kind}/${metadata.name}`) || metadata.deletionTimestamp !== undefined) continue;
+    for (const item of items) {
+      const { metadata } = item;
+      if (!isOurs(item) || keep.has(`${kind}/${metadata.name}`) || metadata.deletionTimestamp !== undefined) continue;
       const isNeeded = kind === "ServiceAccount" || metadata.labels?.[componentLabel] === "redis";
       if (isServing || !isNeeded) await api.remove(kind, metadata, { uid: metadata.uid }, signal);
     }
