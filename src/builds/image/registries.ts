@@ -1,5 +1,5 @@
 import { registryOf } from "../../compute/docker/images/images.ts";
-import { readRegistryCredential } from "../../compute/docker/images/registry-auth.ts";
+import { isListedRegistry } from "../../compute/docker/images/registry-auth.ts";
 import { addressProblem } from "../../integrations/outbound-address.ts";
 import type { ImageTarget } from "../build.ts";
 import { BuildFailure } from "../failure.ts";
@@ -15,8 +15,9 @@ export async function registryProblem(uri: string, { registryAuthFile, allowsPri
   const host = registryOf(uri);
   if (allowsPrivateRegistries !== false || host === "docker.io") return null;
   // The operator's own registry.
-  if (registryAuthFile !== null && (await readRegistryCredential(registryAuthFile, uri)) !== null) return null;
-  return addressProblem(host);
+  if (registryAuthFile !== null && (await isListedRegistry(registryAuthFile, uri))) return null;
+  const problem = await addressProblem(host);
+  return problem && `${problem} For this registry alone, list it in PIERHEAD_REGISTRY_AUTH_FILE.`;
 }
 
 /** @throws BuildFailure `Unsupported` when a Dockerfile names an image in a registry that must not be called. */

@@ -13,15 +13,23 @@ interface DockerConfig {
  * @throws Error when the file is not JSON
  */
 export async function readRegistryCredential(file: string, uri: string): Promise<RegistryCredential | null> {
-  const text = await readFile(file, "utf8").catch(() => "{}");
-  const { auths = {} } = JSON.parse(text) as DockerConfig;
-  const registry = registryOf(uri);
-  const names = registry === "docker.io" ? ["https://index.docker.io/v1/", "index.docker.io", "docker.io"] : [registry];
-  for (const name of names.flatMap((one) => [one, `https://${one}`, `http://${one}`])) {
-    const { auth, username, password } = auths[name] ?? {};
+  for (const { auth, username, password } of await entriesOf(file, uri)) {
     if (username !== undefined && password !== undefined) return { username, password };
     const [, user, secret] = /^([^:]*):(.*)$/s.exec(Buffer.from(auth ?? "", "base64").toString("utf8")) ?? [];
     if (user !== undefined && secret !== undefined) return { username: user, password: secret };
   }
   return null;
+}
+
+/** Returns whether the operator lists an image's registry in a docker `config.json`, with or without a credential. */
+export async function isListedRegistry(file: string, uri: string): Promise<boolean> {
+  return (await entriesOf(file, uri)).length > 0;
+}
+
+async function entriesOf(file: string, uri: string) {
+  const text = await readFile(file, "utf8").catch(() => "{}");
+  const { auths = {} } = JSON.parse(text) as DockerConfig;
+  const registry = registryOf(uri);
+  const names = registry === "docker.io" ? ["https://index.docker.io/v1/", "index.docker.io", "docker.io"] : [registry];
+  return names.flatMap((one) => [one, `https://${one}`, `http://${one}`]).flatMap((name) => auths[name] ?? []);
 }

@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { test } from "node:test";
+import { registryProblem } from "../../src/builds/image/registries.ts";
+
+test("refuses registries in private networks, except those that the operator lists, and none on a laptop", async (context) => {
+  const directory = await mkdtemp(path.join(tmpdir(), "pierhead-registries-"));
+  context.after(() => rm(directory, { recursive: true, force: true }));
+  const registryAuthFile = path.join(directory, "config.json");
+  const auth = Buffer.from("user:password").toString("base64");
+  const auths = { "127.0.0.1:5000": { auth }, "127.0.0.1:5001": {}, "127.0.0.1:5002": { identitytoken: "token" } };
+  await writeFile(registryAuthFile, JSON.stringify({ auths }));
+  const problemOf = (port: number, options: Partial<Parameters<typeof registryProblem>[1]> = {}) =>
+    registryProblem(`127.0.0.1:${port}/team/image:1`, { registryAuthFile, allowsPrivateRegistries: false, ...options });
+  assert.deepEqual(await Promise.all([5000, 5001, 5002].map((port) => problemOf(port))), [null, null, null]);
+  assert.match((await problemOf(5003)) ?? "", /127\.0\.0\.1 is not a public address\..+PIERHEAD_REGISTRY_AUTH_FILE/);
+  assert.match((await problemOf(5000, { registryAuthFile: null })) ?? "", /not a public address/);
+  assert.equal(await problemOf(5003, { allowsPrivateRegistries: true }), null);
+  assert.equal(await registryProblem("team/image:1", { registryAuthFile, allowsPrivateRegistries: false }), null);
+});
