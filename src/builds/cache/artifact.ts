@@ -126,7 +126,8 @@ export async function listArtifacts(
 const entryBytesMin = 4_096;
 
 /**
- * Returns the bytes that a directory occupies on disk, in whole blocks, so that small files count fully and holes do not. It does not follow links, and files that are deleted during the scan count as 0. It reads one directory at a time and stats its
+ * Returns the bytes that a directory occupies on disk, in whole blocks, so that small files count fully and holes do not.
+ * It does not follow links, and files that are deleted during the scan count as 0. It reads one directory at a time and stats its
  * files synchronously: 14,000 files take 0.1 s of CPU time, and 0.5 s with an await for each.
  */
 export async function directorySize(directory: string, signal?: AbortSignal): Promise<number> {

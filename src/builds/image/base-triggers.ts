@@ -14,9 +14,9 @@ interface BaseImage {
 const pullTimeoutMs = 1_800_000;
 
 /**
- * Checks the images that a Dockerfile names, and the instructions that a base image adds to builds (`ONBUILD`). They are in no Dockerfile, so the image is inspected
- * before the build and the images that its triggers copy from are checked as if the Dockerfile contained them. The engine
- * uses the inspected image as long as it does not pull again, so a different platform is rejected.
+ * Checks the images that a Dockerfile names, and the instructions that a base image adds to builds (`ONBUILD`). No Dockerfile has
+ * those, so the image is inspected before the build, and the images that its triggers copy from are checked as if the Dockerfile
+ * contained them. The engine uses the inspected image as long as it does not pull again, so a different platform is rejected.
  * @returns whether there are such instructions.
  * @throws BuildFailure `Unsupported`; `BuildFailed` when the image does not exist or cannot be pulled.
  */
