@@ -43,6 +43,23 @@ test("sums the requests of all replicas, while replicas come, go and start again
   assert.deepEqual(traffic.counts(), []);
 });
 
+test("counts no request again of a replica that did not answer for a long time", async () => {
+  const { site, clock, traffic, requests } = follow();
+  traffic.follow(true);
+  site.readings = [reading("a", 5), reading("b", 2)];
+  await clock.pass(5_000);
+  assert.equal(requests(), 7);
+  site.readings = [reading("b", 2)];
+  await clock.pass(700_000);
+  site.readings = [{ ...reading("a", 6), uptime_ms: 705_000 }, reading("b", 2)];
+  await clock.pass(5_000);
+  assert.equal(requests(), 7);
+  site.readings = [{ ...reading("a", 9), uptime_ms: 710_000 }, reading("b", 2)];
+  await clock.pass(5_000);
+  assert.equal(requests(), 10);
+  traffic.follow(false);
+});
+
 test("knows how long a deployment is idle only while every replica of the gateway answers", async () => {
   const { site, clock, traffic } = follow();
   site.readings = [reading("a", 1, 0, 60_000), reading("b", 1, 0, 20_000)];

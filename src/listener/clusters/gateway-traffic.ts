@@ -66,7 +66,8 @@ interface Total extends Sums {
 
 /**
  * Sums the counters of all replicas of the gateway. The sums only grow, although replicas come and go. What a replica has counted
- * before this instance led was shipped by its predecessor, so its first reading counts as zero.
+ * before this instance led was shipped by its predecessor, so its first reading counts as zero. So does that of a replica which may
+ * have been forgotten.
  */
 export class GatewayTraffic implements ClusterTraffic {
   readonly #read: ReadGateways;
@@ -129,7 +130,7 @@ export class GatewayTraffic implements ClusterTraffic {
     for (const total of this.#totals.values()) total.isBusy = false;
     for (const { instance_id: instanceId, uptime_ms: uptimeMs, deployments } of readings) {
       const before = this.#replicas.get(instanceId)?.counted;
-      const isOlder = before === undefined && nowMs - uptimeMs < this.#sinceMs;
+      const isOlder = before === undefined && (nowMs - uptimeMs < this.#sinceMs || uptimeMs > forgetAfterMs);
       const counted = new Map(deployments.map((one) => [one.deployment_id, one]));
       this.#replicas.set(instanceId, { seenAtMs: nowMs, counted });
       for (const one of deployments) {
