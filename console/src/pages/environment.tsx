@@ -195,7 +195,8 @@ function StagedChanges(props: StagedProps) {
         ))}
       </ul>
       <p>
-        Deploying runs the current code with these variables. Nothing is built. <WillRestart deployment={deployment} />
+        Deploying runs the current code with these variables. Nothing is built, unless a variable for browsers changed (
+        <code>NEXT_PUBLIC_*</code>). <WillRestart deployment={deployment} />
       </p>
       {problem !== null && <p className="bad-text">{problem}</p>}
       {isEmptied && <p className="soft">Keep at least one variable, because the API ignores an empty list.</p>}

@@ -205,8 +205,8 @@ function DeployUsers({ group, onDone }: { group: VariableGroup; onDone: () => vo
         ))}
       </ul>
       <p className="soft">
-        Deploying runs their current code with the new variables. Nothing is built, and the current revisions serve
-        until the new ones are healthy.
+        Deploying runs their current code with the new variables. Nothing is built, unless a variable for browsers
+        changed (<code>NEXT_PUBLIC_*</code>), and the current revisions serve until the new ones are healthy.
       </p>
       <div className="row end dialog-acts">
         <DeployNow group={group} onDone={onDone} />

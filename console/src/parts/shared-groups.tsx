@@ -109,7 +109,10 @@ function DeployGroups(props: { deployment: Deployment; ids: string[]; isChanged:
   return (
     <div className="note staged">
       <b>Not deployed yet</b>
-      <p>Deploying runs the current code with the variables of these groups. Nothing is built.</p>
+      <p>
+        Deploying runs the current code with the variables of these groups. Nothing is built, unless a variable for
+        browsers changes (<code>NEXT_PUBLIC_*</code>).
+      </p>
       <div className="row">
         {isChanged && (
           <button type="button" onClick={onReset}>

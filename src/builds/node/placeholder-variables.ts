@@ -32,7 +32,7 @@ export async function buildWithPlaceholders(
     const fixed = names.filter((name) => publicName.test(name));
     if (fixed.length > 0)
       context.log.say(
-        `Note: the code for browsers keeps the value that ${fixed.join(", ")} had during the build. Set the real value for the deployment (pierhead env set), then deploy again, which builds with it.`,
+        `Note: the code for browsers keeps the value that ${fixed.join(", ")} had during the build. Set the real value for the deployment (pierhead env set), which builds again.`,
       );
     await build({ ...context, env: { ...placeholders, ...context.env } });
   }

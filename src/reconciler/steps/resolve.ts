@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { BuildRequest } from "../../builds/build.ts";
 import { artifactKey } from "../../builds/cache/artifact.ts";
 import { isUsable } from "../../builds/image/saved-image.ts";
@@ -106,11 +107,22 @@ export async function variablesOf(
   return Object.keys(variables).length === 0 ? {} : { variables };
 }
 
-/** Redeploy and rollback name an artifact. When its files are gone, the recorded source is built again. */
+/**
+ * Redeploy, rollback and a change of variables name an artifact. When its files are gone, or variables changed that its build wrote
+ * into the code for browsers, the recorded source is built again.
+ */
 async function findUsableArtifact(deps: StepDeps, revision: RevisionRow): Promise<string | null> {
-  if (revision.artifact_id === null) return null;
+  if (revision.artifact_id === null || (await hasOtherPublicVariables(deps, revision))) return null;
   const artifact = await deps.store.findArtifact(revision.artifact_id);
   return artifact !== undefined && (await isUsable(artifact.manifest, deps.settings.buildTarget)) ? artifact.id : null;
+}
+
+/** Whether the revision that this one runs again was built with other variables for browsers. */
+async function hasOtherPublicVariables(deps: StepDeps, revision: RevisionRow): Promise<boolean> {
+  if (revision.redeploy_of === null || revision.source_revision_config.image_uri !== null) return false;
+  const again = await deps.store.readRevision(revision.redeploy_of);
+  if (again === undefined || again.secret_set_id === revision.secret_set_id) return false;
+  return !isDeepStrictEqual(await variablesOf(deps, revision), await variablesOf(deps, again));
 }
 
 /** Writes a line to the build log of a revision without a build, so that its log explains why there was none. */
