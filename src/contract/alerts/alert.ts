@@ -116,7 +116,7 @@ export const ChangeDeploymentAlertRule = Type.Object(
 );
 export type ChangeDeploymentAlertRule = Static<typeof ChangeDeploymentAlertRule>;
 
-export const AlertPath = Type.Object({ alert_id: uuid() });
+export const AlertPath = Type.Object({ alert_id: uuid("Alert of your workspace.") });
 export type AlertPath = Static<typeof AlertPath>;
 
 export const MuteAlerts = Type.Object(
