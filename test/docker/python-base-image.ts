@@ -1,7 +1,8 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { buildEnvironment, findPrograms } from "../../src/builds/worker/environment.ts";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { copyPrograms, importRoot } from "./base-image.ts";
 
@@ -19,10 +20,27 @@ interface Place {
   purelib: string;
 }
 
+/** The same with Python 3.12, which some agent servers need. */
+export const newerPythonImage = "pierhead-test/python:3.12";
+
 /** Builds `pythonImage` unless it exists. Needs no registry. */
-export function importPythonImage(engine: Engine): Promise<void> {
-  return importRoot(engine, pythonImage, (root) => {
-    const python = readPlace();
+export const importPythonImage = (engine: Engine): Promise<void> => importPython(engine, pythonImage, "python3");
+
+/** Builds `newerPythonImage` unless it exists. */
+export function importNewerPythonImage(engine: Engine): Promise<void> {
+  // As a build finds it: version managers put programs first that answer for the chosen version only.
+  const { PATH = "" } = buildEnvironment(process.env, {
+    ...{ buildId: "none", workerPid: process.pid, nodePath: process.execPath },
+    ...{ homeDir: "/", tempDir: "/", cacheDir: "/" },
+  });
+  const program = findPrograms("python3.12", PATH).find((one) => spawnSync(one, ["-I", "-c", ""]).status === 0);
+  if (program === undefined) throw new Error("Python 3.12 is not installed");
+  return importPython(engine, newerPythonImage, program);
+}
+
+function importPython(engine: Engine, name: string, program: string): Promise<void> {
+  return importRoot(engine, name, (root) => {
+    const python = readPlace(program);
     const dynamic = path.join(python.stdlib, "lib-dynload");
     const modules = readdirSync(dynamic).map((name) => path.join(dynamic, name));
     copyPrograms(
@@ -32,17 +50,17 @@ export function importPythonImage(engine: Engine): Promise<void> {
     );
     const filter = (file: string) => !leftOut.test(path.basename(file));
     cpSync(python.stdlib, path.join(root, python.stdlib), { recursive: true, filter });
-    copyPip(path.join(root, python.purelib));
+    copyPip(program, path.join(root, python.purelib));
     mkdirSync(path.join(root, "usr/local/bin"), { recursive: true });
     symlinkSync(python.executable, path.join(root, "usr/local/bin/python"));
   });
 }
 
-function readPlace(): Place {
+function readPlace(program: string): Place {
   const script =
     "import json,os,sys,sysconfig as s;print(json.dumps(dict(executable=os.path.realpath(sys.executable),prefix=sys.base_prefix," +
     "stdlib=s.get_path('stdlib'),purelib=s.get_path('purelib'))))";
-  return JSON.parse(execFileSync("python3", ["-I", "-c", script], { encoding: "utf8" })) as Place;
+  return JSON.parse(execFileSync(program, ["-I", "-c", script], { encoding: "utf8" })) as Place;
 }
 
 /** Libraries that packages from the index link against but Python does not. */
@@ -55,10 +73,10 @@ function wheelLibraries(): string[] {
   });
 }
 
-function copyPip(target: string): void {
+function copyPip(program: string, target: string): void {
   const directory = mkdtempSync(path.join(tmpdir(), "pierhead-pip-"));
   try {
-    execFileSync("python3", ["-m", "venv", directory]);
+    execFileSync(program, ["-m", "venv", directory]);
     const lib = path.join(directory, "lib", readdirSync(path.join(directory, "lib"))[0] ?? "", "site-packages");
     for (const name of readdirSync(lib).filter((one) => one.startsWith("pip"))) {
       cpSync(path.join(lib, name), path.join(target, name), { recursive: true });

@@ -86,6 +86,7 @@ export async function prepareForCluster(
   target: ClusterTarget,
   { project, context }: { project: Project; context: BuildContext },
 ): Promise<{ artifact: ImageArtifact; prepared: PreparedContext }> {
+  if (project.kind === "langgraph-python" && project.engine === "aegra") throw notInClusters();
   const label = stageLabel(target.installationId, request.tenantId);
   // The build has no credentials and no images of others, so a project's own Dockerfile may name any image.
   const { context: packed, dockerfile } =
@@ -94,7 +95,7 @@ export async function prepareForCluster(
       : await prepareGenerated(stageBases(context), request, target, { project, context, label });
   const file = contextFileOf(request.workDir);
   await pipeline(packed, createWriteStream(file, { mode: 0o600 }), { signal: context.signal });
-  if ((project.kind === "langgraph-js" && !isOnPostgres(project)) || project.kind === "langgraph-python")
+  if (isLanggraph(project) && !isDurable(project))
     context.log.say("Note: this agent server keeps its threads in its pod. They are lost when the pod is replaced.");
   const artifact = { ...(await describeImage(project, context)), digest: "", uri: "" };
   return { artifact, prepared: { path: file, dockerfile } };
@@ -107,27 +108,33 @@ async function packOwn(dockerfile: string, { sourceDir }: BuildContext) {
 
 async function describeImage(project: Project, { sourceDir }: BuildContext) {
   const variables = await wantedVariables(sourceDir, project.directory);
-  const isServer = project.kind === "langgraph-js" || project.kind === "langgraph-python";
-  const isExclusive = isServer ? !isOnPostgres(project) : project.isExclusive;
+  const isServer = isLanggraph(project);
+  const isExclusive = isServer ? !isDurable(project) : project.isExclusive;
   return {
     kind: "image",
     health_path: isServer ? await healthPath(sourceDir, project) : project.healthPath,
     rollout: isExclusive ? "handover" : "rolling",
-    engine: project.kind === "langgraph-js" || project.kind === "langgraph-python" ? project.engine : "own",
-    ...(project.kind === "langgraph-js" && { engine_because: project.engineBecause }),
+    engine: isServer ? project.engine : "own",
+    ...(isServer && { engine_because: project.engineBecause }),
     ...(variables.length === 0 ? {} : { variables }),
     ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),
     builder: builderVersion,
   } as const;
 }
 
-const needsProcesses = () =>
+const notInClusters = () =>
   new BuildFailure(
     "Unsupported",
-    'Engine "aegra" is not available in images yet: it needs a server that runs agents as processes. Choose engine "memory", or run Aegra itself (docs/guides/migrating.md).',
+    'Engine "aegra" is not available in clusters yet: it needs a server that runs agents as processes or with Docker. Choose engine "memory", or run Aegra itself (docs/guides/migrating.md).',
   );
 
+const isLanggraph = (project: Project): project is LanggraphProject | PythonProject =>
+  project.kind === "langgraph-js" || project.kind === "langgraph-python";
+
 const isOnPostgres = (project: Project) => project.kind === "langgraph-js" && project.engine === "postgres";
+
+/** Whether the state is outside of the replicas. */
+const isDurable = ({ engine }: LanggraphProject | PythonProject) => engine === "postgres" || engine === "aegra";
 
 type Prepared = Pick<EngineBuild, "context" | "dockerfile" | "instructions" | "mayUseCache">;
 
@@ -163,7 +170,6 @@ async function prepareGenerated(
   const { project, context, label } = generated;
   const { sourceDir, log } = context;
   await checkNames(sourceDir);
-  if (project.kind === "langgraph-python" && project.engine === "aegra") throw needsProcesses();
   if (project.kind !== "command") await checkEntryFiles(request, sourceDir, project);
   if (project.kind === "langgraph-python") return preparePython(bases, request, target, { project, context, label });
   if (project.kind === "command" && project.python !== null) {

@@ -8,32 +8,34 @@ import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
+import { type EnginePackages, packagesOf, shimDir } from "../python/engine-packages.ts";
 import { collectRequirements } from "../python/requirements.ts";
-import { pythonServers, serverPackages } from "../python/server.ts";
 import { isAllowed, type PythonServer, wantedPython } from "../python/wanted-version.ts";
 import { isOutside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { agentUser, appDir, contextSource, type Instruction, ownDir, plain, workdir } from "./dockerfile.ts";
 import { type Bases, readCertificates, type UsedBase } from "./make-base.ts";
 
-/** Pierhead's programs, relative to `src`; the image has them in `ownDir` under their base names. */
+/** Pierhead's programs, relative to `src`; the image has them in `ownDir` under their base names, and the parts of the shim beside it. */
 const programs = [
-  "compute/process/langgraph/langgraph-python-shim.py",
+  `${shimDir}/langgraph-python-shim.py`,
   "compute/docker/entrypoints/langgraph-python-start.py",
-  "compute/process/langgraph/langgraph-python-probe.py",
   "builds/python/install.py",
 ];
 
 const inOwn = (name: string) => `${ownDir}/${name}`;
 
 /** Runs install.py. Its check comes with the project: without one, the base has the packages that the server is tested with. */
-function pipInstall({ lock, isChecked }: { lock: string | null; isChecked: boolean }): string[] {
+function pipInstall(
+  { packages, check }: EnginePackages,
+  { lock, isChecked }: { lock: string | null; isChecked: boolean },
+): string[] {
   const options = {
     servers: inOwn("agent-servers.json"),
-    serverPackages,
+    serverPackages: packages,
     installer: ["python", "-m", "pip", "install", "--no-cache-dir", "--use-pep517", "--root-user-action=ignore"],
     lock: lock === null ? null : path.posix.join(appDir, lock),
-    check: isChecked ? ["python", "-P", inOwn("langgraph-python-probe.py"), inOwn("langgraph-python-shim.py")] : null,
+    check: isChecked ? ["python", "-P", ...check.map((program) => inOwn(path.posix.relative(shimDir, program)))] : null,
     checkedDir: null,
   };
   return ["python", "-P", inOwn("install.py"), JSON.stringify(options), "--"];
@@ -52,6 +54,7 @@ export async function pythonInstructions(
   { project, context, label }: { project: PythonProject; context: BuildContext; label: string },
 ): Promise<Instruction[]> {
   const { directory, python } = project;
+  const server = packagesOf(project.engine);
   // Unlike all other programs of an image build, uv runs on this host, with the permissions of this server.
   if (python.uvProject !== null) await refuseLinksOut(context.sourceDir);
   const requirements = await collectRequirements(context, project);
@@ -66,12 +69,17 @@ export async function pythonInstructions(
   const install = (wanted: string[] = [], isChecked = true): Instruction[] => {
     if (wanted.length === 0) return [];
     const shown = showCommand(["pip", "install", ...wanted]);
-    const text = `RUN ${JSON.stringify([...settings, ...pipInstall({ lock, isChecked }), ...wanted])}`;
+    const text = `RUN ${JSON.stringify([...settings, ...pipInstall(server, { lock, isChecked }), ...wanted])}`;
     return [workdir(requirements.cwd), { text, runs: { shown, reason: "InstallFailed" } }];
   };
   const manifests = [...requirements.early.manifests, ...(pipConfigFile === null ? [] : [pipConfigFile])];
   const start = ["python", inOwn("langgraph-python-start.py"), inOwn("launch.json"), inOwn("langgraph-python-shim.py")];
-  const base = await pythonBase(bases, target, { version: await imageVersion(context, project), context });
+  const base = await pythonBase(bases, target, {
+    server,
+    engine: project.engine,
+    version: await imageVersion(context, project),
+    context,
+  });
   return [
     ...base.stage,
     plain(`FROM ${base.name}`),
@@ -126,7 +134,7 @@ export async function moveRequirements(argv: string[], { sourceDir }: BuildConte
 }
 
 /** Writes the launch file for the server's host: the same as for an agent that runs as a process, with the image's paths. */
-async function writeLaunch({ configPath }: PythonProject, { sourceDir }: BuildContext): Promise<void> {
+async function writeLaunch({ configPath, engine }: PythonProject, { sourceDir }: BuildContext): Promise<void> {
   const plan = {
     runner: "langgraph-python",
     environment_dir: "",
@@ -135,7 +143,7 @@ async function writeLaunch({ configPath }: PythonProject, { sourceDir }: BuildCo
   } as const;
   const { options, env } = pythonLaunch(sourceDir, plan);
   const { VIRTUAL_ENV: _, ...environment } = env;
-  const text = JSON.stringify({ options, environment });
+  const text = JSON.stringify({ options, environment, engine });
   await writeExtra(sourceDir, "launch.json", text.replaceAll(sourceDir, appDir));
 }
 
@@ -149,8 +157,9 @@ export const writeExtra = (sourceDir: string, name: string, text: string) =>
 async function pythonBase(
   bases: Bases,
   target: BaseImages,
-  { version, context }: { version: string; context: BuildContext },
+  of: { server: EnginePackages; engine: PythonProject["engine"]; version: string; context: BuildContext },
 ): Promise<UsedBase> {
+  const { server, engine, version, context } = of;
   const from = target.pythonImage.replaceAll("{version}", version);
   const certificates = await readCertificates(context.env);
   const instructions = [
@@ -161,22 +170,26 @@ async function pythonBase(
     plain("ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1"),
     ...(certificates === null ? [] : trustInstructions),
     {
-      text: `RUN ${JSON.stringify(pipInstall({ lock: null, isChecked: false }))}`,
+      text: `RUN ${JSON.stringify(pipInstall(server, { lock: null, isChecked: false }))}`,
       runs: { shown: "pip install (of the LangGraph server)", reason: "ToolchainFailed" as const },
     },
   ];
-  const read = programs.map(async (program) => {
+  const files = {
+    ...Object.fromEntries(programs.map((program) => [path.posix.basename(program), program])),
+    ...Object.fromEntries(server.parts().map((part) => [part, `${shimDir}/${part}`])),
+  };
+  const read = Object.entries(files).map(async ([name, program]) => {
     const file = fileURLToPath(new URL(`../../${program}`, import.meta.url));
-    return [`programs/${path.basename(program)}`, await readFile(file, "utf8")];
+    return [`programs/${name}`, await readFile(file, "utf8")];
   });
   return bases.use({
-    kind: "langgraph-python",
-    people: "LangGraph agents in Python",
+    kind: engine === "aegra" ? "langgraph-python-aegra" : "langgraph-python",
+    people: engine === "aegra" ? "LangGraph agents in Python on Aegra" : "LangGraph agents in Python",
     from,
     instructions,
     files: {
       ...Object.fromEntries(await Promise.all(read)),
-      "programs/agent-servers.json": JSON.stringify(pythonServers),
+      "programs/agent-servers.json": JSON.stringify(server.servers),
       ...(certificates === null ? {} : { "programs/certificates.pem": certificates }),
     },
   });
@@ -187,7 +200,8 @@ const versionsTried = ["3.12", "3.13", "3.11", "3.14"];
 
 /** Returns the minor version of Python that an image of the project starts from, such as `3.12`. */
 export async function imageVersion(context: BuildContext, project: PythonProject | PythonServer): Promise<string> {
-  const wanted = await wantedPython(context, project);
+  const found = await wantedPython(context, project);
+  const wanted = project.kind === "command" ? found : packagesOf(project.engine).fitPython(found, project);
   const newest = (version: string) => isAllowed(wanted, `${version}.99`) || isAllowed(wanted, `${version}.0`);
   return wanted.version ?? versionsTried.find(newest) ?? "3.12";
 }

@@ -4,21 +4,13 @@ import { fileURLToPath } from "node:url";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
+import { type EnginePackages, packagesOf } from "./engine-packages.ts";
 import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
-import {
-  aegraPackages,
-  aegraPythonMin,
-  aegraServers,
-  aegraVersion,
-  pythonServers,
-  pythonServerVersion,
-  serverPackages,
-} from "./server.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
 import { findOrInstallUv, type Uv, uvSettingsOf } from "./uv.ts";
-import { isVersionIn, type WantedPython, wantedPython } from "./wanted-version.ts";
+import { wantedPython } from "./wanted-version.ts";
 
 /**
  * Returns the virtual environment of a project: the agent server and the project's dependencies, without the project itself.
@@ -33,7 +25,7 @@ export async function virtualEnvironment(
   artifactKey: string,
 ): Promise<string> {
   const { uv, context } = await findUv(given, project);
-  const server = project.engine === "aegra" ? onAegra : inMemory;
+  const server = packagesOf(project.engine);
   const wanted = server.fitPython(await wantedPython(context, project), project);
   const requirements = await collectRequirements(context, project, uv);
   const { pipConfigFile } = project.python;
@@ -67,7 +59,7 @@ interface Tools extends EnvironmentTools {
   pipConfigFile: string | null;
   /** Directories of the project's own packages, relative to the root of the source. */
   packageDirs: readonly string[];
-  server: Pick<typeof inMemory, "servers" | "packages" | "check">;
+  server: Pick<EnginePackages, "servers" | "packages" | "check">;
 }
 
 async function findUv(given: BuildContext, { configPath, python }: PythonProject): Promise<Uv> {
@@ -102,7 +94,7 @@ async function install(context: BuildContext, draft: string, requirements: Requi
         ? [python, "-m", "pip", "install", "--use-pep517"]
         : [tools.uv, "pip", "install", "--python", python, "--compile-bytecode"],
     lock: requirements.lock === null ? null : path.join(context.sourceDir, requirements.lock),
-    check: [python, "-P", ...tools.server.check.map(ownFile)],
+    check: [python, "-P", ...tools.server.check.map((program) => ownFile(`../../${program}`))],
     checkedDir: path.join(context.cacheDir, "toolchains", "checked"),
   };
   const argv = [python, "-P", ownFile("./install.py"), JSON.stringify(options), "--", ...requirements.argv];
@@ -129,39 +121,5 @@ async function install(context: BuildContext, draft: string, requirements: Requi
 
 /** As in install.py: its last line says what is wrong and what to do. */
 const explainedExitCode = 3;
-
-const programs = "../../compute/process/langgraph";
-
-const inMemory = {
-  version: pythonServerVersion,
-  servers: pythonServers as readonly (typeof pythonServers)[number][],
-  packages: serverPackages,
-  check: [`${programs}/langgraph-python-probe.py`, `${programs}/langgraph-python-shim.py`],
-  fitPython: (wanted: WantedPython, _project: PythonProject): WantedPython => wanted,
-};
-
-const onAegra: typeof inMemory = {
-  version: aegraVersion,
-  servers: aegraServers,
-  packages: aegraPackages,
-  check: [`${programs}/pierhead_aegra/check.py`],
-  fitPython(wanted, { configPath, memoryOnly }) {
-    const range = `>=${aegraPythonMin}`;
-    const isNamed = wanted.version !== null && !wanted.isPreference;
-    if (isNamed && !isVersionIn(`${wanted.version}.99`, range)) {
-      throw new BuildFailure(
-        "Unsupported",
-        `${wanted.from} is ${wanted.version} in ${configPath}, but engine "aegra" needs Python ${aegraPythonMin} or newer. Change it, or choose engine "memory".`,
-      );
-    }
-    if (memoryOnly.length > 0) {
-      throw new BuildFailure(
-        "ConfigInvalid",
-        `${configPath} has ${memoryOnly.join(" and ")}, which engine "aegra" does not know. Remove the key, or choose engine "memory".`,
-      );
-    }
-    return { ...wanted, ranges: [...wanted.ranges, { range, from: 'engine "aegra"' }] };
-  },
-};
 
 const ownFile = (relative: string) => fileURLToPath(new URL(relative, import.meta.url));

@@ -35,9 +35,9 @@ export class Containers {
     const context = {
       image,
       network: await networks.join(spec.tenantId, spec.replicaId),
-      // The engine on PostgreSQL copies the files of an earlier revision.
+      // The engines on PostgreSQL copy the files of an earlier revision.
       stateVolume:
-        spec.artifact.rollout === "handover" || spec.artifact.engine === "postgres"
+        spec.artifact.rollout === "handover" || ["postgres", "aegra"].includes(spec.artifact.engine ?? "own")
           ? this.volumeOf(spec.deploymentId)
           : null,
       labels: containerLabels,
