@@ -31,7 +31,9 @@ export async function expectComplete({ client }: Replica, runs: Started[], total
       (run: Loose) => run.status !== "pending" && run.status !== "running",
       { timeoutMs: 60_000, what: "the end of the run" },
     );
-    assert.equal((await client.runs.get(thread_id, run_id)).status, "success");
+    const { status } = await client.runs.get(thread_id, run_id);
+    const { error } = status === "success" ? {} : await client.threads.get(thread_id);
+    assert.equal(status, "success", `run ${run_id}: ${JSON.stringify(error)}`);
     const { values } = await client.threads.getState(thread_id);
     assert.deepEqual(
       values.done,
