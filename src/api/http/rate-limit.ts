@@ -51,6 +51,11 @@ export class RateLimiter {
     return Math.max(0, Math.ceil((fullAtMs + this.#tokenMs - performance.now() - this.#burstMs) / 1_000));
   }
 
+  /** Empties the bucket of a name. Its next token comes after `ms`. */
+  empty(name: string, ms: number): void {
+    this.#fullAtMs.set(name, performance.now() + this.#burstMs + ms - this.#tokenMs);
+  }
+
   /** Forgets the names whose bucket is full; if that is not enough, the oldest names. */
   #forget(nowMs: number): void {
     for (const [name, fullAtMs] of this.#fullAtMs) if (fullAtMs <= nowMs) this.#fullAtMs.delete(name);
@@ -98,6 +103,9 @@ const refusalDelayMs = 250;
 
 /** Pause before a body is refused. It is longer because the server reads megabytes of the body in order to answer. */
 const bodyRefusalDelayMs = 1_000;
+
+/** After such a refusal no body of its sender is read for this long. */
+const bodyRefusalMs = 5_000;
 
 /** The rate limits of one API; setting the rate to 0 turns all of them off. */
 export class RequestLimits {
@@ -174,10 +182,11 @@ export class RequestLimits {
     return this.#refusedBodies?.waitS(owner) ?? 0;
   }
 
-  /** @throws ApiError 429, after a pause. */
-  async refuseBody(waitS: number): Promise<never> {
+  /** Reads no body of this owner for some seconds more, because it goes on sending. @throws ApiError 429, after a pause. */
+  async refuseBody(owner: string): Promise<never> {
     await sleep(bodyRefusalDelayMs, undefined, { ref: false });
-    throw errors.tooManyRequests(waitS);
+    this.#refusedBodies?.empty(owner, bodyRefusalMs);
+    throw errors.tooManyRequests(bodyRefusalMs / 1_000);
   }
 
   /** Counts a body that is too large, too deep, too slow, incomplete or malformed. */

@@ -35,8 +35,7 @@ export async function readBody(
   if (!hasBody(raw)) return Buffer.alloc(0);
   const owner = bodyOwnerOf(request, limits);
   const refusals = refusalsOf(owner, operation);
-  const waitS = limits.bodyWaitS(refusals);
-  if (waitS > 0) await limits.refuseBody(waitS);
+  if (limits.bodyWaitS(refusals) > 0) await limits.refuseBody(refusals);
   if (raw.destroyed || reply.raw.destroyed) throw endedEarly();
   let taken = 0;
   reply.raw.once("close", () => memory.give(owner, taken));
