@@ -214,11 +214,12 @@ export const javascriptServers = [
     "procfile",
     {
       "package.json": manifest({}, { type: "module" }),
-      "main.js": nodeServer("process.argv[2] + process.env.TONE"),
-      Procfile: "release: false\nweb: TONE=! node main.js hello-$PORT\n",
+      "release.js": `import { writeFileSync } from "node:fs";\nwriteFileSync("released", "released");\n`,
+      "main.js": `import { readFileSync } from "node:fs";\n${nodeServer('process.argv[2] + process.env.TONE + readFileSync("released", "utf8")')}`,
+      Procfile: "release: node release.js\nweb: TONE=! node main.js hello-$PORT\n",
     },
     /Recognized .*Procfile/,
-    { configPath: "Procfile", ask: [{ path: "/", answers: /^hello-\d+!$/ }] },
+    { configPath: "Procfile", ask: [{ path: "/", answers: /^hello-\d+!released$/ }] },
   ),
   javascript(
     "a pnpm lock file that lags behind",
