@@ -126,7 +126,7 @@ export const javascriptServers = [
       ),
       "server.js": `import { createMcpExpressApp } from "@modelcontextprotocol/sdk/server/express.js";\nimport { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";\nimport { StreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/streamableHttp.js";\nconst app = createMcpExpressApp();\napp.post("/mcp", async (request, response) => {\n  const server = new McpServer({ name: "greeter", version: "1.0.0" });\n  const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: undefined });\n  await server.connect(transport);\n  await transport.handleRequest(request, response, request.body);\n});\napp.listen(process.env.PORT, process.env.HOST);\n`,
     },
-    /answers only requests for localhost/,
+    /accepts only requests for localhost/,
     { ask: ofAnyHost },
   ),
   server({
