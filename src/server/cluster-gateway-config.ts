@@ -2,30 +2,16 @@ import { readTrustedProxies, type TrustedProxies } from "../base/trusted-proxies
 import { listenerSettings } from "./listener-config.ts";
 import { type Environment, optional, type Read, readSettings, whole } from "./setting.ts";
 
-const {
-  url,
-  agentsUrl,
-  host,
-  kubernetesHost,
-  kubernetesPort,
-  kubernetesUrl,
-  kubernetesTokenFile,
-  kubernetesCaFile,
-  kubernetesNamespaces,
-  logLevel,
-  logFormat,
-} = listenerSettings;
-
 /** All variables that `pierhead listener gateway` reads. */
 export const clusterGatewaySettings = {
-  url,
+  url: listenerSettings.url,
   agentsUrl: {
-    ...agentsUrl,
+    ...listenerSettings.agentsUrl,
     fallback: "by path only",
     meaning:
       "URL at which callers reach the agents, which names the domain of the gateway: `https://{slug}.agents.example.com`. Agents also answer under `/d/{slug}`.",
   },
-  host,
+  host: listenerSettings.host,
   port: whole("PORT", 8126, 0, 65_535, "Port for the callers of agents."),
   countsPort: whole(
     "PIERHEAD_GATEWAY_COUNTS_PORT",
@@ -53,14 +39,14 @@ export const clusterGatewaySettings = {
     3_600_000,
     "Time for which requests in flight may then continue.",
   ),
-  kubernetesHost,
-  kubernetesPort,
-  kubernetesUrl,
-  kubernetesTokenFile,
-  kubernetesCaFile,
-  kubernetesNamespaces,
-  logLevel,
-  logFormat,
+  kubernetesHost: listenerSettings.kubernetesHost,
+  kubernetesPort: listenerSettings.kubernetesPort,
+  kubernetesUrl: listenerSettings.kubernetesUrl,
+  kubernetesTokenFile: listenerSettings.kubernetesTokenFile,
+  kubernetesCaFile: listenerSettings.kubernetesCaFile,
+  kubernetesNamespaces: listenerSettings.kubernetesNamespaces,
+  logLevel: listenerSettings.logLevel,
+  logFormat: listenerSettings.logFormat,
 };
 
 export interface ClusterGatewayConfig

@@ -1,11 +1,12 @@
 import { backoffMs } from "../../base/backoff.ts";
 import { withDeadline } from "../../base/deadline.ts";
 import type { ClusterCompute, RolloutProblem } from "../../compute/cluster.ts";
-import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
+import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { LogShipper } from "../shipping/log-shipper.ts";
+import { beginTarget, goalOf, keyOf, type Member, newMember, recordSleep } from "./cluster-member.ts";
 import {
   causeOf,
   notForClusters,
@@ -15,38 +16,9 @@ import {
   stoppedReportOf,
   workloadOf,
 } from "./cluster-report.ts";
-import { Drift } from "./drift.ts";
 import type { ClusterTraffic } from "./gateway-traffic.ts";
-import { ObservedReplicas } from "./observed-replicas.ts";
-import { maySleep, type SleepState, sleepStateOf, untilSleepMs } from "./sleep.ts";
+import { maySleep, sleepStateOf, untilSleepMs } from "./sleep.ts";
 import { TrackedReplicas } from "./tracked-replicas.ts";
-
-/** The state of one deployment. All of it may be lost: the assignment and the cluster are enough to continue. */
-interface Member {
-  readonly deploymentId: string;
-  /** Null: the control plane does not know it, so its objects are removed from the cluster. */
-  assignment: Assignment | null;
-  /** `<revision>/<generation>` that was applied last. Null: not applied yet, or drifted since. */
-  applied: string | null;
-  appliedAtMs: number;
-  /** The target that was given up. */
-  failed: { revisionId: string; cause: Cause } | null;
-  /** When the rollout of the present target began, and since when each problem exists. */
-  sinceMs: number;
-  problems: Map<string, number>;
-  isReady: boolean;
-  isAsleep: boolean;
-  /** The idle time begins here or at the last request, whichever is later. */
-  activeSinceMs: number;
-  /** The deployment serves, but something that it needs to start is gone. */
-  isBroken: boolean;
-  failures: number;
-  readonly drift: Drift;
-  readonly replicas: ObservedReplicas;
-  isRunning: boolean;
-  isPassPending: boolean;
-  cancelWake: () => void;
-}
 
 export interface ClusterFleetOptions {
   cluster: ClusterCompute;
@@ -159,7 +131,8 @@ export class ClusterFleet implements Fleet {
       const before = member.assignment;
       if (before !== null && assignment.generation < before.generation) continue;
       member.assignment = assignment;
-      if (before?.target?.revision_id !== assignment.target?.revision_id) this.#beginTarget(member);
+      if (before?.target?.revision_id !== assignment.target?.revision_id)
+        beginTarget(member, this.#context.clock.monotonicMs());
       this.#enqueue(member);
     }
   }
@@ -216,32 +189,9 @@ export class ClusterFleet implements Fleet {
   #member(deploymentId: string): Member {
     const known = this.#members.get(deploymentId);
     if (known !== undefined) return known;
-    const member: Member = {
-      ...{ deploymentId, assignment: null, applied: null, appliedAtMs: 0, failed: null },
-      ...{
-        sinceMs: this.#context.clock.monotonicMs(),
-        problems: new Map(),
-        isReady: false,
-        isAsleep: false,
-        activeSinceMs: this.#context.clock.monotonicMs(),
-        isBroken: false,
-        failures: 0,
-        drift: new Drift(this.#context.logger, deploymentId),
-        replicas: new ObservedReplicas(),
-      },
-      ...{ isRunning: false, isPassPending: false, cancelWake: () => {} },
-    };
+    const member = newMember(deploymentId, this.#context);
     this.#members.set(deploymentId, member);
     return member;
-  }
-
-  #beginTarget(member: Member): void {
-    member.sinceMs = this.#context.clock.monotonicMs();
-    member.problems.clear();
-    member.failed = null;
-    member.isReady = false;
-    member.failures = 0;
-    member.replicas.updateStreak(0);
   }
 
   #drop(deploymentId: string): void {
@@ -471,19 +421,4 @@ export class ClusterFleet implements Fleet {
     else if (assignment.target !== null)
       this.#refuse(member, assignment, assignment.target, { weight: "deadline", cause });
   }
-}
-
-function recordSleep(member: Member, { isUp, isAsleep, endsSleep }: SleepState, nowMs: number): void {
-  if (endsSleep || !isUp) member.activeSinceMs = nowMs;
-  member.isAsleep = isAsleep;
-  member.isReady = isUp || isAsleep;
-}
-
-const keyOf = ({ deploymentId }: Member, { slug }: Assignment, { cluster }: RevisionRun) => ({
-  ...{ deploymentId, slug, namespace: cluster?.namespace ?? null },
-});
-
-/** Returns the revision to run: the target, or the serving revision if the target was given up. */
-function goalOf({ failed }: Member, { target, serving }: Assignment): RevisionRun | null {
-  return target === null || failed?.revisionId === target.revision_id ? serving : target;
 }
