@@ -146,6 +146,8 @@ export async function followStream(
 ): Promise<{ id: number; event: string; data: Loose }[]> {
   const events: { id: number; event: string; data: Loose }[] = [];
   let lastId = "-1";
+  // A replica that ends, or whose database is away, closes a stream early. Only one that began after the end of the run is whole.
+  let hadEnded = false;
   for (let attempt = 0; attempt < 200; attempt += 1) {
     const candidates = urls();
     const url = candidates[attempt % candidates.length];
@@ -174,7 +176,8 @@ export async function followStream(
       }
       const current = await fetch(`${url}/threads/${thread}/runs/${run}`);
       const { status } = (await current.json()) as { status: string };
-      if (status !== "pending" && status !== "running") return events;
+      if (hadEnded) return events;
+      hadEnded = status !== "pending" && status !== "running";
     } catch {
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
