@@ -35,6 +35,7 @@ END
 fi
 if [ "$1" = export ]; then
   for target; do :; done
+  grep -q "^stale" uv.lock && echo "error: the lock file does not cover the project" >&2 && exit 2
   cat uv.lock > "$target"
   exit 0
 fi
@@ -264,6 +265,29 @@ test("installs a uv.lock again after a build in which its versions did not exist
   assert.equal(await host.build(), locked);
   await host.fail("error: request 404 was cancelled");
   await assert.rejects(host.build({ "uv.lock": "version = 2\n" }), { reason: "InstallFailed" });
+});
+
+test("keeps the versions of a uv.lock that no longer covers the project, where they fit", async () => {
+  const locked = (version: string) => `[[package]]
+name = "fastapi"
+version = "${version}"
+source = { registry = "https://packages.invalid/simple" }
+`;
+  const files = {
+    "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
+    "pyproject.toml": '[project]\nname = "a"\ndependencies = ["fastapi"]\n',
+    "uv.lock": `stale = 1\n${locked("0.1.0")}`,
+  };
+  await using host = await openHost(files);
+  await host.build();
+  assert.match(host.log(), /The uv\.lock does not fit the project any more/);
+  assert.match(host.log(), /1 of the 1 versions in uv\.lock still fit and are kept/);
+  assert.match((await host.installs()).at(-1) ?? "", /^1 pins: .*kept-versions\.txt/);
+  // A member that the source lacks gives up the lock file, but not the other versions in it.
+  await using other = await openHost({ ...files, "uv.lock": `${locked("0.1.0")}-e ./gone\n` });
+  await other.build();
+  assert.match(other.log(), /packages that the source does not have: \.\/gone\. Installing the versions/);
+  assert.match((await other.installs()).at(-1) ?? "", /^1 pins: .*kept-versions\.txt/);
 });
 
 test("installs what a project allows when not even the kept versions of its uv.lock can be installed", async () => {

@@ -56,7 +56,7 @@ export async function serverEnvironment(
         });
       }
     };
-    return attempt(requirements, []);
+    return attempt((await requirements.withKept?.(interpreter.python)) ?? requirements, []);
   });
 }
 

@@ -27,6 +27,11 @@ export interface ServerRequirements {
    * @param binaries packages of which only versions without a build are kept.
    */
   unlocked?: (python: string, binaries: readonly string[]) => Promise<ServerRequirements | null>;
+  /**
+   * Returns the same with those versions of a lock file that still fit, for a lock file that no longer covers the project; absent:
+   * there is none.
+   */
+  withKept?: (python: string) => Promise<ServerRequirements>;
   /** Whether versions of a lock file that contradicts the project were kept. */
   hasKept?: true;
   /** The lock file whose versions are installed; absent: none. */
@@ -175,16 +180,23 @@ async function fromUvLock(
   }
   if (!(await isFileInside(sourceDir, path.posix.join(directory, "pyproject.toml")))) return null;
   const exported = path.join(path.dirname(sourceDir), "uv-requirements.txt");
-  if (!(await exportLock(context, { directory, root, uv, exported }))) return null;
+  const keep = (other: ServerRequirements, locked: string[], python: string, binaries: readonly string[] = []) =>
+    keepFitting(context, other, { directory, adds, uv, python, binaries, locked });
+  const withoutLock = async () => {
+    const other = await fromPyproject(context, { directory, adds, uv });
+    const locked = lockConstraints(await readFile(path.join(sourceDir, root, "uv.lock"), "utf8"));
+    return other && { ...other, withKept: (python: string) => keep(other, locked, python) };
+  };
+  if (!(await exportLock(context, { directory, root, uv, exported }))) return withoutLock();
   const text = await readFile(exported, "utf8");
   // uv names the members of a workspace relative to its root, and the project itself as `.`.
   const locals = [...text.matchAll(localLines)].map((match) => match[1] ?? ".");
   const gone = await missingPackages(sourceDir, root, locals);
   if (gone.length > 0) {
     context.log.say(
-      `uv.lock names packages that the source does not have: ${gone.join(", ")}. Installing without uv.lock.`,
+      `uv.lock names packages that the source does not have: ${gone.join(", ")}. Installing the versions that the project itself allows.`,
     );
-    return null;
+    return withoutLock();
   }
   const isProject = (local: string) => path.posix.join(root, local) === path.posix.normalize(directory);
   const alone = path.join(path.dirname(sourceDir), "uv-requirements-alone.txt");
@@ -197,7 +209,7 @@ async function fromUvLock(
     withoutProject: locals.some(isProject) ? ["--requirement", alone, ...adds] : null,
     unlocked: async (python, binaries) => {
       const other = await fromPyproject(context, { directory, adds, uv });
-      return other && keepFitting(context, other, { directory, adds, uv, python, binaries, locked: text });
+      return other && keep(other, pins(text), python, binaries);
     },
     lock: "uv.lock",
     packageDirs: locals.map((local) => path.posix.join(root, local)),
@@ -219,6 +231,9 @@ async function missingPackages(sourceDir: string, root: string, locals: readonly
   return found.flat();
 }
 
+/** Returns the lines of requirements that name one version. */
+const pins = (text: string): string[] => text.match(/^[\w.-]+(?:\[[^\]\n]*\])?==[^\s;]+/gm) ?? [];
+
 /** Constrains what a project allows to the locked versions that still fit it. Without an answer of uv, none of them is kept. */
 async function keepFitting(
   context: BuildContext,
@@ -229,15 +244,14 @@ async function keepFitting(
     uv: string;
     python: string;
     binaries: readonly string[];
-    locked: string;
+    locked: readonly string[];
   },
 ): Promise<ServerRequirements> {
   const at = (name: string) => path.join(path.dirname(context.sourceDir), name);
   const [added, kept] = [at("added-requirements.in"), at("kept-versions.txt")];
   await writeFile(added, given.adds.map((one) => `${one}\n`).join(""));
+  const { locked } = given;
   // uv prefers the versions in the file to which it writes.
-  const pins = (text: string): string[] => text.match(/^[\w.-]+(?:\[[^\]\n]*\])?==[^\s;]+/gm) ?? [];
-  const locked = pins(given.locked);
   await writeFile(kept, locked.map((line) => `${line}\n`).join(""));
   const options = ["--quiet", "--no-header", "--no-annotate", "--python", given.python, ...onlyBinary(given.binaries)];
   const args = ["pip", "compile", ...options, "pyproject.toml", added];
