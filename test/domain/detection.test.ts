@@ -210,13 +210,13 @@ const projects: [string, Files, string, string, (string | null)?][] = [
     "Google ADK",
     { "requirements.txt": "google-adk", "weather/agent.py": "root_agent = Agent()" },
     "google-adk",
-    "adk api_server --host $HOST --port $PORT .",
+    "python pierhead_adk.py --host $HOST --port $PORT .",
   ],
   [
     "Google ADK in a directory of agents",
     { "requirements.txt": "google-adk", "agents/weather/agent.py": "root_agent: Agent = Agent()" },
     "google-adk",
-    "adk api_server --host $HOST --port $PORT agents",
+    "python pierhead_adk.py --host $HOST --port $PORT agents",
   ],
   [
     "Google ADK with its own application",

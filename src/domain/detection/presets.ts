@@ -116,6 +116,22 @@ const mcpSdk: How = {
   file: mcpHost,
 };
 
+/** Starts `adk api_server`, without its option for the host in versions that lack it. They listen on every address. */
+const adkServer: AddedFile = {
+  name: "pierhead_adk.py",
+  text: `import sys
+
+from google.adk.cli.cli_tools_click import main
+
+known = {option for one in main.commands["api_server"].params for option in one.opts}
+arguments = sys.argv[1:]
+if "--host" not in known and "--host" in arguments:
+    at = arguments.index("--host")
+    del arguments[at : at + 2]
+main(["api_server", *arguments])
+`,
+};
+
 /** Directory of a source for packages that the start command needs beside those of the project. */
 export const addedDirName = ".pierhead-node";
 
@@ -218,8 +234,9 @@ export const presets: readonly Preset[] = [
   python("google-adk", "Google ADK", ["google-adk"], program),
   python("google-adk", "Google ADK", ["google-adk"], {
     entry: "adk",
-    start: "adk api_server --host $HOST --port $PORT {agents}",
+    start: "python pierhead_adk.py --host $HOST --port $PORT {agents}",
     adds: [],
+    file: adkServer,
   }),
   python("llama-index", "LlamaIndex Workflows", [], {
     entry: "workflows",
