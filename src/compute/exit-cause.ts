@@ -1,6 +1,6 @@
 import type { ReplicaExit } from "./compute.ts";
 import { ownFrames } from "./own-frames.ts";
-import { findMissingVariables, findStartCause, rootException } from "./start-cause.ts";
+import { findMissingVariables, findStartCause, plainLines, rootException } from "./start-cause.ts";
 
 /** What a driver observed about a replica that has ended. */
 export interface ObservedExit {
@@ -42,7 +42,7 @@ export function explainExit(
 ): ReplicaExit {
   const { exitCode, signal, verdict } = ending;
   const facts = { exitCode, signal, lastLines: ownFrames(ending.lastLines).slice(-lastLinesMax) };
-  if (verdict !== undefined) return { ...facts, ...verdict };
+  if (verdict !== undefined) return { ...facts, ...verdict, message: withError(verdict, ending) };
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
@@ -50,6 +50,12 @@ export function explainExit(
   const cause = { reason: "Exited", message: exited(ending) };
   if (missing === null) return { ...facts, ...cause };
   return { ...facts, ...cause, lastLines: proofLines(facts.lastLines, missing.line), variables: missing.names };
+}
+
+/** A server that answers with errors writes the exception behind them to its log. */
+function withError({ reason, message }: Verdict, { lastLines }: ObservedExit): string {
+  const error = reason === "NotHealthy" ? rootException(plainLines(lastLines)) : null;
+  return error === null ? message : `${message} The last error in its log: ${error}`;
 }
 
 /** Reports a replica as ended with an unclear cause: better than showing it as running when it may not be. */

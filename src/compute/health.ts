@@ -98,6 +98,28 @@ export async function checkHealth(
   return { healthy: { path: null }, status: last };
 }
 
+/**
+ * Asks each path of a health check once more, for the message about a server that never was healthy.
+ * @returns "503 on /ok, 404 on /health ..."; null: it answers none of them.
+ */
+export async function describeAnswers(port: number, path: string): Promise<string | null> {
+  const paths = path === "" ? usualHealthPaths : [path];
+  const answers = await Promise.all(
+    paths.map(async (one) => [one, (await getFromLoopback(port, one))?.status] as const),
+  );
+  if (answers.every(([, status]) => status === undefined)) return null;
+  return answers.map(([one, status]) => `${status ?? "nothing"} on ${one}`).join(", ");
+}
+
+/** What to do about a server that answers, but not as its health check wants. */
+export const answersBadly = (answers: string, path: string): string => {
+  const change =
+    path === ""
+      ? "or name a path that answers 200 as `health` in pierhead.json"
+      : "or correct `health` in pierhead.json";
+  return `At the end it answered ${answers}. Its log shows what fails: correct that, ${change}.`;
+};
+
 /** Describes the check for the log of a replica. */
 export const describeHealthy = ({ path }: Healthy, port: number) =>
   path === null

@@ -33,7 +33,7 @@ export function findMissingVariables(
 }
 
 /** Exception groups indent what they contain with bars. A log in JSON has a whole traceback in one line. */
-const plainLines = (lines: readonly string[]) =>
+export const plainLines = (lines: readonly string[]) =>
   lines
     .flatMap((line) => line.split("\\n"))
     .slice(-searchedLinesMax)
@@ -87,6 +87,7 @@ const unnamed: readonly (readonly [RegExp, readonly [string, ...string[]]])[] = 
     /\bMissing key inputs argument! To use the (?:Google AI|Gemini) API|\bNo API key was provided\b.*\.google\.com/,
     ["GOOGLE_API_KEY", "GEMINI_API_KEY"],
   ],
+  [/\bYou must provide a JWT secret in the environment\b/, ["CHAINLIT_AUTH_SECRET"]],
   [/\bYour default credentials were not found\b/, ["GOOGLE_APPLICATION_CREDENTIALS"]],
 ];
 

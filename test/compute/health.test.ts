@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { checkHealth, readRunsInProgress } from "../../src/compute/health.ts";
+import { answersBadly, checkHealth, describeAnswers, readRunsInProgress } from "../../src/compute/health.ts";
 
 /** Checks a server that answers these paths with a status and all others with 404. */
 async function check(statuses: Record<string, number>, path = "") {
@@ -33,6 +33,23 @@ test("waits while a server reports that it is not ready", async () => {
   assert.equal(await check({ "/health": 503, "/": 200 }), null);
   assert.equal(await check({ "/ok": 500, "/": 200 }), null);
   assert.equal(await check({ "/": 503 }), null);
+});
+
+test("says what a server that never was healthy answers on each path, and what to do", async () => {
+  await using server = createServer((request, response) => {
+    response.writeHead(request.url === "/healthz" ? 404 : 500).end();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const answers = await describeAnswers(port, "");
+  assert.equal(answers, "500 on /ok, 500 on /health, 404 on /healthz, 500 on /");
+  assert.equal(await describeAnswers(port, "/ready"), "500 on /ready");
+  assert.equal(
+    answersBadly(answers, ""),
+    "At the end it answered 500 on /ok, 500 on /health, 404 on /healthz, 500 on /. Its log shows what fails: correct that, or name a path that answers 200 as `health` in pierhead.json.",
+  );
+  server.closeAllConnections();
+  assert.equal(await describeAnswers(1, ""), null);
 });
 
 test("asks only the path that a server names", async () => {

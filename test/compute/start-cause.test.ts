@@ -102,6 +102,11 @@ test("names the variable of a library that does not name it", () => {
   assert.match(findStartCause(gemini, ["GEMINI_API_KEY"]) ?? "", /^GEMINI_API_KEY is not set/);
 });
 
+test("names the secret that Chainlit asks for", () => {
+  const chainlit = "ValueError: You must provide a JWT secret in the environment to use authentication. Run `x`.";
+  assert.match(cause(chainlit) ?? "", /^CHAINLIT_AUTH_SECRET is not set/);
+});
+
 test("names the module or package that is not installed", () => {
   assert.match(cause("ModuleNotFoundError: No module named 'shop'") ?? "", /'shop' is not installed/);
   assert.match(cause("ModuleNotFoundError: No module named 'pkg_resources'") ?? "", /Add setuptools<82/);

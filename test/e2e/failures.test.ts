@@ -144,7 +144,7 @@ const failures: Failure[] = [
     word: "failed",
     reason: "RolloutFailed",
     code: "never_healthy",
-    message: /did not answer 200 on \/sick within 30 s and was killed\. Its last answer was 503/,
+    message: /did not answer 200 on \/sick within 30 s and was killed\. At the end it answered 503 on \/sick\./,
     action: "read_log",
     advice: /check the health path/,
     command: /logs health --revision/,

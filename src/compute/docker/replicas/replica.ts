@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import { lastCallAtMs, type ReplicaExit, type ReplicaState, type StopTimes } from "../../compute.ts";
 import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
-import { checkHealth, readServerVersion, remainingStartMs } from "../../health.ts";
+import { checkHealth, describeAnswers, readServerVersion, remainingStartMs } from "../../health.ts";
 import { replicaState } from "../../replica-state.ts";
 import type { Engine } from "../engine/engine.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
@@ -183,13 +183,14 @@ export class Replica {
     const { record } = this;
     const end = performance.now() + remainingStartMs(record);
     let intervalMs = probeIntervalMs.first;
-    let lastStatus: number | null = null;
     while (this.#phase === "starting" && this.#ending === undefined) {
       const found = this.#port === null ? undefined : await checkHealth(this.#port, record.healthPath);
       // Another program may have the port by now: the answer counts only while this container runs.
       if (found?.healthy != null && (await this.#isRunning())) return this.#becomeReady();
-      lastStatus = found?.status ?? lastStatus;
-      if (performance.now() >= end) return this.#end(notHealthy(record, lastStatus));
+      if (performance.now() >= end) {
+        const answers = this.#port === null ? null : await describeAnswers(this.#port, record.healthPath);
+        return this.#end(notHealthy(record, answers));
+      }
       const pauseMs = Math.min(intervalMs, Math.max(1, end - performance.now()));
       await Promise.race([sleep(pauseMs, undefined, { signal: this.#context.life }), this.#ended.promise]);
       intervalMs = Math.min(probeIntervalMs.max, intervalMs * probeIntervalMs.growth);

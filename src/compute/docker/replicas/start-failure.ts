@@ -1,5 +1,5 @@
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
-import { shownHealthPath } from "../../health.ts";
+import { answersBadly, shownHealthPath } from "../../health.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 
 /** Line that the container's init process prints when the program does not exist; it exits with 126 or 127. */
@@ -25,12 +25,12 @@ export function isImageAtFault(message: string): boolean {
   );
 }
 
-/** @param lastStatus status of the last answer; null: the server never answered. */
-export function notHealthy(record: ReplicaRecord, lastStatus: number | null): Verdict {
+/** @param answers what it answered at the end; null: it did not answer. */
+export function notHealthy(record: ReplicaRecord, answers: string | null): Verdict {
   const what =
-    lastStatus === null
+    answers === null
       ? `In its container it must listen on 0.0.0.0, not on 127.0.0.1, and on the port in PORT (${agentPort}).`
-      : `Its last answer was ${lastStatus}.`;
+      : answersBadly(answers, record.healthPath);
   const within = `within ${record.startTimeoutMs / 1000} s`;
   return {
     reason: "NotHealthy",

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describeError, type Logger } from "../../../telemetry/log.ts";
 import { lastCallAtMs, type ReplicaExit, type ReplicaSpec, type ReplicaState, type StopTimes } from "../../compute.ts";
 import { causeLinesMax, explainExit, lost, type Verdict } from "../../exit-cause.ts";
-import { remainingStartMs } from "../../health.ts";
+import { describeAnswers, remainingStartMs, shownHealthPath } from "../../health.ts";
 import { readJson, writeJson } from "../../json-file.ts";
 import { replicaState } from "../../replica-state.ts";
 import { ReplicaLog } from "../logs/replica-log.ts";
@@ -53,6 +53,9 @@ export interface ReplicaContext extends LaunchContext {
  * at most that late. One second of starting costs about twenty probes of 0.5 ms each (a refused connection).
  */
 const probeIntervalMs = { min: 15, max: 250, share: 1 / 8 };
+
+/** Time after which the log says what a server answers that is not healthy. Most are healthy by then. */
+const noteAfterMs = 10_000;
 
 /** Interval for checking whether a stopping process has exited. */
 const endIntervalMs = 20;
@@ -243,7 +246,7 @@ export class Replica {
     const { record, files } = this;
     const began = performance.now();
     const end = began + remainingStartMs(record);
-    let lastStatus: number | null = null;
+    let isNoted = false;
     while (this.#phase === "starting" && !this.#hasEnded) {
       // A probe that fails counts as no answer. The deadline still applies.
       const found = await probe(record, files, this.#processes()).catch(() => "silent" as const);
@@ -252,11 +255,15 @@ export class Replica {
         await this.#becomeReady(found);
         break;
       }
-      if (typeof found === "number") lastStatus = found;
+      if (typeof found === "number" && !isNoted && performance.now() - began > noteAfterMs) {
+        isNoted = true;
+        await this.#noteAnswers(found);
+      }
       const isLate = performance.now() >= end;
       if (found === "foreign" || isLate) {
+        const answers = typeof found === "number" ? await this.#describeAnswers(found) : null;
         await this.#killAll();
-        return found === "foreign" ? portTaken(record.port) : notHealthy(record, lastStatus);
+        return found === "foreign" ? portTaken(record.port) : notHealthy(record, answers);
       }
       const { min, max, share } = probeIntervalMs;
       const intervalMs = Math.min(max, Math.max(min, (performance.now() - began) * share));
@@ -264,6 +271,18 @@ export class Replica {
       await Promise.race([this.#pause(pauseMs), this.#ending.promise]);
     }
     return undefined;
+  }
+
+  async #noteAnswers(status: number): Promise<void> {
+    const answers = await this.#describeAnswers(status);
+    await this.log.note(`pierhead: not healthy yet: the server answers ${answers}.`).catch(() => {});
+  }
+
+  /** @param status of its last answer, for a server that reports its own port. */
+  async #describeAnswers(status: number): Promise<string> {
+    const { port, healthPath } = this.record;
+    const answers = port === null ? null : await describeAnswers(port, healthPath);
+    return answers ?? `${status} on ${shownHealthPath(healthPath)}`;
   }
 
   async #becomeReady(ready: ReadyRecord): Promise<void> {

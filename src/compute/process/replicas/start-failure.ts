@@ -1,6 +1,6 @@
 import { missingPythonHint } from "../../../base/missing-python.ts";
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
-import { shownHealthPath } from "../../health.ts";
+import { answersBadly, shownHealthPath } from "../../health.ts";
 
 /** Prefix of the line that the gate prints, and its exit code, when the program of the agent server cannot be started. */
 export const launchFailurePrefix = "pierhead: cannot start ";
@@ -34,20 +34,19 @@ export const portTaken = (port: number | null): Verdict => ({
   message: `Another program listens on port ${port}, which Pierhead had chosen for the agent server. Deploy again.`,
 });
 
-/** @param lastStatus status of the last answer; null: the server never answered. */
+/** @param answers what it answered at the end; null: it did not answer. */
 export function notHealthy(
   record: { runner: string; healthPath: string; startTimeoutMs: number },
-  lastStatus: number | null,
+  answers: string | null,
 ): Verdict {
   const within = `within ${record.startTimeoutMs / 1000} s`;
   return {
     reason: "NotHealthy",
-    message: `The agent server did not answer 200 on ${shownHealthPath(record.healthPath)} ${within} and was killed. ${whyNot(record.runner, lastStatus)}`,
+    message: `The agent server did not answer 200 on ${shownHealthPath(record.healthPath)} ${within} and was killed. ${answers === null ? whyNot(record.runner) : answersBadly(answers, record.healthPath)}`,
   };
 }
 
-function whyNot(runner: string, lastStatus: number | null): string {
-  if (lastStatus !== null) return `Its last answer was ${lastStatus}.`;
+function whyNot(runner: string): string {
   if (runner === "command") return "It must listen on 127.0.0.1 and the port in PORT.";
   return "Its graphs may take too long to load: see its log, or raise the start timeout.";
 }
