@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readProject } from "../../src/builds/detect/project.ts";
-import { wantedVariables } from "../../src/builds/detect/read-variables.ts";
+import { databaseSchemes, wantedVariables } from "../../src/builds/detect/read-variables.ts";
 import { type Files, scratch, writeFiles } from "./fixtures.ts";
 
 async function read(files: Files, configPath: string | null = null) {
@@ -61,6 +61,18 @@ test("finds out whether a project wants the address of a PostgreSQL in DATABASE_
     ]),
     [false, false, false, false],
   );
+});
+
+test("finds the scheme that a project's example has for the address of its PostgreSQL", async () => {
+  await using place = await scratch();
+  const example = `DATABASE_URL="postgresql+asyncpg://me@localhost/shop"
+TEST_DATABASE_URL=postgresql://me@localhost/test
+REDIS_URL=redis://localhost
+POSTGRES_DSN=postgres://localhost/shop # of the workers
+`;
+  await writeFiles(place.dir, { ".env.example": example });
+  const found = await databaseSchemes(place.dir, ".");
+  assert.deepEqual(found, { DATABASE_URL: "postgresql+asyncpg", POSTGRES_DSN: "postgres" });
 });
 
 test("imports modules that services of a source share from the directory above", async () => {

@@ -44,6 +44,18 @@ test("gives the address of the database in DATABASE_URL to a project that asks f
   assert.equal(urlOf({}), undefined);
 });
 
+test("gives the database's address with the driver that the example of a project names", () => {
+  const { env, artifact } = revisionRun("a");
+  const schemes = { DATABASE_URL: "postgresql+asyncpg", POSTGRES_DSN: "postgres" };
+  const run = { env, artifact: { ...artifact, database_schemes: schemes, variables: ["DATABASE_URL"] } };
+  const DATABASE_URI = "postgresql://me:pass@db.internal:6543/own";
+  const given = replicaEnvironment({ DATABASE_URI }, run);
+  assert.equal(given["DATABASE_URL"], "postgresql+asyncpg://me:pass@db.internal:6543/own");
+  assert.equal(given["POSTGRES_DSN"], "postgres://me:pass@db.internal:6543/own");
+  assert.equal(replicaEnvironment({ DATABASE_URI, DATABASE_URL: "theirs" }, run)["DATABASE_URL"], "theirs");
+  assert.equal(replicaEnvironment({}, run)["DATABASE_URL"], undefined);
+});
+
 test("gives the parts of the database's address to a project that asks for them", () => {
   const { env, artifact } = revisionRun("a");
   const asking = { env, artifact: { ...artifact, variables: ["POSTGRES_HOST", "POSTGRES_PASSWORD"] } };

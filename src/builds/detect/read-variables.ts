@@ -43,6 +43,23 @@ export async function readVariables(reader: ProjectReader): Promise<string[]> {
 const namesIn = (texts: readonly string[], form: RegExp) =>
   texts.flatMap((text) => [...text.matchAll(form)].map((match) => match[1] ?? match[2] ?? ""));
 
+/** Addresses of a PostgreSQL in an example file, with the driver of SQLAlchemy: `postgresql+asyncpg://`. */
+const postgresAddress = /^(postgres(?:ql)?(?:\+[a-z0-9]+)?):\/\//;
+
+/** Databases of tests have variables of their own. */
+const ofTests = /(?:^|_)TESTS?(?:_|$)/;
+
+/** Returns the variables in which the example file of a project has the address of a PostgreSQL, and the scheme of each. */
+export async function databaseSchemes(sourceDir: string, directory: string): Promise<Record<string, string>> {
+  const { examples = {} } = (await expectedVariables(sourceDir, directory)) ?? {};
+  return Object.fromEntries(
+    Object.entries(examples).flatMap(([name, value]) => {
+      const scheme = postgresAddress.exec(value)?.[1];
+      return scheme === undefined || ofTests.test(name) ? [] : [[name, scheme]];
+    }),
+  );
+}
+
 /**
  * Returns the variables that a project wants to have set. DATABASE_URL is among them only if it may be the address of a PostgreSQL,
  * because such a project gets one.

@@ -14,7 +14,7 @@ import { moveWhole } from "../cache/move-atomically.ts";
 import { parseJsonText } from "../detect/json-text.ts";
 import type { LanggraphProject, PythonProject } from "../detect/langgraph-config.ts";
 import type { Project } from "../detect/project.ts";
-import { wantedVariables } from "../detect/read-variables.ts";
+import { databaseSchemes, wantedVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { startsAlone } from "../node/launch-line.ts";
 import { preloadsOf } from "../node/preloads.ts";
@@ -108,6 +108,7 @@ async function packOwn(dockerfile: string, { sourceDir }: BuildContext) {
 
 async function describeImage(project: Project, { sourceDir }: BuildContext) {
   const variables = await wantedVariables(sourceDir, project.directory);
+  const schemes = await databaseSchemes(sourceDir, project.directory);
   const isServer = isLanggraph(project);
   const isExclusive = isServer ? !isDurable(project) : project.isExclusive;
   return {
@@ -117,6 +118,7 @@ async function describeImage(project: Project, { sourceDir }: BuildContext) {
     engine: isServer ? project.engine : "own",
     ...(isServer && { engine_because: project.engineBecause }),
     ...(variables.length === 0 ? {} : { variables }),
+    ...(Object.keys(schemes).length === 0 ? {} : { database_schemes: schemes }),
     ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),
     builder: builderVersion,
   } as const;

@@ -11,7 +11,7 @@ import { expectedVariables } from "../detect/expected-variables.ts";
 import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
 import type { CommandProject } from "../detect/pierhead-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
-import { wantedVariables } from "../detect/read-variables.ts";
+import { databaseSchemes, wantedVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
@@ -327,6 +327,7 @@ async function store(
   const engine = engineOf(project, start);
   const { rollout, healthPath } = engines[engine];
   const variables = await wantedVariables(sourceDir, project.directory);
+  const schemes = await databaseSchemes(sourceDir, project.directory);
   const artifact: Artifact & { kind: "directory" } = {
     kind: "directory",
     digest: `sha256:${request.key}`,
@@ -337,6 +338,7 @@ async function store(
     engine,
     ...(project.kind !== "command" && { engine_because: project.engineBecause }),
     ...(variables.length === 0 ? {} : { variables }),
+    ...(Object.keys(schemes).length === 0 ? {} : { database_schemes: schemes }),
     ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),
     builder: builderVersion,
   };

@@ -72,6 +72,13 @@ const variables = Type.Optional(
   }),
 );
 
+const databaseSchemes = Type.Optional(
+  mapOf(
+    Type.String({ pattern: "^postgres(ql)?(\\+[a-z0-9]+)?$" }),
+    "Variables of the project's example file with the address of a PostgreSQL, and the scheme there, which names the driver.",
+  ),
+);
+
 const startsAlone = Type.Optional(
   Type.Boolean({
     description:
@@ -98,6 +105,7 @@ export const Artifact = Type.Union([
     engine,
     engine_because: engineBecause,
     variables,
+    database_schemes: databaseSchemes,
     starts_alone: startsAlone,
     builder,
   }),
@@ -110,6 +118,7 @@ export const Artifact = Type.Union([
     engine,
     engine_because: engineBecause,
     variables,
+    database_schemes: databaseSchemes,
     starts_alone: startsAlone,
     builder,
   }),

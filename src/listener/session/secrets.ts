@@ -95,10 +95,17 @@ export function withDatabaseUrl(
   const hasParts = "POSTGRES_HOST" in secrets || !names.includes("POSTGRES_HOST");
   return {
     ...(asksForDatabase(artifact) ? { DATABASE_URL: database } : {}),
+    ...addressesFor(database, artifact.database_schemes),
     ...(hasParts ? {} : partsOf(database)),
     ...secrets,
   };
 }
+
+/** An engine of SQLAlchemy takes its driver from the scheme, so an address without the driver of the project does not work. */
+const addressesFor = (database: string, schemes: Record<string, string> = {}) =>
+  Object.fromEntries(
+    Object.entries(schemes).map(([name, scheme]) => [name, database.replace(/^postgres(?:ql)?(?=:)/, scheme)]),
+  );
 
 function partsOf(database: string): Record<string, string> {
   if (!URL.canParse(database)) return {};
@@ -133,5 +140,7 @@ export const asksForDatabase = ({ variables = [] }: RevisionRun["artifact"]): bo
 /** `vite preview` answers 403 for hosts that neither its configuration nor this variable names. */
 const addressVariables = (url: string) => ({
   PUBLIC_URL: url,
-  ...(URL.canParse(url) ? { __VITE_ADDITIONAL_SERVER_ALLOWED_HOSTS: new URL(url).hostname } : {}),
+  ...(URL.canParse(url)
+    ? { PUBLIC_HOST: new URL(url).hostname, __VITE_ADDITIONAL_SERVER_ALLOWED_HOSTS: new URL(url).hostname }
+    : {}),
 });
