@@ -85,3 +85,25 @@ test("starts an application of Gradio whose package comes with another one", asy
   });
   assert.deepEqual([server?.preset, server?.adds], ["gradio", ["gradio"]]);
 });
+
+test("lets a Django project serve its own address when a variable names the allowed hosts", async () => {
+  const variablesFor = async (settings: string) => {
+    const files = { "requirements.txt": "django", "manage.py": "", "site/wsgi.py": "", "site/settings.py": settings };
+    return (await detect(files)).server?.variables;
+  };
+  const hosts = "127.0.0.1,localhost,$PUBLIC_HOST";
+  assert.deepEqual(await variablesFor('hosts = os.getenv("DJANGO_ALLOWED_HOSTS", "")'), {
+    DJANGO_ALLOWED_HOSTS: hosts,
+  });
+  assert.deepEqual(await variablesFor('ALLOWED_HOSTS = env.list("ALLOWED_HOSTS")'), { ALLOWED_HOSTS: hosts });
+  assert.equal(await variablesFor('ALLOWED_HOSTS = ["shop.example"]'), undefined);
+});
+
+test("starts the file that registers the callbacks of Chainlit, with or without a decorator", async () => {
+  const { server } = await detect({
+    "requirements.txt": "chainlit\n",
+    "main.py": "import chainlit as cl\nimport parts\n\ncl.on_chat_start(parts.start)\n",
+    "parts/messages.py": "import chainlit as cl\n\n@cl.on_message\nasync def answer(message):\n  pass\n",
+  });
+  assert.match(server?.start ?? "", /^chainlit run main\.py /);
+});

@@ -313,6 +313,9 @@ function pythonServer(
     afterBuild: afterBuildOf(python),
     start: startIn(entry.importRoot, fill(preset.start, entry)),
     ...(preset.id === "django" && python.migratesDatabase ? { beforeStart: [migrateDjango] } : {}),
+    ...(preset.id === "django" && python.hostsVariable !== null
+      ? { variables: { [python.hostsVariable]: servedHosts } }
+      : {}),
     hasOwnPort: entry.hasOwnPort && !python.readsPort,
     adds: preset.adds.some((name) => python.packages.has(name)) ? [] : preset.adds,
     ...(preset.tools === undefined ? {} : { tools: preset.tools }),
@@ -324,6 +327,9 @@ function pythonServer(
 /** As Heroku does: many Django projects show no page without the manifest of their collected files. */
 const afterBuildOf = ({ collectsStatic }: PythonFacts) =>
   collectsStatic ? "python manage.py collectstatic --noinput" : null;
+
+/** Django answers 400 for all others. The first ones are those of health checks. */
+const servedHosts = "127.0.0.1,localhost,$PUBLIC_HOST";
 
 /** As Railpack does: a Django project without its tables responds with errors. */
 const migrateDjango = "python manage.py migrate --noinput";

@@ -38,6 +38,8 @@ export interface PythonFacts {
   collectsStatic: boolean;
   /** Whether it is a Django project with a database, whose tables `manage.py migrate` creates. */
   migratesDatabase: boolean;
+  /** Variable with the host names that a Django project serves; null: none is found. */
+  hostsVariable: string | null;
   /** Whether a source file reads the variable PORT, or may read it. */
   readsPort: boolean;
   /** `3.12`, from .python-version, runtime.txt or requires-python; null: none of them names one version. */
@@ -103,11 +105,18 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
       files.has("manage.py") &&
       texts.some(({ text }) => /["']django\.contrib\.staticfiles["']/.test(text) && /^STATIC_ROOT\b/m.test(text)),
     migratesDatabase: files.has("manage.py") && texts.some(({ text }) => namesDatabase(text)),
+    hostsVariable: files.has("manage.py")
+      ? (texts.map(({ text }) => allowedHosts.exec(text)?.[1]).find((name) => name !== undefined) ?? null)
+      : null,
     // Another package of a workspace may read it for the server.
     readsPort: !isComplete || inWorkspace.test(pyproject ?? "") || texts.some(({ text }) => pythonPort.test(text)),
     version: (await pythonVersion(reader, files, project)) ?? conda?.pythonVersion ?? null,
   };
 }
+
+/** How the settings of Django read the allowed host names from a variable, with os, django-environ or python-decouple. */
+const allowedHosts =
+  /\b(?:getenv|environ(?:\.get)?|config|env(?:\.list)?)\s{0,20}[([]\s{0,100}["'](\w*ALLOWED_HOSTS)["']/;
 
 /** A project without a database has `DATABASES = {}`. */
 const namesDatabase = (text: string) =>

@@ -105,7 +105,7 @@ const forms: Form[] = [
   { kind: "wsgi-factory", form: /^def ((?:create|make|build|get)_(?:app|application|server))\(/m, beside: /Flask\(/ },
   { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
   { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^[ \t]*st\.\w+\(/m },
-  { kind: "chainlit", form: /^()import chainlit/m, beside: /@cl\.on_/ },
+  { kind: "chainlit", form: /^()import chainlit/m, beside: /(?:@|^)cl\.on_/m },
   { kind: "gradio", form: /^()(?:import gradio|from gradio)\b/m, beside: /\.launch\(/ },
   { kind: "robyn", form: called("Robyn") },
   { kind: "hayhooks", form: /^class (PipelineWrapper)\(/m, beside: /\bhayhooks\b/ },
