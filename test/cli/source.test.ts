@@ -383,6 +383,9 @@ test("packs the workspace of a member that has no lock file of its own", async (
     "py/pyproject.toml": '[tool.uv.workspace]\nmembers = ["packages/*"]\n',
     "py/packages/api/pyproject.toml": '[project]\ndependencies = ["fastapi"]\n',
     "py/packages/api/main.py": "app = FastAPI()",
+    "py/packages/locked/pyproject.toml": "[project]\n[tool.uv.sources]\napi = { workspace = true }\n",
+    "py/packages/locked/uv.lock": "",
+    "py/packages/locked/main.py": "app = FastAPI()",
   });
   const rootOf = async (directory: string) => {
     const { root, configPath } = await findProject(path.join(source.directory, directory), undefined);
@@ -391,6 +394,7 @@ test("packs the workspace of a member that has no lock file of its own", async (
   assert.deepEqual(await rootOf("apps/web"), ["", "apps/web/package.json"]);
   assert.deepEqual(await rootOf("apps/own"), ["apps/own", "package.json"]);
   assert.deepEqual(await rootOf("py/packages/api"), ["py", "packages/api/pyproject.toml"]);
+  assert.deepEqual(await rootOf("py/packages/locked"), ["py", "packages/locked/pyproject.toml"]);
 });
 
 test("names the projects below a directory that has none", async () => {

@@ -17,7 +17,7 @@ export async function workspaceRoot(directory: string): Promise<string | null> {
   const has = async (...names: string[]) =>
     (await Promise.all(names.map((name) => exists(path.join(directory, name))))).includes(true);
   const isNode = (await has("package.json")) && !(await has(...nodeLocks));
-  const isPython = (await has("pyproject.toml")) && !(await has("uv.lock"));
+  const isPython = (await has("pyproject.toml")) && (!(await has("uv.lock")) || (await needsMembers(directory)));
   let at = directory;
   for (let level = 0; level < levelsMax && (isNode || isPython); level++) {
     if (path.dirname(at) === at || (await exists(path.join(at, ".git")))) return null;
@@ -29,6 +29,10 @@ export async function workspaceRoot(directory: string): Promise<string | null> {
   }
   return null;
 }
+
+/** Whether a Python project depends on other members of its workspace, which a lock file of its own does not bring. */
+const needsMembers = async (directory: string) =>
+  /\bworkspace[ \t]*=[ \t]*true\b/.test(await readFile(path.join(directory, "pyproject.toml"), "utf8"));
 
 const exists = (file: string) =>
   stat(file).then(
