@@ -33,22 +33,25 @@ export class RateLimiter {
     this.#namesMax = namesMax;
   }
 
-  /** Takes a token. @returns 0, or the whole seconds to wait when there is none; then no token was taken. */
-  take(name: string): number {
+  /**
+   * Takes a token, also one that comes within `aheadMs`. The caller then waits for it.
+   * @returns milliseconds until the token comes, 0 when it was there; above `aheadMs` none was taken.
+   */
+  take(name: string, aheadMs = 0): number {
     const nowMs = performance.now();
     const fullAtMs = Math.max(this.#fullAtMs.get(name) ?? 0, nowMs) + this.#tokenMs;
-    const excessMs = fullAtMs - nowMs - this.#burstMs;
-    if (excessMs > 0) return Math.ceil(excessMs / 1_000);
+    const waitMs = Math.max(0, fullAtMs - nowMs - this.#burstMs);
+    if (waitMs > aheadMs) return waitMs;
     this.#fullAtMs.set(name, fullAtMs);
     if (this.#fullAtMs.size > this.#namesMax) this.#forget(nowMs);
-    return 0;
+    return waitMs;
   }
 
-  /** Returns what `take` would return, without taking a token. */
-  waitS(name: string): number {
+  /** Returns the milliseconds until the next token comes; 0: there is one. */
+  waitMs(name: string): number {
     const fullAtMs = this.#fullAtMs.get(name);
     if (fullAtMs === undefined) return 0;
-    return Math.max(0, Math.ceil((fullAtMs + this.#tokenMs - performance.now() - this.#burstMs) / 1_000));
+    return Math.max(0, fullAtMs + this.#tokenMs - performance.now() - this.#burstMs);
   }
 
   /** Empties the bucket of a name. Its next token comes after `ms`. */
@@ -96,6 +99,12 @@ const refusedBodies: RateLimit = { perS: 5, burst: 100 };
 const keysOfWorkspace = 2;
 
 /**
+ * A request whose token comes within this time waits for it. A client that sends without a pause then gets one answer after the
+ * other at its rate. Refused at once, it would come back in bursts, and each burst would delay the requests of others.
+ */
+const aheadMs = 250;
+
+/**
  * Pause before a request over its limit is refused. A client that ignores `Retry-After` then sends four requests a second
  * on each connection, instead of as many as this server can refuse.
  */
@@ -106,6 +115,10 @@ const bodyRefusalDelayMs = 1_000;
 
 /** After such a refusal no body of its sender is read for this long. */
 const bodyRefusalMs = 5_000;
+
+const secondsOf = (ms: number) => Math.ceil(ms / 1_000);
+
+const tooManyRequests = (waitMs: number) => errors.tooManyRequests(secondsOf(waitMs));
 
 /** The rate limits of one API; setting the rate to 0 turns all of them off. */
 export class RequestLimits {
@@ -138,39 +151,41 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request of a key and of its workspace, if it works on one.
+   * Counts a request of a key and of its workspace, if it works on one. Waits for a token that comes soon.
    * @throws ApiError 429, after a pause, when the key or the workspace exceeds its limit.
    */
   async count({ keyId, tenantId }: { keyId: string; tenantId?: string }): Promise<void> {
-    const ofKeyS = this.#byKey?.take(keyId) ?? 0;
-    const waitS = ofKeyS > 0 || tenantId === undefined ? ofKeyS : (this.#byWorkspace?.take(tenantId) ?? 0);
-    if (waitS === 0) return;
-    await sleep(refusalDelayMs, undefined, { ref: false });
-    throw errors.tooManyRequests(waitS);
+    const ofKeyMs = this.#byKey?.take(keyId, aheadMs) ?? 0;
+    const isCounted = ofKeyMs <= aheadMs && tenantId !== undefined;
+    const waitMs = Math.max(ofKeyMs, isCounted ? (this.#byWorkspace?.take(tenantId, aheadMs) ?? 0) : 0);
+    if (waitMs === 0) return;
+    const isAdmitted = waitMs <= aheadMs;
+    await sleep(isAdmitted ? waitMs : refusalDelayMs, undefined, { ref: false });
+    if (!isAdmitted) throw tooManyRequests(waitMs);
   }
 
   /** Counts a sign-in that is started. @throws ApiError 429 when too many were started from this address. */
   countSignIn(request: FastifyRequest): void {
-    const waitS = this.#signIns?.take(this.addressOf(request)) ?? 0;
-    if (waitS > 0) throw errors.tooManyRequests(waitS);
+    const waitMs = this.#signIns?.take(this.addressOf(request)) ?? 0;
+    if (waitMs > 0) throw tooManyRequests(waitMs);
   }
 
   /** Counts a command line that starts to sign in. @throws ApiError 429 when too many did from this address. */
   countDeviceLogin(request: FastifyRequest): void {
-    const waitS = this.#deviceLogins?.take(this.addressOf(request)) ?? 0;
-    if (waitS > 0) throw errors.tooManyRequests(waitS);
+    const waitMs = this.#deviceLogins?.take(this.addressOf(request)) ?? 0;
+    if (waitMs > 0) throw tooManyRequests(waitMs);
   }
 
   /** Counts a poll of a command line. @throws ApiError 429 when too many came from this address. */
   countDevicePoll(request: FastifyRequest): void {
-    const waitS = this.#devicePolls?.take(this.addressOf(request)) ?? 0;
-    if (waitS > 0) throw errors.tooManyRequests(waitS);
+    const waitMs = this.#devicePolls?.take(this.addressOf(request)) ?? 0;
+    if (waitMs > 0) throw tooManyRequests(waitMs);
   }
 
   /** @throws ApiError 429 when this caller typed too many wrong codes of command lines. */
   admitUserCode(keyId: string): void {
-    const waitS = this.#wrongUserCodes?.waitS(keyId) ?? 0;
-    if (waitS > 0) throw errors.tooManyRequests(waitS);
+    const waitMs = this.#wrongUserCodes?.waitMs(keyId) ?? 0;
+    if (waitMs > 0) throw tooManyRequests(waitMs);
   }
 
   countWrongUserCode(keyId: string): void {
@@ -179,14 +194,14 @@ export class RequestLimits {
 
   /** Returns for how many seconds no body of this owner is read, because too many were refused; 0 when it may be read. */
   bodyWaitS(owner: string): number {
-    return this.#refusedBodies?.waitS(owner) ?? 0;
+    return secondsOf(this.#refusedBodies?.waitMs(owner) ?? 0);
   }
 
   /** Reads no body of this owner for some seconds more, because it goes on sending. @throws ApiError 429, after a pause. */
   async refuseBody(owner: string): Promise<never> {
     await sleep(bodyRefusalDelayMs, undefined, { ref: false });
     this.#refusedBodies?.empty(owner, bodyRefusalMs);
-    throw errors.tooManyRequests(bodyRefusalMs / 1_000);
+    throw tooManyRequests(bodyRefusalMs);
   }
 
   /** Counts a body that is too large, too deep, too slow, incomplete or malformed. */
@@ -211,8 +226,8 @@ export class RequestLimits {
       return await find(credentials);
     } catch (error) {
       if (!(error instanceof ApiError && error.code === "invalidToken")) throw error;
-      const waitS = limiter.take(this.addressOf(request));
-      throw waitS > 0 ? errors.tooManyRequests(waitS) : error;
+      const waitMs = limiter.take(this.addressOf(request));
+      throw waitMs > 0 ? tooManyRequests(waitMs) : error;
     }
   }
 }
