@@ -119,7 +119,9 @@ const mcpSdk: How = {
 /** Starts `adk api_server`, without its option for the host in versions that lack it. They listen on every address. */
 const adkServer: AddedFile = {
   name: "pierhead_adk.py",
-  text: `import sys
+  text: `import os
+import sys
+import tempfile
 
 from google.adk.cli.cli_tools_click import main
 
@@ -128,6 +130,12 @@ arguments = sys.argv[1:]
 if "--host" not in known and "--host" in arguments:
     at = arguments.index("--host")
     del arguments[at : at + 2]
+# ADK takes the directory above an agent. The one above a whole project holds other things.
+if arguments[-1] == "." and os.path.isfile("agent.py"):
+    own = os.path.basename(os.getcwd())
+    above = tempfile.mkdtemp()
+    os.symlink(os.getcwd(), os.path.join(above, own if own.isidentifier() else "root"))
+    arguments[-1] = above
 main(["api_server", *arguments])
 `,
 };
