@@ -107,3 +107,34 @@ test("starts the file that registers the callbacks of Chainlit, with or without 
   });
   assert.match(server?.start ?? "", /^chainlit run main\.py /);
 });
+
+test("finds the server of a package that lists requirements of its own, with the options in another file", async () => {
+  const { server } = await detect({
+    "pyproject.toml":
+      '[project]\nname = "x"\ndependencies = ["fastmcp"]\n[project.scripts]\nx = "x.cli:main"\n[build-system]\nrequires = []\n',
+    "x/__init__.py": "",
+    "x/setup.py": "def check():\n  pass\n",
+    "x/__main__.py": "from x.cli import main\n\nmain()\n",
+    "x/cli.py": "def main():\n  make().run(transport=chosen, host=settings.host, port=settings.port)\n",
+    "x/settings.py":
+      'parser.add_argument("--transport", choices=["stdio", "streamable-http"])\nparser.add_argument("--host")\nparser.add_argument("--port")\n',
+  });
+  assert.equal(server?.start, "python -m x --transport streamable-http --host $HOST --port $PORT");
+});
+
+test("starts a Gradio interface that another module makes", async () => {
+  const { server } = await detect({
+    "requirements.txt": "gradio\n",
+    "main.py": "from ui.gradio_interface import create\n\ncreate().launch(server_name=host)\n",
+    "ui/gradio_interface.py": "import gradio as gr\n",
+  });
+  assert.match(server?.start ?? "", /python main\.py$/);
+});
+
+test("starts the page that the README runs", async () => {
+  const page = "import streamlit as st\n\nst.title('x')\n";
+  const files = { "requirements.txt": "streamlit\n", "clear.py": page, "demo.py": page };
+  assert.match((await detect(files)).server?.start ?? "", /^streamlit run clear\.py /);
+  const told = await detect({ ...files, "README.md": "```shell\n$ streamlit run demo.py\n```\n" });
+  assert.match(told.server?.start ?? "", /^streamlit run demo\.py /);
+});

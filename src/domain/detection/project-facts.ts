@@ -91,7 +91,8 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   const names = new Set(packages.map(normalized));
   const { texts, isComplete } = await readSources(reader, files, /\.py$/);
   const scripts = scriptsOfPackage(pyproject ?? "");
-  const entries = findPythonEntries({ sources: texts, scripts, packages: names }, files);
+  const pages = await pagesOf(reader, files);
+  const entries = findPythonEntries({ sources: texts, scripts, packages: names, pages }, files);
   const { texts: shown } = entries.length > 0 ? { texts: [] } : await readSources(reader, files, /\.py$/, isSample);
   return {
     packages: names,
@@ -105,9 +106,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
       files.has("manage.py") &&
       texts.some(({ text }) => /["']django\.contrib\.staticfiles["']/.test(text) && /^STATIC_ROOT\b/m.test(text)),
     migratesDatabase: files.has("manage.py") && texts.some(({ text }) => namesDatabase(text)),
-    hostsVariable: files.has("manage.py")
-      ? (texts.map(({ text }) => allowedHosts.exec(text)?.[1]).find((name) => name !== undefined) ?? null)
-      : null,
+    hostsVariable: files.has("manage.py") ? hostsVariableIn(texts) : null,
     // Another package of a workspace may read it for the server.
     readsPort: !isComplete || inWorkspace.test(pyproject ?? "") || texts.some(({ text }) => pythonPort.test(text)),
     version: (await pythonVersion(reader, files, project)) ?? conda?.pythonVersion ?? null,
@@ -117,6 +116,17 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
 /** How the settings of Django read the allowed host names from a variable, with os, django-environ or python-decouple. */
 const allowedHosts =
   /\b(?:getenv|environ(?:\.get)?|config|env(?:\.list)?)\s{0,20}[([]\s{0,100}["'](\w*ALLOWED_HOSTS)["']/;
+
+const hostsVariableIn = (texts: readonly { text: string }[]) =>
+  texts.map(({ text }) => allowedHosts.exec(text)?.[1]).find((name) => name !== undefined) ?? null;
+
+const pageForm = /\b(?:streamlit|chainlit) run (?:\.\/)?([\w./-]{1,200}\.py)\b/g;
+
+/** Returns the pages that the README of a project runs. */
+async function pagesOf(reader: ProjectReader, files: ReadonlySet<string>): Promise<Set<string>> {
+  const readme = files.has("README.md") ? ((await reader.read("README.md")) ?? "") : "";
+  return new Set([...readme.matchAll(pageForm)].map((match) => match[1] ?? ""));
+}
 
 /** A project without a database has `DATABASES = {}`. */
 const namesDatabase = (text: string) =>

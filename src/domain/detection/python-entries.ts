@@ -106,7 +106,7 @@ const forms: Form[] = [
   { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
   { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^[ \t]*st\.\w+\(/m },
   { kind: "chainlit", form: /^()import chainlit/m, beside: /(?:@|^)cl\.on_/m },
-  { kind: "gradio", form: /^()(?:import gradio|from gradio)\b/m, beside: /\.launch\(/ },
+  { kind: "gradio", form: /^()(?:import|from)[ \t]+[\w.]*gradio/m, beside: /\.launch\(/ },
   { kind: "robyn", form: called("Robyn") },
   { kind: "hayhooks", form: /^class (PipelineWrapper)\(/m, beside: /\bhayhooks\b/ },
   { kind: "livekit", form: /^()if __name__ *==/m, beside: /\bcli\.run_app\(/ },
@@ -131,11 +131,13 @@ export interface PythonSources {
   scripts: Readonly<Record<string, string>>;
   /** Normalized names of its dependencies. */
   packages: ReadonlySet<string>;
+  /** Files that its README runs as pages, such as `streamlit run demo.py`. */
+  pages?: ReadonlySet<string>;
 }
 
 /** Finds the entries in the source files of a project, the most usual first. */
 export function findPythonEntries(project: PythonSources, files: ReadonlySet<string>): PythonEntry[] {
-  const { sources } = project;
+  const { sources, pages = new Set<string>() } = project;
   const rootOf = importRoots(files, project.packages);
   const importsSrc = sources.some(({ text }) => /^[ \t]*(from|import) src[. ]/m.test(text));
   const found = sources.flatMap(({ file, text }) => {
@@ -149,7 +151,7 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
       const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
       if (names.length === 0) return [];
       const name = usualNames.find((usual) => names.includes(usual)) ?? names[0] ?? "";
-      const options = kind === "program" ? optionsOf(text) : "";
+      const options = kind === "program" ? optionsFor(text, sources) : "";
       if (kind === "program" && prefersStdio(text, options)) return [];
       // Python does not run the __init__.py of a package.
       if (/^(?:stdio-)?program$/.test(kind) && file.endsWith("/__init__.py")) return [];
@@ -164,16 +166,21 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   if (files.has("manage.py")) found.push(...djangoEntries(files));
   // A directory such as `my-app` cannot be imported, but its programs can be run.
   const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
-  const sorted = usable.sort((a, b) => rankOf(a.file) - rankOf(b.file));
+  const rank = ({ file, kind }: PythonEntry) => (pages.has(file) && isPage.test(kind) ? -1 : rankOf(file));
+  const sorted = usable.sort((a, b) => rank(a) - rank(b));
   return sorted.map((entry) => (isOfOther(entry.file, files) ? { ...entry, isOfOther: true } : entry));
 }
+
+const isPage = /^(?:streamlit|chainlit)$/;
 
 const manifests = ["pyproject.toml", "requirements.txt", "Pipfile", "setup.py"];
 
 function isOfOther(file: string, files: ReadonlySet<string>): boolean {
   const parts = file.split("/").slice(0, -1);
   const around = parts.map((_, at) => parts.slice(0, at + 1).join("/"));
-  return around.some((directory) => manifests.some((name) => files.has(`${directory}/${name}`)));
+  // A package may list requirements of its own, but the project beside it installs them.
+  const isPackage = (directory: string) => files.has(`${directory}/__init__.py`);
+  return around.some((one) => !isPackage(one) && manifests.some((name) => files.has(`${one}/${name}`)));
 }
 
 /** Whether the file also passes a variable to uvicorn, as it is and not what one of its methods returns. */
@@ -222,10 +229,15 @@ function callingPrograms(
     const isNamed = /(^|\/)__main__\.py$/.test(file);
     const isProgram = isNamed || /^if __name__ *==/m.test(text);
     const server = isProgram && !direct.includes(source) ? servers.get(source) : undefined;
-    if (server === undefined || (form === serving && prefersStdio(server.text, optionsOf(server.text)))) return [];
+    const options = server === undefined ? "" : optionsFor(server.text, sources);
+    if (server === undefined || (form === serving && prefersStdio(server.text, options))) return [];
     return [
       {
-        ...programOf(program, { file, importRoot: "", module: moduleIn(file), name: "" }, server.text),
+        ...programOf(
+          program,
+          { file, importRoot: "", module: moduleIn(file), name: "" },
+          { text: server.text, options },
+        ),
         isIndirect: !isNamed || form !== serving,
       },
     ];
@@ -234,9 +246,10 @@ function callingPrograms(
     const source = byModule.get(target.split(":")[0] ?? "");
     const server = source === undefined ? undefined : servers.get(source);
     if (source === undefined || server === undefined) return [];
-    if (form === serving && prefersStdio(server.text, optionsOf(server.text))) return [];
+    const options = optionsFor(server.text, sources);
+    if (form === serving && prefersStdio(server.text, options)) return [];
     const what = { file: source.file, importRoot: "", module: name, name };
-    return [{ ...programOf(script, what, server.text), isIndirect: true }];
+    return [{ ...programOf(script, what, { text: server.text, options }), isIndirect: true }];
   });
   return [...programs, ...named];
 }
@@ -258,8 +271,7 @@ const importsMax = 200;
 
 type Program = Pick<PythonEntry, "file" | "importRoot" | "module" | "name">;
 
-const programOf = (kind: PythonEntryKind, what: Program, text: string) => {
-  const options = optionsOf(text);
+const programOf = (kind: PythonEntryKind, what: Program, { text, options }: { text: string; options: string }) => {
   return { kind, ...what, options, hasOwnPort: hasOwnPort(kind, text, options) };
 };
 
@@ -333,6 +345,17 @@ const transports = [...streamable, "http", "sse"];
 
 /** Characters on each side of the declaration of an option in which its values are looked for. */
 const declarationLength = 300;
+
+/** A server whose transport its settings choose. */
+const chosenTransport = /\.run(?:_async)?\([^()]*\btransport=(?!["'])/;
+
+/** Returns the options of a server: its own, or those that another file of the project declares for its settings. */
+function optionsFor(text: string, sources: readonly PythonSource[]): string {
+  const own = optionsOf(text);
+  if (own !== "" || !chosenTransport.test(text)) return own;
+  const [declaring, ...others] = sources.filter((one) => /["']--transport["']/.test(one.text));
+  return declaring === undefined || others.length > 0 ? "" : optionsOf(declaring.text);
+}
 
 /** The options with which a program takes its address, as argparse, click and typer declare them. */
 function optionsOf(text: string): string {
