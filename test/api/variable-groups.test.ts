@@ -151,3 +151,36 @@ test("a used group cannot be deleted, and another workspace sees no group", asyn
   await use(url);
   assert.equal((await call("DELETE", group.url)).status, 204);
 });
+
+test("a new deployment gets the groups that it names with its first revision", async () => {
+  const first = await createGroup([variable("A", "1"), variable("OWN", "shared")]);
+  const second = await createGroup([variable("A", "2")]);
+  const create = (ids: string[], key?: string) =>
+    call(
+      "POST",
+      "/v2/deployments",
+      {
+        name: `grouped-${randomUUID()}`,
+        source: "github",
+        source_config: { repo_url: "https://github.com/acme/bot", build_on_push: false },
+        source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
+        secrets: [variable("OWN", "own")],
+        variable_group_ids: ids,
+      },
+      key,
+    );
+  const { status, body, text } = await create([first.id, second.id]);
+  assert.equal(status, 201, text);
+  assert.deepEqual(await valuesOf(body.id), { A: "2", OWN: "own" });
+  assert.deepEqual(body.secrets, [variable("OWN", "own")]);
+  const users = (await t.ask({ url: second.url })).body.deployments;
+  assert.deepEqual(users, [{ id: body.id, name: body.name, is_current: true }]);
+  const { rows } = await t.db.query(sql`
+    select from revisions where deployment_id = ${body.id}`);
+  assert.equal(rows.length, 1, "nothing is deployed a second time");
+
+  const refused = await create([randomUUID()]);
+  assert.equal(refused.status, 404);
+  const { body: list } = await t.ask({ url: "/v2/deployments?name_contains=grouped-" });
+  assert.equal(list.resources.length, 1, "a refused request makes no deployment");
+});

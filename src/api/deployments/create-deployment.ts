@@ -12,6 +12,7 @@ import { newRevision } from "../../store/deployments/deployment-settings.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import { sealSecrets } from "../../store/secrets/secrets.ts";
 import type { SealedResponse } from "../../store/tenants/idempotency-keys.ts";
+import { firstVariables, useGroups } from "../../store/variables/revision-variables.ts";
 import type { ApiDeps } from "../deps.ts";
 import { checkIntegration } from "../integrations/call-code-host.ts";
 import { refuseTakenProject } from "./langsmith-projects.ts";
@@ -36,6 +37,12 @@ export async function createFromRequest(
   const owner = { id, tenant_id: principal.tenantId };
   const hasSecrets = Object.keys(made.secrets).length > 0;
   const secrets = hasSecrets ? sealSecrets(deps.sealer, made.secrets, owner) : null;
+  const shared = await firstVariables(
+    deps.db,
+    deps.sealer,
+    { ...owner, source: made.source, secret_references: made.secretReferences },
+    { groupIds: body.variable_group_ids ?? [], own: made.secrets },
+  );
   const settings = {
     ...owner,
     listener_id: made.sourceConfig.listener_id ?? deps.listenerId,
@@ -55,7 +62,7 @@ export async function createFromRequest(
     revision: made.createsRevision
       ? newRevision(made, {
           now: deps.db.now(),
-          secretSetId: secrets?.id ?? null,
+          secretSetId: (shared?.set ?? secrets)?.id ?? null,
           awaitsDatabase: true,
           origin: { reason: "deploy", actor: principal.actor },
         })
@@ -63,7 +70,13 @@ export async function createFromRequest(
     tracing: { otherName: slugOf(made.name, id), isWanted: deps.tracing !== null },
     actor: principal.actor,
   };
-  return createDeployment(deps.db, settings, request.responseRow);
+  if (shared === null) return createDeployment(deps.db, settings, request.responseRow);
+  return deps.db.atomically(async () => {
+    const row = await createDeployment(deps.db, settings, request.responseRow);
+    const revisionId = settings.revision?.id ?? null;
+    await useGroups(deps.db, principal, { deployment: row, revisionId, ownSetId: secrets?.id ?? null, shared });
+    return row;
+  });
 }
 
 /** Returns the address of a separate data plane; the built-in one has none. */

@@ -259,6 +259,10 @@ export const CreateDeployment = Type.Object(
     shareable: optional(Type.Boolean(), "Default false."),
     route_through_gateway: optional(Type.Boolean(), "Default false."),
     agent: optional(AgentRef),
+    variable_group_ids: optional(
+      Type.Array(uuid()),
+      "Groups whose variables the deployment gets. If several of them have the same variable, the last group wins. `secrets` win over all groups. Extension of Pierhead.",
+    ),
   },
   { $id: "CreateDeployment", examples: [createDeploymentExample] },
 );

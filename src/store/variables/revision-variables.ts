@@ -5,7 +5,13 @@ import { sql } from "../engine/sql.ts";
 import type { Sealer } from "../secrets/seal.ts";
 import { type SealedSet, sealSecrets } from "../secrets/secrets.ts";
 import type { PinnedGroup } from "./tables.ts";
-import { listGroupsOfDeployment, valuesOf } from "./variable-groups.ts";
+import {
+  type GroupRow,
+  listGroupsOfDeployment,
+  readVariableGroup,
+  setGroupsOfDeployment,
+  valuesOf,
+} from "./variable-groups.ts";
 
 /** The variables of a revision. They never change, so that a rollback to it restores them. */
 export interface RevisionVariables {
@@ -32,7 +38,14 @@ export async function resolveVariables(
   deployment: Target,
   own: Record<string, string>,
 ): Promise<{ values: Record<string, string>; groups: PinnedGroup[] } | null> {
-  const groups = await listGroupsOfDeployment(db, sealer, deployment.id);
+  return merge(await listGroupsOfDeployment(db, sealer, deployment.id), deployment, own);
+}
+
+function merge(
+  groups: readonly GroupRow[],
+  deployment: Pick<Target, "secret_references">,
+  own: Record<string, string>,
+): { values: Record<string, string>; groups: PinnedGroup[] } | null {
   if (groups.length === 0) return null;
   const merged = Object.assign({}, ...groups.map(({ variables }) => valuesOf(variables)), own);
   // A reference to a Kubernetes Secret is a variable of the deployment itself.
@@ -96,6 +109,47 @@ export async function sharedVariables(
 ): Promise<SharedVariables | null> {
   const resolved = await resolveVariables(db, sealer, parent, preview.values);
   return resolved && { set: sealSecrets(sealer, resolved.values, preview.owner), groups: resolved.groups };
+}
+
+/**
+ * Returns what the first revision of a new deployment runs with when it uses these groups; null: it names none.
+ * @throws ApiError 404 for a group of another workspace; 400 `invalidSecret` when the variables are too large together.
+ */
+export async function firstVariables(
+  db: Db,
+  sealer: Sealer,
+  deployment: Target,
+  { groupIds, own }: { groupIds: readonly string[]; own: Record<string, string> },
+): Promise<SharedVariables | null> {
+  const groups: GroupRow[] = [];
+  for (const id of new Set(groupIds)) groups.push(await readVariableGroup(db, sealer, deployment.tenant_id, id));
+  const resolved = merge(groups, deployment, own);
+  if (resolved === null) return null;
+  const variables = Object.entries(resolved.values).map(([name, value]) => ({ name, value }));
+  const set = sealSecrets(sealer, checkSecrets(variables, deployment.source), deployment);
+  return { set, groups: resolved.groups };
+}
+
+/** Gives a deployment that was made in this unit its groups, and its first revision their variables. */
+export async function useGroups(
+  db: Db,
+  by: Parameters<typeof setGroupsOfDeployment>[1],
+  made: {
+    deployment: Pick<DeploymentRow, "id" | "tenant_id" | "name">;
+    /** null: there is no revision yet. */
+    revisionId: string | null;
+    ownSetId: string | null;
+    shared: SharedVariables;
+  },
+): Promise<void> {
+  const { deployment, revisionId, ownSetId, shared } = made;
+  await db.transaction(async (trx) => {
+    const ids = shared.groups.map(({ id }) => id);
+    await setGroupsOfDeployment(trx, by, deployment, ids);
+    if (revisionId === null) return;
+    await insertSet(trx, deployment, shared.set);
+    await recordVariables(trx, revisionId, { setId: shared.set.id, ownSetId, groups: shared.groups });
+  });
 }
 
 /** Gives a new preview the groups of its parent, and its first revision their variables. */
