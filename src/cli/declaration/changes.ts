@@ -9,6 +9,7 @@ import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { type Change, differing } from "./change.ts";
 import { alertSteps } from "./declared-alerts.ts";
+import { groupIdsOf, groupsFor, withGroups } from "./declared-groups.ts";
 import { listenerSteps } from "./declared-listeners.ts";
 import { type Declared, declaredVariables, readDeclared, usualFile } from "./desired-file.ts";
 import { wrong } from "./read-object.ts";
@@ -36,16 +37,27 @@ export async function compare(
   const { steps: listenerChanges, missing } = await listenerSteps(session, listeners);
   // A deployment may be placed on a listener that the same file creates.
   const steps: Step[] = [...listenerChanges];
+  const groups = await groupsFor(session, declared);
   const unchanged: Deployment[] = [];
   for (const [name, wanted] of Object.entries(declared)) {
     const variables = declaredVariables(session, name, wanted);
     const current = await findByName(client, name, session.signal);
     if (current !== undefined && variables !== undefined) await checkReadable(session, current);
     if (current !== undefined) await checkPlacement(client, current, placedBy(wanted), session.signal);
-    const change =
+    const ids = groupIdsOf(name, wanted, groups);
+    const own =
       current === undefined
-        ? created(name, wanted, variables ?? [], await placing(client, wanted, missing, session.signal))
+        ? created(
+            name,
+            wanted,
+            { secrets: variables ?? [], groupIds: ids ?? [] },
+            await placing(client, wanted, missing, session.signal),
+          )
         : changed(current, wanted, variables);
+    const change =
+      current === undefined || ids === undefined
+        ? own
+        : await withGroups(client, { current, step: own, wanted, ids }, session.signal);
     const step =
       tag === undefined ? change : await withTag(client, { name, current, step: change, tag }, session.signal);
     if (step !== undefined) steps.push(step);
@@ -157,7 +169,12 @@ function settingsOf(wanted: Declared) {
   };
 }
 
-function created(name: string, wanted: Declared, secrets: Secret[], placing: Placing): Step {
+function created(
+  name: string,
+  wanted: Declared,
+  { secrets, groupIds }: { secrets: Secret[]; groupIds: string[] },
+  placing: Placing,
+): Step {
   const { source_config, source_revision_config } = settingsOf(wanted);
   const isRepository = wanted.source === "github";
   const body = {
@@ -168,8 +185,14 @@ function created(name: string, wanted: Declared, secrets: Secret[], placing: Pla
       ? { repo_ref: "main", langgraph_config_path: "langgraph.json", ...source_revision_config }
       : source_revision_config,
     secrets,
+    ...(groupIds.length > 0 && { variable_group_ids: groupIds }),
   };
-  const fields = Object.entries({ ...body.source_config, ...placing.shown, ...body.source_revision_config });
+  const fields = Object.entries({
+    ...body.source_config,
+    ...placing.shown,
+    ...body.source_revision_config,
+    ...(groupIds.length > 0 && { variable_groups: wanted.variable_groups }),
+  });
   return {
     change: {
       name,

@@ -5,6 +5,7 @@ import type { AlertKind } from "../../contract/alerts/alert.ts";
 import type { CreateDeployment, Secret, SourceConfigInput } from "../../contract/deployments/deployment.ts";
 import type { Session } from "../session.ts";
 import { checkAlerts, type DeclaredRule } from "./declared-alerts.ts";
+import { checkGroups } from "./declared-groups.ts";
 import { checkListeners, type DeclaredListener } from "./declared-listeners.ts";
 import { asObject, wrong } from "./read-object.ts";
 
@@ -30,6 +31,8 @@ export interface Declared {
   /** Namespace of that listener. Fixed at creation. */
   namespace?: string;
   resources?: NonNullable<SourceConfigInput["resource_spec"]>;
+  /** Names of the groups whose variables it gets, the last wins. Its own variables win over all. */
+  variable_groups?: string[];
   /** Values that may be read by everyone who reads the file. */
   variables?: Record<string, string>;
   /** Name of the variable of the caller's environment that has the value, by name of the agent's variable. */
@@ -40,7 +43,7 @@ const texts = [
   ...["repo_url", "integration_id", "ref", "config_path", "template", "image", "type"],
   ...["install_command", "build_command", "engine", "custom_url", "listener", "namespace"],
 ];
-const known = ["source", ...texts, "build_on_push", "resources", "variables", "secrets"];
+const known = ["source", ...texts, "build_on_push", "resources", "variable_groups", "variables", "secrets"];
 const sources = ["github", "internal_template", "internal_docker", "external_docker"];
 
 const topKeys = ["deployments", "tag", "alerts", "listeners"];
@@ -107,6 +110,7 @@ function check(at: string, value: unknown): Declared {
   if (fields["type"] !== undefined && fields["listener"] !== undefined)
     throw wrong(`${at} has a type and a listener. On a listener, resources set the sizes: remove type.`);
   if (fields["resources"] !== undefined) asObject(fields["resources"], `${at}.resources`);
+  checkGroups(`${at}.variable_groups`, fields["variable_groups"]);
   checkTexts(`${at}.variables`, fields["variables"]);
   checkTexts(`${at}.secrets`, fields["secrets"]);
   const hidden = new Set(Object.keys(fields["secrets"] ?? {}));

@@ -5,6 +5,7 @@ import { findDeployment } from "../deployments/find-deployment.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { pulledAlerts } from "./declared-alerts.ts";
+import { groupNamesOf } from "./declared-groups.ts";
 import { pulledListeners } from "./declared-listeners.ts";
 import { type Declared, type DeclaredFile, readDeclared, usualFile, writeDeclared } from "./desired-file.ts";
 import { checkReadable } from "./readable.ts";
@@ -25,7 +26,8 @@ export async function pull(session: Session, names: string[], options: { file?: 
     const deployment = await findDeployment(session, name);
     if (before[name]?.variables !== undefined) await checkReadable(session, deployment);
     const listener = await listenerOf(session, deployment);
-    found[deployment.name] = declarationOf(deployment, listener, before[name]);
+    const groups = await groupsOf(session, deployment, before[name]);
+    found[deployment.name] = declarationOf(deployment, { listener, groups }, before[name]);
   }
   await writeFile(
     target,
@@ -52,9 +54,16 @@ async function listenerOf(session: Session, { source_config: config }: Deploymen
   return (await client.getListener({ listener_id: config.listener_id }, { signal: session.signal })).compute_id;
 }
 
+/** Returns the groups as the file should name them; null: it leaves them alone. */
+async function groupsOf(session: Session, deployment: Deployment, before?: Declared): Promise<string[] | null> {
+  if (before !== undefined && before.variable_groups === undefined) return null;
+  const names = await groupNamesOf(await session.client(), deployment, session.signal);
+  return names.length === 0 && before === undefined ? null : names;
+}
+
 function declarationOf(
   { source, source_config: config, source_revision_config: code, secrets }: Deployment,
-  listener: string | null,
+  { listener, groups }: { listener: string | null; groups: string[] | null },
   before?: Declared,
 ) {
   if (source === "internal_source") {
@@ -89,6 +98,7 @@ function declarationOf(
     listener,
     namespace: config.listener_config?.k8s_namespace ?? null,
     resources: hasSpec ? resourcesOf(config.resource_spec, before?.resources) : null,
+    variable_groups: groups,
     variables: plain.length > 0 || isEmptied ? Object.fromEntries(plain) : null,
     secrets: hidden.length > 0 && hasVariables ? Object.fromEntries(hidden) : null,
   };
