@@ -29,6 +29,8 @@ export interface Draft {
   namespace: string;
   files: SourceFile[];
   variables: Secret[];
+  /** Variable groups that it uses, the last wins. */
+  groupIds: string[];
   /** Names that the source asks for. They are left out while they have no value. */
   asked: string[];
   /** Names whose values a reload dropped. */
@@ -51,6 +53,7 @@ export const emptyDraft: Draft = {
   namespace: "",
   files: [],
   variables: [],
+  groupIds: [],
   asked: [],
   emptied: [],
 };
@@ -101,7 +104,12 @@ const isNamed = ({ name, value }: Secret) => name !== "" || value !== "";
 export function bodyOf(draft: Draft): CreateDeployment {
   const { source, name } = draft;
   const secrets = sentVariables(draft);
-  const shared = { name, source, ...(secrets.length > 0 && { secrets }) };
+  const { groupIds } = draft;
+  const shared = {
+    ...{ name, source },
+    ...(secrets.length > 0 && { secrets }),
+    ...(groupIds.length > 0 && { variable_group_ids: groupIds }),
+  };
   if (source === "external_docker")
     return { ...shared, source_config: placementOf(draft), source_revision_config: { image_uri: draft.image } };
   const place = draft.listenerId === "" ? { deployment_type: draft.type } : placementOf(draft);

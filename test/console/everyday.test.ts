@@ -272,3 +272,25 @@ test("a variable group is created, used by a deployment, changed, and deployed f
   await eventually(readUsers, (users) => users?.[0]?.is_current === true);
   await page.context().close();
 });
+
+test("a new deployment gets the variables of a chosen group with its first revision", async () => {
+  const page = await open({ path: "/host/new" });
+  await page.getByRole("button", { name: "Git repository" }).click();
+  await page.getByLabel("Repository").fill(repository.url);
+  await page.getByLabel("Config file").fill("pierhead.json");
+  await page.getByLabel("Name", { exact: true }).fill("grouped");
+  await page
+    .getByRole("group", { name: "From variable groups" })
+    .getByLabel(/^model-keys/)
+    .check();
+  assert.deepEqual(await findings(page), []);
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.getByRole("heading", { name: "grouped answers" }).waitFor();
+  const [grouped] = (await client.listDeployments({ name_contains: "grouped" })).resources;
+  assert.ok(grouped);
+  const { groups } = await client.getDeploymentVariableGroups({ deployment_id: grouped.id });
+  const user = groups[0]?.deployments.find(({ id }) => id === grouped.id);
+  assert.deepEqual([groups[0]?.name, user?.is_current], ["model-keys", true]);
+  assert.equal((await client.listRevisions({ deployment_id: grouped.id })).resources.length, 1);
+  await page.context().close();
+});

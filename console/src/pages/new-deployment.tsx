@@ -13,7 +13,9 @@ import { DeployWatch } from "../parts/deploy-watch.tsx";
 import { DetectionCard, useDetection } from "../parts/detection-card.tsx";
 import { DropFolder } from "../parts/drop-folder.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
+import { GroupChoice, groupOf, useGroups } from "../parts/group-choice.tsx";
 import { Notice } from "../parts/notices.tsx";
+import { PageTitle } from "../parts/page-head.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
 import { type Placement, PlacementFields, usePlacement } from "../parts/placement.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
@@ -97,7 +99,7 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
   const form = { draft, change, problems };
   return (
     <>
-      <h1>New deployment</h1>
+      <PageTitle title="New deployment" about="From a source to an address that answers." />
       <form
         className="new-form"
         onSubmit={(event) => {
@@ -308,6 +310,7 @@ function TemplateFields({ draft, change }: FormProps) {
 }
 
 function General({ draft, change, problems, placement }: FormProps & { placement: Placement }) {
+  const groups = useGroups();
   return (
     <>
       <section className="card">
@@ -346,10 +349,14 @@ function General({ draft, change, problems, placement }: FormProps & { placement
           source={draft.source}
           variables={draft.variables}
           onChange={(variables) => change({ variables })}
-          markOf={({ name, value }) =>
-            draft.asked.includes(name) ? (value === "" ? "asked for, left out while empty" : "asked for") : ""
-          }
+          markOf={({ name, value }) => {
+            const group = value === "" ? groupOf(groups, draft.groupIds, name) : undefined;
+            if (group !== undefined) return `from ${group}`;
+            if (!draft.asked.includes(name)) return "";
+            return value === "" ? "asked for, left out while empty" : "asked for";
+          }}
         />
+        <GroupChoice groups={groups} ids={draft.groupIds} onChange={(groupIds) => change({ groupIds })} />
         {problems.variables && <p className="bad-text">{problems.variables}</p>}
       </section>
     </>
@@ -400,6 +407,7 @@ const withoutValues = (draft: Draft): Draft => ({
 
 /** Returns undefined for requests that `deploy` cannot express. */
 function commandOf(draft: Draft): string | undefined {
+  if (draft.groupIds.length > 0) return undefined;
   const variables = draft.variables.length === 0 ? "" : " --env-from .env";
   const engine = draft.engine === "" ? "" : ` --engine ${draft.engine}`;
   const namespace = draft.namespace === "" ? "" : ` --namespace ${draft.namespace}`;

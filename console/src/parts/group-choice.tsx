@@ -1,0 +1,51 @@
+import { useQuery } from "@tanstack/react-query";
+import type { VariableGroup } from "../../../src/contract/variables/variable-group.ts";
+import { useSession } from "../session.tsx";
+import { gathered } from "./resource-page.tsx";
+
+/** Returns the variable groups of the workspace. Empty until they are read. */
+export function useGroups(): VariableGroup[] {
+  const { client, workspaceId } = useSession();
+  const groups = useQuery({
+    queryKey: ["variable-groups", workspaceId],
+    queryFn: ({ signal }) => gathered(client.all("listVariableGroups", {}, { signal })),
+  });
+  return groups.data ?? [];
+}
+
+/** Returns the name of the chosen group that gives a deployment this variable. The last one wins. */
+export const groupOf = (groups: readonly VariableGroup[], ids: readonly string[], variable: string) =>
+  ids
+    .flatMap((id) => groups.find((group) => group.id === id) ?? [])
+    .findLast(({ variables }) => variables.some(({ name }) => name === variable))?.name;
+
+interface Props {
+  groups: readonly VariableGroup[];
+  ids: readonly string[];
+  onChange: (ids: string[]) => void;
+}
+
+/** Chooses the groups of a new deployment, in the order of the choices. Hidden while the workspace has none. */
+export function GroupChoice({ groups, ids, onChange }: Props) {
+  if (groups.length === 0) return null;
+  return (
+    <fieldset className="group-choice">
+      <legend>From variable groups</legend>
+      {groups.map(({ id, name, variables }) => (
+        <label key={id} className="row">
+          <input
+            type="checkbox"
+            checked={ids.includes(id)}
+            onChange={({ target }) => onChange(target.checked ? [...ids, id] : ids.filter((one) => one !== id))}
+          />
+          <b>{name}</b>
+          <span className="group-names">
+            {variables.map((variable) => (
+              <code key={variable.name}>{variable.name}</code>
+            ))}
+          </span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
