@@ -13,18 +13,19 @@ interface Minute {
   slow: number;
 }
 
-/** Writes 30 past minutes of metrics and 10 future ones, because a slow test may open the charts later. */
+/** Writes past minutes of metrics and 10 future ones, because a slow test may open the charts later. */
 export async function addMetrics(
   { server }: TestServer,
   deploymentId: string,
   minuteOf: (ago: number) => Minute,
+  pastMinutes = 30,
 ): Promise<void> {
   const { rows } = await server.db.query<{ listenerId: string; epoch: number }>(sql`
     select id as "listenerId", epoch from listeners where builtin`);
   const [session] = rows;
   assert.ok(session !== undefined);
   const thisMinute = Math.floor(Date.now() / 60_000) * 60_000;
-  const samples = Array.from({ length: 40 }, (_, index) => {
+  const samples = Array.from({ length: pastMinutes + 10 }, (_, index) => {
     const { slow, ...minute } = minuteOf(index);
     const counts = latencyBoundsMs.map((bound) =>
       bound === 100 ? minute.requests - slow : bound === 1_000 ? slow : 0,

@@ -117,7 +117,8 @@ export const screens: Screen[] = [
       await page.goto(`${pierhead.url}${addressOf(orders)}/environment`);
       await page.getByLabel("Value of CURRENCY").fill("GBP");
       await page.getByRole("button", { name: "Add a variable" }).click();
-      await page.getByLabel("Name 2").fill("TAX_RATE");
+      await page.getByLabel("Name 3").fill("TAX_RATE");
+      await page.getByLabel("Value of TAX_RATE").fill("0.19");
     },
   },
   {
@@ -177,7 +178,7 @@ export const screens: Screen[] = [
   },
   {
     name: "log-search",
-    open: at("/host/logs", (page) => page.locator(".ll").nth(5).waitFor()),
+    open: at("/host/logs?span=900", (page) => page.locator(".ll").nth(5).waitFor()),
   },
   {
     name: "approvals",
