@@ -60,7 +60,7 @@ test("a new user deploys a template from the empty list, watches the build and c
   await page.getByLabel("Name", { exact: true }).fill("first");
   await page.getByRole("button", { name: "Create and deploy" }).click();
   await page.locator(".revision.active").waitFor();
-  await page.getByText("Step 1/6: Fetch the template").waitFor();
+  await page.getByText("Fetch the template").waitFor();
   await page.getByText("healthy, and traffic has moved").waitFor();
   await page.getByRole("heading", { name: "first answers" }).waitFor();
   assert.match(new URL(page.url()).pathname, /\/host\/new$/, "the page of the form shows the build");

@@ -38,7 +38,7 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/deployments": (page) => page.getByRole("main").getByRole("link", { name: made.name }).waitFor(),
   "/host/new": (page) => page.getByLabel("Plain Node server").waitFor(),
   [own]: (page) => page.getByRole("region", { name: "Active revision" }).waitFor(),
-  [`${own}/revisions`]: (page) => page.getByText("Step 1/6: Fetch the template").waitFor(),
+  [`${own}/revisions`]: (page) => page.getByText("Fetch the template").waitFor(),
   [`${own}/logs`]: (page) => page.getByText(/listening on port/).waitFor(),
   [`${own}/charts`]: (page) => page.getByRole("button", { name: "7 d" }).waitFor(),
   [`${own}/environment`]: (page) => page.getByLabel("Name 1").waitFor(),

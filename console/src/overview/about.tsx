@@ -2,7 +2,7 @@ import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { engines } from "../../../src/domain/engines.ts";
 import { CopyText } from "../parts/address.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
-import { type Deployment, sourceText, typeText } from "../parts/words.ts";
+import { type Deployment, refText, repositoryText, sourceText, typeText } from "../parts/words.ts";
 import { CardHead, PartLink } from "./card-head.tsx";
 
 /** The facts of a deployment that do not change with its revisions. */
@@ -18,12 +18,16 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
       <dl className="facts">
         <dt>Source</dt>
         <dd>
-          <SourceIcon of={deployment.source} size={13} /> {sourceText(deployment)}
+          <SourceIcon of={deployment.source} size={13} />{" "}
+          {config.repo_url === null ? sourceText(deployment) : <Repository url={config.repo_url} />}
         </dd>
         {deployment.source === "github" && (
           <>
-            <dt>On push</dt>
-            <dd>{config.build_on_push ? "Deploys" : "Does nothing"}</dd>
+            <dt>Branch</dt>
+            <dd>
+              {refText(revision.repo_ref ?? "")}{" "}
+              <span className="tag">{config.build_on_push ? "deploys on push" : "deploys by hand"}</span>
+            </dd>
           </>
         )}
         {revision.langgraph_config_path !== null && (
@@ -50,10 +54,10 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
             <dd>Version {version}</dd>
           </>
         )}
-        {engine !== null && (
+        {engine !== null && engine !== "own" && (
           <>
             <dt>Threads and runs</dt>
-            <dd>{engine === "own" ? "The project's own server" : engines[engine].title}</dd>
+            <dd>{engines[engine].title}</dd>
           </>
         )}
         <dt>Variables</dt>
@@ -64,6 +68,17 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
         </dd>
       </dl>
     </section>
+  );
+}
+
+/** A repository, as a link where a browser can open its address. */
+function Repository({ url }: { url: string }) {
+  const text = repositoryText(url);
+  if (!/^https?:\/\//.test(url)) return <span title={url}>{text}</span>;
+  return (
+    <a href={url.replace(/\.git$/, "")} className="link" rel="noreferrer" title={url}>
+      {text}
+    </a>
   );
 }
 

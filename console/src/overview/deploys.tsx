@@ -2,7 +2,7 @@ import { Link } from "@tanstack/react-router";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { Avatar } from "../parts/avatar.tsx";
-import { makerText, numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
+import { authorOf, numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
 import { isInProgress } from "../parts/status.tsx";
 import { durationText } from "../parts/text.ts";
 import { Ago } from "../parts/time.tsx";
@@ -41,7 +41,7 @@ export function Deploys(props: { deployment: Deployment; revisions: Revision[]; 
 function DeployRow(props: { deployment: Deployment; revision: Revision; endedAt: string | undefined }) {
   const { deployment, revision, endedAt } = props;
   const isOver = endedAt !== undefined && !isInProgress(revision.status);
-  const maker = makerText(revision);
+  const author = authorOf(revision);
   return (
     <li>
       <span className="revision-number small-number">{numberText(revision)}</span>
@@ -63,7 +63,7 @@ function DeployRow(props: { deployment: Deployment; revision: Revision; endedAt:
         {isOver && durationText(Date.parse(endedAt) - Date.parse(revision.created_at))}
       </span>
       <span className="softer clip by">
-        {maker !== null && <Avatar name={maker} isPerson={revision.made_by?.kind === "member"} />} {maker}
+        {author !== null && <Avatar {...author} />} <span className="clip">{author?.name}</span>
       </span>
       <span className="softer">
         <Ago at={revision.created_at} />

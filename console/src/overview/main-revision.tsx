@@ -2,7 +2,7 @@ import { GitCommitHorizontal } from "lucide-react";
 import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { Avatar } from "../parts/avatar.tsx";
-import { makerText, numberText, reasonText, titleOf } from "../parts/revision-words.tsx";
+import { authorOf, makerText, numberText, reasonText, titleOf } from "../parts/revision-words.tsx";
 import { StepBar } from "../parts/step-bar.tsx";
 import { durationText, shortId } from "../parts/text.ts";
 import { Ago } from "../parts/time.tsx";
@@ -51,14 +51,19 @@ export function MainRevision({ deployment, revision, isActive, events }: MainPro
 export function RevisionMeta({ revision, tookMs }: { revision: Revision; tookMs?: number | undefined }) {
   const { repo_commit_sha: sha } = revision.source_revision_config;
   const maker = makerText(revision);
+  const author = authorOf(revision);
+  const isByOther = maker !== null && author !== null && maker !== author.name;
   return (
     <p className="meta">
-      {maker !== null && (
+      {author !== null && (
         <span className="by">
-          <Avatar name={maker} isPerson={revision.made_by?.kind === "member"} /> {maker}
+          <Avatar {...author} /> {author.name}
         </span>
       )}
-      <span>{reasonText(revision)}</span>
+      <span>
+        {reasonText(revision)}
+        {isByOther && ` by ${maker}`}
+      </span>
       {sha !== null && (
         <span className="mono">
           <GitCommitHorizontal size={13} className="in-text" /> {shortId(sha)}

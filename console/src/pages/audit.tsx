@@ -4,6 +4,7 @@ import { useRef, useState } from "react";
 import type { AuditEntry } from "../../../src/contract/administration/audit.ts";
 import { actWords, auditSubjects, changeWords } from "../parts/audit-words.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
+import { dayOf, dayText } from "../parts/day-text.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { PageTitle } from "../parts/page-head.tsx";
 import { useSession } from "../session.tsx";
@@ -49,10 +50,10 @@ export function AuditPage() {
       <div className="page-head">
         <PageTitle title="Audit log" about="Who changed what. It names secrets but never shows their values." />
         <div className="row">
+          <CopyAs call={{ id: "listAuditLog", input: filter, cli: command + options.join("") }} />
           <button type="button" onClick={() => save(entries)} disabled={entries.length === 0}>
             Export entries
           </button>
-          <CopyAs call={{ id: "listAuditLog", input: filter, cli: command + options.join("") }} />
         </div>
       </div>
       <search className="filters">
@@ -102,7 +103,7 @@ export function AuditPage() {
 
 /** The entries by day, newest first, each as a sentence. */
 function Entries({ entries }: { entries: AuditEntry[] }) {
-  const days = Map.groupBy(entries, ({ created_at }) => new Date(created_at).toDateString());
+  const days = Map.groupBy(entries, ({ created_at }) => dayOf(created_at));
   return (
     <div className="audit">
       {[...days].map(([day, ofDay]) => (
@@ -191,13 +192,6 @@ function Entry({ entry, count, since }: Repeated) {
       </div>
     </li>
   );
-}
-
-function dayText(day: string): string {
-  const agoDays = Math.round((new Date(new Date().toDateString()).getTime() - new Date(day).getTime()) / dayMs);
-  if (agoDays < 2) return agoDays < 1 ? "Today" : "Yesterday";
-  const year = new Date(day).getFullYear() === new Date().getFullYear() ? {} : { year: "numeric" as const };
-  return new Date(day).toLocaleDateString(undefined, { weekday: "long", day: "numeric", month: "long", ...year });
 }
 
 function save(entries: AuditEntry[]): void {

@@ -2,16 +2,18 @@ import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { getRouteApi, Link } from "@tanstack/react-router";
 import { LayoutGrid, Plus, Rows3, Search } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { listInput, listQuery, usualSort } from "../deployment-list.ts";
+import { listInput, listQuery, pageSize, usualSort } from "../deployment-list.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
-import { DeploymentTable, sortableColumns, useSearchChange } from "../parts/deployment-table.tsx";
+import { DeploymentTable, sortableColumns, useSearchChange, useTraffic } from "../parts/deployment-table.tsx";
 import { FirstDeployment } from "../parts/first-deployment.tsx";
 import { HealthChips } from "../parts/health-chips.tsx";
-import { IconButton } from "../parts/icon-button.tsx";
+import { useHealthCounts } from "../parts/health-counts.ts";
 import { useKeys } from "../parts/keys.ts";
 import { Failure, Loading } from "../parts/notices.tsx";
+import { PageTitle } from "../parts/page-head.tsx";
 import { usePageTitle } from "../parts/page-title.ts";
-import { DeploymentTypeNames, typeText } from "../parts/words.ts";
+import { shareText, sumOf } from "../parts/traffic-cell.tsx";
+import { type Deployment, DeploymentTypeNames, typeText } from "../parts/words.ts";
 import type { ListSearch } from "../search.ts";
 import { useSession } from "../session.tsx";
 
@@ -29,7 +31,12 @@ export function DeploymentsPage() {
   return (
     <>
       <div className="page-head">
-        <h1>Deployments</h1>
+        <PageTitle
+          title="Deployments"
+          about={
+            !isEmpty && <Day rows={list.data?.resources ?? []} isWhole={!isFiltered && isOnlyPage(list.data, search)} />
+          }
+        />
         <div className="row">
           <CopyAs call={{ id: "listDeployments", input, cli: commandOf(search) }} />
           {mayChange && (
@@ -55,6 +62,27 @@ export function DeploymentsPage() {
   );
 }
 
+const isOnlyPage = (list: { resources: unknown[] } | undefined, { page }: ListSearch) =>
+  page === undefined && list !== undefined && list.resources.length < pageSize;
+
+/** How many deployments there are, and the requests of their day. A list of several pages does not know the latter. */
+function Day({ rows, isWhole }: { rows: Deployment[]; isWhole: boolean }) {
+  const count = useHealthCounts()?.total;
+  const traffic = useTraffic(rows) ?? [];
+  const requests = sumOf(traffic.flatMap((one) => one.requests));
+  const errors = sumOf(traffic.flatMap((one) => one.errors));
+  // The line keeps its height while nothing is known.
+  if (count === undefined) return <>&nbsp;</>;
+  return (
+    <>
+      {count.toLocaleString("en")} {count === 1 ? "deployment" : "deployments"}
+      {isWhole &&
+        requests > 0 &&
+        `, ${requests.toLocaleString("en")} requests in 24 hours, ${shareText(errors / requests)} % errors`}
+    </>
+  );
+}
+
 /** Returns undefined for views that the command cannot show: it has no options for type, order or page. */
 function commandOf({ q, health, type, sort, page }: ListSearch): string | undefined {
   if (type !== undefined || sort !== undefined || page !== undefined) return undefined;
@@ -68,6 +96,11 @@ function commandOf({ q, health, type, sort, page }: ListSearch): string | undefi
 
 /** The pause in typing after which the filter asks the server. */
 const typingPauseMs = 150;
+
+const layouts = [
+  { layout: undefined, name: "Show as a table", icon: <Rows3 size={15} /> },
+  { layout: "cards" as const, name: "Show as cards", icon: <LayoutGrid size={15} /> },
+];
 
 function Filters({ search }: { search: ListSearch }) {
   const change = useSearchChange();
@@ -118,12 +151,20 @@ function Filters({ search }: { search: ListSearch }) {
             </option>
           ))}
       </select>
-      <IconButton
-        name={search.layout === "cards" ? "Show as a table" : "Show as cards"}
-        icon={search.layout === "cards" ? <Rows3 size={15} /> : <LayoutGrid size={15} />}
-        className="view-choice"
-        onClick={() => change({ layout: search.layout === "cards" ? undefined : "cards", page: search.page })}
-      />
+      <fieldset className="segmented view-choice" aria-label="Layout">
+        {layouts.map(({ layout, name, icon }) => (
+          <button
+            key={name}
+            type="button"
+            aria-label={name}
+            title={name}
+            aria-pressed={search.layout === layout}
+            onClick={() => change({ layout, page: search.page })}
+          >
+            {icon}
+          </button>
+        ))}
+      </fieldset>
     </search>
   );
 }

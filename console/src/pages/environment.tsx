@@ -50,12 +50,15 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
   };
   return (
     <>
-      <section ref={editor} className="card" aria-label="Variables of the next revision">
-        <p className="soft">
-          {staged.secrets.length === 0
-            ? "The agent server gets no variables of yours yet. Keys of models and addresses of services belong here."
-            : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
-        </p>
+      <section ref={editor} className="card variables-card" aria-label="Variables of the next revision">
+        <div>
+          <h2>Variables</h2>
+          <p className="soft">
+            {staged.secrets.length === 0
+              ? "The agent server gets no variables of yours yet. Keys of models and addresses of services belong here."
+              : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
+          </p>
+        </div>
         <VariablesEditor source={deployment.source} variables={rows.shown} onChange={rows.change} markOf={markOf} />
       </section>
       {deployment.source === "external_docker" && (
@@ -111,13 +114,16 @@ const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({
 
 /** Returns the server's reason to reject this environment, or null if it is valid. */
 function problemOf({ secrets, references }: Environment, source: Deployment["source"]): string | null {
+  // A row that was added and not filled in is no variable.
+  const named = secrets.filter(({ name }) => name !== "");
   try {
+    if (secrets.some(({ name, value }) => name === "" && value !== "")) return "A value has no name.";
     checkSecretReferences(references, source);
     checkOneOrigin(
-      secrets.map(({ name }) => name),
+      named.map(({ name }) => name),
       references,
     );
-    return variablesProblem(secrets, source);
+    return variablesProblem(named, source);
   } catch (error) {
     return textOf(error);
   }
@@ -171,6 +177,7 @@ function StagedChanges(props: StagedProps) {
   const lines = Object.entries(props.lines).filter(([, names]) => names.length > 0);
   const deploy = useDeploy(props);
   if (lines.length === 0) return null;
+  const count = lines.flatMap(([, names]) => names).length;
   const problem = problemOf(staged, deployment.source);
   const hidden = ({ name }: Secret) => ({ name, value: "…" });
   const deployment_id = deployment.id;
@@ -186,15 +193,17 @@ function StagedChanges(props: StagedProps) {
       };
   return (
     <section className="note staged" aria-label="Staged changes">
-      <b>Not deployed yet</b>
-      <ul>
+      <p className="staged-what">
+        <b>
+          {count} {count === 1 ? "change" : "changes"}, not deployed yet
+        </b>
         {lines.map(([word, names]) => (
-          <li key={word}>
+          <span key={word}>
             {word}: <code>{names.join(", ")}</code>
-          </li>
+          </span>
         ))}
-      </ul>
-      <p>
+      </p>
+      <p className="softer">
         Deploying runs the current code with these variables. Nothing is built, unless a variable for browsers changed (
         <code>NEXT_PUBLIC_*</code>). <WillRestart deployment={deployment} />
       </p>
@@ -244,7 +253,10 @@ function useDeploy({ deployment, base, staged, changes, hasNewReferences, onDepl
         const next = mergeChanges({ secrets: now.secrets, references: now.secret_references ?? [] }, base, staged);
         if (next.secrets.length === 0 && now.secrets.length > 0)
           throw new Error("Keep at least one variable, because the API ignores an empty list.");
-        const body = { secrets: next.secrets, ...(hasNewReferences && { secret_references: next.references }) };
+        const body = {
+          secrets: next.secrets.filter(({ name }) => name !== ""),
+          ...(hasNewReferences && { secret_references: next.references }),
+        };
         await client.createRevision({ deployment_id: deployment.id, body }, call);
         return next;
       });

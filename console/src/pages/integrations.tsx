@@ -1,6 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { CodeHost, Integration } from "../../../src/contract/integrations/integration.ts";
+import { CopyUrl } from "../parts/address.tsx";
 import { CommandLine } from "../parts/command-line.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
@@ -36,11 +37,11 @@ export function IntegrationsPage() {
       columns={[
         { name: "Name", show: ({ name }) => name },
         { name: "Host", show: ({ host }) => hostName(host), isShort: true },
-        { name: "Repositories under", show: ({ url }) => url.replace(/^https:\/\//, "") },
+        { name: "Repositories", show: ({ url }) => url.replace(/^https:\/\//, ""), isShort: true },
         { name: "Credentials", show: kindOf, isShort: true },
         {
           name: "Webhook URL",
-          show: ({ webhook_url: url }) => (url === null ? "set by the App" : <code>{url}</code>),
+          show: ({ webhook_url: url }) => (url === null ? "set by the App" : <CopyUrl name="Webhook URL" url={url} />),
         },
       ]}
       {...(mayAdminister && {

@@ -7,6 +7,7 @@ import type { Event } from "../../../src/contract/logs/event.ts";
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { RevisionMeta } from "../overview/main-revision.tsx";
 import { RevisionCause } from "../parts/cause.tsx";
+import { dayOf, dayText } from "../parts/day-text.ts";
 import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
@@ -47,17 +48,22 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
   if (rows.length === 0) return <NoRevision deployment={deployment} />;
   return (
     <>
-      <ol className="revision-list">
-        {rows.map((revision, index) => (
-          <RevisionItem
-            key={revision.id}
-            deployment={deployment}
-            revision={revision}
-            earlier={rows[index + 1]}
-            moves={moves.get(revision.id) ?? []}
-          />
-        ))}
-      </ol>
+      {[...Map.groupBy(rows, ({ created_at }) => dayOf(created_at))].map(([day, ofDay]) => (
+        <section key={day} className="revision-day" aria-label={dayText(day)}>
+          <h2>{dayText(day)}</h2>
+          <ol className="revision-list">
+            {ofDay.map((revision) => (
+              <RevisionItem
+                key={revision.id}
+                deployment={deployment}
+                revision={revision}
+                earlier={rows[rows.indexOf(revision) + 1]}
+                moves={moves.get(revision.id) ?? []}
+              />
+            ))}
+          </ol>
+        </section>
+      ))}
       {rows.length === shown && shown < 100 && (
         <button type="button" onClick={() => setShown(Math.min(100, shown + pageSize))}>
           Older revisions

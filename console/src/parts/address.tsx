@@ -9,8 +9,8 @@ export function Address({ url }: { url: string }) {
   const { notify, notifyError } = useToasts();
   return (
     <>
-      <a href={url} className="link mono clip" rel="noreferrer">
-        {url}
+      <a href={url} className="link mono clip" rel="noreferrer" title={url}>
+        {url.replace(/^https?:\/\//, "")}
       </a>
       <IconButton
         name="Copy address"
@@ -33,6 +33,23 @@ export function CopyText({ name, text }: { name: string; text: string }) {
         name={`Copy ${name}`}
         icon={<Copy size={12} />}
         onClick={() => void copyText(text).then(() => notify(`${name} copied.`), notifyError)}
+      />
+    </span>
+  );
+}
+
+/** An address that is entered elsewhere: its end is cut off where there is no room, and the button copies all of it. */
+export function CopyUrl({ name, url }: { name: string; url: string }) {
+  const { notify, notifyError } = useToasts();
+  return (
+    <span className="copy-text copy-url">
+      <code className="clip" title={url}>
+        {url}
+      </code>
+      <IconButton
+        name={`Copy ${name}`}
+        icon={<Copy size={12} />}
+        onClick={() => void copyText(url).then(() => notify(`${name} copied.`), notifyError)}
       />
     </span>
   );

@@ -6,10 +6,10 @@ import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { ActionMenu } from "./action-menu.tsx";
 import { Avatar } from "./avatar.tsx";
 import { shortCause } from "./cause.tsx";
-import { makerText, titleOf } from "./revision-words.tsx";
+import { authorOf, titleOf } from "./revision-words.tsx";
 import { SourceIcon } from "./source-icon.tsx";
 import { Status } from "./status.tsx";
-import { Ago } from "./time.tsx";
+import { Age, Ago } from "./time.tsx";
 import { type DeploymentTraffic, TrafficCell } from "./traffic-cell.tsx";
 import { type Deployment, sourceText, typeText } from "./words.ts";
 
@@ -102,7 +102,8 @@ function HealthNote({ of: { health, is_preview: isPreview, source_config: config
   const type = isPreview ? "Preview" : config.deployment_type && typeText(config.deployment_type).split(",", 1)[0];
   return (
     <>
-      {type && `${type} · `}since <Ago at={health.since} />
+      for <Age since={health.since} />
+      {type && ` · ${type}`}
     </>
   );
 }
@@ -110,8 +111,7 @@ function HealthNote({ of: { health, is_preview: isPreview, source_config: config
 /** What the newest revision runs, who made it, and when. */
 function LastDeploy({ of: revision }: { of: Revision | null }) {
   if (revision === null) return null;
-  const author = revision.commit?.author ?? null;
-  const who = author ?? makerText(revision);
+  const author = authorOf(revision);
   const title = titleOf(revision);
   return (
     <>
@@ -119,10 +119,10 @@ function LastDeploy({ of: revision }: { of: Revision | null }) {
         {title}
       </span>
       <span className="softer clip by">
-        {who !== null && (
+        {author !== null && (
           <>
-            <Avatar name={who} isPerson={author !== null || revision.made_by?.kind === "member"} />
-            <span className="clip">{who}</span> ·{" "}
+            <Avatar {...author} />
+            <span className="clip">{author.name}</span> ·{" "}
           </>
         )}
         <Ago at={revision.created_at} />

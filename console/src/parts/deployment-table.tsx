@@ -10,7 +10,7 @@ import { useSession } from "../session.tsx";
 import { BulkActions } from "./bulk-actions.tsx";
 import { DeploymentRow } from "./deployment-row.tsx";
 import { useKeys } from "./keys.ts";
-import { type DeploymentTraffic, shareText, sumOf } from "./traffic-cell.tsx";
+import type { DeploymentTraffic } from "./traffic-cell.tsx";
 import type { Deployment } from "./words.ts";
 
 /** One page of the list. `isOutdated`: the rows of another search are shown until those of this one arrive. `j` and `k` move through the rows, `x` selects a row, Enter opens it. */
@@ -87,7 +87,6 @@ export function DeploymentTable(props: { rows: Deployment[]; search: ListSearch;
           ))}
         </tbody>
       </table>
-      {page === 1 && rows.length < pageSize && <Day traffic={[...traffic.values()]} />}
       <Pager page={page} isLast={rows.length < pageSize} />
       {mayChange && <BulkActions chosen={chosen} onDone={() => setSelected(new Set())} />}
     </>
@@ -108,30 +107,26 @@ function useRowData(rows: Deployment[]) {
     placeholderData: keepPreviousData,
     enabled: isEnabled,
   });
+  const traffic = useTraffic(rows);
+  return {
+    summaries: new Map(summaries.data?.deployments.map((one) => [one.deployment_id, one])),
+    traffic: new Map(traffic?.map((one) => [one.deployment_id, one])),
+  };
+}
+
+/** Returns the requests of a day of these deployments. undefined: not read yet. */
+export function useTraffic(rows: readonly Deployment[]): DeploymentTraffic[] | undefined {
+  const { client, workspaceId } = useSession();
+  const ids = rows.map(({ id }) => id);
   const traffic = useQuery({
     queryKey: ["traffic", workspaceId, ids],
     queryFn: ({ signal }) => client.readTraffic({ deployment_ids: ids }, { signal }),
     placeholderData: keepPreviousData,
     staleTime: trafficRenewMs,
     refetchInterval: trafficRenewMs,
-    enabled: isEnabled,
+    enabled: ids.length > 0,
   });
-  return {
-    summaries: new Map(summaries.data?.deployments.map((one) => [one.deployment_id, one])),
-    traffic: new Map(traffic.data?.deployments.map((one) => [one.deployment_id, one])),
-  };
-}
-
-/** The requests of a day of all rows. A list of several pages does not know it. */
-function Day({ traffic }: { traffic: DeploymentTraffic[] }) {
-  const requests = sumOf(traffic.flatMap((one) => one.requests));
-  const errors = sumOf(traffic.flatMap((one) => one.errors));
-  if (requests === 0) return null;
-  return (
-    <p className="softer list-day">
-      {requests.toLocaleString("en")} requests in 24 hours, {shareText(errors / requests)} % errors
-    </p>
-  );
+  return traffic.data?.deployments;
 }
 
 function ShowAll() {

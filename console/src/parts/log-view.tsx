@@ -1,3 +1,4 @@
+import { Download as DownloadIcon } from "lucide-react";
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { FollowLogs } from "../../../src/client/client.ts";
 import { isPassing } from "../../../src/client/failure.ts";
@@ -5,6 +6,8 @@ import type { LogEntry } from "../../../src/contract/logs/log.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { useIsVisible } from "../visibility.ts";
+import { Light } from "./status.tsx";
+import { durationText } from "./text.ts";
 import { useToasts } from "./toasts.tsx";
 
 /** The maximum number of lines on the page. The server keeps older ones. */
@@ -120,27 +123,70 @@ export function BuildLog({ question }: { question: FollowLogs }) {
   const { lines, isOver, problem } = useLog(question, linesMax);
   const steps = stepsOf(lines);
   const firstBad = firstErrorOf(lines);
+  const numbers = new Map(lines.map(({ id }, index) => [id, index + 1]));
+  const lineOf = (line: LogEntry) => (
+    <Line key={line.id} line={line} isFirstBad={line === firstBad} number={numbers.get(line.id)} />
+  );
   return (
-    <section className="log" aria-label="Build log" aria-busy={!isOver}>
+    <section className="log build-log" aria-label="Build log" aria-busy={!isOver}>
+      <div className="build-log-head">
+        <h3>Build log</h3>
+        {lines.length > 0 && (
+          <span className="softer">
+            {lines.length.toLocaleString("en")} {lines.length === 1 ? "line" : "lines"}
+          </span>
+        )}
+        <Download lines={lines} name={`build-${question.revision_id ?? ""}.log`} />
+      </div>
       {problem && <p role="alert">{problem}</p>}
       {lines.length === 0 && <p className="soft">{isOver ? "This revision has no build log." : "No lines yet …"}</p>}
-      {steps.map(({ title, lines: own }, index) => {
-        const isOpen =
-          own.some((line) => line === firstBad) || title === firstBad || (!isOver && index === steps.length - 1);
+      {steps.map((step, index) => {
+        const { title, lines: own } = step;
+        if (!stepStart.test(title.message)) return [title, ...own].map(lineOf);
+        const isLast = index === steps.length - 1;
+        const isBad = title === firstBad || own.some((line) => line === firstBad);
+        const isRunning = isLast && !isOver;
+        const isOpen = isBad || isRunning;
         return (
           <details key={`${title.id} ${isOpen}`} open={isOpen}>
-            <summary>
-              <Line line={title} isFirstBad={title === firstBad} isTitle />
+            <summary id={`line-${title.id}`} className={isBad ? "bad" : ""}>
+              <StepMark state={isBad ? "failed" : isRunning ? "running" : "done"} />
+              <span>{title.message.replace(stepStart, "")}</span>
+              <small title={title.timestamp}>{isRunning ? "" : stepTookText(step, steps[index + 1])}</small>
             </summary>
-            {own.map((line) => (
-              <Line key={line.id} line={line} isFirstBad={line === firstBad} />
-            ))}
+            {own.map(lineOf)}
           </details>
         );
       })}
-      <Download lines={lines} name={`build-${question.revision_id ?? ""}.log`} />
     </section>
   );
+}
+
+/** A shorter time would read as none at all. */
+const shortMs = 100;
+
+const stepMarks = {
+  done: { light: "live", word: "done" },
+  failed: { light: "failed", word: "failed" },
+  running: { light: "deploying", word: "under way" },
+};
+
+function StepMark({ state }: { state: keyof typeof stepMarks }) {
+  const { light, word } = stepMarks[state];
+  return (
+    <span>
+      <Light of={light} />
+      <span className="sr">{word}: </span>
+    </span>
+  );
+}
+
+/** Returns the time until the next step began, or until the last line of the last step. */
+function stepTookText({ title, lines }: Step, next: Step | undefined): string {
+  const end = next?.title ?? lines.at(-1);
+  if (end === undefined) return "";
+  const ms = Date.parse(end.timestamp) - Date.parse(title.timestamp);
+  return ms < shortMs ? "< 0.1 s" : durationText(ms);
 }
 
 /** The lines of the replicas. The newest line stays in view until the user stops following. `children`: further actions. */
@@ -191,23 +237,18 @@ export function RuntimeLog({ question, children }: { question: FollowLogs; child
 interface LineProps {
   line: LogEntry;
   isFirstBad: boolean;
-  /** Whether the line is the title of a step, where a click folds the step. */
-  isTitle?: boolean;
+  /** The place of the line in a log that is read as a whole. Other logs show the time. */
+  number?: number | undefined;
 }
 
-function Line({ line, isFirstBad, isTitle = false }: LineProps) {
+function Line({ line, isFirstBad, number }: LineProps) {
   const tone = isError(line) ? "bad" : line.level === "WARNING" ? "warn" : line.level === "DEBUG" ? "soft" : "";
-  const time = new Date(line.timestamp).toLocaleTimeString([], { hourCycle: "h23" });
   return (
     <div className={`line ${tone} ${isFirstBad ? "first-bad" : ""}`} id={`line-${line.id}`}>
-      {isTitle ? (
-        <span className="soft">{time}</span>
-      ) : (
-        <a href={`${location.pathname}${location.search}#line-${line.id}`} title={line.timestamp}>
-          {time}
-        </a>
-      )}{" "}
-      {line.message.replace(/ Last lines:$/, "")}
+      <a href={`${location.pathname}${location.search}#line-${line.id}`} title={line.timestamp}>
+        {number ?? new Date(line.timestamp).toLocaleTimeString([], { hourCycle: "h23" })}
+      </a>{" "}
+      <span>{line.message.replace(/ Last lines:$/, "")}</span>
     </div>
   );
 }
@@ -229,8 +270,8 @@ export function Download<L extends LogEntry>(props: {
     notify(`Saved ${lines.length} lines.`);
   };
   return (
-    <button type="button" className="quiet" onClick={save} disabled={lines.length === 0}>
-      Download
+    <button type="button" className="quiet small" onClick={save} disabled={lines.length === 0}>
+      <DownloadIcon size={14} /> Download
     </button>
   );
 }

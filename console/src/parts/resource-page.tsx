@@ -52,8 +52,8 @@ export function ResourcePage<T>(props: Props<T>) {
       <div className="page-head">
         <PageTitle title={title} about={about} />
         <div className="row">
-          {children}
           <CopyAs call={call} />
+          {children}
         </div>
       </div>
       {found.isPending && <Loading what={lowerFirst(title)} />}

@@ -31,6 +31,14 @@ export function makerText({ made_by: maker }: Revision): string | null {
   return maker.name ?? (maker.kind === "system" ? "Pierhead" : `deleted ${maker.kind}`);
 }
 
+/** Returns who a revision is by, for people: the author of its commit, else who made it. */
+export function authorOf(revision: Revision): { name: string; isPerson: boolean } | null {
+  const author = revision.commit?.author ?? null;
+  if (author !== null) return { name: author, isPerson: true };
+  const maker = makerText(revision);
+  return maker === null ? null : { name: maker, isPerson: revision.made_by?.kind === "member" };
+}
+
 /** Returns the number of a revision, or the start of its id for revisions without one. */
 export const numberText = ({ number, id }: Revision) => (number === null ? shortId(id) : String(number));
 

@@ -23,6 +23,7 @@ import { useSession } from "../session.tsx";
 import { chooseTheme, currentTheme, onThemeChoice } from "../theme.ts";
 import { ActionMenu } from "./action-menu.tsx";
 import { Avatar } from "./avatar.tsx";
+import { useHealthCounts } from "./health-counts.ts";
 import { IconButton } from "./icon-button.tsx";
 import { Mark } from "./mark.tsx";
 import { News } from "./news.tsx";
@@ -119,7 +120,7 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
       </button>
       <nav aria-label="Pages">
         <Link to="/host/deployments" className="side-link" aria-current={isDeployments ? "page" : undefined}>
-          <Boxes size={15} /> Deployments
+          <Boxes size={15} /> Deployments <DeploymentCount />
         </Link>
         <Link to="/host/logs" className="side-link" aria-current={isLogs ? "page" : undefined}>
           <ScrollText size={15} /> Logs
@@ -142,6 +143,16 @@ function Side({ onPalette, onKeys }: { onPalette: () => void; onKeys: () => void
         <ThemeButton />
       </div>
     </div>
+  );
+}
+
+function DeploymentCount() {
+  const counts = useHealthCounts();
+  if (counts === undefined || counts.total === 0) return null;
+  return (
+    <span className="side-count" aria-hidden="true">
+      {counts.total.toLocaleString("en")}
+    </span>
   );
 }
 

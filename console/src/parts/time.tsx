@@ -21,3 +21,13 @@ export function Ago({ at }: { at: string | null }) {
     </time>
   );
 }
+
+/** How long something has been so, with its exact beginning as a tooltip. */
+export function Age({ since }: { since: string }) {
+  const nowMs = useNow(10_000);
+  return (
+    <time dateTime={since} title={`Since ${new Date(since).toLocaleString()}`}>
+      {agoText(since, nowMs).replace(/ ago$/, "").replace("just now", "1 s")}
+    </time>
+  );
+}

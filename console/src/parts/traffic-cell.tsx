@@ -34,9 +34,9 @@ function TrafficSpark({ traffic: { requests, errors } }: { traffic: DeploymentTr
   );
   const line = `M${points.join("L")}`;
   return (
-    <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} aria-hidden="true">
+    <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
       <path className="spark-area" d={`${line}L${width} ${base}L0 ${base}Z`} />
-      <path className="spark-line" d={line} />
+      <path className="spark-line" d={line} vectorEffect="non-scaling-stroke" />
       {errors.map(
         (count, hour) =>
           count > 0 && (

@@ -48,10 +48,20 @@ export const sourceNames: Record<SourceKind, string> = {
   internal_docker: "Pushed image",
 };
 
+/** Returns the owner and the name of a repository, such as `acme/orders`. Its host stands in the whole address. */
+export const repositoryText = (url: string) =>
+  url
+    .replace(/^(?:[a-z+]+:\/\/)?(?:[^/]*@)?[^/:]*(?::\d+)?[/:]/, "")
+    .replace(/\.git$/, "")
+    .replace(/^\/+/, "") || url;
+
+/** Returns a branch, tag or commit as people name it. */
+export const refText = (ref: string) =>
+  /^[0-9a-f]{40}$/.test(ref) ? ref.slice(0, 8) : ref.replace(/^refs\/(?:heads|tags)\//, "");
+
 /** Returns the source of a deployment in one line. */
 export function sourceText({ source, source_config: config, source_revision_config: revision }: Deployment): string {
-  if (source === "github")
-    return `${(config.repo_url ?? "").replace(/^https?:\/\//, "").replace(/\.git$/, "")} · ${revision.repo_ref ?? ""}`;
+  if (source === "github") return `${repositoryText(config.repo_url ?? "")} · ${refText(revision.repo_ref ?? "")}`;
   if (source === "internal_template") return `Template ${config.template_id ?? ""}`;
   if (source === "internal_source") return "Uploaded folder";
   return revision.image_uri ?? "Image";

@@ -128,7 +128,7 @@ function Acts({ way, setWay, isBusy, isRow, canEdit }: ActsProps) {
       <button {...choose("decline")} className={size}>
         <X size={14} /> Decline …
       </button>
-      <button {...choose("json")} className={`quiet ${size}`}>
+      <button {...choose("json")} className="quiet small">
         Answer in JSON
       </button>
     </div>
