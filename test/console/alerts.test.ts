@@ -20,7 +20,7 @@ test("the alerts page shows what fires, mutes a deployment, changes rules and sa
   await page.getByText("Alerts are sent nowhere.").waitFor();
   await page.getByRole("button", { name: "Resolved" }).click();
   await page.getByText("5 of 40 requests failed").waitFor();
-  await page.getByRole("button", { name: "Mute broken for 2 hours" }).click();
+  await page.getByRole("button", { name: "Mute for 2 h: broken" }).click();
   await page.getByRole("button", { name: "Unmute broken" }).waitFor();
   await client.changeAlertRule({ body: { kind: "latency_p95", threshold: 3_000 } });
   await page.getByRole("button", { name: "Turn on Latency, p95" }).click();
@@ -45,7 +45,7 @@ test("the alerts page shows what fires, mutes a deployment, changes rules and sa
   await page.getByRole("button", { name: "Resolved" }).click();
   const about = page.getByRole("row").filter({ hasText: "The API key ci expires" });
   await about.getByRole("link", { name: "ci" }).waitFor();
-  await about.getByRole("button", { name: "Mute ci for 2 hours" }).click();
+  await about.getByRole("button", { name: "Mute for 2 h: ci" }).click();
   await about.getByRole("button", { name: "Unmute ci" }).waitFor();
 
   await page.goto(`${pierhead.url}/o/${made.tenant_id}/host/deployments/${made.id}/settings`);

@@ -155,7 +155,7 @@ function Mute({ alert: { id, deployment_name, subject, muted_until: until } }: {
     return (
       <ActionButton
         text="Mute for 2 h"
-        label={`Mute ${name} for 2 hours`}
+        label={`Mute for 2 h: ${name}`}
         act={() => mute(new Date(Date.now() + muteMs).toISOString())}
         done={`New alerts about ${name} send nothing for 2 hours.`}
         undo={() => mute(null)}
