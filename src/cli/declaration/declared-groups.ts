@@ -4,9 +4,13 @@ import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { VariableGroup } from "../../contract/variables/variable-group.ts";
 import type { Session } from "../session.ts";
 import { everyPage } from "../terminal/choose.ts";
-import type { Declared } from "./desired-file.ts";
 import { wrong } from "./read-object.ts";
 import type { Step } from "./step.ts";
+
+/** The part of a declared deployment that names its groups. */
+interface Grouped {
+  variable_groups?: string[];
+}
 
 /** Checks the `variable_groups` of a deployment. @throws CliFailure that names the field. */
 export function checkGroups(at: string, value: unknown): void {
@@ -19,14 +23,14 @@ export function checkGroups(at: string, value: unknown): void {
 }
 
 /** Returns the groups of the workspace, or none when no deployment of the file names one. */
-export async function groupsFor(session: Session, declared: Record<string, Declared>): Promise<VariableGroup[]> {
+export async function groupsFor(session: Session, declared: Record<string, Grouped>): Promise<VariableGroup[]> {
   if (!Object.values(declared).some(({ variable_groups: names = [] }) => names.length > 0)) return [];
   const client = await session.client();
   return everyPage((page) => client.listVariableGroups(page, { signal: session.signal }));
 }
 
 /** Returns the ids of the groups that a deployment declares. @throws CliFailure for a name without a group. */
-export function groupIdsOf(name: string, wanted: Declared, groups: readonly VariableGroup[]): string[] | undefined {
+export function groupIdsOf(name: string, wanted: Grouped, groups: readonly VariableGroup[]): string[] | undefined {
   return wanted.variable_groups?.map((group) => {
     const found = groups.find((one) => one.name === group);
     if (found === undefined)
@@ -44,7 +48,7 @@ export function groupIdsOf(name: string, wanted: Declared, groups: readonly Vari
  */
 export async function withGroups(
   client: Client,
-  { current, step, wanted, ids }: { current: Deployment; step: Step | undefined; wanted: Declared; ids: string[] },
+  { current, step, wanted, ids }: { current: Deployment; step: Step | undefined; wanted: Grouped; ids: string[] },
   signal: AbortSignal,
 ): Promise<Step | undefined> {
   const from = await groupNamesOf(client, current, signal);
