@@ -5,30 +5,50 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { sharedPackages } from "../../compute/process/langgraph/langgraph-js-packages.ts";
+import { BuildFailure } from "../failure.ts";
 import { type AgentServer, agentServers, apiPackage, fittingServers, postgresServer } from "../node/agent-servers.ts";
+import { updateLanggraph } from "../node/update-packages.ts";
+import { stepContext } from "./step-context.ts";
 
 /**
  * Runs while an image is built, after the project's packages are installed. The base image contains the newest LangGraph.js
- * server; this program replaces it when the project's packages need an older one, and checks that they work together.
+ * server; this program replaces it when the project's packages need an older one, and checks that they work together. When no server
+ * does, it updates the project's packages as far as package.json allows, as a build on the host does.
  *
  *     node fit-server.js <toolchain directory> <project directory> [postgres]
  *
  * With `postgres` the base image contains the server of the engine on PostgreSQL, and no other one is possible.
  */
-function main([toolchainDir = "", projectDir = "", engine]: string[]): number {
+async function main([toolchainDir = "", projectDir = "", engine]: string[]): Promise<number> {
   const isOnPostgres = engine === "postgres";
   if (!isOnPostgres && hasOwnServer(projectDir)) return 0;
+  const servers = isOnPostgres ? [postgresServer] : agentServers;
   const packages = sharedPackages(existing(projectDir), "/");
-  for (const { server, because } of fittingServers(packages, isOnPostgres ? [postgresServer] : agentServers)) {
-    console.log(`Using the LangGraph.js server ${server.version}: ${because}.`);
-    if (installedVersion(toolchainDir) !== server.version && !install(toolchainDir, server)) return 1;
-    if (passesCheck(toolchainDir, existing(projectDir))) return 0;
-  }
+  if (findServer(toolchainDir, projectDir, servers)) return 0;
+  const sourceDir = process.cwd();
+  const directory = path.relative(sourceDir, projectDir) || ".";
+  const isUpdated = await updateLanggraph(stepContext(sourceDir), directory).catch((error: unknown) => {
+    if (!(error instanceof BuildFailure)) throw error;
+    console.error(error.message);
+    return false;
+  });
+  if (isUpdated && findServer(toolchainDir, projectDir, servers)) return 0;
   const installed = Object.entries(packages).map(([name, { version }]) => `${name} ${version}`);
   const kind = isOnPostgres ? "LangGraph.js server on PostgreSQL" : "LangGraph.js server";
   const advice = `Update them together${isOnPostgres ? ', or set engine to "file" in the configuration' : ""}`;
   console.error(`No ${kind} works with ${installed.join(", ")}. ${advice}.`);
   return 1;
+}
+
+/** Leaves the first server in the toolchain directory that works with the project's packages. @returns false: none does. */
+function findServer(toolchainDir: string, projectDir: string, servers: readonly AgentServer[]): boolean {
+  const packages = sharedPackages(existing(projectDir), "/");
+  for (const { server, because } of fittingServers(packages, servers)) {
+    console.log(`Using the LangGraph.js server ${server.version}: ${because}.`);
+    if (installedVersion(toolchainDir) !== server.version && !install(toolchainDir, server)) return false;
+    if (passesCheck(toolchainDir, existing(projectDir))) return true;
+  }
+  return false;
 }
 
 /** A project may be installed before the directory of its configuration is copied. */
@@ -64,4 +84,4 @@ function passesCheck(toolchainDir: string, projectDir: string): boolean {
   return spawnSync(process.execPath, argv, { cwd: stateDir, stdio: "inherit", timeout: 120_000 }).status === 0;
 }
 
-process.exit(main(process.argv.slice(2)));
+process.exit(await main(process.argv.slice(2)));

@@ -1,13 +1,9 @@
-import { tmpdir } from "node:os";
-import path from "node:path";
-import { childEnvironment } from "../../base/child-environment.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
-import { BuildLog } from "../worker/build-log.ts";
-import { packageManagerSettings } from "../worker/environment.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { stepContext } from "./step-context.ts";
 
 /**
  * Runs a step of a JavaScript project's build while an image is built, with the repairs of a build on the host: the working
@@ -26,17 +22,8 @@ const steps: Record<string, (context: BuildContext, directory: string, rest: str
 const killedCode = 137;
 
 async function main([step = "", directory = ".", ...rest]: string[]): Promise<number> {
-  const caches = path.join(tmpdir(), "pierhead");
-  const context: BuildContext = {
-    sourceDir: process.cwd(),
-    cacheDir: caches,
-    // The image has no secrets, and its own variables belong to the build.
-    env: { ...childEnvironment(() => true), ...packageManagerSettings, YARN_CACHE_FOLDER: path.join(caches, "yarn") },
-    log: new BuildLog(({ message }) => console.log(message)),
-    signal: new AbortController().signal,
-  };
   try {
-    await steps[step]?.(context, directory, rest);
+    await steps[step]?.(stepContext(process.cwd()), directory, rest);
     return 0;
   } catch (error) {
     if (error instanceof ProgramFailure) return error.exitCode ?? killedCode;

@@ -13,6 +13,8 @@ export interface Install extends Command {
   manager: string[];
   /** Arguments of the package manager that update the packages named after them as far as package.json allows; null: no lock file. */
   update: string[] | null;
+  /** Arguments that install only what the project and the root of its workspace need; null: not possible, or no member of one. */
+  onlyMember: string[] | null;
   /** How the project is installed when its lock file cannot be used; null: no lock file. */
   unlocked: {
     lockFile: string;
@@ -55,6 +57,7 @@ export async function installCommand(
     env: await managerEnvironment(manager, project),
     because: `${because}${viaNpm}`,
     manager: prefix,
+    onlyMember: manager === "pnpm" ? memberFilter(path.posix.relative(root.directory, directory)) : null,
     update: locked === null ? null : await updateOf(manager, project),
     unlocked:
       locked === null
@@ -71,6 +74,13 @@ export async function installCommand(
           },
   };
 }
+
+/** The package manager of an installation, which npm may run. */
+export const managerName = ({ manager }: Pick<Install, "manager">): Manager =>
+  lockFiles.find((lock) => lock.manager === manager.at(-1))?.manager ?? "npm";
+
+/** The `...` selects the members on which the member depends. */
+const memberFilter = (member: string) => (member === "" ? null : [`--filter={./${member}}...`, "--filter={.}"]);
 
 /**
  * Returns how a command of the user that starts with a package manager is run: through npm, when this machine does not have

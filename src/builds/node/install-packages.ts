@@ -4,7 +4,8 @@ import { parseCommandLine } from "../detect/command-line.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { type Install, installCommand } from "./install-command.ts";
-import { findFailedScript, installWithoutScripts } from "./install-scripts.ts";
+import { refusalIn, retryFor } from "./install-retries.ts";
+import { findFailedScript, hasFailedMember, installWithoutScripts } from "./install-scripts.ts";
 import { type LockedPackage, withoutPackage } from "./lock-file.ts";
 import { narrowWorkspace } from "./narrow-workspace.ts";
 import { runAll } from "./run-all.ts";
@@ -31,11 +32,19 @@ export async function installPackages(
   try {
     await installWithRepairs(context, command, directory);
   } catch (error) {
-    const gone = error instanceof ProgramFailure ? findGonePackage(context.log.lastLines(100)) : null;
-    if (!(error instanceof ProgramFailure) || gone === null) throw error;
-    const because = `The registry does not have ${showPackage(gone)}, which the project needs. Correct the version in package.json, or name a registry that has it in .npmrc.`;
+    if (!(error instanceof ProgramFailure)) throw error;
+    const because = causeIn(context.log.lastLines(100));
+    if (because === null) throw error;
     throw new ProgramFailure(error.reason, `${because}\n${error.message}`, error.exitCode);
   }
+}
+
+function causeIn(lines: readonly string[]): string | null {
+  const refusal = refusalIn(lines);
+  if (refusal !== null) return refusal;
+  const gone = findGonePackage(lines);
+  if (gone === null) return null;
+  return `The registry does not have ${showPackage(gone)}, which the project needs. Correct the version in package.json, or name a registry that has it in .npmrc.`;
 }
 
 async function installWithRepairs(context: BuildContext, command: Install, directory: string): Promise<void> {
@@ -148,29 +157,33 @@ async function installWithPeers(context: BuildContext, command: Install): Promis
   }
 }
 
-async function retryWithPeers(context: BuildContext, command: Install, error: unknown): Promise<void> {
-  const failed = error instanceof BuildFailure ? findFailedScript(context.log.lastLines(100)) : null;
-  if (failed !== null) return installWithoutScripts(context, command, failed);
-  if (!(error instanceof BuildFailure) || command.argv[0] !== "npm" || command.argv[1] === "exec") throw error;
-  const retry = npmRetries.find(({ form }) => context.log.lastLines(50).some((line) => form.test(line)));
-  if (retry === undefined || command.argv.includes(retry.option)) throw error;
-  context.log.say(retry.because);
-  await runAll(context, [{ ...command, argv: [...command.argv, retry.option] }], "InstallFailed");
+async function retryWithPeers(context: BuildContext, given: Install, error: unknown): Promise<void> {
+  let [command, problem] = [given, error];
+  for (;;) {
+    const next = problem instanceof BuildFailure ? nextAttempt(command, context.log.lastLines(100)) : null;
+    if (next === null) break;
+    context.log.say(next.because);
+    command = { ...command, argv: [...command.argv, ...next.options] };
+    try {
+      await runAll(context, [command], "InstallFailed");
+      return;
+    } catch (failure) {
+      problem = failure;
+    }
+  }
+  const failed = problem instanceof BuildFailure ? findFailedScript(context.log.lastLines(100)) : null;
+  if (failed === null) throw problem;
+  await installWithoutScripts(context, command, failed);
 }
 
-const npmRetries = [
-  {
-    form: /\bERESOLVE\b/,
-    option: "--legacy-peer-deps",
-    because:
-      "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To say it in the project, add legacy-peer-deps=true to .npmrc.",
-  },
-  {
-    form: /\bEBADDEVENGINES\b/,
-    option: "--force",
-    because: `devEngines in package.json asks for other programs than this server has. Trying again with --force: the agent runs on Node ${process.versions.node}.`,
-  },
-];
+function nextAttempt(command: Install, lines: readonly string[]) {
+  const { onlyMember, argv } = command;
+  if (onlyMember === null || argv.includes(onlyMember[0] ?? "")) return retryFor(command, lines);
+  if (findFailedScript(lines) === null && !hasFailedMember(lines)) return retryFor(command, lines);
+  const because =
+    "An installation script in the workspace failed. Installing again only what the deployed member and the root need.";
+  return { because, options: onlyMember };
+}
 
 /**
  * Returns a package that a registry does not have (any more), as the package managers report it; null: the installation failed for

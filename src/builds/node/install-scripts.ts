@@ -2,14 +2,21 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import type { Install } from "./install-command.ts";
+import { type Install, managerName } from "./install-command.ts";
 import { runAll } from "./run-all.ts";
 
-/** As npm and Yarn 1 report the script of a package that failed. */
+/** As npm, Yarn 1 and pnpm report the script of a package that failed. */
 const failedForms = [
   /^npm error path \S*\/node_modules\/((?:@[^/\s]+\/)?[^/\s]+)$/,
   /^error \S*\/node_modules\/((?:@[^/\s]+\/)?[^/\s:]+): Command failed/,
+  /\/node_modules\/((?:@[^/\s]+\/)?[^/\s]+) \w*install: Failed$/,
 ];
+
+/** As pnpm reports the script of a member of the workspace that failed. */
+const failedMember = /^(?!\.)\S{1,200} (?:\w*install|prepare): Failed$/;
+
+/** Returns whether a script of a member of the workspace failed, other than one of its root. */
+export const hasFailedMember = (lines: readonly string[]): boolean => lines.some((line) => failedMember.test(line));
 
 /** Returns the package whose installation script failed; null: the installation failed for another reason. */
 export function findFailedScript(lines: readonly string[]): string | null {
@@ -32,9 +39,7 @@ export async function installWithoutScripts(context: BuildContext, command: Inst
   );
   await runAll(context, [{ ...command, argv: [...command.argv, "--ignore-scripts"] }], "InstallFailed");
   const directory = path.join(sourceDir, command.cwd);
-  if (command.argv[0] === "npm" && command.argv[1] !== "exec") {
-    await rebuildOthers(context, command, { directory, failed });
-  }
+  await rebuildOthers(context, command, { directory, failed });
   const scripts = await readJson<{ scripts?: Record<string, string> }>(path.join(directory, "package.json"));
   for (const name of ["install", "postinstall", "prepare"]) {
     if (scripts?.scripts?.[name] === undefined) continue;
@@ -47,18 +52,15 @@ async function rebuildOthers(
   command: Install,
   { directory, failed }: { directory: string; failed: string },
 ): Promise<void> {
-  const lock = await readJson<{ packages?: Record<string, { hasInstallScript?: boolean }> }>(
-    path.join(directory, "node_modules/.package-lock.json"),
-  );
-  const scripted = Object.entries(lock?.packages ?? {})
-    .filter(([, { hasInstallScript }]) => hasInstallScript === true)
-    .map(([place]) => place.split("node_modules/").at(-1) ?? "");
-  const left = new Set(scripted);
+  const name = managerName(command);
+  if (name !== "npm" && name !== "pnpm") return;
+  const left = new Set(name === "npm" ? await scriptsOfNpm(directory) : await scriptsOfPnpm(directory));
+  const rebuild = name === "npm" ? ["npm", "rebuild"] : [...command.manager, "--recursive", "rebuild"];
   for (let next: string | null = failed, tried = 0; next !== null && tried < failedMax; tried++) {
     left.delete(next);
     if (left.size === 0) return;
     try {
-      await runAll(context, [{ ...command, argv: ["npm", "rebuild", ...left] }], "InstallFailed");
+      await runAll(context, [{ ...command, argv: [...rebuild, ...left] }], "InstallFailed");
       return;
     } catch (error) {
       next = findFailedScript(context.log.lastLines(100));
@@ -66,6 +68,22 @@ async function rebuildOthers(
       context.log.say(`The installation script of ${next} failed, too.`);
     }
   }
+}
+
+/** Returns the installed packages that have installation scripts. */
+async function scriptsOfNpm(directory: string): Promise<string[]> {
+  const lock = await readJson<{ packages?: Record<string, { hasInstallScript?: boolean }> }>(
+    path.join(directory, "node_modules/.package-lock.json"),
+  );
+  return Object.entries(lock?.packages ?? {})
+    .filter(([, { hasInstallScript }]) => hasInstallScript === true)
+    .map(([place]) => place.split("node_modules/").at(-1) ?? "");
+}
+
+async function scriptsOfPnpm(directory: string): Promise<string[]> {
+  const file = path.join(directory, "node_modules/.modules.yaml"); // JSON, which is YAML
+  const modules = await readJson<{ pendingBuilds?: string[] }>(file);
+  return (modules?.pendingBuilds ?? []).flatMap((one) => /^\/?((?:@[^/]+\/)?[^@/]+)[@/]/.exec(one)?.[1] ?? []);
 }
 
 async function readJson<T>(file: string): Promise<T | null> {

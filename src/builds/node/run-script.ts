@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
+import { showCommand } from "../detect/command-line.ts";
 import { parseStartLine } from "../detect/start-line.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
@@ -85,7 +86,8 @@ export async function startCommand(
  */
 export function beforeCommand([program = "", ...rest]: readonly string[]): string[] {
   if (/^(?:node|npm|npx|env|sh)$/.test(program)) return [program, ...rest];
-  if (!/^(?:pnpm|yarn|bunx?)$/.test(program)) return ["npm", "exec", "--no", "--", program, ...rest];
+  // With --call, npm finds programs of the machine, too.
+  if (!/^(?:pnpm|yarn|bunx?)$/.test(program)) return ["npm", "exec", "--no", "--call", showCommand([program, ...rest])];
   const [first = "", ...others] = rest;
   if (program === "bunx" || /^(?:exec|dlx|x)$/.test(first))
     return ["npm", "exec", "--yes", "--", ...(program === "bunx" ? rest : others)];
@@ -110,7 +112,8 @@ async function withOwnProgram(sourceDir: string, directory: string, argv: readon
   }
 }
 
-async function readScripts(directory: string): Promise<Record<string, string>> {
+/** Returns the scripts of the package.json in a directory. */
+export async function readScripts(directory: string): Promise<Record<string, string>> {
   try {
     const { scripts } = JSON.parse(await readFile(path.join(directory, "package.json"), "utf8")) as {
       scripts?: Record<string, string>;

@@ -15,7 +15,7 @@ import { programOutput } from "../worker/program-output.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { type AgentServer, agentServers, apiPackage, fittingServers, postgresServer } from "./agent-servers.ts";
 import { copyEngine, engineDigest } from "./postgres-engine.ts";
-import { updatePackages } from "./update-packages.ts";
+import { updateLanggraph } from "./update-packages.ts";
 
 /** Names all servers that a project may get, so that artifacts are built again when one changes. */
 export const toolchainVersion = `${agentServers[0]?.version}-${createHash("sha256")
@@ -46,11 +46,7 @@ export async function langgraphToolchain(
   const found = await findServer(context, graphDir, servers);
   if ("directory" in found) return found.directory;
   const { packages, problem } = found;
-  const isUpdated = await updatePackages(context, {
-    directory: path.relative(context.sourceDir, projectDir) || ".",
-    isMeant: (name) => /^(@langchain\/|langchain$)/.test(name),
-    because: "No LangGraph.js server works with the versions in the lock file.",
-  });
+  const isUpdated = await updateLanggraph(context, path.relative(context.sourceDir, projectDir) || ".");
   const again = isUpdated ? await findServer(context, graphDir, servers) : found;
   if ("directory" in again) return again.directory;
   throw misfit(packages, problem, servers);

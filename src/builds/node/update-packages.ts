@@ -3,6 +3,14 @@ import path from "node:path";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { installCommand } from "./install-command.ts";
 
+/** Updates LangChain's packages of a project, with whose locked versions no agent server works. @returns as `updatePackages`. */
+export const updateLanggraph = (context: BuildContext, directory: string): Promise<boolean> =>
+  updatePackages(context, {
+    directory,
+    isMeant: (name) => /^(@langchain\/|langchain$)/.test(name),
+    because: "No LangGraph.js server works with the versions in the lock file.",
+  });
+
 /**
  * Updates packages of a project whose lock file is too old, as far as package.json allows. The lock file in the repository stays as
  * it is.
@@ -12,7 +20,7 @@ import { installCommand } from "./install-command.ts";
  * @returns whether an update ran; without a lock file, the newest versions are installed already.
  * @throws BuildFailure `InstallFailed`
  */
-export async function updatePackages(
+async function updatePackages(
   context: BuildContext,
   { directory, isMeant, because }: { directory: string; isMeant: (name: string) => boolean; because: string },
 ): Promise<boolean> {

@@ -17,6 +17,7 @@ import { isUsable } from "../image/saved-image.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { launchLine, showLaunch, startsAlone } from "../node/launch-line.ts";
+import { layEnvironmentFiles } from "../node/lay-environment-files.ts";
 import { hostVariables, preloadsOf } from "../node/preloads.ts";
 import { beforeCommand, startCommand } from "../node/run-script.ts";
 import { engineDirOf, findPostgresToolchain, langgraphToolchain } from "../node/toolchain.ts";
@@ -49,7 +50,10 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   );
   await steps.run(`Fetch ${showSource(request)}`, () => fetchSource(request, context));
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
-  if (project.kind === "command" && project.file !== undefined) await addFile(context, project, project.file);
+  if (project.kind === "command") {
+    if (project.file !== undefined) await addFile(context, project, project.file);
+    await layEnvironmentFiles(context, project);
+  }
   if (wanted.kind === "image") {
     const { makeImage, storeManifest } = await import("../image/image-pipeline.ts");
     const artifact = await steps.run("Build the image", () => makeImage(request, wanted, { project, context }));

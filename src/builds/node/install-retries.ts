@@ -1,0 +1,65 @@
+import { type Install, managerName } from "./install-command.ts";
+
+interface Retry {
+  manager: "npm" | "pnpm";
+  /** What the package manager reports. */
+  form: RegExp;
+  options: readonly string[];
+  /** For the build log. */
+  because: string;
+}
+
+const retries: readonly Retry[] = [
+  {
+    manager: "npm",
+    form: /\bERESOLVE\b/,
+    options: ["--legacy-peer-deps"],
+    because:
+      "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To say it in the project, add legacy-peer-deps=true to .npmrc.",
+  },
+  {
+    manager: "npm",
+    form: /\bEBADDEVENGINES\b/,
+    options: ["--force"],
+    because: `devEngines in package.json asks for other programs than this server has. Trying again with --force: the agent runs on Node ${process.versions.node}.`,
+  },
+  {
+    manager: "pnpm",
+    form: /\bERR_PNPM_MISSING_TIME\b|\bERR_PNPM_TRUST_CHECK_FAIL\b.*\bMissing time\b/,
+    options: ["--config.minimumReleaseAge=0", "--config.trustPolicy=off"],
+    because:
+      "The registry does not say when versions were published, so pnpm cannot apply minimumReleaseAge and trustPolicy of this project. Trying again without both. To apply them, name a registry that has the times in .npmrc.",
+  },
+  {
+    manager: "pnpm",
+    form: /\bERR_PNPM_IGNORED_BUILDS\b/,
+    options: ["--config.strictDepBuilds=false"],
+    because:
+      "pnpm did not run the installation scripts of packages that the project does not approve, and fails for that. Trying again without these scripts. To approve them, run `pnpm approve-builds` and commit pnpm-workspace.yaml.",
+  },
+];
+
+/** Returns how to install again with other options; null: the output names no cause that they solve, or they were tried. */
+export function retryFor(command: Install, lines: readonly string[]): Retry | null {
+  const { argv } = command;
+  const name = managerName(command);
+  const fits = ({ manager, form, options }: Retry) =>
+    manager === name && !argv.includes(options[0] ?? "") && lines.some((line) => form.test(line.slice(0, 1_000)));
+  return retries.find(fits) ?? null;
+}
+
+/** Policies of a project that refuse a version, and what to do. */
+const refusals: [form: RegExp, because: string][] = [
+  [
+    /\bERR_PNPM_(?:NO_MATURE_MATCHING_VERSION|MINIMUM_RELEASE_AGE_VIOLATION)\b/,
+    "minimumReleaseAge of this project refuses a version that was published too recently. Deploy later, lock an older version, or name the package in minimumReleaseAgeExclude of pnpm-workspace.yaml.",
+  ],
+  [
+    /\bERR_PNPM_TRUST_DOWNGRADE\b/,
+    "trustPolicy of this project refuses a version that was published with weaker evidence than an earlier one. Lock an earlier version, or name the package in trustPolicyExclude of pnpm-workspace.yaml when you trust it.",
+  ],
+];
+
+/** Returns why a policy of the project refuses the installation, and what to do; null: none does. */
+export const refusalIn = (lines: readonly string[]): string | null =>
+  refusals.find(([form]) => lines.some((line) => form.test(line.slice(0, 1_000))))?.[1] ?? null;

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { installCommand } from "../../src/builds/node/install-command.ts";
+import { refusalIn, retryFor } from "../../src/builds/node/install-retries.ts";
+import { findFailedScript, hasFailedMember } from "../../src/builds/node/install-scripts.ts";
+import { scratch, writeFiles } from "./fixtures.ts";
+
+async function commandFor(files: Record<string, string>, directory = ".") {
+  await using place = await scratch();
+  await writeFiles(place.dir, files);
+  const found = await installCommand(place.dir, directory, "");
+  assert.ok(found);
+  return found;
+}
+
+const pnpm = { "package.json": "{}", "pnpm-lock.yaml": "lockfileVersion: '9.0'\n" };
+
+test("installs a pnpm project again without policies that need times, when the registry has none", async () => {
+  const command = await commandFor(pnpm);
+  const output = [' ERR_PNPM_MISSING_TIME  The metadata of good is missing the "time" field'];
+  const retry = retryFor(command, output);
+  assert.deepEqual(retry?.options, ["--config.minimumReleaseAge=0", "--config.trustPolicy=off"]);
+  assert.match(retry?.because ?? "", /registry does not say when versions were published.*\.npmrc\.$/);
+  const again = { ...command, argv: [...command.argv, ...(retry?.options ?? [])] };
+  assert.equal(retryFor(again, output), null, "one attempt");
+  const ofVersion = ["ERR_PNPM_TRUST_CHECK_FAIL  Missing time for version 1.0.0 of good in metadata"];
+  assert.deepEqual(retryFor(command, ofVersion)?.options, retry?.options);
+  assert.equal(retryFor(await commandFor({ "package.json": "{}", "package-lock.json": "{}" }), output), null);
+});
+
+test("says what to do when a policy of a pnpm project refuses a version, and does not override it", async () => {
+  const young = ["[ERR_PNPM_NO_MATURE_MATCHING_VERSION] 1 version does not meet the minimumReleaseAge constraint:"];
+  assert.match(refusalIn(young) ?? "", /Deploy later, lock an older version, or .*minimumReleaseAgeExclude/);
+  const downgrade = [
+    'ERR_PNPM_TRUST_DOWNGRADE  High-risk trust downgrade for "good@1.0.1" (possible package takeover)',
+  ];
+  assert.match(refusalIn(downgrade) ?? "", /weaker evidence .*trustPolicyExclude/);
+  const command = await commandFor(pnpm);
+  for (const output of [young, downgrade]) assert.equal(retryFor(command, output), null);
+  assert.equal(refusalIn(["ERR_PNPM_FETCH_404"]), null);
+});
+
+test("installs again without the scripts that a pnpm project does not approve", async () => {
+  const output = ["[ERR_PNPM_IGNORED_BUILDS] Ignored build scripts: good@1.0.0."];
+  assert.deepEqual(retryFor(await commandFor(pnpm), output)?.options, ["--config.strictDepBuilds=false"]);
+});
+
+test("finds the script that failed in a pnpm workspace", () => {
+  const failed = [".../node_modules/@x/bad postinstall: Failed", " ELIFECYCLE  Command failed with exit code 3."];
+  assert.equal(findFailedScript(failed), "@x/bad");
+  assert.equal(hasFailedMember(failed), false);
+  const member = ["packages/docs postinstall: Failed", "[ELIFECYCLE] Command failed with exit code 1."];
+  assert.equal(findFailedScript(member), null);
+  assert.equal(hasFailedMember(member), true);
+  assert.equal(hasFailedMember([". postinstall: Failed"]), false);
+});
+
+test("installs only what a member and the root of a pnpm workspace need, when asked to", async () => {
+  const files = { ...pnpm, "pnpm-workspace.yaml": "packages: ['apps/*']\n", "apps/web/package.json": "{}" };
+  assert.deepEqual((await commandFor(files, "apps/web")).onlyMember, ["--filter={./apps/web}...", "--filter={.}"]);
+  assert.equal((await commandFor(files)).onlyMember, null);
+});
