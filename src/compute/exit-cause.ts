@@ -42,7 +42,7 @@ export function explainExit(
 ): ReplicaExit {
   const { exitCode, signal, verdict } = ending;
   const facts = { exitCode, signal, lastLines: ownFrames(ending.lastLines).slice(-lastLinesMax) };
-  if (verdict !== undefined) return { ...facts, ...verdict, message: withError(verdict, ending) };
+  if (verdict !== undefined) return { ...facts, ...verdict, ...explainVerdict(verdict, ending) };
   if (isOutOfMemory(ending)) return { ...facts, reason: "OutOfMemory", message: outOfMemory(ending) };
   const startFailure = ending.wasReady ? undefined : explainStart(ending);
   if (startFailure !== undefined) return { ...facts, ...startFailure };
@@ -52,10 +52,17 @@ export function explainExit(
   return { ...facts, ...cause, lastLines: proofLines(facts.lastLines, missing.line), variables: missing.names };
 }
 
-/** A server that answers with errors writes the exception behind them to its log. */
-function withError({ reason, message }: Verdict, { lastLines }: ObservedExit): string {
-  const error = reason === "NotHealthy" ? rootException(plainLines(lastLines)) : null;
-  return error === null ? message : `${message} The last error in its log: ${error}`;
+/**
+ * A server that answers with errors writes the exception behind them to its log. One that waits for a change of its sources does not
+ * end when a variable is missing.
+ */
+function explainVerdict({ reason, message }: Verdict, { wasReady, lastLines, unsetVariables = [] }: ObservedExit) {
+  if (reason !== "NotHealthy") return { message };
+  const missing = wasReady ? null : findMissingVariables(lastLines, unsetVariables);
+  if (missing !== null)
+    return { message: `${message} ${findStartCause(lastLines, unsetVariables)}`, variables: missing.names };
+  const error = rootException(plainLines(lastLines));
+  return { message: error === null ? message : `${message} The last error in its log: ${error}` };
 }
 
 /** Reports a replica as ended with an unclear cause: better than showing it as running when it may not be. */

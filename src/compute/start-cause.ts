@@ -81,6 +81,13 @@ const exceptionForms = [
   ),
 ];
 
+/** How programs ask for a variable in a sentence of their own. It counts only when the project names the variable. */
+const askedForms = [
+  new RegExp(
+    `\\b(?:[Ss]et|[Pp]rovide|[Dd]efine)(?: the| an?| your)? ${variable}['"\`]? (?:environment |env )(?:variable|var)\\b`,
+  ),
+];
+
 /** Libraries that do not name the variable that they read, and those that they do read. */
 const unnamed: readonly (readonly [RegExp, readonly [string, ...string[]]])[] = [
   [
@@ -114,7 +121,13 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
   };
   // Warnings of libraries also name variables, most of which the server does not need.
   const raised = lines.filter((line) => exception.test(line));
-  const found = search(raised, [...missingVariableForms, ...exceptionForms]) ?? search(lines, missingVariableForms);
+  const asked = lines.filter((line) =>
+    unset.includes(askedForms.map((form) => form.exec(line)?.[1]).find(Boolean) ?? ""),
+  );
+  const found =
+    search(raised, [...missingVariableForms, ...exceptionForms]) ??
+    search(lines, missingVariableForms) ??
+    search(asked, askedForms);
   if (found !== null) return found;
   // pydantic-settings: the name of each setting stands on its own line.
   const settings = lines.flatMap((line, index) =>
@@ -138,9 +151,13 @@ function variableOf(setting: string, unset: readonly string[]): string {
   return only !== undefined && others.length === 0 ? only : setting;
 }
 
-/** Returns the variables that a check of JavaScript reports: T3 Env, in the forms of Zod 3 and 4. */
+/** Returns the variables that a check of JavaScript reports: T3 Env and others, in the forms of Zod 3 and 4, and env-schema. */
 function checkedVariables(lines: readonly string[]): string[] {
-  const from = lines.findIndex((line) => /\bInvalid environment variables\b/i.test(line));
+  const required = lines.flatMap(
+    (line) => /\bmust have required property '([A-Z][A-Z0-9_]{2,})'/.exec(line)?.[1] ?? [],
+  );
+  if (required.length > 0) return required;
+  const from = lines.findIndex((line) => /\bInvalid env(?:ironment)?\b(?: variables?\b| vars?\b|:|$)/i.test(line));
   const text = (from === -1 ? [] : lines.slice(from)).map((line) => line.slice(0, 1_000)).join("\n");
   const forms = [/\b([A-Z][A-Z0-9_]{2,})['"]?: *\[/g, /\bpath['"]?: *\[\s*['"]([A-Z][A-Z0-9_]{2,})['"]/g];
   return forms.flatMap((form) => [...text.matchAll(form)].map(([, name = ""]) => name));

@@ -39,3 +39,13 @@ test("finds the only host name that a server accepts", async () => {
   assert.equal(await found("", ["@sveltejs/kit"]), "localhost:*");
   assert.equal(await found("export default { preview: { allowedHosts: true } }", ["@sveltejs/kit"]), undefined);
 });
+
+test("starts the script for production when the usual one waits for changes of the sources", async () => {
+  const watching = "node --watch src/index.ts | pino-pretty";
+  const start = async (scripts: Record<string, string>) =>
+    (await detect({ "package.json": packageJson(["fastify"], { scripts }) })).server?.start;
+  assert.equal(await start({ start: watching, "start:prod": "node src/index.ts" }), "script:start:prod");
+  assert.equal(await start({ start: "nodemon app.js", serve: "node app.js" }), "script:serve");
+  assert.equal(await start({ start: "node app.js", "start:prod": "node dist/app.js" }), "script:start");
+  assert.equal(await start({ start: watching, "start:prod": "tsx watch src/index.ts" }), "script:start");
+});

@@ -240,7 +240,7 @@ function startOf(
     )
     .find((name) => otherwise === undefined || !developmentServer.test(given[name] ?? ""));
   if (script === undefined && otherwise !== undefined) return { start: otherwise, adds: [] };
-  if (script !== undefined) return { start: `script:${script}`, adds: [] };
+  if (script !== undefined) return { start: `script:${withoutWatcher(script, given)}`, adds: [] };
   if (entry === null) return null;
   if (needsBun) return { start: `bun ${entry}`, adds: [] };
   const isTyped = /\.(?:[cm]?ts|[jt]sx)$/.test(entry);
@@ -250,6 +250,14 @@ function startOf(
   if (!exportsApp) return { start: `${node} ${entry}`, adds };
   const host = `${node} ${added.srvx.file} serve --prod --host $HOST --port $PORT --entry ${entry}`;
   return { start: host, adds: [...adds, added.srvx.package] };
+}
+
+/** Returns the script for production of a project whose usual one starts the server again when a source changes. */
+function withoutWatcher(script: string, scripts: NodeFacts["scripts"]): string {
+  const isWatcher = (name: string) => /--watch\b|\bnodemon\b|\b(?:tsx|ts-node-dev) watch\b/.test(scripts[name] ?? "");
+  if (!isWatcher(script)) return script;
+  const others = ["start:prod", "start:production", "serve:prod", "serve"];
+  return others.find((name) => scripts[name] !== undefined && !isWatcher(name)) ?? script;
 }
 
 /** They listen on ports of their own, and `vite preview` needs the given one as an option. */
