@@ -185,6 +185,9 @@ function missingModule(lines: readonly string[]): string | null {
     if (misfit !== null) return misfit;
     const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];
     if (node === undefined) continue;
+    const inside = /node_modules\/((?:@[^/]+\/)?[^/]+)\/(.+)$/.exec(node);
+    if (inside !== null)
+      return `The npm package '${inside[1]}' has no file '${inside[2]}'. Correct the import: Node needs its extension, such as .js, and the path that the package exports.`;
     return /^[./]/.test(node)
       ? `The file '${inArtifact(node)}' does not exist. If a build generates it, set the build command.`
       : `The npm package '${node}' is not installed. Add it to the dependencies in package.json.`;

@@ -60,3 +60,15 @@ test("installs only what a member and the root of a pnpm workspace need, when as
   assert.deepEqual((await commandFor(files, "apps/web")).onlyMember, ["--filter={./apps/web}...", "--filter={.}"]);
   assert.equal((await commandFor(files)).onlyMember, null);
 });
+
+test("installs only what a member needs of a pnpm workspace with many members", async () => {
+  const members = (count: number) =>
+    Array.from({ length: count }, (_, at) => `  apps/a${at}:\n    dependencies:\n      x:\n        version: 1.0.0\n`);
+  const argvWith = async (count: number) => {
+    const lock = `lockfileVersion: '9.0'\nimporters:\n${members(count).join("\n")}\npackages:\n  x@1.0.0: {}\n`;
+    const workspace = { "pnpm-workspace.yaml": "packages: ['apps/*']\n", "apps/a1/package.json": "{}" };
+    return (await commandFor({ ...pnpm, "pnpm-lock.yaml": lock, ...workspace }, "apps/a1")).argv.join(" ");
+  };
+  assert.match(await argvWith(30), /pnpm install --frozen-lockfile --filter=\{\.\/apps\/a1\}\.\.\. --filter=\{\.\}$/);
+  assert.match(await argvWith(5), /--frozen-lockfile$/);
+});

@@ -49,3 +49,14 @@ test("starts the script for production when the usual one waits for changes of t
   assert.equal(await start({ start: "node app.js", "start:prod": "node dist/app.js" }), "script:start");
   assert.equal(await start({ start: watching, "start:prod": "tsx watch src/index.ts" }), "script:start");
 });
+
+test("refuses an agent of Cloudflare that imports a part of its SDK, also with a development server as its start", async () => {
+  const files = {
+    "package.json": packageJson(["agents", "@modelcontextprotocol/sdk"], { scripts: { start: "vite dev" } }),
+    "wrangler.jsonc": '{ "main": "src/server.ts" }',
+    "src/server.ts": 'import { McpAgent } from "agents/mcp";\nexport class MyMCP extends McpAgent {}\n',
+  };
+  const { server, because } = { because: "", ...(await detect(files)) };
+  assert.equal(server, null);
+  assert.match(because, /This project is a Cloudflare Worker: src\/server\.ts imports/);
+});

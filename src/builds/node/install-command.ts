@@ -45,7 +45,9 @@ export async function installCommand(
     locked === null
       ? "There is no lock file: versions may differ from build to build."
       : `Found ${locked.file}${where}.`;
-  const argv = await argvOf(manager, locked !== null, project);
+  const onlyMember = manager === "pnpm" ? memberFilter(path.posix.relative(root.directory, directory)) : null;
+  const isLarge = locked !== null && onlyMember !== null && (await project.countPnpmMembers()) > membersMax;
+  const argv = [...(await argvOf(manager, locked !== null, project)), ...(isLarge ? onlyMember : [])];
   const prefix = await managerPrefix(manager, project, searchPath);
   const viaNpm =
     prefix[1] === "exec"
@@ -57,7 +59,7 @@ export async function installCommand(
     env: await managerEnvironment(manager, project),
     because: `${because}${viaNpm}`,
     manager: prefix,
-    onlyMember: manager === "pnpm" ? memberFilter(path.posix.relative(root.directory, directory)) : null,
+    onlyMember,
     update: locked === null ? null : await updateOf(manager, project),
     unlocked:
       locked === null
@@ -78,6 +80,9 @@ export async function installCommand(
 /** The package manager of an installation, which npm may run. */
 export const managerName = ({ manager }: Pick<Install, "manager">): Manager =>
   lockFiles.find((lock) => lock.manager === manager.at(-1))?.manager ?? "npm";
+
+/** Members of a pnpm workspace that are installed whole. A collection of a hundred examples takes gigabytes and many minutes. */
+const membersMax = 20;
 
 /** The `...` selects the members on which the member depends. */
 const memberFilter = (member: string) => (member === "" ? null : [`--filter={./${member}}...`, "--filter={.}"]);
@@ -238,6 +243,12 @@ class ProjectFiles {
   async hasMember(member: string): Promise<boolean> {
     const [manifest, pnpmWorkspace] = [await this.#read("package.json"), await this.#read("pnpm-workspace.yaml")];
     return hasNodeMember(member, { manifest, pnpmWorkspace });
+  }
+
+  /** Returns how many members, with the root, the lock file of pnpm names in its beginning. */
+  async countPnpmMembers(): Promise<number> {
+    const [, members = ""] = /^importers:\n((?:\n| .*\n)*)/m.exec(await this.#read("pnpm-lock.yaml")) ?? [];
+    return members.match(/^ {2}\S.*:$/gm)?.length ?? 0;
   }
 
   async hasOldPnpmLock(): Promise<boolean> {

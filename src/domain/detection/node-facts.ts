@@ -196,7 +196,7 @@ async function readWorkerConfig(reader: ProjectReader, files: ReadonlySet<string
 const withoutComments = (text: string) => text.replaceAll(/^[ \t]*(?:\/\/|\/?\*).*$/gm, "");
 
 /** Modules of Cloudflare's own runtime, and its SDK for agents, which needs Durable Objects. */
-const workerRuntime = /\b(?:from|import)\s*\(?["'](?:cloudflare:[\w-]+|agents|@cloudflare\/ai-chat)["']/;
+const workerRuntime = /\b(?:from|import)\s*\(?["'](?:cloudflare:[\w-]+|agents(?:\/[\w/-]+)?|@cloudflare\/ai-chat)["']/;
 
 /** A program that makes the server, whatever runs it. */
 const buildFile = /(?:^|\/)(?:build|bundle)\.[cm]?[jt]s$/;
