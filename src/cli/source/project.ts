@@ -98,7 +98,7 @@ async function describeServer(file: string): Promise<string> {
   if (detection.server === null) {
     const below = await projectsBelow(directory);
     if (detection.saysWhatToDo && below.length === 0) throw new CliFailure(detection.because);
-    throw noServer(detection.because, below);
+    throw noServer(detection.because, below, await isFile(path.join(directory, dockerfileName)));
   }
   const { name, because, start, beforeStart = [], pythonVersion } = detection.server;
   const command = [...beforeStart, start.replace("script:", "package.json script ")].join(" && ");
@@ -137,12 +137,17 @@ async function findConfigName(directory: string): Promise<string> {
   throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`, below);
 }
 
-function noServer(message: string, below: readonly string[] = []): CliFailure {
+/** @param hasDockerfile of its own, which may start a server in a language that Pierhead does not recognize. */
+function noServer(message: string, below: readonly string[] = [], hasDockerfile = false): CliFailure {
+  const ofImage = hasDockerfile
+    ? ["With its Dockerfile, on a server with docker compute:  pierhead deploy DIR --config Dockerfile"]
+    : [];
   if (below.length > 0) {
-    const hints = below.map((one) => `pierhead deploy ${one}`);
+    const hints = [...ofImage, ...below.map((one) => `pierhead deploy ${one}`)];
     return new CliFailure(`${message} These directories below it look like projects:`, { hints });
   }
   const hints = [
+    ...ofImage,
     "In a subdirectory:  pierhead deploy DIR --config path/langgraph.json",
     "For any server that speaks HTTP, write a pierhead.json with its start command",
   ];
