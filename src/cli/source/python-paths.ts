@@ -9,6 +9,10 @@ import { linkedDirectories } from "./linked-directories.ts";
  */
 export const pythonPaths = (directory: string): Promise<string[]> => linkedDirectories(directory, pathsOf);
 
+/** A directory in a requirements.txt: `../shared`, `-e file:../shared`, `shared @ file:../shared`. */
+const localRequirement =
+  /^[ \t]*(?:-e[ \t]+|--editable[ \t=]+)?(?:[\w.-]+(?:\[[^\]\n]*\])?[ \t]*@[ \t]*)?(?:file:)?(\.\.?\/[^\s;#[]*)/gm;
+
 async function pathsOf(directory: string): Promise<string[]> {
   const read = (name: string) => readFile(path.join(directory, name), "utf8").catch(() => "");
   const [pyproject, requirements] = await Promise.all([read("pyproject.toml"), read("requirements.txt")]);
@@ -18,6 +22,10 @@ async function pathsOf(directory: string): Promise<string[]> {
     .filter((one) => /^[ \t]*\[tool\.(?:uv\.sources|poetry\.)/.test(one));
   return [
     ...sections.flatMap((one) => [...one.matchAll(/\bpath[ \t]*=[ \t]*["']([^"'\n]+)["']/g)]),
-    ...requirements.matchAll(/^[ \t]*(?:-e[ \t]+|--editable[ \t=]+)?(\.\.?\/[^\s;#[]*)/gm),
+    ...requirements.matchAll(localRequirement),
+    // Another file of requirements, whose directory is needed.
+    ...requirements.matchAll(
+      /^[ \t]*(?:-[rc][ \t]*|--(?:requirement|constraint)[ \t=]+)(\.\.\/(?:[^\s;#]*\/)?)[^\s;#]+/gm,
+    ),
   ].map((match) => path.resolve(directory, match[1] ?? "."));
 }

@@ -1,0 +1,19 @@
+import assert from "node:assert/strict";
+import path from "node:path";
+import { test } from "node:test";
+import { pythonPaths } from "../../src/cli/source/python-paths.ts";
+import { scratch, writeFiles } from "../builds/fixtures.ts";
+
+test("finds the directories above a project that its requirements name", async () => {
+  await using place = await scratch();
+  await writeFiles(place.dir, {
+    "web/requirements.txt":
+      "-e file:../shared\nwords[all] @ file:../words\n../plain\n-r ../base/common.txt\nhttpx>=0.28\n",
+    "shared/pyproject.toml": "",
+    "words/pyproject.toml": "",
+    "plain/setup.py": "",
+    "base/common.txt": "",
+  });
+  const found = await pythonPaths(path.join(place.dir, "web"));
+  assert.deepEqual(found.map((one) => path.relative(place.dir, one)).sort(), ["base", "plain", "shared", "words"]);
+});
