@@ -274,6 +274,7 @@ test("a variable group is created, used by a deployment, changed, and deployed f
 });
 
 test("a new deployment gets the variables of a chosen group with its first revision", async () => {
+  await repository.commit({ "server.js": agent }, "Answer without the ledger");
   const page = await open({ path: "/host/new" });
   await page.getByRole("button", { name: "Git repository" }).click();
   await page.getByLabel("Repository").fill(repository.url);
