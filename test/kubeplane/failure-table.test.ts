@@ -28,6 +28,12 @@ const failures: (ExpectedFailure & { name: string; image: string })[] = [
     message: /used more memory than its limit/,
   },
   {
+    name: "disk",
+    image: "127.0.0.1:1/fills-disk:1",
+    ...{ word: "failed", code: "out_of_disk", action: "deploy" },
+    message: /The node removed the pod .*storage usage exceeds the total limit of containers 64Mi/,
+  },
+  {
     name: "crash",
     image: "127.0.0.1:1/crashes:1",
     ...{ word: "failed", code: "exited", action: "read_log" },

@@ -6,8 +6,8 @@ import type { Plane } from "./plane.ts";
 
 /**
  * A kubelet without containers: its pods run at once, or do what the name of their image says:
- * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`, `needs-model-key` (crashes without MODEL_KEY in its
- * Secret). It answers the API server's calls for logs.
+ * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`, `fills-disk` (runs for a second, then it is evicted),
+ * `needs-model-key` (crashes without MODEL_KEY in its Secret). It answers the API server's calls for logs.
  */
 export interface FakeNode extends AsyncDisposable {
   name: string;
@@ -22,7 +22,7 @@ export interface FakeNode extends AsyncDisposable {
 interface Pod {
   metadata: { name: string; namespace: string; uid: string; deletionTimestamp?: string; resourceVersion: string };
   spec: { nodeName?: string; containers: Container[]; initContainers?: Container[] };
-  status: { phase?: string };
+  status: { phase?: string; startTime?: string };
 }
 
 interface Container {
@@ -159,7 +159,9 @@ async function turn({ admin, seen, podAddress, crashing, logs, signal }: Kubelet
     const named = fateOf(pod);
     const isCrashing = pod.spec.containers.some(({ image }) => crashing.has(image));
     const hasKey = named === "needs-model-key" && (await hasModelKey(admin, pod, signal));
-    const fate = isCrashing ? "loops" : hasKey ? "runs" : named;
+    const isBelowLimit =
+      named === "fills-disk" && Date.now() < Date.parse(pod.status.startTime ?? "3000-01-01") + 1_000;
+    const fate = isCrashing ? "loops" : hasKey || isBelowLimit ? "runs" : named;
     if (fate === "needs-model-key") logs.set(name, ["Error: MODEL_KEY is not set"]);
     if (seen.get(uid) === fate) continue;
     const body = { status: statusOf(pod, fate, podAddress) };
@@ -176,7 +178,15 @@ async function hasModelKey(admin: ApiServer, { metadata, spec }: Pod, signal: Ab
   return (await Promise.all(secrets)).some((secret) => "MODEL_KEY" in (secret?.data ?? {}));
 }
 
-const fates = ["pull-fails", "crashes", "never-ready", "start-fails", "out-of-memory", "needs-model-key"] as const;
+const fates = [
+  "pull-fails",
+  "crashes",
+  "never-ready",
+  "start-fails",
+  "out-of-memory",
+  "fills-disk",
+  "needs-model-key",
+] as const;
 /** `loops`: it served before. */
 type Fate = (typeof fates)[number] | "runs" | "loops";
 
@@ -187,6 +197,9 @@ function fateOf({ spec }: Pod): Fate {
 
 function statusOf({ spec }: Pod, fate: Fate, podAddress: string): object {
   const at = new Date().toISOString();
+  // The kubelet's words. A limit can come from a LimitRange.
+  const message = "Pod ephemeral local storage usage exceeds the total limit of containers 64Mi. ";
+  if (fate === "fills-disk") return { phase: "Failed", reason: "Evicted", message, startTime: at };
   const isReady = fate === "runs";
   const isLoop = fate === "loops" || fate === "needs-model-key";
   const condition = (type: string, holds: boolean) => ({

@@ -174,6 +174,42 @@ test("the newest exit of a container or an eviction is known by its cause, but n
   assert.equal(lastExitOf([killed], "first"), undefined);
 });
 
+test("a pod over its disk limit fails a rollout soon, one of a node without room only at the deadline", () => {
+  const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+  const foundOf = (message: string) => {
+    const pods: PodView[] = [{ ...podOf("second", "b2"), status: { phase: "Failed", reason: "Evicted", message } }];
+    const view = { ...seenByNobody, deployments: [inTime], replicaSets: [replicaSetOf("b2", 2)], pods };
+    return readRollout(view).findings.map(({ weight, cause }) => [weight, cause.reason]);
+  };
+  const exceeds = "Pod ephemeral local storage usage exceeds the total limit of containers 64Mi. ";
+  const container = 'Container api-server exceeded its local ephemeral storage limit "64Mi". ';
+  const volume = 'Usage of EmptyDir volume "tmp" exceeds the limit "64Mi". ';
+  for (const message of [exceeds, container, volume]) assert.deepEqual(foundOf(message), [["grace", "OutOfDisk"]]);
+  const low = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. ";
+  assert.deepEqual(foundOf(low), [["deadline", "Evicted"]]);
+});
+
+test("replicas that are evicted soon after each start end in a row, and the end of their containers is no other exit", () => {
+  const startTime = "2026-01-01T00:05:00Z";
+  const terminated = { exitCode: 137, finishedAt: "2026-01-01T00:06:00Z" };
+  const containerStatuses = [{ name: "api-server", image: "agent:1", restartCount: 0, state: { terminated } }];
+  const message = "Pod ephemeral local storage usage exceeds the total limit of containers 64Mi. ";
+  const evicted: PodView = {
+    ...podOf("second", "a"),
+    status: { phase: "Failed", reason: "Evicted", message, startTime, containerStatuses },
+  };
+  const serving: PodView = { ...podOf("second", "b"), status: { phase: "Running", startTime } };
+  const { nowMs } = seenByNobody;
+  assert.equal(crashStreakOf([evicted, evicted, evicted, serving], nowMs), 3);
+  assert.equal(crashStreakOf([evicted, evicted, evicted, serving, serving], nowMs), 1, "each of two replicas");
+  assert.equal(crashStreakOf([evicted, serving], nowMs + 600_000), null, "long ago");
+  const exit = lastExitOf([evicted, serving], "second");
+  assert.deepEqual(
+    [exit?.id, exit?.at, exit?.cause.reason],
+    [`${evicted.metadata.name}/evicted`, terminated.finishedAt, "OutOfDisk"],
+  );
+});
+
 test("a rollout that was paused by hand is reported with the command that resumes it", () => {
   const paused = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   paused.spec.paused = true;

@@ -1,5 +1,6 @@
 import type { Cause, ReplicaExitReport } from "../../../contract/listeners/assignment.ts";
 import { revisionAnnotation } from "../render/names.ts";
+import { causeOfEviction, evictedAt, isEvicted } from "./evictions.ts";
 import type { PodView, Termination } from "./rollout.ts";
 
 /** Returns the newest exit of a container or pod of a revision; undefined: none is known. Pods that are being deleted do not count. */
@@ -7,7 +8,7 @@ export function lastExitOf(pods: PodView[], revisionId: string): ReplicaExitRepo
   return pods
     .filter(({ metadata }) => metadata.annotations?.[revisionAnnotation] === revisionId)
     .filter(({ metadata }) => metadata.deletionTimestamp === undefined)
-    .flatMap((pod) => [...exitsOfContainers(pod, revisionId), ...evictionOf(pod, revisionId)])
+    .flatMap((pod) => (isEvicted(pod) ? evictionOf(pod, revisionId) : exitsOfContainers(pod, revisionId)))
     .toSorted((a, b) => Date.parse(b.at) - Date.parse(a.at))[0];
 }
 
@@ -43,19 +44,10 @@ function causeOfExit(container: string, { exitCode, reason, signal, message }: T
   };
 }
 
-/** A node evicts pods when it runs out of memory or disk. The cluster then starts others. */
-function evictionOf({ metadata, status }: PodView, revisionId: string): ReplicaExitReport[] {
-  if (status.phase !== "Failed" || status.reason !== "Evicted") return [];
-  const at = status.conditions?.find(({ type }) => type === "DisruptionTarget")?.lastTransitionTime ?? status.startTime;
+function evictionOf(pod: PodView, revisionId: string): ReplicaExitReport[] {
+  const at = evictedAt(pod);
   if (at === undefined) return [];
-  const cause: Cause = {
-    reason: "Evicted",
-    message: `The node removed the pod ${metadata.name}. ${status.message ?? ""}`.trim(),
-    exit_code: null,
-    signal: null,
-    last_lines: [],
-  };
-  return [
-    { id: `${metadata.name}/evicted`, replica_id: metadata.name, revision_id: revisionId, at, restarts: 1, cause },
-  ];
+  const { name } = pod.metadata;
+  const cause = causeOfEviction(pod);
+  return [{ id: `${name}/evicted`, replica_id: name, revision_id: revisionId, at, restarts: 1, cause }];
 }

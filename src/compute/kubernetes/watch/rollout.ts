@@ -1,6 +1,7 @@
 import type { Cause } from "../../../contract/listeners/assignment.ts";
 import { findMissingVariables } from "../../start-cause.ts";
 import { asleepAnnotation, componentLabel, revisionAnnotation } from "../render/names.ts";
+import { causeOfEviction, evictedAt, isEvicted } from "./evictions.ts";
 
 interface Metadata {
   name: string;
@@ -205,6 +206,11 @@ const refusedPods = (message = "") => finding("grace", "Forbidden", `The cluster
 
 function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
   const { name } = pod.metadata;
+  // The cluster starts another pod, which may fare better when a node lacked room, but not when its own limit is too low.
+  if (isEvicted(pod)) {
+    const cause = causeOfEviction(pod);
+    return [{ weight: cause.reason === "OutOfDisk" ? "grace" : "deadline", cause, crashed: null }];
+  }
   const scheduled = pod.status.conditions?.find(({ type }) => type === "PodScheduled");
   const isUnschedulable = scheduled?.status === "False";
   const noRoom = `No node has room for a pod: ${scheduled?.message ?? scheduled?.reason}`;
@@ -307,8 +313,18 @@ const firstBackOffS = 10;
  */
 export function crashStreakOf(pods: PodView[], nowMs: number): number | null {
   const streaks = pods.flatMap(({ status }) => (status.containerStatuses ?? []).map((one) => streakOf(one, nowMs)));
-  const longest = Math.max(0, ...streaks.map((streak) => streak ?? 0));
+  const longest = Math.max(evictionsInARow(pods, nowMs), ...streaks.map((streak) => streak ?? 0));
   return longest === 0 && streaks.includes(null) ? null : longest;
+}
+
+/** The cluster replaces an evicted pod at once, by one with another name. */
+function evictionsInARow(pods: PodView[], nowMs: number): number {
+  const lately = pods.filter((pod) => {
+    const at = Date.parse((isEvicted(pod) && evictedAt(pod)) || "");
+    return nowMs - at < streakOverMs && at - Date.parse(pod.status.startTime ?? "") < streakOverMs;
+  });
+  const replicas = pods.filter(({ status }) => status.phase !== "Failed").length;
+  return Math.floor(lately.length / Math.max(1, replicas));
 }
 
 function streakOf(status: ContainerStatus, nowMs: number): number | null {
