@@ -15,6 +15,9 @@ const queueGraceS = 180;
 
 const probePeriodS = 5;
 
+/** A server that starts is checked more often, because callers of a sleeping deployment wait for it. */
+const startupPeriodS = 1;
+
 /** A replica counts as available after it has been ready for this time. */
 const minReadySeconds = 5;
 
@@ -113,7 +116,7 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
   const { cluster, image, healthPath, startTimeoutMs } = workload;
   const port = { name: "http", containerPort: agentPort, protocol: "TCP" };
   const check = healthPath === "" ? { tcpSocket: { port: "http" } } : { httpGet: { path: healthPath, port: "http" } };
-  const failureThreshold = Math.max(6, Math.ceil(startTimeoutMs / 1_000 / probePeriodS));
+  const failureThreshold = Math.max(30, Math.ceil(startTimeoutMs / 1_000 / startupPeriodS));
   const isServer = part === "server";
   const scale = isServer ? cluster.sizes : cluster.sizes.queue;
   const cores = isServer ? cluster.spec.cpu : (cluster.spec.queue_cpu ?? cluster.spec.cpu);
@@ -129,7 +132,7 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
     securityContext: agentSecurity(context.policy),
     ...(cluster.spec.volume_mounts != null && { volumeMounts: withoutNulls(cluster.spec.volume_mounts) }),
     ...(isServer && {
-      startupProbe: { ...check, periodSeconds: probePeriodS, timeoutSeconds: 5, failureThreshold },
+      startupProbe: { ...check, periodSeconds: startupPeriodS, timeoutSeconds: 5, failureThreshold },
       readinessProbe: { ...check, periodSeconds: probePeriodS, timeoutSeconds: 5, failureThreshold: 3 },
       livenessProbe: { ...check, periodSeconds: 15, timeoutSeconds: 5, failureThreshold: 6 },
       lifecycle: { preStop: { sleep: { seconds: preStopS } } },
