@@ -59,10 +59,13 @@ export interface ClusterCompute extends ReplicaLogs {
   /**
    * Makes the cluster run this workload. Repeating the call changes nothing.
    * @returns `waitingFor`: what must be ready first; null: everything is applied. `held`: changes by hand that an
-   * annotation tells us to leave alone.
+   * annotation tells us to leave alone. `bypassesGateway`: a route leads past the gateway in the cluster, as long as that does not serve it.
    * @throws UnusableWorkload with a message for the user; Superseded when a newer session or generation was applied before.
    */
-  apply(workload: Workload, signal: AbortSignal): Promise<{ waitingFor: string | null; held: string[] | null }>;
+  apply(
+    workload: Workload,
+    signal: AbortSignal,
+  ): Promise<{ waitingFor: string | null; held: string[] | null; bypassesGateway?: boolean }>;
   inspect(key: ClusterKey, signal: AbortSignal): Promise<ClusterStatus>;
   /**
    * Stops the pods of a deployment of which no revision serves, because the first one failed. Its database stays. The next

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { CustomAddresses } from "./custom-addresses.ts";
 
 /** The deployment that a request addresses, and the path for its agent server. */
 export interface Address {
@@ -19,6 +20,8 @@ export interface Site {
   pathPrefix: string;
   /** Host name of Pierhead itself. It is never a deployment, although it may lie under the root domain. */
   ownHost: string | null;
+  /** Addresses that do not contain the slug. */
+  custom: Pick<CustomAddresses, "find">;
 }
 
 /**
@@ -30,13 +33,18 @@ export function findAddress(request: IncomingMessage, site: Site): Address | nul
   const { authority, target } = splitTarget(request);
   const label = deploymentLabel(authority, site);
   if (label !== null) return { slug: label, path: target, prefix: "", authority };
+  const own = site.custom.find(() => hostOf(authority), target);
+  if (own !== null) return { ...addressBelow(target, own.path.length), slug: own.slug, authority };
   if (!target.startsWith(site.pathPrefix)) return null;
   const start = site.pathPrefix.length;
   const length = target.slice(start).search(/[/?]/);
   const end = length === -1 ? target.length : start + length;
+  return { ...addressBelow(target, end), slug: target.slice(start, end), authority };
+}
+
+function addressBelow(target: string, end: number): Pick<Address, "path" | "prefix"> {
   const rest = target.slice(end);
-  const path = rest.startsWith("/") ? rest : `/${rest}`;
-  return { slug: target.slice(start, end), path, prefix: target.slice(0, end), authority };
+  return { path: rest.startsWith("/") ? rest : `/${rest}`, prefix: target.slice(0, end) };
 }
 
 function splitTarget(request: IncomingMessage): { authority: string; target: string } {
@@ -49,11 +57,13 @@ function splitTarget(request: IncomingMessage): { authority: string; target: str
   return { authority, target: rest.startsWith("/") ? rest : `/${rest}` };
 }
 
+const hostOf = (authority: string) => authority.toLowerCase().replace(/:\d*$/, "").replace(/\.$/, "");
+
 /** Returns the one label before the root domain: `support.localhost:8124` -> `support`. */
 function deploymentLabel(authority: string, { rootDomain, ownHost }: Site): string | null {
   const lower = authority.toLowerCase();
   if (!lower.includes(rootDomain)) return null;
-  const host = lower.replace(/:\d*$/, "").replace(/\.$/, "");
+  const host = hostOf(lower);
   if (host === ownHost || !host.endsWith(`.${rootDomain}`)) return null;
   const label = host.slice(0, -rootDomain.length - 1);
   return label === "" || label.includes(".") ? null : label;

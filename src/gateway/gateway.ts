@@ -9,6 +9,7 @@ import { findAddress, type Site } from "./address.ts";
 import { CallerAuthorizer, type Identify } from "./caller-authorizer.ts";
 import type { ConsoleCall } from "./console-call.ts";
 import { TrafficCounter, type TrafficCounts } from "./counts.ts";
+import { CustomAddresses } from "./custom-addresses.ts";
 import { Deployment } from "./deployment.ts";
 import { Exchange } from "./exchange.ts";
 import { type Failure, type ForwardOptions, forward, hasBody } from "./forward.ts";
@@ -127,6 +128,7 @@ class HttpGateway implements Gateway {
   readonly #logger: Logger;
   readonly #forwardOptions: ForwardOptions;
   readonly #deployments = new Map<string, Deployment>();
+  readonly #customAddresses = new CustomAddresses();
   readonly #replicas = new Map<string, Replica>();
   readonly #exchanges = new Set<Exchange>();
   /** Shared, because a closure for each of ten thousand replicas takes 0.7 MB. */
@@ -146,7 +148,8 @@ class HttpGateway implements Gateway {
   constructor(options: GatewayOptions) {
     const { rootDomain, pathPrefix, publicUrl, logger, limits, trustedProxies = noTrustedProxies } = options;
     const own = publicUrl === null ? null : new URL(publicUrl);
-    this.#site = { rootDomain: rootDomain.toLowerCase(), pathPrefix, ownHost: own?.hostname ?? null };
+    const custom = this.#customAddresses;
+    this.#site = { rootDomain: rootDomain.toLowerCase(), pathPrefix, ownHost: own?.hostname ?? null, custom };
     this.#limits = { ...defaultLimits, ...limits };
     this.#logger = logger;
     this.#calls = new Shares(shareRules(this.#limits.callsMax, this.#limits.workspaceShare));
@@ -160,7 +163,8 @@ class HttpGateway implements Gateway {
       if (deployment !== undefined) this.removeRoute(route.slug);
       deployment = new Deployment(route, this.#limits);
       this.#deployments.set(route.slug, deployment);
-    }
+      this.#customAddresses.set(route.slug, undefined, route.custom);
+    } else this.#customAddresses.set(route.slug, deployment.route.custom, route.custom);
     const replicas = route.targets.map((target) => this.#replicaFor(target));
     deployment.setRoute(route, replicas, () => this.#wake(route.deploymentId));
   }
@@ -168,6 +172,7 @@ class HttpGateway implements Gateway {
   removeRoute(slug: string): void {
     const deployment = this.#deployments.get(slug);
     this.#deployments.delete(slug);
+    this.#customAddresses.set(slug, deployment?.route.custom, undefined);
     deployment?.remove();
   }
 

@@ -5,6 +5,15 @@ export interface Admission {
   workspaceId: string | null;
 }
 
+/** An address of a deployment that does not contain its slug. */
+export interface CustomAddress {
+  host: string;
+  /** Without a slash at its end. */
+  path: string;
+  /** Of two deployments with one address, that with the lower number answers: milliseconds since the epoch. */
+  sinceMs: number;
+}
+
 /** Where requests of one deployment go. The listener writes routes, and the gateway follows them. */
 export interface Route {
   slug: string;
@@ -22,6 +31,8 @@ export interface Route {
   because: string | null;
   /** The callers to admit. Absent: all. */
   admission?: Admission;
+  /** Where it also answers. Absent: only at the addresses made from its slug. */
+  custom?: CustomAddress;
 }
 
 /** The part of a gateway that the listener uses. */

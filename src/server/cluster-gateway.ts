@@ -4,6 +4,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
+import type { IsRouted } from "../compute/kubernetes/cluster-context.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { ClusterRoutes } from "../listener/clusters/cluster-routes.ts";
 import { type GatewayReading, type ReadGateways, readTraffic } from "../listener/clusters/gateway-traffic.ts";
@@ -23,6 +24,7 @@ export interface ClusterGateway {
 }
 
 const pollMs = 100;
+const askTimeoutMs = 2_000;
 
 /**
  * Starts one replica of the gateway in a cluster. It gets its routes from the cluster and asks the control plane about callers only,
@@ -45,7 +47,8 @@ export async function startClusterGateway(
     const routes = new ClusterRoutes({ api, namespaces, traffic: gateway, logger });
     closing.add("routes", async () => routes.close());
     let isLeaving = false;
-    const counts = serveCounts(gateway, () => routes.isListed && !isLeaving);
+    const isReady = () => routes.isListed && !isLeaving;
+    const counts = serveCounts(gateway, { isReady, routedForMs: (id) => (isReady() ? routes.routedForMs(id) : null) });
     const countsUrl = await bind(counts, config.host, config.countsPort);
     closing.add("counters", async () => void counts.close().closeAllConnections());
     const server = createHttpServer(gateway, {
@@ -84,12 +87,19 @@ async function ended(gateway: Gateway, timeoutMs: number): Promise<void> {
 }
 
 const trafficPath = "/traffic";
+const routesPath = "/routes/";
+
+/** The controllers of the cluster learn of a new gateway, and of its address, within this time. */
+const settledMs = 10_000;
 
 /** Epoch milliseconds of a clock that does not jump, as the gateway's counters have them. */
 const steadyNow = () => performance.timeOrigin + performance.now();
 
 /** Answers the probes of the cluster and the listener, on a port that callers do not reach. */
-function serveCounts(gateway: Gateway, isReady: () => boolean): Server {
+function serveCounts(
+  gateway: Gateway,
+  { isReady, routedForMs }: { isReady: () => boolean; routedForMs: (deploymentId: string) => number | null },
+): Server {
   const instanceId = randomUUID();
   const startedAtMs = steadyNow();
   return createServer((request, response) => {
@@ -98,7 +108,10 @@ function serveCounts(gateway: Gateway, isReady: () => boolean): Server {
     if (request.url === trafficPath) answer(200, readTraffic(gateway, { instanceId, startedAtMs, nowMs: steadyNow() }));
     else if (request.url === "/ok") answer(200, { ok: true });
     else if (request.url === "/ready") answer(isReady() ? 200 : 503, { ok: isReady() });
-    else answer(404, { ok: false });
+    else if (request.url?.startsWith(routesPath)) {
+      const isSettled = (routedForMs(request.url.slice(routesPath.length)) ?? 0) >= settledMs;
+      answer(isSettled ? 200 : 404, { ok: isSettled });
+    } else answer(404, { ok: false });
   });
 }
 
@@ -119,6 +132,22 @@ export function httpReadGateways(urls: string[]): ReadGateways {
     const results = await Promise.allSettled(found.flat().map((address) => readGateway(address, signal)));
     const readings = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
     return { readings, isComplete: readings.length > 0 && readings.length === results.length };
+  };
+}
+
+/** Asks every replica of a gateway whether it has led requests to a deployment for long enough that nothing else needs to. */
+export function httpIsRouted(urls: string[]): IsRouted {
+  return async (deploymentId, signal) => {
+    try {
+      const found = (await Promise.all(urls.map(addressesOf))).flat();
+      const ending = AbortSignal.any([signal, AbortSignal.timeout(askTimeoutMs)]);
+      const answers = await Promise.all(
+        found.map((address) => fetch(`${address}${routesPath}${deploymentId}`, { signal: ending, redirect: "error" })),
+      );
+      return answers.length > 0 && answers.every(({ ok }) => ok);
+    } catch {
+      return false;
+    }
   };
 }
 

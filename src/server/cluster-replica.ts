@@ -11,7 +11,7 @@ import { clusterFleet } from "../listener/clusters/cluster-fleet.ts";
 import { type ClusterTraffic, GatewayTraffic } from "../listener/clusters/gateway-traffic.ts";
 import { createListener, type Listener, type ListenerOptions } from "../listener/listener.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
-import { httpReadGateways } from "./cluster-gateway.ts";
+import { httpIsRouted, httpReadGateways } from "./cluster-gateway.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 
 export interface ClusterReplica {
@@ -40,7 +40,9 @@ export async function startClusterReplica(
   const lead = async (signal: AbortSignal) => {
     const api = new ApiServer(address);
     try {
-      const cluster = await openKubernetesCluster({ api, namespaces, policy: policyOf(config), logger });
+      const { agentGateway } = config;
+      const isRouted = agentGateway === undefined ? undefined : httpIsRouted(listOf(agentGateway));
+      const cluster = await openKubernetesCluster({ api, namespaces, policy: policyOf(config), isRouted, logger });
       // One id per lease: the lease admits one replica at a time, so the control plane need not wait for the previous session
       // to expire. A listener with the same key in another cluster has another lease, and waits.
       const instanceId = elector.uid;
@@ -115,6 +117,7 @@ function policyOf(config: ListenerConfig): ClusterPolicy {
   return {
     gateway: namespace && name ? { namespace, name } : null,
     hasAgentGateway: config.agentGateway !== undefined,
+    agentGatewayHosts: listOf(config.agentGatewayHosts ?? ""),
     ingressClass: config.kubernetesIngressClass ?? null,
     routeAnnotations: config.routeAnnotations,
     imagePullSecrets: listOf(config.kubernetesPullSecrets),

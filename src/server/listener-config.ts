@@ -107,6 +107,11 @@ export const listenerSettings = {
     "none",
     "Addresses of the counters of the gateway in the cluster, comma-separated, each with a port: `http://NAME.NAMESPACE.svc:8127`. Deployments then have no routes of their own, and may scale to zero. The chart sets it.",
   ),
+  agentGatewayHosts: optional(
+    "PIERHEAD_KUBERNETES_AGENT_GATEWAY_HOSTS",
+    "none",
+    "Host names at which that gateway serves deployments with a `custom_url`, comma-separated: `support.example.com,*.example.org`. The chart sets it.",
+  ),
   routeAnnotations: text(
     "PIERHEAD_KUBERNETES_ROUTE_ANNOTATIONS",
     "{}",

@@ -26,6 +26,35 @@ test("routes by path without the prefix, and by host name with the path unchange
   }
 });
 
+test("routes by an address without the slug: the longest path first, then the oldest deployment", async () => {
+  await using agents = new AsyncDisposableStack();
+  await using site = await startGateway();
+  const set = async (slug: string, path: string, sinceMs: number) => {
+    const agent = agents.use(await namedAgent(slug));
+    const custom = { host: "support.example.com", path, sinceMs };
+    site.gateway.setRoute({ ...route([agent.target(slug)], { slug, deploymentId: slug }), custom });
+  };
+  await set("newer", "", 3);
+  await set("older", "", 1);
+  await set("second", "/v2", 2);
+  const answer = async (line: string) => {
+    const { url, headers } = await seenByAgent(site.port, line, "Support.example.com:443");
+    return `${url} ${headers["x-forwarded-prefix"] ?? ""}`.trim();
+  };
+  assert.equal(await answer("GET /ok?x HTTP/1.1"), "older /ok?x");
+  assert.equal(await answer("GET /v2/ok HTTP/1.1"), "second /ok /v2");
+  assert.equal(await answer("GET /v2?x HTTP/1.1"), "second /?x /v2");
+  assert.equal(await answer("GET /v20 HTTP/1.1"), "older /v20");
+  assert.equal(await answer("GET /d/newer/ok HTTP/1.1"), "older /d/newer/ok", "its own host has every path");
+  site.gateway.removeRoute("second");
+  assert.equal(await answer("GET /v2/ok HTTP/1.1"), "older /v2/ok");
+  site.gateway.setRoute(route([], { slug: "older", deploymentId: "older" }));
+  assert.equal(await answer("GET /ok HTTP/1.1"), "newer /ok");
+  site.gateway.removeRoute("newer");
+  const request = "GET /ok HTTP/1.1\r\nHost: support.example.com\r\nConnection: close\r\n\r\n";
+  assert.match(await exchangeRaw(site.port, request), /^HTTP\/1\.1 418 /);
+});
+
 test("leaves requests that address no deployment to Pierhead", async () => {
   await using site = await startGateway({ publicUrl: "http://pierhead.localhost:8124" });
   site.gateway.setRoute(route([], { slug: "pierhead" }));
@@ -105,6 +134,12 @@ async function seenByAgent(port: number, line: string, host: string) {
   assert.match(answer, /^HTTP\/1\.1 200 /, `${line}: ${answer}`);
   return JSON.parse(answer.split("\r\n\r\n")[1] ?? "") as { url: string; headers: Record<string, string> };
 }
+
+const namedAgent = (name: string) =>
+  startTarget(({ url, headers }, response) => {
+    const body = JSON.stringify({ url: `${name} ${url}`, headers });
+    response.writeHead(200, { "content-length": Buffer.byteLength(body) }).end(body);
+  });
 
 /** Answers with the request it received. */
 const echoingAgent = () =>

@@ -5,7 +5,7 @@ import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { createListenerClient } from "../../src/client/listener-client.ts";
 import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api/api-server.ts";
 import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
-import type { ClusterPolicy, ClusterTraits } from "../../src/compute/kubernetes/cluster-context.ts";
+import type { ClusterPolicy, ClusterTraits, IsRouted } from "../../src/compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
 import { discover } from "../../src/compute/kubernetes/watch/discover.ts";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
@@ -28,6 +28,7 @@ export const policy: ClusterPolicy = {
   gateway: null,
   ingressClass: null,
   hasAgentGateway: false,
+  agentGatewayHosts: [],
   routeAnnotations: {},
   imagePullSecrets: [],
   allowsRoot: false,
@@ -83,6 +84,8 @@ interface SiteOptions {
   logger?: Logger;
   /** The requests that pass a gateway in the cluster. */
   traffic?: ClusterTraffic;
+  /** Asks that gateway whether it serves a deployment. */
+  isRouted?: IsRouted;
   /** Uses the namespace of another site. */
   beside?: Site;
   listenerId?: string;
@@ -100,6 +103,7 @@ export async function openSite(
     clock = systemClock,
     logger = ownLogger,
     traffic,
+    isRouted,
     beside,
     listenerId,
     firstNamespace,
@@ -116,6 +120,7 @@ export async function openSite(
     namespaces: firstNamespace === undefined ? [namespace] : [firstNamespace, namespace],
     discoverMs: 300,
     policy: { ...policy, ...changed },
+    isRouted,
     logger,
   });
   const options = { logger, clock, metricsIntervalMs: 500, instanceId: randomUUID(), version: "0.0.0" };

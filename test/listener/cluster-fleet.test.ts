@@ -5,7 +5,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../src/base/clock.ts";
 import type { ClusterCompute, ClusterStatus } from "../../src/compute/cluster.ts";
 import type { Assignment, RevisionRun } from "../../src/contract/listeners/assignment.ts";
-import { ClusterFleet } from "../../src/listener/clusters/cluster-fleet.ts";
+import { ClusterFleet, type ClusterFleetOptions } from "../../src/listener/clusters/cluster-fleet.ts";
 import { causeOf } from "../../src/listener/clusters/cluster-report.ts";
 import type { Secrets } from "../../src/listener/session/secrets.ts";
 import type { Snapshot } from "../../src/listener/session/snapshot.ts";
@@ -219,9 +219,40 @@ const endingPod = (revisionId: string) => ({
   ...{ address: null, restarts: 3, started_at: null, limits: { memory: "none", cpu: "none" } },
 });
 
+test("puts nothing to sleep whose requests bypass the gateway, and asks until the gateway serves it", async () => {
+  const cluster = { namespace: null, spec: {} } as NonNullable<RevisionRun["cluster"]>;
+  const serving: RevisionRun = { ...runInCluster(), min_replicas: 0, cluster };
+  let applies = 0;
+  let sleeps = 0;
+  const compute: Partial<ClusterCompute> = {
+    async apply() {
+      applies += 1;
+      return { waitingFor: null, held: null, bypassesGateway: applies < 3 };
+    },
+    inspect: async () => ({ ...nothingThere, revisionId: serving.revision_id, isReady: true }),
+    async setAsleep() {
+      sleeps += 1;
+    },
+  };
+  const idle = { counts: () => [], follow: () => {}, activityOf: () => ({ lastRequestAtMs: null, isBusy: false }) };
+  const fleet = startFleet(compute, { traffic: idle });
+  fleet.fleet.assign([assignmentOf({ target: serving, serving, idle_after_ms: 1_000 })]);
+  for (const expected of [1, 2]) {
+    await eventually(fleet.nextWakeMs, (delayMs) => delayMs !== null);
+    assert.deepEqual([applies, sleeps], [expected, 0]);
+    fleet.wakeAfter(20_000);
+  }
+  await eventually(
+    () => sleeps,
+    (count) => count === 1,
+  );
+  assert.equal(applies, 3);
+  fleet.fleet.stepDown(new Error("the test is over"));
+});
+
 const nothingThere: ClusterStatus = { revisionId: null, isReady: false, problems: [], replicas: [] };
 
-function startFleet(cluster: Partial<ClusterCompute>) {
+function startFleet(cluster: Partial<ClusterCompute>, more: Pick<ClusterFleetOptions, "traffic"> = {}) {
   let nowMs = 0;
   const timers = new Set<{ run: () => void; delayMs: number }>();
   const clock: Clock = {
@@ -252,7 +283,7 @@ function startFleet(cluster: Partial<ClusterCompute>) {
     session: () => ({ epoch: 1, listener_id: "00000000-0000-4000-8000-000000000001" }),
     mayAct: () => true,
   };
-  const fleet = new ClusterFleet({ cluster: whole as unknown as ClusterCompute }, context);
+  const fleet = new ClusterFleet({ cluster: whole as unknown as ClusterCompute, ...more }, context);
   fleet.lead();
   /** Wake timers, without the deadline timers of passes. */
   const wakes = () => [...timers].filter(({ delayMs }) => delayMs <= 60_000);

@@ -50,6 +50,18 @@ const plan = (changed: Partial<ServingObjects>, before: Route | null = null, now
     nowMs,
   );
 
+test("answers at the custom URL of the deployment, too, since its Service was created", () => {
+  const custom = (custom_url: string) => {
+    const { metadata } = serviceOf(JSON.stringify({ ...route, custom_url })) as NonNullable<ServingObjects["service"]>;
+    const service = { metadata: { ...metadata, creationTimestamp: "2026-01-01T00:00:00Z" } };
+    return plan({ service }).route?.custom;
+  };
+  const sinceMs = Date.UTC(2026);
+  assert.deepEqual(custom("https://Support.example.com"), { host: "support.example.com", path: "", sinceMs });
+  assert.deepEqual(custom("http://api.example.com:8080/v1/"), { host: "api.example.com", path: "/v1", sinceMs });
+  assert.equal(plan({}).route?.custom, undefined);
+});
+
 test("routes to the ready pods of all slices, by name, on the agent's port", () => {
   const slices = [sliceOf(pod("2"), pod("3", { ready: false })), sliceOf(pod("1"))];
   assert.deepEqual(plan({ slices }).route, {

@@ -50,6 +50,9 @@ export async function installListener(session: Session, _: string[], options: In
     gateway: options.gateway ?? "",
     ingressClass: options.ingressClass ?? "",
   });
+  session.terminal.say(
+    "These objects do not include the gateway in the cluster, which checks callers, counts requests and wakes deployments. Install the Helm chart for it.",
+  );
   const list = { apiVersion: "v1", kind: "List", items };
   session.answer(list, () => JSON.stringify(list, null, 2));
 }

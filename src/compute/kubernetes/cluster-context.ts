@@ -30,6 +30,8 @@ export interface ClusterPolicy {
   routeAnnotations: Record<string, string>;
   /** The gateway in the cluster leads to all agents: deployments have no routes of their own, and may sleep. */
   hasAgentGateway: boolean;
+  /** Host names at which that gateway serves a `custom_url`. `*.example.com`: each name with one more label. */
+  agentGatewayHosts: string[];
   imagePullSecrets: string[];
   /** Containers may run as root, with the default capabilities of the container runtime. */
   allowsRoot: boolean;
@@ -49,6 +51,8 @@ export interface ClusterPolicy {
   snapshotClass: string | null;
 }
 
+export type IsRouted = (deploymentId: string, signal: AbortSignal) => Promise<boolean>;
+
 /** Returns what deployers may put into pods beyond the defaults. */
 export function rightsOf(policy: ClusterPolicy): PodRight[] {
   const granted: Record<PodRight, boolean> = {
@@ -61,6 +65,8 @@ export function rightsOf(policy: ClusterPolicy): PodRight[] {
 
 export interface ClusterContext {
   api: ApiServer;
+  /** Whether all replicas of the gateway in the cluster lead requests to this deployment. Absent: they do. */
+  isRouted?: IsRouted | undefined;
   traits: ClusterTraits;
   policy: ClusterPolicy;
 }

@@ -11,7 +11,7 @@ import { WrittenObjects } from "./apply/drift.ts";
 import { type Removal, removeDeployment } from "./apply/remove.ts";
 import { setAsleep } from "./apply/sleep.ts";
 import { stopDeployment } from "./apply/stop.ts";
-import { type ClusterPolicy, type ClusterTraits, rightsOf } from "./cluster-context.ts";
+import { type ClusterPolicy, type ClusterTraits, type IsRouted, rightsOf } from "./cluster-context.ts";
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
 import { managedText, selectorText } from "./render/render.ts";
 import { capabilitiesOf, discover } from "./watch/discover.ts";
@@ -28,6 +28,8 @@ export interface KubernetesOptions {
   /** Namespaces for deployments. The first one is the default. */
   namespaces: string[];
   policy: ClusterPolicy;
+  /** Asks the gateway in the cluster. Absent: it leads to every deployment at once. */
+  isRouted?: IsRouted | undefined;
   logger: Logger;
   /** Interval for discovering newly installed operators. Default 5 minutes. */
   discoverMs?: number;
@@ -82,10 +84,10 @@ class KubernetesCluster implements ClusterCompute {
 
   async apply(workload: Workload, signal: AbortSignal): Promise<Applied> {
     const namespace = await this.#namespaceOf({ ...workload, namespace: workload.cluster.namespace }, signal);
-    const { api, policy } = this.#options;
+    const { api, policy, isRouted } = this.#options;
     const maySleep = workload.maySleep && policy.hasAgentGateway;
     const placed = { ...workload, maySleep, cluster: { ...workload.cluster, namespace } };
-    const context = { api, policy, traits: this.#traits };
+    const context = { api, policy, isRouted, traits: this.#traits };
     const { deploymentId } = workload;
     const seen: WatchEvent[] = [];
     this.#applying.set(deploymentId, seen);

@@ -64,6 +64,9 @@ const streakPollMs = 15_000;
 /** Interval at which a serving revision that can no longer start is applied again. Nothing else notices a deleted Secret. */
 const repairMs = 60_000;
 
+/** Poll interval until the gateway in the cluster serves a deployment that had a route of its own. */
+const routePollMs = 15_000;
+
 /** Poll interval while a deletion waits for an operator. */
 const retainedPollMs = 15_000;
 
@@ -273,6 +276,7 @@ export class ClusterFleet implements Fleet {
   /** Puts a deployment to sleep that no request has used for its idle time. Returns the delay until the next check. */
   async #sleepWhenIdle(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {
     const { traffic, cluster } = this.#options;
+    if (traffic !== undefined && member.bypassesGateway) return routePollMs;
     if (traffic === undefined || member.isAsleep || !maySleep(assignment, goal, true)) return quietPollMs;
     const { activeSinceMs, deploymentId } = member;
     const nowMs = this.#context.clock.monotonicMs();
@@ -326,6 +330,8 @@ export class ClusterFleet implements Fleet {
     if (member.drift.isContested && member.drift.mayRepair(this.#context.clock.monotonicMs())) member.applied = null;
     const nowMs = this.#context.clock.monotonicMs();
     if (member.isBroken && nowMs - member.appliedAtMs >= repairMs) member.applied = null;
+    const hasGateway = this.#options.traffic !== undefined;
+    if (hasGateway && member.bypassesGateway && nowMs - member.appliedAtMs >= routePollMs) member.applied = null;
     let waitingFor: string | null = null;
     if (member.applied !== desired) {
       member.appliedAtMs = nowMs;
@@ -341,6 +347,7 @@ export class ClusterFleet implements Fleet {
         return false;
       }
       waitingFor = applied.waitingFor;
+      member.bypassesGateway = applied.bypassesGateway === true;
       member.drift.setHeld(applied.held);
       if (waitingFor !== null || applied.held !== null) member.applied = null;
     }
@@ -350,7 +357,6 @@ export class ClusterFleet implements Fleet {
     member.replicas.updateStreak(state.crashStreak ?? (state.crashStreak === null ? null : 0));
     this.#tracked.update(member.deploymentId, state.replicas);
     const isCurrent = waitingFor === null && state.revisionId === goal.revision_id;
-    const hasGateway = this.#options.traffic !== undefined;
     const sleeping = sleepStateOf(state, isCurrent, maySleep(assignment, goal, hasGateway));
     if (sleeping.endsSleep) await cluster.setAsleep(key, false, signal);
     recordSleep(member, sleeping, nowMs);

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { backoffMs } from "../../base/backoff.ts";
+import { sleep, systemClock } from "../../base/clock.ts";
 import { type ApiServer, KubeError } from "../../compute/kubernetes/api/api-server.ts";
 import type { LiveObject } from "../../compute/kubernetes/api/manifest.ts";
 import { wake } from "../../compute/kubernetes/apply/sleep.ts";
@@ -32,6 +33,8 @@ interface Member {
   downSinceMs: number | null;
   route: Route | null;
   timer: NodeJS.Timeout | undefined;
+  /** Since when it has a route. */
+  routedSinceMs: number | null;
   isWaking: boolean;
 }
 
@@ -56,6 +59,12 @@ export class ClusterRoutes {
   /** Whether every object was listed once, so that no deployment is unknown. */
   get isListed(): boolean {
     return this.#unlisted.size === 0;
+  }
+
+  /** Returns for how long requests of this deployment have had a route here, in milliseconds. Null: they have none. */
+  routedForMs(deploymentId: string): number | null {
+    const sinceMs = this.#memberOf(deploymentId)?.routedSinceMs ?? null;
+    return sinceMs === null ? null : performance.now() - sinceMs;
   }
 
   start(): void {
@@ -99,7 +108,15 @@ export class ClusterRoutes {
     const known = this.#members.get(key);
     if (known !== undefined) return known;
     const objects = { service: null, server: null, slices: new Map(), downSinceMs: null };
-    const member: Member = { namespace, name, ...objects, route: null, timer: undefined, isWaking: false };
+    const member: Member = {
+      namespace,
+      name,
+      ...objects,
+      route: null,
+      timer: undefined,
+      routedSinceMs: null,
+      isWaking: false,
+    };
     this.#members.set(key, member);
     return member;
   }
@@ -122,6 +139,7 @@ export class ClusterRoutes {
   #set(member: Member, route: Route | null): void {
     const before = member.route;
     member.route = route;
+    member.routedSinceMs = route === null ? null : (member.routedSinceMs ?? performance.now());
     const { traffic } = this.#options;
     if (before !== null && before.slug !== route?.slug) this.#release(before.slug);
     // A sleeping route is set again, so that the gateway calls again for requests that still wait.
@@ -136,8 +154,12 @@ export class ClusterRoutes {
     else traffic.setRoute(other.route);
   }
 
+  #memberOf(deploymentId: string): Member | undefined {
+    return [...this.#members.values()].find(({ route }) => route?.deploymentId === deploymentId);
+  }
+
   async #wake(deploymentId: string): Promise<void> {
-    const member = [...this.#members.values()].find(({ route }) => route?.deploymentId === deploymentId);
+    const member = this.#memberOf(deploymentId);
     if (member === undefined || member.isWaking) return;
     member.isWaking = true;
     const { api, logger } = this.#options;
@@ -155,7 +177,8 @@ export class ClusterRoutes {
         if (!isStale) {
           logger.warn({ deployment_id: deploymentId, error: describeError(error) }, "deployment could not be woken");
         }
-        await this.#pause(isStale ? wakeRetry.firstMs : backoffMs(failures, wakeRetry));
+        const delayMs = isStale ? wakeRetry.firstMs : backoffMs(failures, wakeRetry);
+        await sleep(systemClock, delayMs, this.#life.signal).catch(() => {});
       }
     }
     member.isWaking = false;
@@ -163,10 +186,6 @@ export class ClusterRoutes {
 
   #isAsleep({ route }: Member): boolean {
     return !this.#life.signal.aborted && route?.state === "asleep";
-  }
-
-  #pause(forMs: number): Promise<void> {
-    return new Promise((resolve) => void setTimeout(resolve, forMs).unref());
   }
 }
 

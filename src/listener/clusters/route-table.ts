@@ -1,7 +1,7 @@
 import type { LiveObject } from "../../compute/kubernetes/api/manifest.ts";
 import { asleepAnnotation, revisionAnnotation, routeAnnotation } from "../../compute/kubernetes/render/names.ts";
 import type { ServiceRoute } from "../../compute/kubernetes/render/render-network.ts";
-import type { Route } from "../../gateway/route.ts";
+import type { CustomAddress, Route } from "../../gateway/route.ts";
 import { downHeldMsMax } from "../replicas/plan-outcome.ts";
 
 /** The parts of an EndpointSlice that a route needs. Source: https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/ */
@@ -23,7 +23,7 @@ export interface ServerView {
 
 /** The objects of one deployment, as the cluster last described them. */
 export interface ServingObjects {
-  service: { metadata: Pick<LiveObject["metadata"], "annotations"> } | null;
+  service: { metadata: Pick<LiveObject["metadata"], "annotations"> & { creationTimestamp?: string } } | null;
   server: ServerView | null;
   slices: SliceView[];
   /** Since when it has no replica that could answer. Null: it has one. */
@@ -45,6 +45,8 @@ export function planClusterRoute(objects: ServingObjects, before: Route | null, 
   const to = (state: Route["state"], because: string | null, targets: Route["targets"] = []): PlannedRoute => {
     const revisionId = revisionOf(server) ?? before?.revisionId ?? null;
     const route: Route = { slug, deploymentId, workspaceId, revisionId, targets, state, because };
+    const custom = customAddressOf(found, objects);
+    if (custom !== null) route.custom = custom;
     if (admission !== undefined) route.admission = { workspaceId: admission.workspace_id };
     return { route, untilMs: null };
   };
@@ -60,6 +62,16 @@ export function planClusterRoute(objects: ServingObjects, before: Route | null, 
   const untilMs = (downSinceMs ?? nowMs) + downHeldMsMax;
   if (nowMs < untilMs) return { ...to("held", null), untilMs };
   return to("closed", "The agent server is not running or not ready.");
+}
+
+function customAddressOf(
+  { custom_url: url }: ServiceRoute,
+  { service }: Pick<ServingObjects, "service">,
+): CustomAddress | null {
+  if (url === undefined || !URL.canParse(url)) return null;
+  const { hostname: host, pathname } = new URL(url);
+  const sinceMs = Date.parse(service?.metadata.creationTimestamp ?? "") || 0;
+  return { host, path: pathname.replace(/\/+$/, ""), sinceMs };
 }
 
 /** Whether any replica can answer. */

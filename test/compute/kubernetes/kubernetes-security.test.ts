@@ -173,6 +173,7 @@ const policy: ClusterPolicy = {
   ingressClass: null,
   routeAnnotations: {},
   hasAgentGateway: false,
+  agentGatewayHosts: [],
   imagePullSecrets: [],
   allowsRoot: false,
   allowsPrivileged: false,

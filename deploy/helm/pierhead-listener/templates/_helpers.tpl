@@ -32,6 +32,20 @@ http://{{ include "listener.name" . }}-gateway.{{ .Release.Namespace }}.svc/d/{s
 {{- end -}}
 {{- end -}}
 
+{{- /*
+Whether only the gateway reaches agents. An upgrade that installs the gateway must not close agents to pods that call them directly,
+and later upgrades keep what there is.
+*/ -}}
+{{- define "gateway.closesAgents" -}}
+{{- $enabled := .Values.gateway.networkPolicy.enabled -}}
+{{- if ne (toString $enabled) "auto" -}}
+{{- if $enabled }}yes{{ end -}}
+{{- else if not .Release.IsUpgrade }}yes{{- else -}}
+{{- $name := printf "%s-gateway-agents" (include "listener.name" .) -}}
+{{- if lookup "networking.k8s.io/v1" "NetworkPolicy" (first .Values.namespaces) $name }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "listener.namespaces" -}}
 {{- if not .Values.namespaces }}{{ fail "namespaces is needed: the namespaces of agents, such as {agents}" }}{{ end -}}
 {{- if has .Release.Namespace .Values.namespaces -}}

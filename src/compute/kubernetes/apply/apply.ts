@@ -26,6 +26,8 @@ export interface Applied {
   waitingFor: string | null;
   /** Changes by hand that an annotation tells us to keep; null: there are none. */
   held: string[] | null;
+  /** It has a route that bypasses the gateway in the cluster, so the gateway does not see all of its requests. */
+  bypassesGateway: boolean;
 }
 
 /**
@@ -46,7 +48,8 @@ export async function applyWorkload(
   if (before !== null) refuseForeign(before, workload);
   const known = before === null ? null : readAnchor(before);
   const annotations = before?.metadata.annotations ?? {};
-  if (annotations[pausedAnnotation] === "true") return { waitingFor: null, held: [] };
+  const bypass = { bypassesGateway: true };
+  if (annotations[pausedAnnotation] === "true") return { waitingFor: null, held: [], ...bypass };
   if (before?.metadata.deletionTimestamp !== undefined) {
     refuseOlder(before, workload);
     before = await renewAnchor(api, before, signal);
@@ -63,7 +66,7 @@ export async function applyWorkload(
   });
   if (before !== null && !isChanged && annotations[driftAnnotation] === "warn") {
     const held = await findDrift(api, [...data, ...rest].map(ownedBy(before)), signal);
-    return { waitingFor: null, held: held.length > 0 ? held : null };
+    return { waitingFor: null, held: held.length > 0 ? held : null, bypassesGateway: rest.some(isRoute) };
   }
   const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
   const anchor = await applyAnchor(context, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
@@ -81,13 +84,15 @@ export async function applyWorkload(
   };
   await put(data);
   const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
-  if (waitingFor !== null) return { waitingFor, held: null };
+  if (waitingFor !== null) return { waitingFor, held: null, ...bypass };
   await put(rest);
-  if (known !== null) await prune(context, workload, [...data, ...rest], signal);
+  const hasLeft = known !== null && (await prune(context, workload, [...data, ...rest], signal));
   const noted = { database, hash, secrets: await usedSecrets(api, workload, secrets, signal) };
   await applyAnchor(context, workload, anchor, noted, signal);
-  return { waitingFor: null, held: null };
+  return { waitingFor: null, held: null, bypassesGateway: hasLeft || rest.some(isRoute) };
 }
+
+const isRoute = ({ kind }: { kind: string }) => kind === "Ingress" || kind === "HTTPRoute";
 
 const isFirst = (known: AnchorData | null) => known === null || known.hash === "";
 
@@ -247,13 +252,15 @@ async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal
 /**
  * Deletes objects of an earlier revision that this revision does not have. Pods of the earlier one run until this one serves,
  * and a rollback may need them, so objects that those pods need are kept until then.
+ * @returns whether it left a route, because the gateway in the cluster does not lead to this deployment yet
  */
 async function prune(
-  { api, traits }: ClusterContext,
+  { api, traits, isRouted }: ClusterContext,
   { deploymentId, cluster, isServing }: Workload,
   wanted: Manifest[],
   signal: AbortSignal,
-): Promise<void> {
+): Promise<boolean> {
+  let hasLeftRoute = false;
   const namespace = cluster.namespace as string;
   const keep = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
   for (const kind of childKinds(traits)) {
@@ -266,10 +273,15 @@ async function prune(
     for (const item of items) {
       const { metadata } = item;
       if (!isOurs(item) || keep.has(`${kind}/${metadata.name}`) || metadata.deletionTimestamp !== undefined) continue;
+      if (isRoute({ kind }) && isRouted !== undefined && !(await isRouted(deploymentId, signal))) {
+        hasLeftRoute = true;
+        continue;
+      }
       const isNeeded = kind === "ServiceAccount" || metadata.labels?.[componentLabel] === "redis";
       if (isServing || !isNeeded) await api.remove(kind, metadata, { uid: metadata.uid }, signal);
     }
   }
+  return hasLeftRoute;
 }
 
 /** Deletes Secrets that no ReplicaSet can roll back to. @returns the names of the others */

@@ -4,6 +4,7 @@ import type { ApiServer } from "../api/api-server.ts";
 import type { LiveObject } from "../api/manifest.ts";
 import { type ClusterPolicy, rightsOf } from "../cluster-context.ts";
 import { componentLabel, labelPrefix } from "../render/names.ts";
+import { leadsToGateway } from "../render/render-network.ts";
 import { UnusableWorkload, type Workload } from "../workload.ts";
 
 /**
@@ -11,8 +12,9 @@ import { UnusableWorkload, type Workload } from "../workload.ts";
  * listener, or before the operator withdrew a right.
  * @throws UnusableWorkload
  */
-export function checkWorkload({ cluster, slug }: Workload, policy: ClusterPolicy): void {
-  refuseCustomUrl({ url: cluster.url, slug }, policy);
+export function checkWorkload(workload: Workload, policy: ClusterPolicy): void {
+  refuseCustomUrl(workload, policy);
+  const { cluster } = workload;
   const reservedSecrets = policy.imagePullSecrets;
   const problem = findPodProblem(cluster.spec, { rights: rightsOf(policy), reservedSecrets });
   if (problem !== null) throw new UnusableWorkload(`resource_spec.${problem.field} ${problem.because}`);
@@ -77,11 +79,11 @@ function objectsOf(spec: ResourceSpec): NamedObject[] {
   return [...found.values()];
 }
 
-/** Only addresses made from the slug lead to the gateway in the cluster. */
-function refuseCustomUrl({ url, slug }: { url: string; slug: string }, { hasAgentGateway }: ClusterPolicy): void {
-  const { hostname, pathname } = new URL(url);
-  if (!hasAgentGateway || [...hostname.split("."), ...pathname.split("/")].includes(slug)) return;
+/** A revision that served before the gateway was installed keeps its own route. A new one would bypass the checks of the gateway. */
+function refuseCustomUrl(workload: Workload, policy: ClusterPolicy): void {
+  if (!policy.hasAgentGateway || workload.isServing || leadsToGateway(workload, policy)) return;
+  const { url } = workload.cluster;
   throw new UnusableWorkload(
-    `The gateway of this cluster does not serve ${url}. Remove custom_url, or install the listener's chart with gateway.enabled=false.`,
+    `The gateway of this cluster does not serve ${url}. Remove custom_url, or add ${new URL(url).hostname} to gateway.hosts of the listener's chart.`,
   );
 }

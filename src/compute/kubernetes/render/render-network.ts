@@ -11,7 +11,27 @@ export interface ServiceRoute {
   workspace_id: string;
   /** Absent: every caller is admitted. */
   admission?: { workspace_id: string | null };
+  /** Absent: it has no address beside those made from the slug. */
+  custom_url?: string;
 }
+
+/** Whether requests to the address of a deployment pass the gateway in the cluster. */
+export function leadsToGateway(
+  { slug, cluster: { url } }: Pick<Workload, "slug" | "cluster">,
+  policy: ClusterPolicy,
+): boolean {
+  return policy.hasAgentGateway && (isMadeFromSlug(url, slug) || policy.agentGatewayHosts.some(serves(new URL(url))));
+}
+
+function isMadeFromSlug(url: string, slug: string): boolean {
+  const { hostname, pathname } = new URL(url);
+  return [...hostname.split("."), ...pathname.split("/")].includes(slug);
+}
+
+const serves =
+  ({ hostname }: URL) =>
+  (host: string) =>
+    host.startsWith("*.") ? hostname.slice(hostname.indexOf(".")) === host.slice(1) : hostname === host;
 
 export function renderService(workload: Workload, { hasAgentGateway }: ClusterPolicy): Manifest {
   const { slug, deploymentId, cluster } = workload;
@@ -30,17 +50,18 @@ export function renderService(workload: Workload, { hasAgentGateway }: ClusterPo
   };
 }
 
-function routeOf({ slug, deploymentId, tenantId, admission }: Workload): Record<string, string> {
+function routeOf({ slug, deploymentId, tenantId, admission, cluster: { url } }: Workload): Record<string, string> {
   const route: ServiceRoute = {
     ...{ slug, deployment_id: deploymentId, workspace_id: tenantId },
     ...(admission && { admission: { workspace_id: admission.workspaceId } }),
+    ...(!isMadeFromSlug(url, slug) && { custom_url: url }),
   };
   return { [routeAnnotation]: JSON.stringify(route) };
 }
 
-/** Renders the route from outside, one per deployment, of the kind that this cluster supports. With a gateway in the cluster: none. */
+/** Renders the route from outside, one per deployment, of the kind that this cluster supports. None for one that the gateway serves. */
 export function renderRoute(workload: Workload, traits: ClusterTraits, policy: ClusterPolicy): Manifest[] {
-  if (policy.hasAgentGateway) return [];
+  if (leadsToGateway(workload, policy)) return [];
   const { slug, cluster } = workload;
   const { hostname, pathname } = new URL(cluster.url);
   const prefix = pathname.replace(/\/+$/, "");
