@@ -3,6 +3,7 @@ import { createContext, type ReactNode, useContext, useEffect, useMemo, useState
 import { type Client, isRefusal } from "../../src/client/client.ts";
 import type { Session } from "../../src/contract/administration/session.ts";
 import { forgetForeign } from "./agent/foreign-servers.ts";
+import { forgetHeaders } from "./agent/own-headers.ts";
 import { takeFirstSession } from "./first-view.ts";
 import { forgetDrafts } from "./kept-draft.ts";
 import { SignInPage } from "./pages/sign-in.tsx";
@@ -75,6 +76,7 @@ function forgetAll(): void {
   forgetStagedChanges();
   forgetDrafts();
   forgetForeign();
+  forgetHeaders();
 }
 
 /** Forgets what the server answered for another workspace. What the user typed there stays for their return. */

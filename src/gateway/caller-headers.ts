@@ -31,8 +31,11 @@ export const isKeyHeader = (lower: string): lower is KeyHeader => (keyHeaders as
  */
 export function mayAgentSee(header: KeyHeader, value: string, { checked }: AdmittedCaller): boolean {
   if (checked === null || header === "x-service-key" || header === checked.header) return false;
-  return !value.includes(checked.secret) && !ownKey.test(value);
+  return !value.includes(checked.secret) && !isOwnKey(value);
 }
+
+/** Whether a value contains a key or a session of Pierhead, which no agent may see. */
+export const isOwnKey = (value: string): boolean => ownKey.test(value);
 
 const ownKey = /\bph_[0-9a-f]{12}_|\bphs_[\w-]{43}/;
 

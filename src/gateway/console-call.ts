@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { agentHeaderPrefix } from "../contract/administration/session.ts";
 
 /** A request of a signed-in user of the console to an agent. The control plane has authenticated and authorized the user. */
 export interface ConsoleCall {
@@ -15,6 +16,13 @@ export interface ConsoleCall {
 /** The headers of the browser that an agent sees. Cookies, credentials and what identifies the page are not among them. */
 const sent = new Set(["accept", "accept-language", "content-type", "content-length", "last-event-id", "user-agent"]);
 export const passesFromConsole = (lower: string): boolean => sent.has(lower);
+
+/** Returns the name of a header that the user gave for this agent, or null for other headers and those that the browser sends itself. */
+export function nameForAgent(lower: string): string | null {
+  if (!lower.startsWith(agentHeaderPrefix)) return null;
+  const name = lower.slice(agentHeaderPrefix.length);
+  return name === "" || name === "cookie" || sent.has(name) || name.startsWith("x-pierhead-") ? null : name;
+}
 
 /** The headers of an agent that the console sees: what its client needs to read the body and to page through lists. */
 const received = new Set(["content-type", "content-length", "content-encoding", "retry-after", "x-pagination-total"]);

@@ -3,8 +3,15 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Address } from "./address.ts";
-import { type AdmittedCaller, callerHeader, headersAboutCaller, isKeyHeader, mayAgentSee } from "./caller-headers.ts";
-import { dataOnly, passesFromConsole, passesToConsole } from "./console-call.ts";
+import {
+  type AdmittedCaller,
+  callerHeader,
+  headersAboutCaller,
+  isKeyHeader,
+  isOwnKey,
+  mayAgentSee,
+} from "./caller-headers.ts";
+import { dataOnly, nameForAgent, passesFromConsole, passesToConsole } from "./console-call.ts";
 import { agentCookies, agentSetCookie, clearsSite, passesSharedOrigin } from "./shared-origin.ts";
 
 /** Headers as Node keeps them: name, value, name, value, in order, with repetitions. */
@@ -58,8 +65,9 @@ export function requestHeaders(
 ): RawHeaders {
   const headers: RawHeaders = ["host", address.authority];
   const perHop = connectionOptions(request.headers.connection);
+  const given = isFromConsole ? headersForAgent(request.rawHeaders) : null;
   forEachHeader(request.rawHeaders, (name, value, lower) => {
-    if (hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-")) return;
+    if (isOwn(lower)) return;
     if (perHop?.has(lower) || (isFromConsole && !passesFromConsole(lower))) return;
     if (caller !== null && isKeyHeader(lower) && !mayAgentSee(lower, value, caller)) return;
     const forwarded = lower === "cookie" ? agentCookies(value, address) : value;
@@ -75,8 +83,25 @@ export function requestHeaders(
   const prefix = (earlier("x-forwarded-prefix") ?? "") + address.prefix;
   if (prefix !== "") headers.push("x-forwarded-prefix", prefix);
   headers.push(requestIdHeader, requestId);
-  if (caller !== null) headers.push(...headersAboutCaller(caller));
+  if (caller !== null) {
+    forEachHeader(headersAboutCaller(caller), (name, value) => {
+      if (!given?.has(name)) headers.push(name, value);
+    });
+  }
+  for (const [name, value] of given ?? []) headers.push(name, value);
   return headers;
+}
+
+const isOwn = (lower: string) => hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-");
+
+/** The headers that a user of the console gave for an agent with auth of its own. They come before those about the caller. */
+function headersForAgent(raw: RawHeaders): Map<string, string> {
+  const given = new Map<string, string>();
+  forEachHeader(raw, (_name, value, lower) => {
+    const name = nameForAgent(lower);
+    if (name !== null && !isOwn(name) && !isOwnKey(value)) given.set(name, value);
+  });
+  return given;
 }
 
 /** Returns the header that frames the request body for the agent server: exactly one, or none when there is no body. */

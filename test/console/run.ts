@@ -27,6 +27,7 @@ else {
           "parts",
           "concurrent-use",
           "chat",
+          "agent-auth",
           "integrations",
           "everyday",
           "security",

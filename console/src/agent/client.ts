@@ -4,6 +4,7 @@ import { backgroundHeader, consoleHeader } from "../../../src/contract/administr
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { baseUrl } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { sentHeaders } from "./own-headers.ts";
 
 /** The agent refused a call. */
 export class AgentError extends Error {
@@ -43,7 +44,10 @@ export function createAgent(
 ): Agent {
   const base = `${baseUrl}/v2/deployments/${deploymentId}/agent`;
   const send = async (verb: Verb, path: string, options: { body?: unknown; lastId?: string; signal?: AbortSignal }) => {
-    const headers: Record<string, string> = { [consoleHeader]: "1", "x-tenant-id": workspaceId };
+    const headers: Record<string, string> = {
+      ...sentHeaders(deploymentId),
+      ...{ [consoleHeader]: "1", "x-tenant-id": workspaceId },
+    };
     if (isBackground) headers[backgroundHeader] = "1";
     if (options.body !== undefined) headers["content-type"] = "application/json";
     if (options.lastId !== undefined) headers["last-event-id"] = options.lastId;

@@ -10,6 +10,7 @@ import { type Assistant, type GraphShape, type Message, messagesIn, type Thread,
 import { useRun } from "../agent/use-run.ts";
 import { isLost, useThread } from "../agent/use-thread.ts";
 import { AgentGate } from "../parts/agent/agent-gate.tsx";
+import { AgentHeaders } from "../parts/agent/agent-headers.tsx";
 import { Chat } from "../parts/agent/chat.tsx";
 import { RunConfiguration } from "../parts/agent/run-configuration.tsx";
 import { Tabs } from "../parts/fields.tsx";
@@ -221,6 +222,7 @@ function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assist
           <Settings2 size={14} /> Configuration
           {Object.keys(config).length > 0 && <span className="tag">set</span>}
         </button>
+        <AgentHeaders deploymentId={deployment.id} />
       </div>
       <div className="row">
         {threadId !== undefined && (

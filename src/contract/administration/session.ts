@@ -24,6 +24,12 @@ export const consoleHeader = "x-pierhead-console";
  */
 export const backgroundHeader = "x-pierhead-background";
 
+/**
+ * Begins the headers that the user of the console sends to an agent with auth of its own, such as `x-pierhead-agent-authorization`. The
+ * agent gets them without this prefix, so none of them is a credential of Pierhead.
+ */
+export const agentHeaderPrefix = "x-pierhead-agent-";
+
 /** Holds the state of one sign-in at an identity provider, until the sign-in ends. */
 export const signInCookie = "pierhead_sign_in";
 

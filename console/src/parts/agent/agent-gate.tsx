@@ -6,6 +6,7 @@ import type { Assistant } from "../../agent/types.ts";
 import { isOwn } from "../../agent/types.ts";
 import { Address } from "../address.tsx";
 import { Failure, Loading, Notice } from "../notices.tsx";
+import { AgentHeaders } from "./agent-headers.tsx";
 
 /** Returns the assistants, or null for a server that does not speak the agent API. */
 async function findAssistants(agent: Agent, signal: AbortSignal): Promise<Assistant[] | null> {
@@ -48,7 +49,7 @@ export function AgentGate(props: {
     );
   if (found.isPending) return <Loading what="the agent" />;
   if (found.isError && found.data === undefined)
-    return <Unreached error={found.error} url={deployment.url} retry={() => void found.refetch()} />;
+    return <Unreached error={found.error} deployment={deployment} retry={() => void found.refetch()} />;
   if (found.data == null)
     return (
       <>
@@ -66,7 +67,19 @@ export function AgentGate(props: {
   return children(found.data);
 }
 
-function Unreached({ error, url, retry }: { error: Error; url: string | null; retry: () => void }) {
+function Unreached(props: { error: Error; deployment: Deployment; retry: () => void }) {
+  const { error, deployment, retry } = props;
+  const { url } = deployment;
+  if (error instanceof AgentError && (error.status === 401 || error.status === 403))
+    return (
+      <Notice kind="warn">
+        <b>This agent has auth of its own.</b>
+        <p>
+          It answered {error.status}: {error.detail}. Give the headers that its clients send.
+        </p>
+        <AgentHeaders deploymentId={deployment.id} />
+      </Notice>
+    );
   // The gateway's answer for a deployment that a listener on another machine runs.
   const isElsewhere = error instanceof AgentError && error.status === 409;
   if (!isElsewhere || url === null) return <Failure error={error} retry={retry} />;
