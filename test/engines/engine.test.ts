@@ -282,6 +282,35 @@ test("a run whose row is locked does not stop the renewal of other leases", asyn
   assert.deepEqual(rows, [{ attempt: 1, recovered: 0, status: "success" }]);
 });
 
+test("a run ends with an error once replicas have lost it more often than the setting allows", async () => {
+  const start = async (lossesMax: number, nWorkers: number) => {
+    const replica = await startReplica("postgres", {
+      connectionString,
+      engine: { schema: "losses", lossesMax },
+      server: { nWorkers },
+    });
+    after(() => void replica.process.kill("SIGKILL"));
+    return replica.client;
+  };
+  const idle = await start(5, 0);
+  const lost = async (times: number) => {
+    const { thread_id } = await idle.threads.create();
+    const { run_id } = await idle.runs.create(thread_id, "steps", { input: { total: 1 } });
+    await database.query("update losses.runs set attempt = $2 where run_id = $1", [run_id, times]);
+    return { thread_id, run_id };
+  };
+  const runs = [await lost(4), await lost(5)];
+  const busy = await start(5, 2);
+  const statuses = async () => Promise.all(runs.map(({ thread_id, run_id }) => busy.runs.get(thread_id, run_id)));
+  const ended = await eventually(statuses, (all) => all.every(({ status }) => !/pending|running/.test(status)), {
+    what: "the ends of both runs",
+  });
+  assert.deepEqual(
+    ended.map(({ status }) => status),
+    ["success", "error"],
+  );
+});
+
 test("namespaces are listed by jumps through an index, and a thread search of a user uses one", async () => {
   const labels = ["a", "ab", "b"];
   for (const label of labels)

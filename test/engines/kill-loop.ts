@@ -17,11 +17,6 @@ export interface KillWorld {
   /** Performs the faults that do not end a replica. */
   perform(fault: "cut" | "database" | "redis", victim: Replica): Promise<void>;
   replicas: number;
-  /**
-   * Ids of the runs that the engine has ended with an error because a replica lost them too often without a new checkpoint. It must do
-   * that, because such a run may be what ends the replicas. Faults that follow each other on a slow machine do it by chance.
-   */
-  givenUp?(): Promise<Set<string>>;
   /** Number of the first event of a stream. */
   firstEvent: number;
 }
@@ -50,9 +45,6 @@ export function sizeOf(environment: NodeJS.ProcessEnv): KillSize {
 /** Every fifth run is watched by a client that reconnects. */
 const watchedEvery = 5;
 
-/** At most one in this many runs may be given up. */
-const givenUpOnceIn = 50;
-
 /** How many runs are read at once when all have ended. */
 const readAtOnce = 12;
 
@@ -67,7 +59,7 @@ export async function surviveKills(world: KillWorld, size: KillSize, signal: Abo
   const replicas = await Promise.all(Array.from({ length: world.replicas }, start));
   const anyReplica = () => replicas[Math.floor(Math.random() * replicas.length)] as Replica;
   const runs: Started[] = [];
-  const streams: { runId: string; events: Awaited<ReturnType<typeof followStream>>; sawRedisEnd: boolean }[] = [];
+  const streams: { events: Awaited<ReturnType<typeof followStream>>; sawRedisEnd: boolean }[] = [];
   const stop = new AbortController();
   const made = { kill: 0, end: 0, cut: 0, database: 0, redis: 0 } satisfies Record<Fault, number>;
 
@@ -85,7 +77,7 @@ export async function surviveKills(world: KillWorld, size: KillSize, signal: Abo
       if (!isWatched) await untilEnded(anyReplica, run, signal);
       else {
         const events = await followStream(() => replicas.map(({ url }) => url), run.thread_id, run.run_id);
-        streams.push({ runId: run.run_id, events, sawRedisEnd: made.redis !== redis });
+        streams.push({ events, sawRedisEnd: made.redis !== redis });
       }
     }
   };
@@ -117,15 +109,13 @@ export async function surviveKills(world: KillWorld, size: KillSize, signal: Abo
   stop.abort();
   await Promise.all(clients);
   const last = replicas.at(-1) as Replica;
-  const givenUp = (await world.givenUp?.()) ?? new Set<string>();
-  const ended = runs.filter(({ run_id }) => !givenUp.has(run_id));
-  console.log(`${done} kills, ${runs.length} runs, ${givenUp.size} given up`);
-  for (let at = 0; at < ended.length; at += readAtOnce) {
-    await Promise.all(ended.slice(at, at + readAtOnce).map((run) => expectComplete(last, [run], total)));
+  console.log(`${done} kills, ${runs.length} runs`);
+  for (let at = 0; at < runs.length; at += readAtOnce) {
+    await Promise.all(runs.slice(at, at + readAtOnce).map((run) => expectComplete(last, [run], total)));
   }
   const steps = readJournal(world.journal);
-  const { repeated, restarts, mostRepeated } = expectNeverTwice(steps, ended, total);
-  const whole = streams.filter(({ runId, sawRedisEnd }) => !sawRedisEnd && !givenUp.has(runId));
+  const { repeated, restarts, mostRepeated } = expectNeverTwice(steps, runs, total);
+  const whole = streams.filter(({ sawRedisEnd }) => !sawRedisEnd);
   for (const { events } of whole) {
     assert.deepEqual(
       events.map(({ id }) => id),
@@ -142,11 +132,10 @@ export async function surviveKills(world: KillWorld, size: KillSize, signal: Abo
   );
   const kinds = Object.entries(made).filter(([, count]) => count > 0);
   console.log(
-    `${done} kills (${kinds.map(([kind, count]) => `${count} ${kind}`).join(", ")}): ${runs.length} runs, 0 lost, ${givenUp.size} given up, 0 twice at once, ${queue.n_recovered} recovered, ${restarts} restarts, ${repeated} steps repeated, at most ${mostRepeated} times, ${whole.length} of ${streams.length} streams whole`,
+    `${done} kills (${kinds.map(([kind, count]) => `${count} ${kind}`).join(", ")}): ${runs.length} runs, 0 lost, 0 twice at once, ${queue.n_recovered} recovered, ${restarts} restarts, ${repeated} steps repeated, at most ${mostRepeated} times, ${whole.length} of ${streams.length} streams whole`,
   );
   assert.ok(done > 0, "no kill was made");
-  assert.deepEqual([queue.n_pending, queue.n_running, queue.n_failed], [0, 0, givenUp.size]);
-  assert.ok(givenUp.size <= runs.length / givenUpOnceIn, `${givenUp.size} of ${runs.length} runs were given up`);
+  assert.deepEqual([queue.n_pending, queue.n_running, queue.n_failed], [0, 0, 0]);
   return { ...queue, done };
 }
 

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import pg from "pg";
 import { freePort } from "../support/free-port.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import type { TcpProxy } from "../support/tcp-proxy.ts";
@@ -14,9 +13,8 @@ after(() => server?.stop());
 
 test(`${size.kills} kills under ${size.runsAtOnce} concurrent runs lose no run, run none twice at once, and cut no stream for good`, async (context) => {
   const journal = newJournal();
-  // A replica that a busy machine holds up for a shorter time must not lose its runs again and again: three losses without a
-  // new checkpoint end a run.
-  const engine = { schema: "kills", leaseMs: 6_000, maxConnections: 4 };
+  // No run ends its replica here, so none may be given up, however often faults hit it on a busy machine.
+  const engine = { schema: "kills", leaseMs: 6_000, lossesMax: 100, maxConnections: 4 };
   const network = await openNetwork(server, port, size.kills > 2);
   const replicas: Replica[] = [];
   const start = async () => {
@@ -40,14 +38,6 @@ test(`${size.kills} kills under ${size.runsAtOnce} concurrent runs lose no run, 
       journal,
       replicas: 3,
       firstEvent: 0,
-      givenUp: async () => {
-        const database = new pg.Client({ connectionString: server?.url ?? "" });
-        await database.connect();
-        // The stock server begins no run for the fourth time without a new checkpoint.
-        const { rows } = await database.query("select run_id from kills.runs where status = 'error' and attempt > 3");
-        await database.end();
-        return new Set(rows.map(({ run_id }) => String(run_id)));
-      },
       faults: ["kill", "kill", "end", "cut", "kill", "database", "kill", "end", "kill", "kill"],
       perform: async (fault, victim) => {
         if (fault === "database") await server?.crash();

@@ -59,7 +59,7 @@ export async function createEngine(options: EngineOptions): Promise<Engine> {
   }
   const executions = new Executions(database, signals, stock, settings);
   const dispatcher = new Dispatcher(database.query, signals, executions, stock, settings);
-  const runs = new Runs(database, stock, executions, dispatcher, new WakeUps(signals));
+  const runs = new Runs(database, stock, settings, executions, dispatcher, new WakeUps(signals));
   const crons = new Crons(database, stock, runs);
   const background = new Background({ database, stock, settings, crons, executions });
   installCheckpointer(database, stock, executions);

@@ -10,6 +10,11 @@ export interface EngineOptions {
   role?: "all" | "api" | "worker";
   /** A run whose replica does not renew its lease for so long goes to another replica. Default: 10,000. */
   leaseMs?: number;
+  /**
+   * A run that replicas have lost this often in a row, without a new checkpoint, ends with an error, because it may be what ends them.
+   * Default: 3.
+   */
+  lossesMax?: number;
   /** How long `close` waits for running runs before it hands them over. Default: 3,000. */
   handoverMs?: number;
   /** How long the events of an ended run can be read. Default: one hour. */
@@ -37,6 +42,7 @@ const defaults = {
   maxConnections: 8,
   role: "all",
   leaseMs: 10_000,
+  lossesMax: 3,
   handoverMs: 3_000,
   eventTtlMs: 3_600_000,
   sweepIntervalMs: 60_000,
@@ -57,6 +63,7 @@ export function readSettings(options: EngineOptions): Settings {
   const bounds: [keyof Settings, number, number][] = [
     ["maxConnections", 2, 100],
     ["leaseMs", 1_000, 600_000],
+    ["lossesMax", 1, 1_000],
     ["handoverMs", 0, 3_600_000],
     ["eventTtlMs", 1_000, 2_592_000_000],
     ["sweepIntervalMs", 100, 86_400_000],

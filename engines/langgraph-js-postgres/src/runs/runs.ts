@@ -1,4 +1,5 @@
 import type { Run, RunKwargs, RunStatus, RunsRepo } from "@langchain/langgraph-api/storage";
+import type { Settings } from "../settings.ts";
 import type { AuthContext, AuthFilters, Stock } from "../stock.ts";
 import { Conditions } from "../store/conditions.ts";
 import type { Database, Query } from "../store/database.ts";
@@ -17,9 +18,18 @@ export class Runs implements RunsRepo {
   readonly #stock: Stock;
   readonly #executions: Executions;
   readonly #dispatcher: Dispatcher;
+  readonly #lossesMax: number;
   readonly stream: Streams;
 
-  constructor(database: Database, stock: Stock, executions: Executions, dispatcher: Dispatcher, wakeUps: WakeUps) {
+  constructor(
+    database: Database,
+    stock: Stock,
+    { lossesMax }: Pick<Settings, "lossesMax">,
+    executions: Executions,
+    dispatcher: Dispatcher,
+    wakeUps: WakeUps,
+  ) {
+    this.#lossesMax = lossesMax;
     this.#database = database;
     this.#stock = stock;
     this.#executions = executions;
@@ -35,7 +45,11 @@ export class Runs implements RunsRepo {
       const { webhook: _, ...kwargs } = execution.run.kwargs;
       try {
         // Without its webhook, which the worker would wait for. The engine sends it.
-        yield { run: { ...execution.run, kwargs }, attempt: execution.attempt, signal: execution.abort.signal };
+        yield {
+          run: { ...execution.run, kwargs },
+          attempt: stockAttempt(execution.attempt, this.#lossesMax),
+          signal: execution.abort.signal,
+        };
       } finally {
         await this.#executions.settle(execution);
       }
@@ -190,4 +204,12 @@ export class Runs implements RunsRepo {
   #mayUse(found: { threadMetadata: Record<string, unknown> }, filters: AuthFilters): boolean {
     return this.#stock.isAuthMatching(found.threadMetadata, filters);
   }
+}
+
+/** The stock server ends a run when its attempt has a higher number. */
+const stockAttemptsMax = 3;
+
+/** Returns the number of an attempt for the stock server, whose limit is fixed. */
+function stockAttempt(attempt: number, lossesMax: number): number {
+  return attempt > lossesMax ? Math.max(attempt, stockAttemptsMax + 1) : Math.min(attempt, stockAttemptsMax);
 }

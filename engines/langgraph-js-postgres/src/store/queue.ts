@@ -14,7 +14,7 @@ export interface Claim {
   run: Run;
   /** Identifies this claim. Every write of the execution names it. */
   lease: string;
-  /** Claims since the last checkpoint of the run. The stock server gives up after the third. */
+  /** Claims since the last checkpoint of the run. */
   attempt: number;
   /** Number of the next event of the run's stream. */
   nextSeq: number;

@@ -12,6 +12,7 @@ interface EngineModule {
       importFrom: string;
       serverUrl: string;
       handoverMs: number;
+      lossesMax: number;
       maxConnections: number;
       closeOnSignals: boolean;
     },
@@ -32,7 +33,15 @@ const connectionsPerReplica = 4;
 export async function startOnPostgres(
   engineDir: string,
   serverModule: string,
-  given: { server: object; connectionString: string; schema: string; stateDir: string; drainTimeoutMs: number },
+  given: {
+    server: object;
+    connectionString: string;
+    schema: string;
+    stateDir: string;
+    drainTimeoutMs: number;
+    /** `BG_JOB_MAX_RETRIES`, contract 7.2. */
+    retries: string | undefined;
+  },
 ): Promise<{ host: string; handOver(): Promise<void>; cleanup(): Promise<void> }> {
   const file = path.join(engineDir, "serve.js");
   if (!existsSync(file)) throw new Error(`the engine on PostgreSQL is missing: ${file}. Build the revision again.`);
@@ -44,8 +53,12 @@ export async function startOnPostgres(
     importFrom: given.stateDir,
     serverUrl: pathToFileURL(serverModule).href,
     handoverMs: Math.min(handoverMsMax, Math.floor(given.drainTimeoutMs / 2)),
+    lossesMax: 1 + retriesOf(given.retries),
     maxConnections: connectionsPerReplica,
     closeOnSignals: false,
   });
   return { host, handOver, cleanup: close };
 }
+
+/** How often a run that a replica has lost begins again without a new checkpoint. */
+const retriesOf = (text: string | undefined) => (/^\d{1,2}$/.test(text ?? "") ? Number(text) : 3);

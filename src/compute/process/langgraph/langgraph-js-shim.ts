@@ -119,7 +119,8 @@ async function startServer(
   if (options.engineDir === null) return start(server).catch(rename);
   const connectionString = process.env["DATABASE_URI"] ?? "";
   const { engineSchema: schema, drainTimeoutMs } = options;
-  const given = { server, connectionString, schema, stateDir, drainTimeoutMs };
+  const retries = process.env["BG_JOB_MAX_RETRIES"];
+  const given = { server, connectionString, schema, stateDir, drainTimeoutMs, retries };
   return startOnPostgres(options.engineDir, api, given).catch(rename);
 }
 

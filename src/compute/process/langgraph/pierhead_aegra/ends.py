@@ -90,7 +90,7 @@ def wait_for_completion(_original):
 # A run that loses its connection this often without a new checkpoint ends with the error. It may be a connection of the agent's own.
 count_loss = """UPDATE runs SET execution_params = execution_params || jsonb_build_object('_retry_count',
         coalesce((execution_params ->> '_retry_count')::int, 0) + 1)
-    WHERE run_id = :run AND status = 'running' AND coalesce((execution_params ->> '_retry_count')::int, 0) < 3 RETURNING run_id"""
+    WHERE run_id = :run AND status = 'running' AND coalesce((execution_params ->> '_retry_count')::int, 0) < :retries RETURNING run_id"""
 
 
 def finalize_run(original):
@@ -101,7 +101,7 @@ def finalize_run(original):
         if how.get("status") == "error" and isinstance(sys.exc_info()[1], (psycopg.OperationalError, psycopg.InterfaceError)):
             async with sessions() as session:
                 await execute(session, forgive, runs=[run_id])
-                counted = (await execute(session, count_loss, run=run_id)).first()
+                counted = (await execute(session, count_loss, run=run_id, retries=settings.worker.BG_JOB_MAX_RETRIES)).first()
                 await session.commit()
             if counted is not None:
                 # `release` hands it back.
