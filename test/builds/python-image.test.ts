@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, symlink, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type TestContext, test } from "node:test";
 import type { BuildRequest } from "../../src/builds/build.ts";
@@ -54,7 +54,11 @@ test("an agent on Aegra gets a base of its own, with Python 3.12 or newer and wh
 
   const inCluster = { ...target, kind: "cluster" as const, listenerId: "", registry: "" };
   const request = { workDir: place.dir, tenantId: "", key: "" } as BuildRequest;
-  await assert.rejects(prepareForCluster(request, inCluster, { project, context }), /not available in clusters yet/);
+  const { artifact, prepared } = await prepareForCluster(request, inCluster, { project, context });
+  assert.partialDeepStrictEqual(artifact, { engine: "aegra", rollout: "rolling", health_path: "/ok" });
+  const packed = await readFile(prepared.path, "latin1");
+  await rm(prepared.path);
+  assert.match(packed, /FROM pierhead-base/);
 });
 
 const targetOn = (host: string) => ({

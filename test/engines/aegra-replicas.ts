@@ -11,6 +11,8 @@ export interface AegraOptions {
   redisUrl: string;
   schema: string;
   journal: string;
+  /** `N_JOBS_PER_WORKER`. */
+  jobs?: number;
 }
 
 /**
@@ -23,6 +25,7 @@ export async function startAegraReplica({
   redisUrl,
   schema,
   journal,
+  jobs = 10,
 }: AegraOptions): Promise<Replica> {
   const [program = "", ...argv] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(0, -1);
   const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").filter(Boolean);
@@ -44,7 +47,7 @@ export async function startAegraReplica({
   const launchFile = path.join(directory, "launch.json");
   writeFileSync(launchFile, JSON.stringify(launch));
   const child = spawn(program, [...argv, launchFile], {
-    env: { ...env, DATABASE_URI: databaseUrl, REDIS_URI: redisUrl, JOURNAL: journal },
+    env: { ...env, DATABASE_URI: databaseUrl, REDIS_URI: redisUrl, JOURNAL: journal, N_JOBS_PER_WORKER: String(jobs) },
     stdio: ["ignore", "pipe", "pipe"],
   });
   process.once("exit", () => child.kill("SIGKILL"));

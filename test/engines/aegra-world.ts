@@ -64,6 +64,7 @@ export async function startAegraWorld({ durable = false } = {}) {
     repository,
     journal,
     postgresUrl: postgres?.url ?? "",
+    redisUrl: redis.url,
     create,
     replicasOf,
     /** Deploys the agent as one replica on an engine. @returns the address of the replica */

@@ -10,6 +10,7 @@ import { replicaFiles } from "../../src/compute/process/replicas/replica-files.t
 import type { EngineChoice } from "../../src/contract/deployments/deployment.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKills } from "./aegra-kills.ts";
+import { startAegraReplica } from "./aegra-replicas.ts";
 import { startAegraWorld, timeoutMs } from "./aegra-world.ts";
 import type { Loose } from "./checks.ts";
 import { expectComplete, expectOneAtATime } from "./expectations.ts";
@@ -162,6 +163,30 @@ test("a new revision replaces the replicas of Aegra without losing a request or 
   await expectComplete({ client: agent } as Replica, [{ thread_id: long, run_id }], 80);
   expectOneAtATime(readJournal(journal), [{ run_id, thread_id: long }], 80);
   await rollBesideLongRun({ client, deploymentId: made.id, repository, timeoutMs }, context);
+});
+
+test("a replica of Aegra without jobs answers requests, and another one executes its runs", async (context) => {
+  const own = {
+    pid: await pidOf((await replicas())[0]?.replica_id),
+    databaseUrl: world.postgresUrl,
+    redisUrl: world.redisUrl,
+  };
+  const start = (jobs: number) => startAegraReplica({ ...own, schema: "apart", journal, jobs });
+  const [api, worker] = await Promise.all([start(0), start(10)]);
+  context.after(() => [api, worker].map(({ process }) => process.kill("SIGKILL")));
+  const { thread_id } = await api.client.threads.create();
+  const streamed = [];
+  for await (const { event } of api.client.runs.stream(thread_id, "steps", {
+    input: { total: 3 },
+    streamMode: "custom",
+  }))
+    streamed.push(event);
+  assert.equal(streamed.filter((event) => event === "custom").length, 3);
+  assert.deepEqual((await api.client.runs.wait(thread_id, "steps", { input: { total: 5 } })).done, numbers(5));
+  const by = readJournal(journal).filter((step) => step.thread_id === thread_id);
+  assert.deepEqual([...new Set(by.map(({ pid }) => pid))], [worker.process.pid]);
+  const { workers } = (await (await fetch(`${api.url}/metrics?format=json`)).json()) as Loose;
+  assert.equal(workers.max, 0);
 });
 
 /** What a client can read of threads, assistants and items, without what Aegra does not have. */

@@ -65,7 +65,13 @@ test("an agent sees who calls from the console, and neither the session nor the 
 test("an agent with auth of its own gets the headers that the user gave, and none that could speak for Pierhead or its connection", async () => {
   const own = { authorization: "Bearer of-the-agent", "x-api-key": "key-of-the-agent", "x-team": "blue" };
   const key = "ph_0123456789ab_of-this-server";
-  const refused = { "x-pierhead-caller": "forged", cookie: "a=1", host: "elsewhere", "x-forwarded-for": "1.2.3.4", "x-key": key };
+  const refused = {
+    "x-pierhead-caller": "forged",
+    cookie: "a=1",
+    host: "elsewhere",
+    "x-forwarded-for": "1.2.3.4",
+    "x-key": key,
+  };
   const prefixed = Object.entries({ ...own, ...refused, "content-type": "text/x", "transfer-encoding": "chunked" });
   const headers = Object.fromEntries(prefixed.map(([name, value]) => [`x-pierhead-agent-${name}`, value]));
   await at("/demo/threads", { headers });

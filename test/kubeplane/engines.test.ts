@@ -21,6 +21,16 @@ before(async () => {
 });
 after(() => world[Symbol.asyncDispose]());
 
+interface WithContainers {
+  spec: { template: { spec: { containers: AgentContainer[] } } };
+}
+
+interface AgentContainer {
+  command?: string[];
+  env?: { name: string; value?: string; valueFrom?: { secretKeyRef: { name: string } } }[];
+  readinessProbe?: object;
+}
+
 suite("databases, autoscalers and routes", () => {
   test("usage of pods is reported where the cluster measures it; a missing or lost Metrics API is logged once", async () => {
     const lines: string[] = [];
@@ -93,6 +103,28 @@ suite("databases, autoscalers and routes", () => {
     for (const kind of ["PersistentVolumeClaim", "StatefulSet", "Secret", "NetworkPolicy", "Service"]) {
       assert.deepEqual(await site.list(kind), [], kind);
     }
+  });
+
+  test("an agent on Aegra gets its databases in the cluster, and workers of the same image beside the servers", async () => {
+    await using site = await openSite(world.plane);
+    await addDisk(world.plane, `disk-${site.namespace}`);
+    const parts = {
+      spec: { queue_min_scale: 2, queue_max_scale: 2 },
+      sizes: { ...sizes, queue: { ...sizes.queue, minReplicas: 2, maxReplicas: 2 } },
+    };
+    const run = newRun(site, undefined, parts, {});
+    const { slug } = await site.deployed({ ...run, artifact: { ...run.artifact, engine: "aegra" } });
+    const partOf = async (name: string) => {
+      const { spec } = (await site.get<DeploymentView & WithContainers>("Deployment", name)) ?? assert.fail(name);
+      const [{ command, env = [], readinessProbe } = {}] = spec.template.spec.containers;
+      const variables = Object.fromEntries(env.map((one) => [one.name, one.value ?? one.valueFrom?.secretKeyRef.name]));
+      const { N_JOBS_PER_WORKER: jobs, DATABASE_URI: database, REDIS_URI: redis } = variables;
+      return { replicas: spec.replicas, command, isProbed: readinessProbe !== undefined, jobs, database, redis };
+    };
+    const stores = { database: `${slug}-postgres`, redis: `${slug}-redis` };
+    const both = { command: undefined, isProbed: true, ...stores };
+    assert.deepEqual(await partOf(slug), { replicas: 1, jobs: "0", ...both });
+    assert.deepEqual(await partOf(`${slug}-queue`), { replicas: 2, jobs: "10", ...both });
   });
 
   test("a failed revision leaves the disk that it has grown, and the rollback runs on that disk", async () => {
@@ -266,7 +298,8 @@ suite("databases, autoscalers and routes", () => {
       () => versions.has("ADDED HorizontalPodAutoscaler"),
       (isKnown) => isKnown,
     );
-    const queued = newRun(site, "127.0.0.1:1/agent:3", scaled);
+    // Without workers of its own, so the pods that answer requests execute the runs.
+    const queued = newRun(site, "127.0.0.1:1/agent:3", { ...scaled, spec: {} });
     site.controlPlane.assign({
       deployment_id,
       target: { ...queued, artifact: { ...queued.artifact, engine: "postgres" } },

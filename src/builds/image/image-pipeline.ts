@@ -86,7 +86,6 @@ export async function prepareForCluster(
   target: ClusterTarget,
   { project, context }: { project: Project; context: BuildContext },
 ): Promise<{ artifact: ImageArtifact; prepared: PreparedContext }> {
-  if (project.kind === "langgraph-python" && project.engine === "aegra") throw notInClusters();
   const label = stageLabel(target.installationId, request.tenantId);
   // The build has no credentials and no images of others, so a project's own Dockerfile may name any image.
   const { context: packed, dockerfile } =
@@ -123,12 +122,6 @@ async function describeImage(project: Project, { sourceDir }: BuildContext) {
     builder: builderVersion,
   } as const;
 }
-
-const notInClusters = () =>
-  new BuildFailure(
-    "Unsupported",
-    'Engine "aegra" is not available in clusters yet: it needs a server that runs agents as processes or with Docker. Choose engine "memory", or run Aegra itself (docs/guides/migrating.md).',
-  );
 
 const isLanggraph = (project: Project): project is LanggraphProject | PythonProject =>
   project.kind === "langgraph-js" || project.kind === "langgraph-python";

@@ -67,7 +67,10 @@ export function workloadOf(
  * neither crons nor what is waiting.
  */
 export const mayEverSleep = ({ artifact, cluster, min_replicas: least }: RevisionRun): boolean =>
-  least === 0 && cluster != null && !wantsQueue(cluster) && !engines[artifact.engine ?? "own"].hasQueue;
+  least === 0 &&
+  cluster != null &&
+  !wantsQueue(cluster, artifact.engine) &&
+  !engines[artifact.engine ?? "own"].hasQueue;
 
 export function snapshotOf({ deployment_id, generation, target, serving, op }: Assignment): Snapshot {
   return {

@@ -56,6 +56,61 @@ test("replicas of the durable engines scale by the runs that wait in their datab
   assert.deepEqual(scalersOf("memory", "plain"), ["by load"]);
 });
 
+test("workers of the durable engines are replicas of the same program, which scale apart from those that answer requests", () => {
+  const partsOf = (engine: Workload["engine"], spec: ResourceSpec, secrets: Record<string, string> = {}) => {
+    const workload = { ...workloadWith({}), engine, secrets };
+    workload.cluster = { ...workload.cluster, spec, sizes: effectiveSizes(null, spec) };
+    const { rest } = render(workload, {
+      traits: { ...traits, hasMetrics: true, hasKeda: true },
+      policy,
+      database: "plain",
+    });
+    return rest.flatMap((manifest): Part[] => {
+      const { kind, metadata, spec: rendered } = manifest as unknown as Rendered & ScalerObject;
+      if (kind === "ScaledObject") {
+        const query = rendered.triggers?.find(({ metadata: { query } }) => query !== undefined)?.metadata.query;
+        return [[metadata.name, query ?? "by load", rendered.minReplicaCount, rendered.maxReplicaCount]];
+      }
+      if (kind === "HorizontalPodAutoscaler") return [[metadata.name, "by load", rendered.minReplicas]];
+      if (kind !== "Deployment") return [];
+      const [container] = rendered.template.spec.containers;
+      const jobs = container?.env.find(({ name }) => name === "N_JOBS_PER_WORKER")?.value;
+      return [[metadata.name, container?.command, jobs, container?.readinessProbe !== undefined]];
+    });
+  };
+  const name = "agent-1234abcd";
+  const spec = { min_scale: 1, max_scale: 2, queue_min_scale: 0, queue_max_scale: 8 };
+  const waiting = { aegra: "from aegra.runs where", postgres: "from langgraph.runs where" };
+  for (const engine of ["aegra", "postgres"] as const) {
+    const [server, queue, scaler, scalerOfQueue] = partsOf(engine, spec);
+    assert.deepEqual(server, [name, undefined, "0", true]);
+    assert.deepEqual(queue, [`${name}-queue`, undefined, "10", true]);
+    assert.deepEqual(scaler, [name, "by load", 1]);
+    assert.ok(String(scalerOfQueue?.[1]).includes(waiting[engine]));
+    assert.deepEqual([scalerOfQueue?.[0], ...(scalerOfQueue?.slice(2) ?? [])], [`${name}-queue`, 0, 8]);
+  }
+  assert.deepEqual(partsOf("postgres", { queue_cpu: 1 }, { N_JOBS_PER_WORKER: "3" }), [
+    [name, undefined, "0", true],
+    [`${name}-queue`, undefined, undefined, true],
+  ]);
+  // Runs that are in files or in memory are known to one process only.
+  assert.deepEqual(partsOf("memory", { queue_cpu: 1 }), [[name, undefined, undefined, true]]);
+  assert.deepEqual(partsOf(undefined, { queue_cpu: 1 })[1], [
+    `${name}-queue`,
+    ["/storage/queue_entrypoint.sh"],
+    "10",
+    false,
+  ]);
+});
+
+type Part = (string | number | boolean | string[] | undefined)[];
+
+interface ScalerObject {
+  kind: string;
+  metadata: { name: string };
+  spec: Scaler & { minReplicas?: number; maxReplicaCount?: number };
+}
+
 interface Scaler {
   minReplicaCount: number;
   triggers: { metadata: { query?: string } }[];
@@ -86,11 +141,18 @@ interface Resources {
   limits: { cpu: string };
 }
 
+interface Container {
+  env: { name: string; value?: string }[];
+  command?: string[];
+  readinessProbe?: object;
+  resources?: Resources;
+}
+
 interface Rendered {
   spec: {
     replicas?: number;
     strategy: { rollingUpdate: { maxSurge: number | string } };
-    template: { spec: { containers: { env: { name: string; value?: string }[]; resources?: Resources }[] } };
+    template: { spec: { containers: Container[] } };
   };
 }
 

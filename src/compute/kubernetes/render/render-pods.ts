@@ -1,3 +1,4 @@
+import type { Engine } from "../../../contract/listeners/assignment.ts";
 import type { ClusterRun, ClusterSizes } from "../../../contract/listeners/cluster.ts";
 import type { Manifest } from "../api/manifest.ts";
 import type { ClusterPolicy } from "../cluster-context.ts";
@@ -118,25 +119,26 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
   const check = healthPath === "" ? { tcpSocket: { port: "http" } } : { httpGet: { path: healthPath, port: "http" } };
   const failureThreshold = Math.max(30, Math.ceil(startTimeoutMs / 1_000 / startupPeriodS));
   const isServer = part === "server";
+  const isSameProgram = sharesQueue(workload.engine);
   const scale = isServer ? cluster.sizes : cluster.sizes.queue;
   const cores = isServer ? cluster.spec.cpu : (cluster.spec.queue_cpu ?? cluster.spec.cpu);
   return {
     name: isServer ? "api-server" : "queue",
     image,
     imagePullPolicy: image.includes("@sha256:") ? "IfNotPresent" : "Always",
-    ...(!isServer && { command: ["/storage/queue_entrypoint.sh"] }),
+    ...(!isServer && !isSameProgram && { command: ["/storage/queue_entrypoint.sh"] }),
     ports: [port],
     envFrom: [{ secretRef: { name: secretNameOf(workload) } }],
     env: environmentOf(workload, part, context),
     resources: resourcesOf(scale, scale.maxReplicas > scale.minReplicas || cores != null),
     securityContext: agentSecurity(context.policy),
     ...(cluster.spec.volume_mounts != null && { volumeMounts: withoutNulls(cluster.spec.volume_mounts) }),
-    ...(isServer && {
+    ...((isServer || isSameProgram) && {
       startupProbe: { ...check, periodSeconds: startupPeriodS, timeoutSeconds: 5, failureThreshold },
       readinessProbe: { ...check, periodSeconds: probePeriodS, timeoutSeconds: 5, failureThreshold: 3 },
       livenessProbe: { ...check, periodSeconds: 15, timeoutSeconds: 5, failureThreshold: 6 },
-      lifecycle: { preStop: { sleep: { seconds: preStopS } } },
     }),
+    ...(isServer && { lifecycle: { preStop: { sleep: { seconds: preStopS } } } }),
   };
 }
 
@@ -174,7 +176,7 @@ function environmentOf(workload: Workload, part: "server" | "queue", context: Po
   }
   if (context.hasRedis) refer("REDIS_URI", `${slug}-redis`, "uri");
   for (const one of cluster.secret_references) refer(one.name, one.secret_name, one.secret_key);
-  const jobs = jobsPerWorker(part, context);
+  const jobs = jobsPerWorker(workload, part, context);
   for (const [name, value] of Object.entries({ ...jobs, ...env, PORT: String(agentPort) })) {
     entries.set(name, { name, value: literal(value) });
   }
@@ -184,9 +186,9 @@ function environmentOf(workload: Workload, part: "server" | "queue", context: Po
 /** Escapes `$`, because a kubelet expands `$(NAME)` and reads `$$` as `$`. */
 const literal = (value: string) => value.replaceAll("$", "$$$$");
 
-/** With separate workers the server executes no runs itself. */
-function jobsPerWorker(part: "server" | "queue", { hasQueue }: PodsContext): Record<string, string> {
-  if (!hasQueue) return {};
+/** With separate workers the server executes no runs itself. Workers execute as many as the deployment says. */
+function jobsPerWorker({ secrets }: Workload, part: "server" | "queue", { hasQueue }: PodsContext): object {
+  if (!hasQueue || (part === "queue" && "N_JOBS_PER_WORKER" in secrets)) return {};
   return { N_JOBS_PER_WORKER: part === "server" ? "0" : "10" };
 }
 
@@ -198,6 +200,14 @@ export function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, inner]) => [key, withoutNulls(inner)]));
 }
 
-/** A deployment has workers when it sizes them. Other images may not have an entry point for workers. */
-export const wantsQueue = ({ spec }: ClusterRun): boolean =>
+/** Whether replicas of this engine find their runs in a database, so that a worker is the same program with another number of runs. */
+const sharesQueue = (engine: Engine | undefined) => engine === "postgres" || engine === "aegra";
+
+/**
+ * A deployment has workers when it sizes them. Other images may not have an entry point for workers. Servers that keep their runs in
+ * files or in memory share them with no other process.
+ */
+export const wantsQueue = ({ spec }: ClusterRun, engine: Engine | undefined): boolean =>
+  engine !== "file" &&
+  engine !== "memory" &&
   Object.entries(spec).some(([field, value]) => field.startsWith("queue_") && value != null);

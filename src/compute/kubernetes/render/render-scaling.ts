@@ -4,7 +4,7 @@ import type { Manifest } from "../api/manifest.ts";
 import type { ClusterTraits } from "../cluster-context.ts";
 import type { DatabaseMode, Workload } from "../workload.ts";
 import { annotationsOf, labelsOf, selectorOf } from "./names.ts";
-import { nameOf } from "./render-pods.ts";
+import { nameOf, wantsQueue } from "./render-pods.ts";
 
 /** As in the original: scales up at three quarters, and scales down after half an hour of lower load. */
 const utilizationPercent = 75;
@@ -13,15 +13,18 @@ const scaleDownWindowS = 1_800;
 /** Pending runs per worker. */
 const pendingRunsPerWorker = 10;
 
-/** Counts the pending runs of the engines that keep a queue in the deployment's database. Their replicas serve requests and execute runs. */
+/** Counts the pending runs of the engines that keep a queue in the deployment's database. */
 const pendingRunsOf: Partial<Record<Engine, string>> = {
   postgres: "select count(*) from langgraph.runs where status = 'pending' and due_at <= now()",
   aegra: "select count(*) from aegra.runs where status = 'pending'",
 };
 
 /** Returns the query that counts the runs that wait for a part; null: it runs none, or its server is unknown. */
-const pendingRunsQuery = ({ engine }: Workload, part: Part) =>
-  part === "queue" ? "select count(*) from run where status = 'pending'" : (pendingRunsOf[engine ?? "own"] ?? null);
+function pendingRunsQuery({ engine, cluster }: Workload, part: Part): string | null {
+  const query = pendingRunsOf[engine ?? "own"] ?? null;
+  if (part === "queue") return query ?? "select count(*) from run where status = 'pending'";
+  return wantsQueue(cluster, engine) ? null : query;
+}
 
 type Part = "server" | "queue";
 type Scale = Pick<ClusterSizes, "minReplicas" | "maxReplicas">;

@@ -24,7 +24,7 @@ export interface Rendered {
 export function render(workload: Workload, context: RenderContext): Rendered {
   const { traits, policy, database } = context;
   const hasRedis = needsRedis(workload);
-  const hasQueue = wantsQueue(workload.cluster);
+  const hasQueue = wantsQueue(workload.cluster, workload.engine);
   const parts = hasQueue ? (["server", "queue"] as const) : (["server"] as const);
   const pods = { policy, database, hasRedis, hasQueue };
   const data = [
