@@ -7,7 +7,8 @@ import { clientOf, newDirectory, type Replica } from "./replicas.ts";
 export interface AegraOptions {
   /** A replica that Pierhead runs. */
   pid: number;
-  databaseUrl: string;
+  /** By default that of the replica. */
+  databaseUrl?: string;
   redisUrl: string;
   schema: string;
   journal: string;
@@ -47,7 +48,13 @@ export async function startAegraReplica({
   const launchFile = path.join(directory, "launch.json");
   writeFileSync(launchFile, JSON.stringify(launch));
   const child = spawn(program, [...argv, launchFile], {
-    env: { ...env, DATABASE_URI: databaseUrl, REDIS_URI: redisUrl, JOURNAL: journal, N_JOBS_PER_WORKER: String(jobs) },
+    env: {
+      ...env,
+      DATABASE_URI: databaseUrl ?? env["DATABASE_URI"],
+      REDIS_URI: redisUrl,
+      JOURNAL: journal,
+      N_JOBS_PER_WORKER: String(jobs),
+    },
     stdio: ["ignore", "pipe", "pipe"],
   });
   process.once("exit", () => child.kill("SIGKILL"));

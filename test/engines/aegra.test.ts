@@ -168,7 +168,6 @@ test("a new revision replaces the replicas of Aegra without losing a request or 
 test("a replica of Aegra without jobs answers requests, and another one executes its runs", async (context) => {
   const own = {
     pid: await pidOf((await replicas())[0]?.replica_id),
-    databaseUrl: world.postgresUrl,
     redisUrl: world.redisUrl,
   };
   const start = (jobs: number) => startAegraReplica({ ...own, schema: "apart", journal, jobs });
