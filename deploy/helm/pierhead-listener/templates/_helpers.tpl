@@ -34,7 +34,7 @@ http://{{ include "listener.name" . }}-gateway.{{ .Release.Namespace }}.svc/d/{s
 
 {{- /*
 Whether only the gateway reaches agents. An upgrade that installs the gateway must not close agents to pods that call them directly,
-and later upgrades keep what there is.
+and later upgrades keep the NetworkPolicy if it exists.
 */ -}}
 {{- define "gateway.closesAgents" -}}
 {{- $enabled := .Values.gateway.networkPolicy.enabled -}}
