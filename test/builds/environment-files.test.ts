@@ -29,14 +29,14 @@ test("starts a piped script whose environment file is not in the source", async 
       dev: "node --env-file=.env.development server.js",
     }),
   });
-  assert.match(log, /Added an empty \.env, which a script names/);
+  assert.match(log, /Added an empty \.env, because a script names it/);
   assert.match(log, /Added an empty config\/\.env/);
   assert.doesNotMatch(log, /\.env\.development/);
   const ran = await execa("npm", ["run", "start"], { cwd: artifact.path, reject: false });
   assert.deepEqual([ran.exitCode, ran.stdout.match(/^\d$/gm)], [0, ["1", "2"]], ran.stderr);
 });
 
-test("keeps an environment file of the source, and writes none outside of it", async () => {
+test("keeps an environment file of the source, and writes no file outside the source", async () => {
   await using place = await scratch();
   await build(place.dir, {
     ...project({ start: "node --env-file=base.env --env-file=../above/.env --env-file=/tmp/.env server.js | cat" }),

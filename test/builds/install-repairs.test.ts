@@ -15,12 +15,12 @@ async function commandFor(files: Record<string, string>, directory = ".") {
 
 const pnpm = { "package.json": "{}", "pnpm-lock.yaml": "lockfileVersion: '9.0'\n" };
 
-test("installs a pnpm project again without policies that need times, when the registry has none", async () => {
+test("installs a pnpm project without the policies that need publication times when the registry reports none", async () => {
   const command = await commandFor(pnpm);
   const output = [' ERR_PNPM_MISSING_TIME  The metadata of good is missing the "time" field'];
   const retry = retryFor(command, output);
   assert.deepEqual(retry?.options, ["--config.minimumReleaseAge=0", "--config.trustPolicy=off"]);
-  assert.match(retry?.because ?? "", /registry does not say when versions were published.*\.npmrc\.$/);
+  assert.match(retry?.because ?? "", /registry does not report when versions were published.*\.npmrc\.$/);
   const again = { ...command, argv: [...command.argv, ...(retry?.options ?? [])] };
   assert.equal(retryFor(again, output), null, "one attempt");
   const ofVersion = ["ERR_PNPM_TRUST_CHECK_FAIL  Missing time for version 1.0.0 of good in metadata"];
@@ -55,7 +55,7 @@ test("finds the script that failed in a pnpm workspace", () => {
   assert.equal(hasFailedMember([". postinstall: Failed"]), false);
 });
 
-test("installs only what a member and the root of a pnpm workspace need, when asked to", async () => {
+test("selects what a member and the root of a pnpm workspace need for a retry", async () => {
   const files = { ...pnpm, "pnpm-workspace.yaml": "packages: ['apps/*']\n", "apps/web/package.json": "{}" };
   assert.deepEqual((await commandFor(files, "apps/web")).onlyMember, ["--filter={./apps/web}...", "--filter={.}"]);
   assert.equal((await commandFor(files)).onlyMember, null);

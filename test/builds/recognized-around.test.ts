@@ -63,7 +63,7 @@ test("finds out whether a project wants the address of a PostgreSQL in DATABASE_
   );
 });
 
-test("finds the scheme that a project's example has for the address of its PostgreSQL", async () => {
+test("finds the scheme of the PostgreSQL addresses in a project's example file, except those of tests", async () => {
   await using place = await scratch();
   const example = `DATABASE_URL="postgresql+asyncpg://me@localhost/shop"
 TEST_DATABASE_URL=postgresql://me@localhost/test

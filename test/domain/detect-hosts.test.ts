@@ -40,7 +40,7 @@ test("finds the only host name that a server accepts", async () => {
   assert.equal(await found("export default { preview: { allowedHosts: true } }", ["@sveltejs/kit"]), undefined);
 });
 
-test("starts the script for production when the usual one waits for changes of the sources", async () => {
+test("starts the production script when the usual script watches the source files", async () => {
   const watching = "node --watch src/index.ts | pino-pretty";
   const start = async (scripts: Record<string, string>) =>
     (await detect({ "package.json": packageJson(["fastify"], { scripts }) })).server?.start;
@@ -50,7 +50,7 @@ test("starts the script for production when the usual one waits for changes of t
   assert.equal(await start({ start: watching, "start:prod": "tsx watch src/index.ts" }), "script:start");
 });
 
-test("refuses an agent of Cloudflare that imports a part of its SDK, also with a development server as its start", async () => {
+test("refuses a Cloudflare agent that imports a submodule of its SDK, even if a development server starts it", async () => {
   const files = {
     "package.json": packageJson(["agents", "@modelcontextprotocol/sdk"], { scripts: { start: "vite dev" } }),
     "wrangler.jsonc": '{ "main": "src/server.ts" }',

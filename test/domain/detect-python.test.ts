@@ -108,7 +108,7 @@ test("starts the file that registers the callbacks of Chainlit, with or without 
   assert.match(server?.start ?? "", /^chainlit run main\.py /);
 });
 
-test("finds the server of a package that lists requirements of its own, with the options in another file", async () => {
+test("starts the server of a package with its own requirements.txt, with options that another file declares", async () => {
   const { server } = await detect({
     "pyproject.toml":
       '[project]\nname = "x"\ndependencies = ["fastmcp"]\n[project.scripts]\nx = "x.cli:main"\n[build-system]\nrequires = []\n',
@@ -122,7 +122,7 @@ test("finds the server of a package that lists requirements of its own, with the
   assert.equal(server?.start, "python -m x --transport streamable-http --host $HOST --port $PORT");
 });
 
-test("starts a Gradio interface that another module makes", async () => {
+test("starts a Gradio interface that another module creates", async () => {
   const { server } = await detect({
     "requirements.txt": "gradio\n",
     "main.py": "from ui.gradio_interface import create\n\ncreate().launch(server_name=host)\n",
@@ -131,10 +131,10 @@ test("starts a Gradio interface that another module makes", async () => {
   assert.match(server?.start ?? "", /python main\.py$/);
 });
 
-test("starts the page that the README runs", async () => {
+test("prefers the page that the README runs", async () => {
   const page = "import streamlit as st\n\nst.title('x')\n";
   const files = { "requirements.txt": "streamlit\n", "clear.py": page, "demo.py": page };
   assert.match((await detect(files)).server?.start ?? "", /^streamlit run clear\.py /);
-  const told = await detect({ ...files, "README.md": "```shell\n$ streamlit run demo.py\n```\n" });
-  assert.match(told.server?.start ?? "", /^streamlit run demo\.py /);
+  const withReadme = await detect({ ...files, "README.md": "```shell\n$ streamlit run demo.py\n```\n" });
+  assert.match(withReadme.server?.start ?? "", /^streamlit run demo\.py /);
 });

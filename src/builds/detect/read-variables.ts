@@ -43,10 +43,10 @@ export async function readVariables(reader: ProjectReader): Promise<string[]> {
 const namesIn = (texts: readonly string[], form: RegExp) =>
   texts.flatMap((text) => [...text.matchAll(form)].map((match) => match[1] ?? match[2] ?? ""));
 
-/** Addresses of a PostgreSQL in an example file, with the driver of SQLAlchemy: `postgresql+asyncpg://`. */
+/** Matches the address of a PostgreSQL, which for SQLAlchemy names the driver: `postgresql+asyncpg://`. */
 const postgresAddress = /^(postgres(?:ql)?(?:\+[a-z0-9]+)?):\/\//;
 
-/** Databases of tests have variables of their own. */
+/** The database of a deployment is not for tests, which may delete what it contains. */
 const ofTests = /(?:^|_)TESTS?(?:_|$)/;
 
 /** Returns the variables in which the example file of a project has the address of a PostgreSQL, and the scheme of each. */

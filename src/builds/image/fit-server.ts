@@ -13,7 +13,7 @@ import { stepContext } from "./step-context.ts";
 /**
  * Runs while an image is built, after the project's packages are installed. The base image contains the newest LangGraph.js
  * server; this program replaces it when the project's packages need an older one, and checks that they work together. When no server
- * does, it updates the project's packages as far as package.json allows, as a build on the host does.
+ * works with them, it updates the project's packages as far as package.json allows, as a build on the host does.
  *
  *     node fit-server.js <toolchain directory> <project directory> [postgres]
  *
@@ -40,7 +40,7 @@ async function main([toolchainDir = "", projectDir = "", engine]: string[]): Pro
   return 1;
 }
 
-/** Leaves the first server in the toolchain directory that works with the project's packages. @returns false: none does. */
+/** Installs the first server that works with the project's packages into the toolchain directory. @returns false: none works. */
 function findServer(toolchainDir: string, projectDir: string, servers: readonly AgentServer[]): boolean {
   const packages = sharedPackages(existing(projectDir), "/");
   for (const { server, because } of fittingServers(packages, servers)) {

@@ -13,7 +13,7 @@ export interface Install extends Command {
   manager: string[];
   /** Arguments of the package manager that update the packages named after them as far as package.json allows; null: no lock file. */
   update: string[] | null;
-  /** Arguments that install only what the project and the root of its workspace need; null: not possible, or no member of one. */
+  /** Arguments that install only what the project and the root of its pnpm workspace need; null: it is not a member of one. */
   onlyMember: string[] | null;
   /** How the project is installed when its lock file cannot be used; null: no lock file. */
   unlocked: {
@@ -81,10 +81,10 @@ export async function installCommand(
 export const managerName = ({ manager }: Pick<Install, "manager">): Manager =>
   lockFiles.find((lock) => lock.manager === manager.at(-1))?.manager ?? "npm";
 
-/** Members of a pnpm workspace that are installed whole. A collection of a hundred examples takes gigabytes and many minutes. */
+/** Above this number of members, only a part of a pnpm workspace is installed. A hundred examples take gigabytes and many minutes. */
 const membersMax = 20;
 
-/** The `...` selects the members on which the member depends. */
+/** The `...` also selects the members on which this one depends. */
 const memberFilter = (member: string) => (member === "" ? null : [`--filter={./${member}}...`, "--filter={.}"]);
 
 /**
@@ -245,7 +245,7 @@ class ProjectFiles {
     return hasNodeMember(member, { manifest, pnpmWorkspace });
   }
 
-  /** Returns how many members, with the root, the lock file of pnpm names in its beginning. */
+  /** Returns the number of members, including the root, that pnpm-lock.yaml lists under `importers`. */
   async countPnpmMembers(): Promise<number> {
     const [, members = ""] = /^importers:\n((?:\n| .*\n)*)/m.exec(await this.#read("pnpm-lock.yaml")) ?? [];
     return members.match(/^ {2}\S.*:$/gm)?.length ?? 0;

@@ -2,7 +2,7 @@ import { type Install, managerName } from "./install-command.ts";
 
 interface Retry {
   manager: "npm" | "pnpm";
-  /** What the package manager reports. */
+  /** Matches the error that the package manager reports. */
   form: RegExp;
   options: readonly string[];
   /** For the build log. */
@@ -15,31 +15,31 @@ const retries: readonly Retry[] = [
     form: /\bERESOLVE\b/,
     options: ["--legacy-peer-deps"],
     because:
-      "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To say it in the project, add legacy-peer-deps=true to .npmrc.",
+      "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To make this the default of the project, add legacy-peer-deps=true to .npmrc.",
   },
   {
     manager: "npm",
     form: /\bEBADDEVENGINES\b/,
     options: ["--force"],
-    because: `devEngines in package.json asks for other programs than this server has. Trying again with --force: the agent runs on Node ${process.versions.node}.`,
+    because: `devEngines in package.json asks for programs or versions that this server does not have. Trying again with --force: the agent runs on Node ${process.versions.node}.`,
   },
   {
     manager: "pnpm",
     form: /\bERR_PNPM_MISSING_TIME\b|\bERR_PNPM_TRUST_CHECK_FAIL\b.*\bMissing time\b/,
     options: ["--config.minimumReleaseAge=0", "--config.trustPolicy=off"],
     because:
-      "The registry does not say when versions were published, so pnpm cannot apply minimumReleaseAge and trustPolicy of this project. Trying again without both. To apply them, name a registry that has the times in .npmrc.",
+      "The registry does not report when versions were published, so pnpm cannot apply minimumReleaseAge and trustPolicy of this project. Trying again without both. To apply them, name a registry that reports the times in .npmrc.",
   },
   {
     manager: "pnpm",
     form: /\bERR_PNPM_IGNORED_BUILDS\b/,
     options: ["--config.strictDepBuilds=false"],
     because:
-      "pnpm did not run the installation scripts of packages that the project does not approve, and fails for that. Trying again without these scripts. To approve them, run `pnpm approve-builds` and commit pnpm-workspace.yaml.",
+      "pnpm fails because the project does not approve the installation scripts of some packages. Trying again without these scripts. To approve them, run `pnpm approve-builds` and commit pnpm-workspace.yaml.",
   },
 ];
 
-/** Returns how to install again with other options; null: the output names no cause that they solve, or they were tried. */
+/** Returns the options with which to install again; null: the output has no error that they solve, or they were tried already. */
 export function retryFor(command: Install, lines: readonly string[]): Retry | null {
   const { argv } = command;
   const name = managerName(command);
@@ -48,7 +48,7 @@ export function retryFor(command: Install, lines: readonly string[]): Retry | nu
   return retries.find(fits) ?? null;
 }
 
-/** Policies of a project that refuse a version, and what to do. */
+/** Errors of policies of a project that refuse a version. A retry would override the policy, so the message says what to do. */
 const refusals: [form: RegExp, because: string][] = [
   [
     /\bERR_PNPM_(?:NO_MATURE_MATCHING_VERSION|MINIMUM_RELEASE_AGE_VIOLATION)\b/,

@@ -5,17 +5,17 @@ import type { BuildContext } from "../worker/run-command.ts";
 import { type Install, managerName } from "./install-command.ts";
 import { runAll } from "./run-all.ts";
 
-/** As npm, Yarn 1 and pnpm report the script of a package that failed. */
+/** Lines in which npm, Yarn 1 and pnpm report a failed script of a package. */
 const failedForms = [
   /^npm error path \S*\/node_modules\/((?:@[^/\s]+\/)?[^/\s]+)$/,
   /^error \S*\/node_modules\/((?:@[^/\s]+\/)?[^/\s:]+): Command failed/,
   /\/node_modules\/((?:@[^/\s]+\/)?[^/\s]+) \w*install: Failed$/,
 ];
 
-/** As pnpm reports the script of a member of the workspace that failed. */
+/** Line in which pnpm reports a failed script of a member of the workspace. The root is `.`. */
 const failedMember = /^(?!\.)\S{1,200} (?:\w*install|prepare): Failed$/;
 
-/** Returns whether a script of a member of the workspace failed, other than one of its root. */
+/** Returns whether a script of a workspace member other than the root failed. */
 export const hasFailedMember = (lines: readonly string[]): boolean => lines.some((line) => failedMember.test(line));
 
 /** Returns the package whose installation script failed; null: the installation failed for another reason. */
@@ -80,6 +80,7 @@ async function scriptsOfNpm(directory: string): Promise<string[]> {
     .map(([place]) => place.split("node_modules/").at(-1) ?? "");
 }
 
+/** Returns the installed packages whose scripts pnpm has not run. */
 async function scriptsOfPnpm(directory: string): Promise<string[]> {
   const file = path.join(directory, "node_modules/.modules.yaml"); // JSON, which is YAML
   const modules = await readJson<{ pendingBuilds?: string[] }>(file);

@@ -5,12 +5,12 @@ import { isFileInside, isOutside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { readScripts } from "./run-script.ts";
 
-/** As Node, tsx and others name a file with variables, without which they do not start. */
+/** Option of Node, tsx and others that names a file with variables. They do not start if the file is missing. */
 const option = /--env-file(?:=|\s+)(["']?)([\w@./-]{1,200})\1(?=\s|$)/g;
 
 /**
- * Adds the environment files, empty, that the scripts of a build or a start name and that the source does not have. Repositories
- * keep such files out, and the deployment has their variables.
+ * Adds an empty file for each environment file that the scripts of a build or a start name and the source lacks. Repositories
+ * exclude such files, and the deployment has their variables.
  */
 export async function layEnvironmentFiles({ sourceDir, log }: BuildContext, project: CommandProject): Promise<void> {
   if (project.python !== null) return;
@@ -28,14 +28,14 @@ export async function layEnvironmentFiles({ sourceDir, log }: BuildContext, proj
       await mkdir(path.join(sourceDir, path.dirname(file)), { recursive: true });
       const isNew = await writeFile(path.join(sourceDir, file), "", { flag: "wx" }).then(
         () => true,
-        () => false, // a link, which may lead elsewhere
+        () => false, // The name is a link, which may lead out of the source.
       );
-      if (isNew) log.say(`Added an empty ${file}, which a script names: the deployment has the variables.`);
+      if (isNew) log.say(`Added an empty ${file}, because a script names it. The deployment has its variables.`);
     }
   }
 }
 
-/** Returns the scripts that a command line names, and those that they name. */
+/** Returns the scripts that a command line names, and the scripts that these name in turn. */
 function reachedScripts(scripts: Readonly<Record<string, string>>, line: string): string[] {
   const reached = new Map<string, string>();
   for (const lines = [line]; lines.length > 0; ) {

@@ -86,7 +86,7 @@ export async function startCommand(
  */
 export function beforeCommand([program = "", ...rest]: readonly string[]): string[] {
   if (/^(?:node|npm|npx|env|sh)$/.test(program)) return [program, ...rest];
-  // With --call, npm finds programs of the machine, too.
+  // Without --call, npm finds only programs of packages, not those of the machine.
   if (!/^(?:pnpm|yarn|bunx?)$/.test(program)) return ["npm", "exec", "--no", "--call", showCommand([program, ...rest])];
   const [first = "", ...others] = rest;
   if (program === "bunx" || /^(?:exec|dlx|x)$/.test(first))

@@ -3,7 +3,7 @@ import path from "node:path";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { installCommand } from "./install-command.ts";
 
-/** Updates LangChain's packages of a project, with whose locked versions no agent server works. @returns as `updatePackages`. */
+/** Updates LangChain's packages when no agent server works with their locked versions. @returns whether an update ran. */
 export const updateLanggraph = (context: BuildContext, directory: string): Promise<boolean> =>
   updatePackages(context, {
     directory,

@@ -28,8 +28,8 @@ export interface ServerRequirements {
    */
   unlocked?: (python: string, binaries: readonly string[]) => Promise<ServerRequirements | null>;
   /**
-   * Returns the same with those versions of a lock file that still fit, for a lock file that no longer covers the project; absent:
-   * there is none.
+   * Returns the same requirements with those versions of an outdated lock file that still fit the project. Absent: the lock file is
+   * up to date, or there is none.
    */
   withKept?: (python: string) => Promise<ServerRequirements>;
   /** Whether versions of a lock file that contradicts the project were kept. */
@@ -194,7 +194,7 @@ async function fromUvLock(
   const gone = await missingPackages(sourceDir, root, locals);
   if (gone.length > 0) {
     context.log.say(
-      `uv.lock names packages that the source does not have: ${gone.join(", ")}. Installing the versions that the project itself allows.`,
+      `uv.lock names packages that the source does not have: ${gone.join(", ")}. Installing what the project allows, with the versions of uv.lock that still fit.`,
     );
     return withoutLock();
   }
@@ -231,7 +231,7 @@ async function missingPackages(sourceDir: string, root: string, locals: readonly
   return found.flat();
 }
 
-/** Returns the lines of requirements that name one version. */
+/** Returns the requirements that pin a version. */
 const pins = (text: string): string[] => text.match(/^[\w.-]+(?:\[[^\]\n]*\])?==[^\s;]+/gm) ?? [];
 
 /** Constrains what a project allows to the locked versions that still fit it. Without an answer of uv, none of them is kept. */

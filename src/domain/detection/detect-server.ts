@@ -252,7 +252,7 @@ function startOf(
   return { start: host, adds: [...adds, added.srvx.package] };
 }
 
-/** Returns the script for production of a project whose usual one starts the server again when a source changes. */
+/** Returns the production script of a project whose usual script restarts the server when a source file changes. */
 function withoutWatcher(script: string, scripts: NodeFacts["scripts"]): string {
   const isWatcher = (name: string) => /--watch\b|\bnodemon\b|\b(?:tsx|ts-node-dev) watch\b/.test(scripts[name] ?? "");
   if (!isWatcher(script)) return script;
@@ -336,7 +336,7 @@ function pythonServer(
 const afterBuildOf = ({ collectsStatic }: PythonFacts) =>
   collectsStatic ? "python manage.py collectstatic --noinput" : null;
 
-/** Django answers 400 for all others. The first ones are those of health checks. */
+/** Django answers 400 for all other hosts. Health checks use the first two. */
 const servedHosts = "127.0.0.1,localhost,$PUBLIC_HOST";
 
 /** As Railpack does: a Django project without its tables responds with errors. */

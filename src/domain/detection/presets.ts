@@ -116,7 +116,7 @@ const mcpSdk: How = {
   file: mcpHost,
 };
 
-/** Starts `adk api_server`, without its option for the host in versions that lack it. They listen on every address. */
+/** Starts `adk api_server`, without `--host` in versions that lack the option. They listen on every address. */
 const adkServer: AddedFile = {
   name: "pierhead_adk.py",
   text: `import os
@@ -130,7 +130,7 @@ arguments = sys.argv[1:]
 if "--host" not in known and "--host" in arguments:
     at = arguments.index("--host")
     del arguments[at : at + 2]
-# ADK takes the directory above an agent. The one above a whole project holds other things.
+# ADK takes the parent directory of an agent. The parent of a whole project contains other things.
 if arguments[-1] == "." and os.path.isfile("agent.py"):
     own = os.path.basename(os.getcwd())
     above = tempfile.mkdtemp()

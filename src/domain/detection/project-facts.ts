@@ -122,7 +122,7 @@ const hostsVariableIn = (texts: readonly { text: string }[]) =>
 
 const pageForm = /\b(?:streamlit|chainlit) run (?:\.\/)?([\w./-]{1,200}\.py)\b/g;
 
-/** Returns the pages that the README of a project runs. */
+/** Returns the files that the README of a project runs as pages. */
 async function pagesOf(reader: ProjectReader, files: ReadonlySet<string>): Promise<Set<string>> {
   const readme = files.has("README.md") ? ((await reader.read("README.md")) ?? "") : "";
   return new Set([...readme.matchAll(pageForm)].map((match) => match[1] ?? ""));

@@ -346,7 +346,7 @@ const transports = [...streamable, "http", "sse"];
 /** Characters on each side of the declaration of an option in which its values are looked for. */
 const declarationLength = 300;
 
-/** A server whose transport its settings choose. */
+/** Starts a server with a transport that is not a literal, so the settings of the program choose it. */
 const chosenTransport = /\.run(?:_async)?\([^()]*\btransport=(?!["'])/;
 
 /** Returns the options of a server: its own, or those that another file of the project declares for its settings. */
