@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { pythonPaths } from "../../src/cli/source/python-paths.ts";
 import { scratch, writeFiles } from "../builds/fixtures.ts";
 
-test("finds the directories above a project that its requirements name", async () => {
+test("finds the directories outside a project that its requirements.txt names", async () => {
   await using place = await scratch();
   await writeFiles(place.dir, {
     "web/requirements.txt":

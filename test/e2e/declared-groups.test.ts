@@ -5,7 +5,7 @@ import { after, before, test } from "node:test";
 import { createDirectory, runCli } from "../cli/run-cli.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 
-/** A whole server whose replicas are simulated, changed by a pipeline. */
+/** A whole server with simulated replicas, which the tests change with the CLI. */
 let server: TestServer;
 before(async () => {
   server = await startTestServer({ PIERHEAD_COMPUTE: "simulated" });
@@ -66,7 +66,7 @@ test("a file names the variable groups of a deployment, and pull writes them bac
   assert.match(await readFile(path.join(at.directory, "new.yaml"), "utf8"), /variable_groups:\n\s+- keys\n\s+- shop/);
 });
 
-test("a list of groups that is not one names the field", async () => {
+test("names the field when variable_groups is not a list of names", async () => {
   await using at = await createDirectory({ "pierhead.yaml": fileWith("") });
   const run = () => runCli(["plan", "--data-dir", server.dataDir], { cwd: at.directory });
   assert.match((await run()).stderr, /deployments\.shop\.variable_groups is empty\. Write \[\] to use none/);

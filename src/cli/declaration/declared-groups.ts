@@ -22,7 +22,7 @@ export function checkGroups(at: string, value: unknown): void {
   if (new Set(value).size < value.length) throw wrong(`${at} names a group twice.`);
 }
 
-/** Returns the groups of the workspace, or none when no deployment of the file names one. */
+/** Returns the groups of the workspace. Reads none if no deployment of the file names a group. */
 export async function groupsFor(session: Session, declared: Record<string, Grouped>): Promise<VariableGroup[]> {
   if (!Object.values(declared).some(({ variable_groups: names = [] }) => names.length > 0)) return [];
   const client = await session.client();
@@ -43,7 +43,7 @@ export function groupIdsOf(name: string, wanted: Grouped, groups: readonly Varia
 }
 
 /**
- * Adds the groups of a deployment to what happens to it, unless it uses exactly these. They are set first, so that its newest
+ * Adds the groups to the step of a deployment, unless it already uses exactly these. The step sets the groups first, so that the newest
  * revision has all changes.
  */
 export async function withGroups(

@@ -31,7 +31,7 @@ export interface Declared {
   /** Namespace of that listener. Fixed at creation. */
   namespace?: string;
   resources?: NonNullable<SourceConfigInput["resource_spec"]>;
-  /** Names of the groups whose variables it gets, the last wins. Its own variables win over all. */
+  /** Names of the groups whose variables it gets. The last group wins, and its own variables win over all groups. */
   variable_groups?: string[];
   /** Values that may be read by everyone who reads the file. */
   variables?: Record<string, string>;

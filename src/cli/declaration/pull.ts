@@ -54,7 +54,7 @@ async function listenerOf(session: Session, { source_config: config }: Deploymen
   return (await client.getListener({ listener_id: config.listener_id }, { signal: session.signal })).compute_id;
 }
 
-/** Returns the groups as the file should name them; null: it leaves them alone. */
+/** Returns the names of groups for the file; null: the file should not have `variable_groups`. */
 async function groupsOf(session: Session, deployment: Deployment, before?: Declared): Promise<string[] | null> {
   if (before !== undefined && before.variable_groups === undefined) return null;
   const names = await groupNamesOf(await session.client(), deployment, session.signal);

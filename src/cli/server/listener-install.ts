@@ -51,7 +51,7 @@ export async function installListener(session: Session, _: string[], options: In
     ingressClass: options.ingressClass ?? "",
   });
   session.terminal.say(
-    "These objects do not include the gateway in the cluster, which checks callers, counts requests and wakes deployments. Install the Helm chart for it.",
+    "These objects do not include the gateway in the cluster, which checks callers, counts requests and wakes deployments. To get it, install the Helm chart instead.",
   );
   const list = { apiVersion: "v1", kind: "List", items };
   session.answer(list, () => JSON.stringify(list, null, 2));

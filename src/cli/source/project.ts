@@ -137,7 +137,7 @@ async function findConfigName(directory: string): Promise<string> {
   throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`, below);
 }
 
-/** @param hasDockerfile of its own, which may start a server in a language that Pierhead does not recognize. */
+/** @param hasDockerfile whether to offer the project's own Dockerfile, which may start a server that Pierhead does not recognize. */
 function noServer(message: string, below: readonly string[] = [], hasDockerfile = false): CliFailure {
   const ofImage = hasDockerfile
     ? ["With its Dockerfile, on a server with docker compute:  pierhead deploy DIR --config Dockerfile"]

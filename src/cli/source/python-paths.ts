@@ -23,7 +23,7 @@ async function pathsOf(directory: string): Promise<string[]> {
   return [
     ...sections.flatMap((one) => [...one.matchAll(/\bpath[ \t]*=[ \t]*["']([^"'\n]+)["']/g)]),
     ...requirements.matchAll(localRequirement),
-    // Another file of requirements, whose directory is needed.
+    // The directory of another requirements file.
     ...requirements.matchAll(
       /^[ \t]*(?:-[rc][ \t]*|--(?:requirement|constraint)[ \t=]+)(\.\.\/(?:[^\s;#]*\/)?)[^\s;#]+/gm,
     ),

@@ -30,7 +30,7 @@ export async function workspaceRoot(directory: string): Promise<string | null> {
   return null;
 }
 
-/** Whether a Python project depends on other members of its workspace, which a lock file of its own does not bring. */
+/** Returns whether a Python project depends on other members of its workspace. Its own lock file does not contain them. */
 const needsMembers = async (directory: string) =>
   /\bworkspace[ \t]*=[ \t]*true\b/.test(await readFile(path.join(directory, "pyproject.toml"), "utf8"));
 
