@@ -59,7 +59,7 @@ export interface ClusterCompute extends ReplicaLogs {
   /**
    * Makes the cluster run this workload. Repeating the call changes nothing.
    * @returns `waitingFor`: what must be ready first; null: everything is applied. `held`: changes by hand that an
-   * annotation tells us to leave alone. `bypassesGateway`: a route leads past the gateway in the cluster, as long as that does not serve it.
+   * annotation tells us to leave alone. `bypassesGateway`: the gateway in the cluster may not see all requests.
    * @throws UnusableWorkload with a message for the user; Superseded when a newer session or generation was applied before.
    */
   apply(

@@ -53,8 +53,8 @@ export function explainExit(
 }
 
 /**
- * A server that answers with errors writes the exception behind them to its log. One that waits for a change of its sources does not
- * end when a variable is missing.
+ * Adds the cause from the log to a verdict about health: a server that answers with errors logs the exception behind them, and a
+ * server under a file watcher does not exit when a variable is missing.
  */
 function explainVerdict({ reason, message }: Verdict, { wasReady, lastLines, unsetVariables = [] }: ObservedExit) {
   if (reason !== "NotHealthy") return { message };

@@ -99,8 +99,8 @@ export async function checkHealth(
 }
 
 /**
- * Asks each path of a health check once more, for the message about a server that never was healthy.
- * @returns "503 on /ok, 404 on /health ..."; null: it answers none of them.
+ * Requests each path of a health check once more, for the message about a server that never became healthy.
+ * @returns "503 on /ok, 404 on /health ..."; null: the server answers on no path.
  */
 export async function describeAnswers(port: number, path: string): Promise<string | null> {
   const paths = path === "" ? usualHealthPaths : [path];
@@ -111,7 +111,7 @@ export async function describeAnswers(port: number, path: string): Promise<strin
   return answers.map(([one, status]) => `${status ?? "nothing"} on ${one}`).join(", ");
 }
 
-/** What to do about a server that answers, but not as its health check wants. */
+/** Returns what to do about a server whose answers fail its health check. */
 export const answersBadly = (answers: string, path: string): string => {
   const change =
     path === ""

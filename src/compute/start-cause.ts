@@ -81,7 +81,7 @@ const exceptionForms = [
   ),
 ];
 
-/** How programs ask for a variable in a sentence of their own. It counts only when the project names the variable. */
+/** Sentences in which programs ask for a variable. They count only for variables that the project names. */
 const askedForms = [
   new RegExp(
     `\\b(?:[Ss]et|[Pp]rovide|[Dd]efine)(?: the| an?| your)? ${variable}['"\`]? (?:environment |env )(?:variable|var)\\b`,
@@ -151,7 +151,7 @@ function variableOf(setting: string, unset: readonly string[]): string {
   return only !== undefined && others.length === 0 ? only : setting;
 }
 
-/** Returns the variables that a check of JavaScript reports: T3 Env and others, in the forms of Zod 3 and 4, and env-schema. */
+/** Returns the variables that a JavaScript validator reports: T3 Env and others with Zod 3 or 4, and env-schema. */
 function checkedVariables(lines: readonly string[]): string[] {
   const required = lines.flatMap(
     (line) => /\bmust have required property '([A-Z][A-Z0-9_]{2,})'/.exec(line)?.[1] ?? [],

@@ -5,7 +5,7 @@ import { findMissingVariables } from "../../src/compute/start-cause.ts";
 
 const namesIn = (text: string, unset: string[] = []) => findMissingVariables(text.split("\n"), unset)?.names;
 
-test("names the variables that a check of JavaScript reports", () => {
+test("names the variables that a JavaScript validator reports", () => {
   const ofZod =
     '❌ Invalid env:\n{\n  "DATABASE_URL": [\n    "Invalid input: expected string, received undefined"\n  ]\n}';
   assert.deepEqual(namesIn(ofZod), ["DATABASE_URL"]);
@@ -18,13 +18,13 @@ test("names the variables that a check of JavaScript reports", () => {
   assert.equal(namesIn("Invalid environment"), undefined);
 });
 
-test("names a variable that a program asks for in its own words, when the project names it", () => {
+test("names a variable that a program asks for in a sentence, if the project names the variable", () => {
   const asked = "Please provide a token with the --token flag or set the SUPABASE_TOKEN environment variable";
   assert.deepEqual(namesIn(asked, ["SUPABASE_TOKEN"]), ["SUPABASE_TOKEN"]);
   assert.equal(namesIn(asked, ["OTHER_TOKEN"]), undefined);
 });
 
-test("names the missing variable of a server that waits for a change instead of ending", () => {
+test("names the missing variable of a server whose file watcher keeps it from exiting", () => {
   const ending: ObservedExit = {
     wasReady: false,
     exitCode: null,

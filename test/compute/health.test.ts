@@ -35,7 +35,7 @@ test("waits while a server reports that it is not ready", async () => {
   assert.equal(await check({ "/": 503 }), null);
 });
 
-test("says what a server that never was healthy answers on each path, and what to do", async () => {
+test("reports the answers of a server that never became healthy on each path, and what to do", async () => {
   await using server = createServer((request, response) => {
     response.writeHead(request.url === "/healthz" ? 404 : 500).end();
   }).listen(0, "127.0.0.1");

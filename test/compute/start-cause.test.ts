@@ -369,7 +369,7 @@ test("reports the missing variables as data", () => {
   assert.deepEqual(explainExit({ ...ended, lastLines }, () => undefined).variables, ["MODEL_KEY"]);
 });
 
-test("says which file a package lacks when an import names one without its extension", () => {
+test("names the file that a package lacks when an import omits the extension", () => {
   const error =
     "Error [ERR_MODULE_NOT_FOUND]: Cannot find module '/a/node_modules/@x/sdk/dist/mcp' imported from /a/b.js";
   assert.match(cause(error) ?? "", /^The npm package '@x\/sdk' has no file 'dist\/mcp'\. Correct the import: .*\.js/);

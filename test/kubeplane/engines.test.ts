@@ -298,7 +298,7 @@ suite("databases, autoscalers and routes", () => {
       () => versions.has("ADDED HorizontalPodAutoscaler"),
       (isKnown) => isKnown,
     );
-    // Without workers of its own, so the pods that answer requests execute the runs.
+    // It has no workers, so the pods that answer requests execute the runs.
     const queued = newRun(site, "127.0.0.1:1/agent:3", { ...scaled, spec: {} });
     site.controlPlane.assign({
       deployment_id,

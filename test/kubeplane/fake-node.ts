@@ -197,7 +197,7 @@ function fateOf({ spec }: Pod): Fate {
 
 function statusOf({ spec }: Pod, fate: Fate, podAddress: string): object {
   const at = new Date().toISOString();
-  // The kubelet's words. A limit can come from a LimitRange.
+  // As the kubelet writes it. The limit can come from a LimitRange.
   const message = "Pod ephemeral local storage usage exceeds the total limit of containers 64Mi. ";
   if (fate === "fills-disk") return { phase: "Failed", reason: "Evicted", message, startTime: at };
   const isReady = fate === "runs";

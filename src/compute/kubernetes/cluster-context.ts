@@ -65,7 +65,7 @@ export function rightsOf(policy: ClusterPolicy): PodRight[] {
 
 export interface ClusterContext {
   api: ApiServer;
-  /** Whether all replicas of the gateway in the cluster lead requests to this deployment. Absent: they do. */
+  /** Whether all replicas of the gateway in the cluster have a route to a deployment. Absent: they have one to each. */
   isRouted?: IsRouted | undefined;
   traits: ClusterTraits;
   policy: ClusterPolicy;

@@ -28,7 +28,7 @@ export interface KubernetesOptions {
   /** Namespaces for deployments. The first one is the default. */
   namespaces: string[];
   policy: ClusterPolicy;
-  /** Asks the gateway in the cluster. Absent: it leads to every deployment at once. */
+  /** Asks the gateway in the cluster whether it has a route to a deployment. Absent: it has one to each. */
   isRouted?: IsRouted | undefined;
   logger: Logger;
   /** Interval for discovering newly installed operators. Default 5 minutes. */

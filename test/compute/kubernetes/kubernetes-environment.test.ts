@@ -56,7 +56,7 @@ test("replicas of the durable engines scale by the runs that wait in their datab
   assert.deepEqual(scalersOf("memory", "plain"), ["by load"]);
 });
 
-test("workers of the durable engines are replicas of the same program, which scale apart from those that answer requests", () => {
+test("workers of the durable engines run the same program as the servers and scale apart from them", () => {
   const partsOf = (engine: Workload["engine"], spec: ResourceSpec, secrets: Record<string, string> = {}) => {
     const workload = { ...workloadWith({}), engine, secrets };
     workload.cluster = { ...workload.cluster, spec, sizes: effectiveSizes(null, spec) };
@@ -93,7 +93,7 @@ test("workers of the durable engines are replicas of the same program, which sca
     [name, undefined, "0", true],
     [`${name}-queue`, undefined, undefined, true],
   ]);
-  // Runs that are in files or in memory are known to one process only.
+  // Only one process knows the runs in its memory.
   assert.deepEqual(partsOf("memory", { queue_cpu: 1 }), [[name, undefined, undefined, true]]);
   assert.deepEqual(partsOf(undefined, { queue_cpu: 1 })[1], [
     `${name}-queue`,

@@ -174,7 +174,7 @@ test("the newest exit of a container or an eviction is known by its cause, but n
   assert.equal(lastExitOf([killed], "first"), undefined);
 });
 
-test("a pod over its disk limit fails a rollout soon, one of a node without room only at the deadline", () => {
+test("a rollout fails soon for a pod over its disk limit, but only at its deadline for a node without room", () => {
   const inTime = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
   const foundOf = (message: string) => {
     const pods: PodView[] = [{ ...podOf("second", "b2"), status: { phase: "Failed", reason: "Evicted", message } }];
@@ -189,7 +189,7 @@ test("a pod over its disk limit fails a rollout soon, one of a node without room
   assert.deepEqual(foundOf(low), [["deadline", "Evicted"]]);
 });
 
-test("replicas that are evicted soon after each start end in a row, and the end of their containers is no other exit", () => {
+test("counts evictions soon after each start as crashes in a row, and reports one exit per eviction", () => {
   const startTime = "2026-01-01T00:05:00Z";
   const terminated = { exitCode: 137, finishedAt: "2026-01-01T00:06:00Z" };
   const containerStatuses = [{ name: "api-server", image: "agent:1", restartCount: 0, state: { terminated } }];

@@ -25,7 +25,7 @@ export function isImageAtFault(message: string): boolean {
   );
 }
 
-/** @param answers what it answered at the end; null: it did not answer. */
+/** @param answers of `describeAnswers`, at the end; null: the server did not answer. */
 export function notHealthy(record: ReplicaRecord, answers: string | null): Verdict {
   const what =
     answers === null

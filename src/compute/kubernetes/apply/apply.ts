@@ -26,7 +26,7 @@ export interface Applied {
   waitingFor: string | null;
   /** Changes by hand that an annotation tells us to keep; null: there are none. */
   held: string[] | null;
-  /** It has a route that bypasses the gateway in the cluster, so the gateway does not see all of its requests. */
+  /** It has a route that bypasses the gateway in the cluster, or may have one: the gateway may not see all of its requests. */
   bypassesGateway: boolean;
 }
 
@@ -252,7 +252,7 @@ async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal
 /**
  * Deletes objects of an earlier revision that this revision does not have. Pods of the earlier one run until this one serves,
  * and a rollback may need them, so objects that those pods need are kept until then.
- * @returns whether it left a route, because the gateway in the cluster does not lead to this deployment yet
+ * @returns whether it left a route, because the gateway in the cluster has no route to this deployment yet
  */
 async function prune(
   { api, traits, isRouted }: ClusterContext,

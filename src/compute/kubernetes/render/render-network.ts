@@ -11,11 +11,11 @@ export interface ServiceRoute {
   workspace_id: string;
   /** Absent: every caller is admitted. */
   admission?: { workspace_id: string | null };
-  /** Absent: it has no address beside those made from the slug. */
+  /** Absent: the address of the deployment contains its slug. */
   custom_url?: string;
 }
 
-/** Whether requests to the address of a deployment pass the gateway in the cluster. */
+/** Returns whether requests to the address of a deployment reach it through the gateway in the cluster. */
 export function leadsToGateway(
   { slug, cluster: { url } }: Pick<Workload, "slug" | "cluster">,
   policy: ClusterPolicy,
@@ -59,7 +59,7 @@ function routeOf({ slug, deploymentId, tenantId, admission, cluster: { url } }: 
   return { [routeAnnotation]: JSON.stringify(route) };
 }
 
-/** Renders the route from outside, one per deployment, of the kind that this cluster supports. None for one that the gateway serves. */
+/** Renders the route from outside, of the kind that this cluster supports. A deployment that the gateway serves has none. */
 export function renderRoute(workload: Workload, traits: ClusterTraits, policy: ClusterPolicy): Manifest[] {
   if (leadsToGateway(workload, policy)) return [];
   const { slug, cluster } = workload;

@@ -16,7 +16,7 @@ const queueGraceS = 180;
 
 const probePeriodS = 5;
 
-/** A server that starts is checked more often, because callers of a sleeping deployment wait for it. */
+/** Startup is probed more often, because callers of a sleeping deployment wait for it. */
 const startupPeriodS = 1;
 
 /** A replica counts as available after it has been ready for this time. */
@@ -186,7 +186,7 @@ function environmentOf(workload: Workload, part: "server" | "queue", context: Po
 /** Escapes `$`, because a kubelet expands `$(NAME)` and reads `$$` as `$`. */
 const literal = (value: string) => value.replaceAll("$", "$$$$");
 
-/** With separate workers the server executes no runs itself. Workers execute as many as the deployment says. */
+/** With separate workers the server executes no runs itself. The deployment may set how many runs a worker executes. */
 function jobsPerWorker({ secrets }: Workload, part: "server" | "queue", { hasQueue }: PodsContext): object {
   if (!hasQueue || (part === "queue" && "N_JOBS_PER_WORKER" in secrets)) return {};
   return { N_JOBS_PER_WORKER: part === "server" ? "0" : "10" };
@@ -200,12 +200,12 @@ export function withoutNulls(value: unknown): unknown {
   return Object.fromEntries(kept.map(([key, inner]) => [key, withoutNulls(inner)]));
 }
 
-/** Whether replicas of this engine find their runs in a database, so that a worker is the same program with another number of runs. */
+/** Returns whether replicas find their runs in a database, so that a worker is the same program with another number of runs. */
 const sharesQueue = (engine: Engine | undefined) => engine === "postgres" || engine === "aegra";
 
 /**
- * A deployment has workers when it sizes them. Other images may not have an entry point for workers. Servers that keep their runs in
- * files or in memory share them with no other process.
+ * Returns whether a deployment has workers, which it has only when it sizes them, because its image may have no entry point for them.
+ * Servers that keep their runs in files or in memory cannot share them with workers.
  */
 export const wantsQueue = ({ spec }: ClusterRun, engine: Engine | undefined): boolean =>
   engine !== "file" &&

@@ -19,7 +19,7 @@ const pendingRunsOf: Partial<Record<Engine, string>> = {
   aegra: "select count(*) from aegra.runs where status = 'pending'",
 };
 
-/** Returns the query that counts the runs that wait for a part; null: it runs none, or its server is unknown. */
+/** Returns the query that counts the runs that wait for a part; null: the part executes no runs, or its server is unknown. */
 function pendingRunsQuery({ engine, cluster }: Workload, part: Part): string | null {
   const query = pendingRunsOf[engine ?? "own"] ?? null;
   if (part === "queue") return query ?? "select count(*) from run where status = 'pending'";

@@ -1,6 +1,6 @@
 import type { Cause } from "../../../contract/listeners/assignment.ts";
 
-/** What is read of a pod. */
+/** The fields of a pod that show an eviction. */
 interface Pod {
   metadata: { name: string };
   status: {
@@ -14,12 +14,12 @@ interface Pod {
 }
 
 /**
- * What the kubelet says of a pod, a container or a volume that wrote more than its limit. Of a node without room it says that the
- * node was low on a resource. Source: pkg/kubelet/eviction of Kubernetes 1.34.
+ * Matches the kubelet's message about a pod, a container or a volume that wrote more than its limit. Its message about a node without
+ * room is that the node was low on a resource. Source: pkg/kubelet/eviction of Kubernetes 1.34.
  */
 const overDiskLimit = /ephemeral.* exceed(?:s|ed)|exceeded its local ephemeral|EmptyDir volume .* exceeds/i;
 
-/** Returns whether the node removed a pod. The cluster starts another. */
+/** Returns whether its node evicted a pod. The cluster starts another pod. */
 export const isEvicted = ({ status }: Pod) => status.phase === "Failed" && status.reason === "Evicted";
 
 /** Returns when a pod was evicted. The kubelet writes the condition only when its node lacks room. */

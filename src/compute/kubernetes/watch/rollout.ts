@@ -206,7 +206,7 @@ const refusedPods = (message = "") => finding("grace", "Forbidden", `The cluster
 
 function findingsOfPod(pod: PodView, { nowMs }: ClusterView): Finding[] {
   const { name } = pod.metadata;
-  // The cluster starts another pod, which may fare better when a node lacked room, but not when its own limit is too low.
+  // The cluster starts another pod. That helps if a node lacked room, but not if the pod's own limit is too low.
   if (isEvicted(pod)) {
     const cause = causeOfEviction(pod);
     return [{ weight: cause.reason === "OutOfDisk" ? "grace" : "deadline", cause, crashed: null }];
@@ -317,7 +317,7 @@ export function crashStreakOf(pods: PodView[], nowMs: number): number | null {
   return longest === 0 && streaks.includes(null) ? null : longest;
 }
 
-/** The cluster replaces an evicted pod at once, by one with another name. */
+/** Counts pods, because the cluster replaces an evicted pod by a new one instead of restarting its containers. */
 function evictionsInARow(pods: PodView[], nowMs: number): number {
   const lately = pods.filter((pod) => {
     const at = Date.parse((isEvicted(pod) && evictedAt(pod)) || "");

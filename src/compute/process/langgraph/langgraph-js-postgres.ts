@@ -60,5 +60,5 @@ export async function startOnPostgres(
   return { host, handOver, cleanup: close };
 }
 
-/** How often a run that a replica has lost begins again without a new checkpoint. */
+/** Returns how often a lost run starts again without a new checkpoint. Other text than a small number: the default. */
 const retriesOf = (text: string | undefined) => (/^\d{1,2}$/.test(text ?? "") ? Number(text) : 3);

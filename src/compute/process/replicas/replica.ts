@@ -54,7 +54,7 @@ export interface ReplicaContext extends LaunchContext {
  */
 const probeIntervalMs = { min: 15, max: 250, share: 1 / 8 };
 
-/** Time after which the log says what a server answers that is not healthy. Most are healthy by then. */
+/** Time after which the log shows the answers of a server that is not healthy yet. Most servers are healthy by then. */
 const noteAfterMs = 10_000;
 
 /** Interval for checking whether a stopping process has exited. */
@@ -278,7 +278,7 @@ export class Replica {
     await this.log.note(`pierhead: not healthy yet: the server answers ${answers}.`).catch(() => {});
   }
 
-  /** @param status of its last answer, for a server that reports its own port. */
+  /** @param status of the last answer, for a server whose port only its own report names. */
   async #describeAnswers(status: number): Promise<string> {
     const { port, healthPath } = this.record;
     const answers = port === null ? null : await describeAnswers(port, healthPath);

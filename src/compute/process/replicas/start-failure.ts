@@ -34,7 +34,7 @@ export const portTaken = (port: number | null): Verdict => ({
   message: `Another program listens on port ${port}, which Pierhead had chosen for the agent server. Deploy again.`,
 });
 
-/** @param answers what it answered at the end; null: it did not answer. */
+/** @param answers of `describeAnswers`, at the end; null: the server did not answer. */
 export function notHealthy(
   record: { runner: string; healthPath: string; startTimeoutMs: number },
   answers: string | null,

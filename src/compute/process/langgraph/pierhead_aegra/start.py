@@ -101,7 +101,7 @@ def import_settings(environment, schema, redis_prefix):
         "REDIS_CHANNEL_PREFIX": f"{redis_prefix}run:",
         "WORKER_QUEUE_KEY": f"{redis_prefix}jobs",
         "RUN_MIGRATIONS_ON_STARTUP": "false",
-        # Workers elsewhere execute the runs.
+        # With 0, workers in other pods execute the runs.
         "WORKER_COUNT": "0" if environment.get("N_JOBS_PER_WORKER") == "0" else "1",
         "LEASE_DURATION_SECONDS": str(lease_s),
         "HEARTBEAT_INTERVAL_SECONDS": str(renew_s),
