@@ -20,7 +20,7 @@ export interface Site {
   pathPrefix: string;
   /** Host name of Pierhead itself. It is never a deployment, although it may lie under the root domain. */
   ownHost: string | null;
-  /** Addresses that do not contain the slug. */
+  /** Addresses that do not contain a slug. */
   custom: Pick<CustomAddresses, "find">;
 }
 

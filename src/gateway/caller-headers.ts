@@ -34,7 +34,7 @@ export function mayAgentSee(header: KeyHeader, value: string, { checked }: Admit
   return !value.includes(checked.secret) && !isOwnKey(value);
 }
 
-/** Whether a value contains a key or a session of Pierhead, which no agent may see. */
+/** Returns whether a value contains a key or a session of Pierhead, which no agent may see. */
 export const isOwnKey = (value: string): boolean => ownKey.test(value);
 
 const ownKey = /\bph_[0-9a-f]{12}_|\bphs_[\w-]{43}/;

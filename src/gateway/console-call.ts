@@ -17,7 +17,7 @@ export interface ConsoleCall {
 const sent = new Set(["accept", "accept-language", "content-type", "content-length", "last-event-id", "user-agent"]);
 export const passesFromConsole = (lower: string): boolean => sent.has(lower);
 
-/** Returns the name of a header that the user gave for this agent, or null for other headers and those that the browser sends itself. */
+/** Returns the name of a header that the user entered for this agent. Null: any other header, or one that the browser sends itself. */
 export function nameForAgent(lower: string): string | null {
   if (!lower.startsWith(agentHeaderPrefix)) return null;
   const name = lower.slice(agentHeaderPrefix.length);

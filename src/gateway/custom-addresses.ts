@@ -7,7 +7,7 @@ interface Found {
 
 /** The addresses of deployments that do not contain a slug, by host name. */
 export class CustomAddresses {
-  /** Longest path first, because it is the most specific one; then the oldest. */
+  /** The longest path first, because it is the most specific. Of equal paths, that of the oldest deployment first. */
   readonly #byHost = new Map<string, (CustomAddress & Found)[]>();
 
   /** Replaces the address of a deployment. */
@@ -16,7 +16,7 @@ export class CustomAddresses {
     if (after !== undefined) this.#replace(after.host, slug, [{ ...after, slug }]);
   }
 
-  /** Returns the deployment to which a request is addressed, or null. @param host called only if any deployment has such an address */
+  /** Returns the deployment that a request addresses, or null. @param host called only if any deployment has such an address */
   find(host: () => string, target: string): Found | null {
     if (this.#byHost.size === 0) return null;
     return this.#byHost.get(host())?.find(({ path }) => isBelow(target, path)) ?? null;

@@ -94,7 +94,7 @@ export function requestHeaders(
 
 const isOwn = (lower: string) => hopByHop.has(lower) || rewritten.has(lower) || lower.startsWith("x-forwarded-");
 
-/** The headers that a user of the console gave for an agent with auth of its own. They come before those about the caller. */
+/** Returns the headers that a user of the console entered for an agent. They replace headers about the caller of the same name. */
 function headersForAgent(raw: RawHeaders): Map<string, string> {
   const given = new Map<string, string>();
   forEachHeader(raw, (_name, value, lower) => {

@@ -10,7 +10,7 @@ export interface CustomAddress {
   host: string;
   /** Without a slash at its end. */
   path: string;
-  /** Of two deployments with one address, that with the lower number answers: milliseconds since the epoch. */
+  /** Milliseconds since the epoch. Of two deployments with the same address, the earlier one answers. */
   sinceMs: number;
 }
 
@@ -31,7 +31,7 @@ export interface Route {
   because: string | null;
   /** The callers to admit. Absent: all. */
   admission?: Admission;
-  /** Where it also answers. Absent: only at the addresses made from its slug. */
+  /** A further address. Absent: the deployment answers only at the addresses made from its slug. */
   custom?: CustomAddress;
 }
 

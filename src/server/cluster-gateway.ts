@@ -89,7 +89,7 @@ async function ended(gateway: Gateway, timeoutMs: number): Promise<void> {
 const trafficPath = "/traffic";
 const routesPath = "/routes/";
 
-/** The controllers of the cluster learn of a new gateway, and of its address, within this time. */
+/** Within this time, the controllers of the cluster learn of a new gateway and its addresses. */
 const settledMs = 10_000;
 
 /** Epoch milliseconds of a clock that does not jump, as the gateway's counters have them. */
@@ -135,7 +135,7 @@ export function httpReadGateways(urls: string[]): ReadGateways {
   };
 }
 
-/** Asks every replica of a gateway whether it has led requests to a deployment for long enough that nothing else needs to. */
+/** Returns a function that asks every replica of a gateway whether it can replace the deployment's own route. Errors count as no. */
 export function httpIsRouted(urls: string[]): IsRouted {
   return async (deploymentId, signal) => {
     try {

@@ -26,7 +26,7 @@ test("routes by path without the prefix, and by host name with the path unchange
   }
 });
 
-test("routes by an address without the slug: the longest path first, then the oldest deployment", async () => {
+test("routes by an address without a slug to the longest path, then to the oldest deployment", async () => {
   await using agents = new AsyncDisposableStack();
   await using site = await startGateway();
   const set = async (slug: string, path: string, sinceMs: number) => {

@@ -62,7 +62,7 @@ test("an agent sees who calls from the console, and neither the session nor the 
   assert.deepEqual([seen["x-api-key"], seen["x-pierhead-caller"]], ["signed", "signed"]);
 });
 
-test("an agent with auth of its own gets the headers that the user gave, and none that could speak for Pierhead or its connection", async () => {
+test("forwards the headers that the user entered, except those that could speak for Pierhead or its connection", async () => {
   const own = { authorization: "Bearer of-the-agent", "x-api-key": "key-of-the-agent", "x-team": "blue" };
   const key = "ph_0123456789ab_of-this-server";
   const refused = {

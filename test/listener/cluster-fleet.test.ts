@@ -219,7 +219,7 @@ const endingPod = (revisionId: string) => ({
   ...{ address: null, restarts: 3, started_at: null, limits: { memory: "none", cpu: "none" } },
 });
 
-test("puts nothing to sleep whose requests bypass the gateway, and asks until the gateway serves it", async () => {
+test("keeps a deployment awake while its requests bypass the gateway, and rechecks until they do not", async () => {
   const cluster = { namespace: null, spec: {} } as NonNullable<RevisionRun["cluster"]>;
   const serving: RevisionRun = { ...runInCluster(), min_replicas: 0, cluster };
   let applies = 0;

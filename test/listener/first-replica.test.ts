@@ -44,7 +44,7 @@ test("gives the address of the database in DATABASE_URL to a project that asks f
   assert.equal(urlOf({}), undefined);
 });
 
-test("gives the database's address with the driver that the example of a project names", () => {
+test("sets the database's address with the driver that the project's example file names", () => {
   const { env, artifact } = revisionRun("a");
   const schemes = { DATABASE_URL: "postgresql+asyncpg", POSTGRES_DSN: "postgres" };
   const run = { env, artifact: { ...artifact, database_schemes: schemes, variables: ["DATABASE_URL"] } };

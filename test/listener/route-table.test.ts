@@ -50,7 +50,7 @@ const plan = (changed: Partial<ServingObjects>, before: Route | null = null, now
     nowMs,
   );
 
-test("answers at the custom URL of the deployment, too, since its Service was created", () => {
+test("adds the custom URL of a deployment to its route, with the creation time of its Service", () => {
   const custom = (custom_url: string) => {
     const { metadata } = serviceOf(JSON.stringify({ ...route, custom_url })) as NonNullable<ServingObjects["service"]>;
     const service = { metadata: { ...metadata, creationTimestamp: "2026-01-01T00:00:00Z" } };

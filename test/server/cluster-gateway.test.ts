@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { httpIsRouted } from "../../src/server/cluster-gateway.ts";
 
-/** The counters of a replica of the gateway that leads requests to these deployments. */
+/** The counters of a replica of the gateway that has routes to these deployments. */
 async function startReplica(deploymentIds: string[]) {
   const server: Server = createServer(({ url = "" }, response) => {
     response.writeHead(deploymentIds.includes(url.replace("/routes/", "")) ? 200 : 404).end("{}");
@@ -20,7 +20,7 @@ async function startReplica(deploymentIds: string[]) {
   };
 }
 
-test("a deployment is served by the gateway when every replica leads to it", async () => {
+test("a deployment counts as routed once every replica of the gateway has a route to it", async () => {
   await using one = await startReplica(["a", "b"]);
   await using two = await startReplica(["a"]);
   const { signal } = new AbortController();

@@ -25,8 +25,8 @@ export const consoleHeader = "x-pierhead-console";
 export const backgroundHeader = "x-pierhead-background";
 
 /**
- * Begins the headers that the user of the console sends to an agent with auth of its own, such as `x-pierhead-agent-authorization`. The
- * agent gets them without this prefix, so none of them is a credential of Pierhead.
+ * Prefix of the headers that a user of the console sends to an agent with its own authentication, such as
+ * `x-pierhead-agent-authorization`. The gateway removes the prefix. With it, Pierhead takes none of them for its own credential.
  */
 export const agentHeaderPrefix = "x-pierhead-agent-";
 

@@ -75,7 +75,7 @@ const variables = Type.Optional(
 const databaseSchemes = Type.Optional(
   mapOf(
     Type.String({ pattern: "^postgres(ql)?(\\+[a-z0-9]+)?$" }),
-    "Variables of the project's example file with the address of a PostgreSQL, and the scheme there, which names the driver.",
+    "Scheme, with the driver, of each variable whose value in the project's example file is the address of a PostgreSQL.",
   ),
 );
 

@@ -21,7 +21,7 @@ export interface Member {
   isAsleep: boolean;
   /** The idle time begins here or at the last request, whichever is later. */
   activeSinceMs: number;
-  /** The gateway in the cluster does not see all of its requests. */
+  /** The gateway in the cluster may not see all of its requests. */
   bypassesGateway: boolean;
   /** The deployment serves, but something that it needs to start is gone. */
   isBroken: boolean;

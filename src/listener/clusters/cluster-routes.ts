@@ -61,7 +61,7 @@ export class ClusterRoutes {
     return this.#unlisted.size === 0;
   }
 
-  /** Returns for how long requests of this deployment have had a route here, in milliseconds. Null: they have none. */
+  /** Returns how long this gateway has had a route to a deployment, in milliseconds. Null: it has none. */
   routedForMs(deploymentId: string): number | null {
     const sinceMs = this.#memberOf(deploymentId)?.routedSinceMs ?? null;
     return sinceMs === null ? null : performance.now() - sinceMs;

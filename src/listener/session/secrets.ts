@@ -101,7 +101,7 @@ export function withDatabaseUrl(
   };
 }
 
-/** An engine of SQLAlchemy takes its driver from the scheme, so an address without the driver of the project does not work. */
+/** SQLAlchemy takes the driver from the scheme, so an address without the driver of the project does not work. */
 const addressesFor = (database: string, schemes: Record<string, string> = {}) =>
   Object.fromEntries(
     Object.entries(schemes).map(([name, scheme]) => [name, database.replace(/^postgres(?:ql)?(?=:)/, scheme)]),

@@ -40,8 +40,8 @@ const unsentBytesMax = 16 * 1024 * 1024;
 const unsentAtExitFactor = 2;
 
 /**
- * Lines per call, of which the protocol allows 1,000. Reading, checking and writing a call's lines takes the serving thread without a
- * break, and 1,000 take it for longer than everything else that it does.
+ * Lines per call. The protocol allows 1,000, but the server reads, checks and writes the lines of a call without a break, and 1,000
+ * lines would block its thread for longer than any other work.
  */
 const batchLinesMax = 200;
 
