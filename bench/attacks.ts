@@ -93,7 +93,7 @@ export const attacks = {
 
 export type AttackName = keyof typeof attacks;
 
-/** Repeats an action on many connections until the signal aborts. Returns once so many calls were answered, by default one each. */
+/** Repeats an action on `count` connections until the signal aborts. Resolves after `answers` calls, by default one per connection. */
 async function repeat(
   signal: AbortSignal,
   count: number,

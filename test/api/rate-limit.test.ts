@@ -29,7 +29,7 @@ test("tells a key over its limit when to retry, admits it then, and does not aff
   );
 });
 
-test("gives a client that sends without a pause its rate, and refuses only what comes all at once", async () => {
+test("slows a client that sends without a pause to its rate, and refuses only part of a flood", async () => {
   const key = await paced.mintKey();
   const ask = async () => (await paced.ask({ url: "/v2/deployments", key })).status;
   const beganMs = performance.now();

@@ -152,7 +152,7 @@ test("a used group cannot be deleted, and another workspace sees no group", asyn
   assert.equal((await call("DELETE", group.url)).status, 204);
 });
 
-test("a new deployment gets the groups that it names with its first revision", async () => {
+test("the first revision of a new deployment has the variables of the groups that the request names", async () => {
   const first = await createGroup([variable("A", "1"), variable("OWN", "shared")]);
   const second = await createGroup([variable("A", "2")]);
   const create = (ids: string[], key?: string) =>

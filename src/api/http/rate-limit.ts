@@ -34,8 +34,8 @@ export class RateLimiter {
   }
 
   /**
-   * Takes a token, also one that comes within `aheadMs`. The caller then waits for it.
-   * @returns milliseconds until the token comes, 0 when it was there; above `aheadMs` none was taken.
+   * Takes a token, or reserves one that becomes available within `aheadMs`, for which the caller must wait.
+   * @returns milliseconds until the token is available; above `aheadMs`, no token was taken.
    */
   take(name: string, aheadMs = 0): number {
     const nowMs = performance.now();
@@ -47,7 +47,7 @@ export class RateLimiter {
     return waitMs;
   }
 
-  /** Returns the milliseconds until the next token comes; 0: there is one. */
+  /** Returns the milliseconds until the next token is available; 0: there is one. */
   waitMs(name: string): number {
     const fullAtMs = this.#fullAtMs.get(name);
     if (fullAtMs === undefined) return 0;
@@ -99,8 +99,8 @@ const refusedBodies: RateLimit = { perS: 5, burst: 100 };
 const keysOfWorkspace = 2;
 
 /**
- * A request whose token comes within this time waits for it. A client that sends without a pause then gets one answer after the
- * other at its rate. Refused at once, it would come back in bursts, and each burst would delay the requests of others.
+ * A request whose token becomes available within this time waits for it, so a client that sends without a pause gets its answers
+ * at its rate. If the server refused it at once, it would retry in bursts, and each burst would delay the requests of others.
  */
 const aheadMs = 250;
 
@@ -151,7 +151,7 @@ export class RequestLimits {
   }
 
   /**
-   * Counts a request of a key and of its workspace, if it works on one. Waits for a token that comes soon.
+   * Counts a request of a key and of its workspace, if it works on one. Waits up to {@link aheadMs} for a token.
    * @throws ApiError 429, after a pause, when the key or the workspace exceeds its limit.
    */
   async count({ keyId, tenantId }: { keyId: string; tenantId?: string }): Promise<void> {

@@ -112,7 +112,7 @@ export async function sharedVariables(
 }
 
 /**
- * Returns what the first revision of a new deployment runs with when it uses these groups; null: it names none.
+ * Returns the variables of the first revision of a new deployment that uses these groups; null: there are no groups.
  * @throws ApiError 404 for a group of another workspace; 400 `invalidSecret` when the variables are too large together.
  */
 export async function firstVariables(
@@ -130,7 +130,7 @@ export async function firstVariables(
   return { set, groups: resolved.groups };
 }
 
-/** Gives a deployment that was made in this unit its groups, and its first revision their variables. */
+/** Gives a new deployment its groups, and its first revision their variables. Call it in the unit that creates the deployment. */
 export async function useGroups(
   db: Db,
   by: Parameters<typeof setGroupsOfDeployment>[1],
