@@ -165,7 +165,7 @@ test("a new revision replaces the replicas of Aegra without losing a request or 
   await rollBesideLongRun({ client, deploymentId: made.id, repository, timeoutMs }, context);
 });
 
-test("a replica of Aegra without jobs answers requests, and another one executes its runs", async (context) => {
+test("another replica executes the runs of an Aegra replica with no jobs of its own", async (context) => {
   const own = {
     pid: await pidOf((await replicas())[0]?.replica_id),
     redisUrl: world.redisUrl,

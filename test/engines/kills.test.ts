@@ -13,7 +13,7 @@ after(() => server?.stop());
 
 test(`${size.kills} kills under ${size.runsAtOnce} concurrent runs lose no run, run none twice at once, and cut no stream for good`, async (context) => {
   const journal = newJournal();
-  // No run ends its replica here, so none may be given up, however often faults hit it on a busy machine.
+  // No run crashes its replica here, so the engine must give up no run, however often a busy machine loses it.
   const engine = { schema: "kills", leaseMs: 6_000, lossesMax: 100, maxConnections: 4 };
   const network = await openNetwork(server, port, size.kills > 2);
   const replicas: Replica[] = [];

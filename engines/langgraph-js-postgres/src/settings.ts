@@ -11,7 +11,7 @@ export interface EngineOptions {
   /** A run whose replica does not renew its lease for so long goes to another replica. Default: 10,000. */
   leaseMs?: number;
   /**
-   * A run that replicas have lost this often in a row, without a new checkpoint, ends with an error, because it may be what ends them.
+   * A run that replicas have lost this often in a row, without a new checkpoint, ends with an error, because it may crash them.
    * Default: 3.
    */
   lossesMax?: number;

@@ -206,10 +206,10 @@ export class Runs implements RunsRepo {
   }
 }
 
-/** The stock server ends a run when its attempt has a higher number. */
+/** The stock server ends a run whose attempt has a higher number. */
 const stockAttemptsMax = 3;
 
-/** Returns the number of an attempt for the stock server, whose limit is fixed. */
+/** Returns the number that makes the stock server, whose limit is fixed, end a run after `lossesMax` losses. */
 function stockAttempt(attempt: number, lossesMax: number): number {
   return attempt > lossesMax ? Math.max(attempt, stockAttemptsMax + 1) : Math.min(attempt, stockAttemptsMax);
 }
