@@ -29,7 +29,7 @@ export interface Draft {
   namespace: string;
   files: SourceFile[];
   variables: Secret[];
-  /** Variable groups that it uses, the last wins. */
+  /** Variable groups that the deployment uses. The last one wins. */
   groupIds: string[];
   /** Names that the source asks for. They are left out while they have no value. */
   asked: string[];

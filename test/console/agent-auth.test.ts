@@ -5,7 +5,7 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { addressOf, assertNoBrowserErrors, startWorld } from "./world.ts";
 
-/** An agent that knows its callers by keys of its own, and answers what the pages ask of an agent without runs. */
+/** An agent that checks keys of its own, and gives the pages the answers of an agent without runs. */
 const server = `
 import { createServer } from "node:http";
 createServer((request, response) => {
@@ -32,7 +32,7 @@ const world = await startWorld({ PIERHEAD_TEMPLATES_DIR: templates });
 const { pierhead, open, findings } = world;
 after(() => assertNoBrowserErrors(world));
 
-test("a user gives the headers that an agent with auth of its own asks for, and the page forgets them at its reload", async () => {
+test("sends the headers that a user enters for an agent with its own authentication, and forgets them on reload", async () => {
   const made = await pierhead.client.createDeployment({
     body: {
       name: "guarded",
@@ -44,7 +44,7 @@ test("a user gives the headers that an agent with auth of its own asks for, and 
   const ids = { deployment_id: made.id, revision_id: made.latest_revision_id ?? "" };
   assert.equal((await pierhead.client.waitForRevision(ids)).status, "DEPLOYED");
   const page = await open({ path: `${addressOf(made)}/threads`, width: 1_400 });
-  await page.getByText("It answered 401: Invalid token. Give the headers that its clients send.").waitFor();
+  await page.getByText("It answered 401: Invalid token. Enter the headers that its clients send.").waitFor();
   assert.deepEqual(await findings(page), []);
   const give = async (text: string) => {
     await page.getByLabel("Headers, one per line").fill(text);
@@ -52,7 +52,7 @@ test("a user gives the headers that an agent with auth of its own asks for, and 
   };
   await page.getByRole("button", { name: "Headers" }).click();
   await give("Bearer of-the-agent");
-  await page.getByText('"Bearer of-the-agent" is no header. Write a name, a colon and a value.').waitFor();
+  await page.getByText('"Bearer of-the-agent" is not a header. Write a name, a colon and a value.').waitFor();
   assert.deepEqual(await findings(page), []);
   await give("Authorization: Bearer of-the-agent\nX-Team: blue\n");
   await page.getByRole("heading", { name: "No threads yet" }).waitFor();

@@ -273,7 +273,7 @@ test("a variable group is created, used by a deployment, changed, and deployed f
   await page.context().close();
 });
 
-test("a new deployment gets the variables of a chosen group with its first revision", async () => {
+test("the first revision of a new deployment has the variables of the chosen group", async () => {
   await repository.commit({ "server.js": agent }, "Answer without the ledger");
   const page = await open({ path: "/host/new" });
   await page.getByRole("button", { name: "Git repository" }).click();

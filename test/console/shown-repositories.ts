@@ -35,7 +35,7 @@ export async function startRepositories() {
   const git = (name: string, ...argv: string[]) => run("git", ["-C", directoryOf(name), ...argv]);
   return {
     urlOf: (name: string) => `${served.url}/acme/${name}.git`,
-    /** Commits to the repository, which the first commit creates. */
+    /** Commits to a repository. The first commit creates it. */
     async commit(name: string, { author, message, files = {} }: ShownCommit): Promise<void> {
       await mkdir(directoryOf(name), { recursive: true });
       await git(name, "init", "--quiet", "--initial-branch=main");

@@ -18,7 +18,7 @@ console.log("invoice.ts(3,20): error TS2307: Cannot find module './ledger.js'.")
 process.exit(2);
 `;
 
-/** The commits of each repository, the oldest first. Each is deployed. */
+/** Commits of each repository, oldest first. Each is deployed. */
 const histories: Record<string, ShownCommit[]> = {
   invoices: [
     { author: "Priya Nair", message: "Read invoices from the new ledger", files: { "build.js": brokenBuild } },
@@ -39,7 +39,7 @@ const histories: Record<string, ShownCommit[]> = {
   "nightly-digest": [{ author: "Mei Tanaka", message: "Send the digest in the language of the reader" }],
 };
 
-/** Adds the templates of the pictures. Returns the settings of a server that shows them. */
+/** Adds the templates of the screenshots. Returns the settings of a server that offers them. */
 export async function shownSettings(): Promise<Record<string, string>> {
   const templates = await mkdtemp(path.join(tmpdir(), "pierhead-templates-"));
   after(() => rm(templates, { recursive: true, force: true }));
@@ -48,7 +48,7 @@ export async function shownSettings(): Promise<Record<string, string>> {
   return { PIERHEAD_TEMPLATES_DIR: templates, PIERHEAD_ALLOW_PRIVATE_NETWORK: "true" };
 }
 
-/** Deploys what the pictures show. */
+/** Creates the deployments that the screenshots show. */
 export async function makeShown(pierhead: TestServer): Promise<Omit<Shown, "threads">> {
   const { client } = pierhead;
   const repositories = await startRepositories();
@@ -64,7 +64,7 @@ export async function makeShown(pierhead: TestServer): Promise<Omit<Shown, "thre
     }
   }
   const { orders, invoices } = made;
-  if (orders === undefined || invoices === undefined) throw new Error("the pictures need both deployments");
+  if (orders === undefined || invoices === undefined) throw new Error("the screenshots need both deployments");
   const secrets = [
     { name: "CURRENCY", value: "USD" },
     { name: "SHOP_URL", value: "https://shop.example.org" },
@@ -127,7 +127,7 @@ async function addGroups(client: Client, support: Deployment): Promise<void> {
   await client.waitForRevision(latestOf(grouped), { timeoutMs });
 }
 
-/** Makes what the pages of the settings show. None of the addresses exists. */
+/** Creates what the settings pages show. None of the addresses exists. */
 async function makeSettings(client: Client): Promise<void> {
   await client.createMember({ body: { email: "ada@example.org", name: "Ada Lindqvist", role: "admin" } });
   await client.createMember({ body: { email: "jonas@example.org", name: "Jonas Weber", role: "deployer" } });

@@ -71,7 +71,7 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
   );
 }
 
-/** A repository, as a link where a browser can open its address. */
+/** A repository, as a link if a browser can open its address. */
 function Repository({ url }: { url: string }) {
   const text = repositoryText(url);
   if (!/^https?:\/\//.test(url)) return <span title={url}>{text}</span>;

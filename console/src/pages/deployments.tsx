@@ -65,13 +65,13 @@ export function DeploymentsPage() {
 const isOnlyPage = (list: { resources: unknown[] } | undefined, { page }: ListSearch) =>
   page === undefined && list !== undefined && list.resources.length < pageSize;
 
-/** How many deployments there are, and the requests of their day. A list of several pages does not know the latter. */
+/** The number of deployments, and their requests of the last day if all deployments are on this page. */
 function Day({ rows, isWhole }: { rows: Deployment[]; isWhole: boolean }) {
   const count = useHealthCounts()?.total;
   const traffic = useTraffic(rows) ?? [];
   const requests = sumOf(traffic.flatMap((one) => one.requests));
   const errors = sumOf(traffic.flatMap((one) => one.errors));
-  // The line keeps its height while nothing is known.
+  // A space keeps the height of the line until the number is read.
   if (count === undefined) return <>&nbsp;</>;
   return (
     <>

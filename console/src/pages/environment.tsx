@@ -55,7 +55,7 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
           <h2>Variables</h2>
           <p className="soft">
             {staged.secrets.length === 0
-              ? "The agent server gets no variables of yours yet. Keys of models and addresses of services belong here."
+              ? "The agent server gets none of your variables yet. Add API keys of models and addresses of services here."
               : "The agent server gets these when it starts. They are stored encrypted, and each revision keeps its own."}
           </p>
         </div>
@@ -114,7 +114,7 @@ const asVariable = ({ name, secret_name, secret_key }: SecretReference) => ({
 
 /** Returns the server's reason to reject this environment, or null if it is valid. */
 function problemOf({ secrets, references }: Environment, source: Deployment["source"]): string | null {
-  // A row that was added and not filled in is no variable.
+  // An empty row is not a variable.
   const named = secrets.filter(({ name }) => name !== "");
   try {
     if (secrets.some(({ name, value }) => name === "" && value !== "")) return "A value has no name.";

@@ -38,7 +38,7 @@ export function CopyText({ name, text }: { name: string; text: string }) {
   );
 }
 
-/** An address that is entered elsewhere: its end is cut off where there is no room, and the button copies all of it. */
+/** An address to enter elsewhere. A narrow column cuts its end off, and the button copies all of it. */
 export function CopyUrl({ name, url }: { name: string; url: string }) {
   const { notify, notifyError } = useToasts();
   return (

@@ -114,7 +114,7 @@ function useRowData(rows: Deployment[]) {
   };
 }
 
-/** Returns the requests of a day of these deployments. undefined: not read yet. */
+/** Returns the traffic of these deployments in the last day. undefined: not read yet. */
 export function useTraffic(rows: readonly Deployment[]): DeploymentTraffic[] | undefined {
   const { client, workspaceId } = useSession();
   const ids = rows.map(({ id }) => id);

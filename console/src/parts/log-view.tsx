@@ -162,13 +162,13 @@ export function BuildLog({ question }: { question: FollowLogs }) {
   );
 }
 
-/** A shorter time would read as none at all. */
+/** A shorter time would read `0.0 s`. */
 const shortMs = 100;
 
 const stepMarks = {
   done: { light: "live", word: "done" },
   failed: { light: "failed", word: "failed" },
-  running: { light: "deploying", word: "under way" },
+  running: { light: "deploying", word: "in progress" },
 };
 
 function StepMark({ state }: { state: keyof typeof stepMarks }) {
@@ -237,7 +237,7 @@ export function RuntimeLog({ question, children }: { question: FollowLogs; child
 interface LineProps {
   line: LogEntry;
   isFirstBad: boolean;
-  /** The place of the line in a log that is read as a whole. Other logs show the time. */
+  /** Number of the line in a log that the page reads from its start. Absent: the line shows its time. */
   number?: number | undefined;
 }
 

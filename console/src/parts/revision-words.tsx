@@ -31,7 +31,7 @@ export function makerText({ made_by: maker }: Revision): string | null {
   return maker.name ?? (maker.kind === "system" ? "Pierhead" : `deleted ${maker.kind}`);
 }
 
-/** Returns who a revision is by, for people: the author of its commit, else who made it. */
+/** Returns the author of a revision's commit, or the maker of a revision without a commit. */
 export function authorOf(revision: Revision): { name: string; isPerson: boolean } | null {
   const author = revision.commit?.author ?? null;
   if (author !== null) return { name: author, isPerson: true };

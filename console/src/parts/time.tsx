@@ -22,7 +22,7 @@ export function Ago({ at }: { at: string | null }) {
   );
 }
 
-/** How long something has been so, with its exact beginning as a tooltip. */
+/** How long a state has lasted, with its exact start as a tooltip. */
 export function Age({ since }: { since: string }) {
   const nowMs = useNow(10_000);
   return (

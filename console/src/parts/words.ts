@@ -48,7 +48,7 @@ export const sourceNames: Record<SourceKind, string> = {
   internal_docker: "Pushed image",
 };
 
-/** Returns the owner and the name of a repository, such as `acme/orders`. Its host stands in the whole address. */
+/** Returns the owner and the name of a repository, such as `acme/orders`. */
 export const repositoryText = (url: string) =>
   url
     .replace(/^(?:[a-z+]+:\/\/)?(?:[^/]*@)?[^/:]*(?::\d+)?[/:]/, "")

@@ -73,9 +73,9 @@ function Unreached(props: { error: Error; deployment: Deployment; retry: () => v
   if (error instanceof AgentError && (error.status === 401 || error.status === 403))
     return (
       <Notice kind="warn">
-        <b>This agent has auth of its own.</b>
+        <b>This agent has its own authentication.</b>
         <p>
-          It answered {error.status}: {error.detail}. Give the headers that its clients send.
+          It answered {error.status}: {error.detail}. Enter the headers that its clients send.
         </p>
         <AgentHeaders deploymentId={deployment.id} />
       </Notice>

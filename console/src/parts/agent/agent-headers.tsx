@@ -4,14 +4,14 @@ import { useState } from "react";
 import { headersOf, keepHeaders, readHeaders } from "../../agent/own-headers.ts";
 import { Dialog } from "../dialog.tsx";
 
-/** Asks for the headers of an agent with auth of its own. */
+/** Asks for the headers of an agent with its own authentication. */
 export function AgentHeaders({ deploymentId }: { deploymentId: string }) {
   const [isOpen, setOpen] = useState(false);
   const queries = useQueryClient();
   const close = () => setOpen(false);
   const save = (headers: ReadonlyMap<string, string>) => {
     keepHeaders(deploymentId, headers);
-    // What the agent showed with other credentials may not be what these may see.
+    // The pages show what the agent answered for other credentials.
     void queries.resetQueries({ queryKey: ["agent", deploymentId] });
     close();
   };
