@@ -185,7 +185,8 @@ function missingModule(lines: readonly string[]): string | null {
     if (misfit !== null) return misfit;
     const node = /Cannot find (?:module|package) '([^']+)'/.exec(line)?.[1];
     if (node === undefined) continue;
-    const inside = /node_modules\/((?:@[^/]+\/)?[^/]+)\/(.+)$/.exec(node);
+    // A name with an extension is that of a file that a build has to make.
+    const inside = /\.[a-z]{2,4}$/.test(node) ? null : /.*node_modules\/((?:@[^/]+\/)?[^/]+)\/(.+)$/.exec(node);
     if (inside !== null)
       return `The npm package '${inside[1]}' has no file '${inside[2]}'. Correct the import: Node needs its extension, such as .js, and the path that the package exports.`;
     return /^[./]/.test(node)

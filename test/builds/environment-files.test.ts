@@ -49,11 +49,12 @@ test("keeps an environment file of the source, and writes no file outside the so
 
 test("writes no environment file through a link that leaves the source", async () => {
   await using place = await scratch();
-  const files = project({ start: "node --env-file=linked/.env server.js | cat" });
+  const files = project({ start: "node --env-file=linked/.env --env-file=linked/new/.env server.js | cat" });
   const source = await filesSource(path.join(place.dir, "in"), files);
   await symlink(place.dir, path.join(place.dir, "in/linked"));
   await begin(place.dir, source).build.result;
   await assert.rejects(readFile(path.join(place.dir, ".env"), "utf8"), { code: "ENOENT" });
+  await assert.rejects(readFile(path.join(place.dir, "new/.env"), "utf8"), { code: "ENOENT" });
 });
 
 test("runs programs of the machine and of packages before the start", async () => {

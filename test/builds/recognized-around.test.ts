@@ -68,11 +68,14 @@ test("finds the scheme of the PostgreSQL addresses in a project's example file, 
   const example = `DATABASE_URL="postgresql+asyncpg://me@localhost/shop"
 TEST_DATABASE_URL=postgresql://me@localhost/test
 REDIS_URL=redis://localhost
-POSTGRES_DSN=postgres://localhost/shop # of the workers
+POSTGRES_DSN=postgres://me@localhost/shop # of the workers
+LEGACY_DB_URL=postgres://me@localhost/before
 `;
   await writeFiles(place.dir, { ".env.example": example });
   const found = await databaseSchemes(place.dir, ".");
   assert.deepEqual(found, { DATABASE_URL: "postgresql+asyncpg", POSTGRES_DSN: "postgres" });
+  await writeFiles(place.dir, { ".env.example": "SHOP_DB=postgres://localhost/a\nOLD_DB=postgres://localhost/b\n" });
+  assert.deepEqual(await databaseSchemes(place.dir, "."), {}, "it is unknown which one is the project's own");
 });
 
 test("imports modules that services of a source share from the directory above", async () => {

@@ -8,11 +8,12 @@ test("finds the directories outside a project that its requirements.txt names", 
   await using place = await scratch();
   await writeFiles(place.dir, {
     "web/requirements.txt":
-      "-e file:../shared\nwords[all] @ file:../words\n../plain\n-r ../base/common.txt\nhttpx>=0.28\n",
+      "-e file:../shared\nwords[all] @ file:../words\n../plain\n-r ../base/common.txt\n-r ../all.txt\n-c ../../all.txt\nhttpx>=0.28\n",
     "shared/pyproject.toml": "",
     "words/pyproject.toml": "",
     "plain/setup.py": "",
     "base/common.txt": "",
+    "all.txt": "",
   });
   const found = await pythonPaths(path.join(place.dir, "web"));
   assert.deepEqual(found.map((one) => path.relative(place.dir, one)).sort(), ["base", "plain", "shared", "words"]);

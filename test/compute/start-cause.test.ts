@@ -373,4 +373,6 @@ test("names the file that a package lacks when an import omits the extension", (
   const error =
     "Error [ERR_MODULE_NOT_FOUND]: Cannot find module '/a/node_modules/@x/sdk/dist/mcp' imported from /a/b.js";
   assert.match(cause(error) ?? "", /^The npm package '@x\/sdk' has no file 'dist\/mcp'\. Correct the import: .*\.js/);
+  const unbuilt = "Cannot find module '/a/node_modules/@acme/shared/dist/index.js' imported from /a/b.js";
+  assert.match(cause(unbuilt) ?? "", /index\.js' does not exist\. If a build generates it, set the build command/);
 });

@@ -45,7 +45,7 @@ test("starts the production script when the usual script watches the source file
   const start = async (scripts: Record<string, string>) =>
     (await detect({ "package.json": packageJson(["fastify"], { scripts }) })).server?.start;
   assert.equal(await start({ start: watching, "start:prod": "node src/index.ts" }), "script:start:prod");
-  assert.equal(await start({ start: "nodemon app.js", serve: "node app.js" }), "script:serve");
+  assert.equal(await start({ start: "nodemon app.js", serve: "vite preview" }), "script:start");
   assert.equal(await start({ start: "node app.js", "start:prod": "node dist/app.js" }), "script:start");
   assert.equal(await start({ start: watching, "start:prod": "tsx watch src/index.ts" }), "script:start");
 });

@@ -96,7 +96,17 @@ test("lets a Django project serve its own address when a variable names the allo
     DJANGO_ALLOWED_HOSTS: hosts,
   });
   assert.deepEqual(await variablesFor('ALLOWED_HOSTS = env.list("ALLOWED_HOSTS")'), { ALLOWED_HOSTS: hosts });
-  assert.equal(await variablesFor('ALLOWED_HOSTS = ["shop.example"]'), undefined);
+  assert.deepEqual(await variablesFor('ALLOWED_HOSTS = os.environ["HOSTS_ALLOWED_HOSTS"].split(",")'), {
+    HOSTS_ALLOWED_HOSTS: hosts,
+  });
+  for (const settings of [
+    'ALLOWED_HOSTS = ["shop.example"]',
+    'ALLOWED_HOSTS = env.list("ALLOWED_HOSTS", default=["*"])',
+    'ALLOWED_HOSTS = os.getenv("ALLOWED_HOSTS", "*").split(",")',
+    'ALLOWED_HOSTS = os.getenv("ALLOWED_HOSTS", "localhost").split(" ")',
+    'ALLOWED_HOSTS = os.getenv("ALLOWED_HOSTS", "localhost").split()',
+  ])
+    assert.equal(await variablesFor(settings), undefined, settings);
 });
 
 test("starts the file that registers the callbacks of Chainlit, with or without a decorator", async () => {

@@ -49,15 +49,21 @@ const postgresAddress = /^(postgres(?:ql)?(?:\+[a-z0-9]+)?):\/\//;
 /** The database of a deployment is not for tests, which may delete what it contains. */
 const ofTests = /(?:^|_)TESTS?(?:_|$)/;
 
-/** Returns the variables in which the example file of a project has the address of a PostgreSQL, and the scheme of each. */
+/**
+ * Returns the variables in which the example file of a project has the address of its PostgreSQL, and the scheme of each. With several
+ * databases it is that of DATABASE_URL; without one, it is unknown which is the project's own.
+ */
 export async function databaseSchemes(sourceDir: string, directory: string): Promise<Record<string, string>> {
   const { examples = {} } = (await expectedVariables(sourceDir, directory)) ?? {};
-  return Object.fromEntries(
-    Object.entries(examples).flatMap(([name, value]) => {
-      const scheme = postgresAddress.exec(value)?.[1];
-      return scheme === undefined || ofTests.test(name) ? [] : [[name, scheme]];
-    }),
-  );
+  const found = Object.entries(examples).flatMap(([name, value]) => {
+    const scheme = postgresAddress.exec(value)?.[1];
+    if (scheme === undefined || ofTests.test(name)) return [];
+    return [{ name, scheme, address: value.slice(scheme.length).split(/[?\s]/)[0] }];
+  });
+  const own = found.find(({ name }) => name === "DATABASE_URL")?.address;
+  const addresses = new Set(found.map(({ address }) => address));
+  const ofProject = found.filter(({ address }) => addresses.size === 1 || address === own);
+  return Object.fromEntries(ofProject.map(({ name, scheme }) => [name, scheme]));
 }
 
 /**

@@ -1,7 +1,7 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { CommandProject } from "../detect/pierhead-config.ts";
-import { isFileInside, isOutside } from "../sources/inside.ts";
+import { canMakeDirectory, isFileInside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { readScripts } from "./run-script.ts";
 
@@ -24,7 +24,7 @@ export async function layEnvironmentFiles({ sourceDir, log }: BuildContext, proj
       const file = path.posix.join(place, name);
       if (file.startsWith("../") || path.posix.isAbsolute(name)) continue;
       if (await isFileInside(sourceDir, file)) continue;
-      if (await isOutside(sourceDir, path.posix.dirname(file))) continue;
+      if (!(await canMakeDirectory(sourceDir, path.posix.dirname(file)))) continue;
       await mkdir(path.join(sourceDir, path.dirname(file)), { recursive: true });
       const isNew = await writeFile(path.join(sourceDir, file), "", { flag: "wx" }).then(
         () => true,

@@ -1,4 +1,4 @@
-import { realpath, stat } from "node:fs/promises";
+import { lstat, realpath, stat } from "node:fs/promises";
 import path from "node:path";
 
 /** Returns whether the file exists and its real path is inside the source. A repository may contain links to any path. */
@@ -17,6 +17,17 @@ export async function isOutside(sourceDir: string, file: string): Promise<boolea
     return real !== root && !real.startsWith(root + path.sep);
   } catch {
     return false;
+  }
+}
+
+/** Returns whether a directory can be made without leaving the source: its nearest ancestor that exists is inside. */
+export async function canMakeDirectory(sourceDir: string, directory: string): Promise<boolean> {
+  for (let at = path.posix.normalize(directory); ; at = path.posix.dirname(at)) {
+    const exists = await lstat(path.join(sourceDir, at)).then(
+      () => true,
+      () => false,
+    );
+    if (exists || at === ".") return isDirectoryInside(sourceDir, at);
   }
 }
 

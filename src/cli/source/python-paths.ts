@@ -13,6 +13,13 @@ export const pythonPaths = (directory: string): Promise<string[]> => linkedDirec
 const localRequirement =
   /^[ \t]*(?:-e[ \t]+|--editable[ \t=]+)?(?:[\w.-]+(?:\[[^\]\n]*\])?[ \t]*@[ \t]*)?(?:file:)?(\.\.?\/[^\s;#[]*)/gm;
 
+/**
+ * The directory of another requirements file. One above the project is left out: everything in it would be sent, other projects
+ * too.
+ */
+const requirementsBeside =
+  /^[ \t]*(?:-[rc][ \t]*|--(?:requirement|constraint)[ \t=]+)((?:\.\.\/)+(?!\.\.\/)[^\s;#]*\/)[^\s;#/]+/gm;
+
 async function pathsOf(directory: string): Promise<string[]> {
   const read = (name: string) => readFile(path.join(directory, name), "utf8").catch(() => "");
   const [pyproject, requirements] = await Promise.all([read("pyproject.toml"), read("requirements.txt")]);
@@ -23,9 +30,6 @@ async function pathsOf(directory: string): Promise<string[]> {
   return [
     ...sections.flatMap((one) => [...one.matchAll(/\bpath[ \t]*=[ \t]*["']([^"'\n]+)["']/g)]),
     ...requirements.matchAll(localRequirement),
-    // The directory of another requirements file.
-    ...requirements.matchAll(
-      /^[ \t]*(?:-[rc][ \t]*|--(?:requirement|constraint)[ \t=]+)(\.\.\/(?:[^\s;#]*\/)?)[^\s;#]+/gm,
-    ),
+    ...requirements.matchAll(requirementsBeside),
   ].map((match) => path.resolve(directory, match[1] ?? "."));
 }

@@ -256,7 +256,8 @@ function startOf(
 function withoutWatcher(script: string, scripts: NodeFacts["scripts"]): string {
   const isWatcher = (name: string) => /--watch\b|\bnodemon\b|\b(?:tsx|ts-node-dev) watch\b/.test(scripts[name] ?? "");
   if (!isWatcher(script)) return script;
-  const others = ["start:prod", "start:production", "serve:prod", "serve"];
+  // A script named serve often serves the pages beside the server.
+  const others = ["start:prod", "start:production", "serve:prod"];
   return others.find((name) => scripts[name] !== undefined && !isWatcher(name)) ?? script;
 }
 

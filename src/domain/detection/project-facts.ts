@@ -113,9 +113,12 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   };
 }
 
-/** How the settings of Django read the allowed host names from a variable, with os, django-environ or python-decouple. */
+/**
+ * How the settings of Django read the allowed host names from a variable, with os, django-environ or python-decouple. Settings that
+ * allow every host without the variable, or split it at something else than commas, are left alone.
+ */
 const allowedHosts =
-  /\b(?:getenv|environ(?:\.get)?|config|env(?:\.list)?)\s{0,20}[([]\s{0,100}["'](\w*ALLOWED_HOSTS)["']/;
+  /\b(?:getenv|environ(?:\.get)?|config|env(?:\.list)?)\s{0,20}[([]\s{0,100}["'](\w*ALLOWED_HOSTS)["'](?![^\n]{0,100}(?:["']\*["']|split\((?!["'],["']\))))/;
 
 const hostsVariableIn = (texts: readonly { text: string }[]) =>
   texts.map(({ text }) => allowedHosts.exec(text)?.[1]).find((name) => name !== undefined) ?? null;

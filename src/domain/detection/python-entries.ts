@@ -106,7 +106,7 @@ const forms: Form[] = [
   { kind: "adk", form: /^(root_agent)\b[^\n]*=/m },
   { kind: "streamlit", form: /^()(?:import streamlit|from streamlit)/m, beside: /^[ \t]*st\.\w+\(/m },
   { kind: "chainlit", form: /^()import chainlit/m, beside: /(?:@|^)cl\.on_/m },
-  { kind: "gradio", form: /^()(?:import|from)[ \t]+[\w.]*gradio/m, beside: /\.launch\(/ },
+  { kind: "gradio", form: /^()(?:import|from)[ \t]+[\w.]*gradio(?!_client)/m, beside: /\.launch\(/ },
   { kind: "robyn", form: called("Robyn") },
   { kind: "hayhooks", form: /^class (PipelineWrapper)\(/m, beside: /\bhayhooks\b/ },
   { kind: "livekit", form: /^()if __name__ *==/m, beside: /\bcli\.run_app\(/ },

@@ -50,7 +50,7 @@ test("replicas of the durable engines scale by the runs that wait in their datab
     });
   };
   assert.deepEqual(scalersOf("aegra", "plain"), [1, "select count(*) from aegra.runs where status = 'pending'"]);
-  assert.match(String(scalersOf("postgres", "plain")[1]), /from langgraph\.runs where status = 'pending'/);
+  assert.match(String(scalersOf("postgres", "plain")[1]), /from langgraph\.runs where \(status = 'pending'/);
   assert.deepEqual(scalersOf("aegra", "external"), [1], "a database elsewhere is not asked");
   assert.deepEqual(scalersOf("aegra", "plain", false), ["by load"]);
   assert.deepEqual(scalersOf("memory", "plain"), ["by load"]);

@@ -42,7 +42,9 @@ and later upgrades keep the NetworkPolicy if it exists.
 {{- if $enabled }}yes{{ end -}}
 {{- else if not .Release.IsUpgrade }}yes{{- else -}}
 {{- $name := printf "%s-gateway-agents" (include "listener.name" .) -}}
-{{- if lookup "networking.k8s.io/v1" "NetworkPolicy" (first .Values.namespaces) $name }}yes{{ end -}}
+{{- $found := "" -}}
+{{- range .Values.namespaces }}{{ if lookup "networking.k8s.io/v1" "NetworkPolicy" . $name }}{{ $found = "yes" }}{{ end }}{{ end -}}
+{{- $found -}}
 {{- end -}}
 {{- end -}}
 

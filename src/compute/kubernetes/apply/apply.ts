@@ -66,7 +66,9 @@ export async function applyWorkload(
   });
   if (before !== null && !isChanged && annotations[driftAnnotation] === "warn") {
     const held = await findDrift(api, [...data, ...rest].map(ownedBy(before)), signal);
-    return { waitingFor: null, held: held.length > 0 ? held : null, bypassesGateway: rest.some(isRoute) };
+    // A route that a gateway has replaced goes once the gateway serves it, which may be after the last change.
+    const hasLeft = await prune(context, workload, [...data, ...rest], signal);
+    return { waitingFor: null, held: held.length > 0 ? held : null, bypassesGateway: hasLeft || rest.some(isRoute) };
   }
   const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
   const anchor = await applyAnchor(context, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);

@@ -134,7 +134,7 @@ function mainContainer(workload: Workload, part: "server" | "queue", context: Po
     securityContext: agentSecurity(context.policy),
     ...(cluster.spec.volume_mounts != null && { volumeMounts: withoutNulls(cluster.spec.volume_mounts) }),
     ...((isServer || isSameProgram) && {
-      startupProbe: { ...check, periodSeconds: startupPeriodS, timeoutSeconds: 5, failureThreshold },
+      startupProbe: { ...check, periodSeconds: startupPeriodS, timeoutSeconds: 2, failureThreshold },
       readinessProbe: { ...check, periodSeconds: probePeriodS, timeoutSeconds: 5, failureThreshold: 3 },
       livenessProbe: { ...check, periodSeconds: 15, timeoutSeconds: 5, failureThreshold: 6 },
     }),

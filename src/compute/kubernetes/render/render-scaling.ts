@@ -15,14 +15,16 @@ const pendingRunsPerWorker = 10;
 
 /** Counts the pending runs of the engines that keep a queue in the deployment's database. */
 const pendingRunsOf: Partial<Record<Engine, string>> = {
-  postgres: "select count(*) from langgraph.runs where status = 'pending' and due_at <= now()",
+  postgres: "select count(*) from langgraph.runs where (status = 'pending' and due_at <= now())",
   aegra: "select count(*) from aegra.runs where status = 'pending'",
 };
 
 /** Returns the query that counts the runs that wait for a part; null: the part executes no runs, or its server is unknown. */
 function pendingRunsQuery({ engine, cluster }: Workload, part: Part): string | null {
   const query = pendingRunsOf[engine ?? "own"] ?? null;
-  if (part === "queue") return query ?? "select count(*) from run where status = 'pending'";
+  // Workers also count the runs that they execute: without workers, no server would go on with these.
+  if (part === "queue" && query !== null) return `${query} or status = 'running'`;
+  if (part === "queue") return "select count(*) from run where status in ('pending', 'running')";
   return wantsQueue(cluster, engine) ? null : query;
 }
 
@@ -126,8 +128,9 @@ function scaledObject(
       metadata,
       spec: {
         scaleTargetRef: { apiVersion: "apps/v1", kind: "Deployment", name: metadata.name },
-        // Without a server, nothing would answer requests.
-        minReplicaCount: part === "queue" ? scale.minReplicas : Math.max(1, scale.minReplicas),
+        // Without a server, nothing would answer requests, and load never starts a first worker.
+        minReplicaCount:
+          part === "queue" && database !== "external" ? scale.minReplicas : Math.max(1, scale.minReplicas),
         maxReplicaCount: scale.maxReplicas,
         pollingInterval: 30,
         cooldownPeriod: 300,
