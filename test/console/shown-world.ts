@@ -21,10 +21,10 @@ process.exit(2);
 /** Commits of each repository, oldest first. Each is deployed. */
 const histories: Record<string, ShownCommit[]> = {
   invoices: [
-    { author: "Priya Nair", message: "Read invoices from the new ledger", files: { "build.js": brokenBuild } },
+    { author: "Billing team", message: "Read invoices from the new ledger", files: { "build.js": brokenBuild } },
   ],
   orders: [
-    { author: "Ada Lindqvist", message: "Show the state of an order" },
+    { author: "Support lead", message: "Show the state of an order" },
     {
       author: "Tomás Rivera",
       message: "Route returns to the warehouse that sent them",
@@ -32,11 +32,11 @@ const histories: Record<string, ShownCommit[]> = {
     },
   ],
   "fraud-screen": [
-    { author: "Mei Tanaka", message: "Score a payment in one call" },
-    { author: "Jonas Weber", message: "Ask the ledger for the balance", files: { "build.js": brokenBuild } },
+    { author: "Platform team", message: "Score a payment in one call" },
+    { author: "Payments team", message: "Ask the ledger for the balance", files: { "build.js": brokenBuild } },
   ],
-  "voice-concierge": [{ author: "Lena Fischer", message: "Say the room number only after the check" }],
-  "nightly-digest": [{ author: "Mei Tanaka", message: "Send the digest in the language of the reader" }],
+  "voice-concierge": [{ author: "Voice team", message: "Say the room number only after the check" }],
+  "nightly-digest": [{ author: "Platform team", message: "Send the digest in the language of the reader" }],
 };
 
 /** Adds the templates of the screenshots. Returns the settings of a server that offers them. */
@@ -129,9 +129,9 @@ async function addGroups(client: Client, support: Deployment): Promise<void> {
 
 /** Creates what the settings pages show. None of the addresses exists. */
 async function makeSettings(client: Client): Promise<void> {
-  await client.createMember({ body: { email: "ada@example.org", name: "Ada Lindqvist", role: "admin" } });
-  await client.createMember({ body: { email: "jonas@example.org", name: "Jonas Weber", role: "deployer" } });
-  await client.createMember({ body: { email: "mei@example.org", role: "reader" } });
+  await client.createMember({ body: { email: "support@example.org", name: "Support lead", role: "admin" } });
+  await client.createMember({ body: { email: "payments@example.org", name: "Payments team", role: "deployer" } });
+  await client.createMember({ body: { email: "reader@example.org", role: "reader" } });
   await client.createApiKey({ body: { name: "ci", role: "deployer" } });
   await client.createApiKey({ body: { name: "dashboard", role: "reader" } });
   await client.createWebhook({ body: { url: "https://ci.invalid/pierhead", types: ["revision.status"] } });
