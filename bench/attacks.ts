@@ -24,7 +24,7 @@ const timeoutMs = 120_000;
 const connections = 8;
 
 /** Requests that a key may send at once by default (PIERHEAD_RATE_LIMIT_BURST). The attack goes on beyond them. */
-const burst = 5_000;
+export const burst = 5_000;
 
 /** The ways in which a workspace does its worst. */
 export const attacks = {

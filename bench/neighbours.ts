@@ -7,7 +7,7 @@ import { openSimulatedCompute } from "../src/compute/simulated.ts";
 import { makeWorkspace, type Workspace } from "../test/security/two-workspaces.ts";
 import { startSimulatedListener } from "../test/storm/simulated-listener.ts";
 import { type AgentRepository, nodeAgent } from "../test/support/agent-repository.ts";
-import { type AttackName, type AttackSite, attackFiles, attacks, createAgent, newest } from "./attacks.ts";
+import { type AttackName, type AttackSite, attackFiles, attacks, burst, createAgent, newest } from "./attacks.ts";
 import { settled } from "./deploy.ts";
 import { toBeEnded } from "./endings.ts";
 import type { BenchRun, BenchServer, DatabaseKind } from "./installation.ts";
@@ -63,7 +63,11 @@ const none = (): Rounds => ({ read: [], call: [], deploy: [], build: [] });
  */
 export async function neighbourLines(run: BenchRun, kind: DatabaseKind, repository: AgentRepository) {
   await using installation = await run.install(kind);
-  const limits = { PIERHEAD_RATE_LIMIT: "250", PIERHEAD_RATE_LIMIT_BURST: "5000", PIERHEAD_LOG_LINES_PER_S: "2000" };
+  const limits = {
+    PIERHEAD_RATE_LIMIT: "250",
+    PIERHEAD_RATE_LIMIT_BURST: String(burst),
+    PIERHEAD_LOG_LINES_PER_S: "2000",
+  };
   const server = await installation.start("server", { PIERHEAD_COMPUTE: "process", ...limits });
   const operator = createClient({ baseUrl: server.url, apiKey: installation.adminKey });
   const world = { client: operator, url: server.url };

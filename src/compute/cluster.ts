@@ -49,6 +49,12 @@ export interface ClusterDeployment {
 }
 
 /**
+ * Whose routes lead to a deployment. gateway: only those of the gateway in the cluster. both: also its own, until the gateway serves
+ * it. own: its own, or it is not known.
+ */
+export type RoutedBy = "gateway" | "both" | "own";
+
+/**
  * Runs whole deployments on an engine that replaces replicas itself. A listener only sets the desired revision: the
  * engine starts, drains and restarts replicas, and does that better than a client of its API could.
  */
@@ -59,13 +65,13 @@ export interface ClusterCompute extends ReplicaLogs {
   /**
    * Makes the cluster run this workload. Repeating the call changes nothing.
    * @returns `waitingFor`: what must be ready first; null: everything is applied. `held`: changes by hand that an
-   * annotation tells us to leave alone. `bypassesGateway`: the gateway in the cluster may not see all requests.
+   * annotation tells us to leave alone. `routedBy`: whose routes lead to it, by default its own.
    * @throws UnusableWorkload with a message for the user; Superseded when a newer session or generation was applied before.
    */
   apply(
     workload: Workload,
     signal: AbortSignal,
-  ): Promise<{ waitingFor: string | null; held: string[] | null; bypassesGateway?: boolean }>;
+  ): Promise<{ waitingFor: string | null; held: string[] | null; routedBy?: RoutedBy }>;
   inspect(key: ClusterKey, signal: AbortSignal): Promise<ClusterStatus>;
   /**
    * Stops the pods of a deployment of which no revision serves, because the first one failed. Its database stays. The next

@@ -33,9 +33,12 @@ export function findAddress(request: IncomingMessage, site: Site): Address | nul
   const { authority, target } = splitTarget(request);
   const label = deploymentLabel(authority, site);
   if (label !== null) return { slug: label, path: target, prefix: "", authority };
-  const own = site.custom.find(() => hostOf(authority), target);
+  const isBelowPrefix = target.startsWith(site.pathPrefix);
+  // No deployment may take the addresses of the others.
+  const isShared = isBelowPrefix && hostOf(authority) === site.ownHost;
+  const own = isShared ? null : site.custom.find(() => hostOf(authority), target);
   if (own !== null) return { ...addressBelow(target, own.path.length), slug: own.slug, authority };
-  if (!target.startsWith(site.pathPrefix)) return null;
+  if (!isBelowPrefix) return null;
   const start = site.pathPrefix.length;
   const length = target.slice(start).search(/[/?]/);
   const end = length === -1 ? target.length : start + length;

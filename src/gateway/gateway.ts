@@ -163,8 +163,8 @@ class HttpGateway implements Gateway {
       if (deployment !== undefined) this.removeRoute(route.slug);
       deployment = new Deployment(route, this.#limits);
       this.#deployments.set(route.slug, deployment);
-      this.#customAddresses.set(route.slug, undefined, route.custom);
-    } else this.#customAddresses.set(route.slug, deployment.route.custom, route.custom);
+      this.#customAddresses.set(undefined, route);
+    } else this.#customAddresses.set(deployment.route, route);
     const replicas = route.targets.map((target) => this.#replicaFor(target));
     deployment.setRoute(route, replicas, () => this.#wake(route.deploymentId));
   }
@@ -172,7 +172,7 @@ class HttpGateway implements Gateway {
   removeRoute(slug: string): void {
     const deployment = this.#deployments.get(slug);
     this.#deployments.delete(slug);
-    this.#customAddresses.set(slug, deployment?.route.custom, undefined);
+    this.#customAddresses.set(deployment?.route, undefined);
     deployment?.remove();
   }
 

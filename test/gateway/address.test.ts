@@ -32,7 +32,8 @@ test("routes by an address without a slug to the longest path, then to the oldes
   const set = async (slug: string, path: string, sinceMs: number) => {
     const agent = agents.use(await namedAgent(slug));
     const custom = { host: "support.example.com", path, sinceMs };
-    site.gateway.setRoute({ ...route([agent.target(slug)], { slug, deploymentId: slug }), custom });
+    const of = { slug, deploymentId: slug, workspaceId: "support" };
+    site.gateway.setRoute({ ...route([agent.target(slug)], of), custom });
   };
   await set("newer", "", 3);
   await set("older", "", 1);
@@ -53,6 +54,25 @@ test("routes by an address without a slug to the longest path, then to the oldes
   site.gateway.removeRoute("newer");
   const request = "GET /ok HTTP/1.1\r\nHost: support.example.com\r\nConnection: close\r\n\r\n";
   assert.match(await exchangeRaw(site.port, request), /^HTTP\/1\.1 418 /);
+});
+
+test("a deployment takes neither a host of another workspace nor the addresses that contain a slug", async () => {
+  await using agents = new AsyncDisposableStack();
+  await using site = await startGateway({ publicUrl: "https://agents.example.com" });
+  const set = async (slug: string, [host, path]: [string, string], sinceMs: number) => {
+    const agent = agents.use(await namedAgent(slug));
+    const of = { slug, deploymentId: slug, workspaceId: slug };
+    site.gateway.setRoute({ ...route([agent.target(slug)], of), custom: { host, path, sinceMs } });
+  };
+  const answer = async (target: string, host: string) =>
+    (await seenByAgent(site.port, `GET ${target} HTTP/1.1`, host)).url;
+  await set("first", ["support.example.com", ""], 1);
+  await set("other", ["support.example.com", "/threads"], 2);
+  assert.equal(await answer("/threads/1", "support.example.com"), "first /threads/1");
+  await set("greedy", ["agents.example.com", ""], 3);
+  assert.equal(await answer("/d/first/ok", "agents.example.com"), "first /ok");
+  site.gateway.removeRoute("first");
+  assert.equal(await answer("/threads/1", "support.example.com"), "other /1", "the host is free again");
 });
 
 test("leaves requests that address no deployment to Pierhead", async () => {

@@ -6,7 +6,7 @@ import type { Plane } from "./plane.ts";
 
 /**
  * A kubelet without containers: its pods run at once, or do what the name of their image says:
- * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`, `fills-disk` (runs for a second, then it is evicted),
+ * `.../pull-fails`, `crashes`, `never-ready`, `start-fails`, `out-of-memory`, `fills-disk` (runs for a moment, then it is evicted),
  * `needs-model-key` (crashes without MODEL_KEY in its Secret). It answers the API server's calls for logs.
  */
 export interface FakeNode extends AsyncDisposable {
@@ -32,6 +32,9 @@ interface Container {
 }
 
 const nodeName = "node-1";
+
+/** A pod that fills its disk is below its limit for so long. */
+const belowLimitMs = 300;
 
 /** @param podAddress address of every pod. Kubernetes sends no traffic to one of the loopback range. */
 export async function startFakeNode(plane: Plane, podAddress = "127.0.0.1"): Promise<FakeNode> {
@@ -160,7 +163,7 @@ async function turn({ admin, seen, podAddress, crashing, logs, signal }: Kubelet
     const isCrashing = pod.spec.containers.some(({ image }) => crashing.has(image));
     const hasKey = named === "needs-model-key" && (await hasModelKey(admin, pod, signal));
     const isBelowLimit =
-      named === "fills-disk" && Date.now() < Date.parse(pod.status.startTime ?? "3000-01-01") + 1_000;
+      named === "fills-disk" && Date.now() < Date.parse(pod.status.startTime ?? "3000-01-01") + belowLimitMs;
     const fate = isCrashing ? "loops" : hasKey || isBelowLimit ? "runs" : named;
     if (fate === "needs-model-key") logs.set(name, ["Error: MODEL_KEY is not set"]);
     if (seen.get(uid) === fate) continue;

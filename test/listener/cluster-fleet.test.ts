@@ -91,6 +91,27 @@ test("tells the engine whether a revision is new or the serving one to go back t
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
+test("gives a deployment the address at which it is called", async () => {
+  const target: RevisionRun = { ...runInCluster(), env: { LANGGRAPH_API_URL: "https://support.example.com/v2" } };
+  const given: Record<string, string>[] = [];
+  const fleet = startFleet({
+    async apply({ secrets }) {
+      given.push(secrets);
+      return { waitingFor: null, held: null };
+    },
+  });
+  fleet.fleet.assign([assignmentOf({ target })]);
+  const [secrets] = await eventually(
+    () => given,
+    ({ length }) => length > 0,
+  );
+  assert.deepEqual(
+    [secrets?.["PUBLIC_URL"], secrets?.["PUBLIC_HOST"]],
+    ["https://support.example.com/v2", "support.example.com"],
+  );
+  fleet.fleet.stepDown(new Error("the test is over"));
+});
+
 test("applies a serving revision again that can no longer start, because its Secret may be gone", async () => {
   let applies = 0;
   const serving = runInCluster();
@@ -219,7 +240,7 @@ const endingPod = (revisionId: string) => ({
   ...{ address: null, restarts: 3, started_at: null, limits: { memory: "none", cpu: "none" } },
 });
 
-test("keeps a deployment awake while its requests bypass the gateway, and rechecks until they do not", async () => {
+test("keeps a deployment awake while it has a route beside the gateway, and applies it again until it has none", async () => {
   const cluster = { namespace: null, spec: {} } as NonNullable<RevisionRun["cluster"]>;
   const serving: RevisionRun = { ...runInCluster(), min_replicas: 0, cluster };
   let applies = 0;
@@ -227,7 +248,7 @@ test("keeps a deployment awake while its requests bypass the gateway, and rechec
   const compute: Partial<ClusterCompute> = {
     async apply() {
       applies += 1;
-      return { waitingFor: null, held: null, bypassesGateway: applies < 3 };
+      return { waitingFor: null, held: null, routedBy: applies < 3 ? "both" : "gateway" };
     },
     inspect: async () => ({ ...nothingThere, revisionId: serving.revision_id, isReady: true }),
     async setAsleep() {

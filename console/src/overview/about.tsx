@@ -2,6 +2,7 @@ import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { engines } from "../../../src/domain/engines.ts";
 import { CopyText } from "../parts/address.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
+import { shortId } from "../parts/text.ts";
 import { type Deployment, refText, repositoryText, sourceText, typeText } from "../parts/words.ts";
 import { CardHead, PartLink } from "./card-head.tsx";
 
@@ -64,7 +65,7 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
         <dd>{deployment.secrets.length + (deployment.secret_references?.length ?? 0)}</dd>
         <dt>ID</dt>
         <dd>
-          <CopyText name="ID" text={deployment.id} />
+          <CopyText name="ID" text={deployment.id} shown={shortId(deployment.id)} />
         </dd>
       </dl>
     </section>

@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { CodeHost, Integration } from "../../../src/contract/integrations/integration.ts";
-import { CopyUrl } from "../parts/address.tsx";
+import { CopyText } from "../parts/address.tsx";
 import { CommandLine } from "../parts/command-line.tsx";
 import { SelectField, TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
@@ -41,7 +41,8 @@ export function IntegrationsPage() {
         { name: "Credentials", show: kindOf, isShort: true },
         {
           name: "Webhook URL",
-          show: ({ webhook_url: url }) => (url === null ? "set by the App" : <CopyUrl name="Webhook URL" url={url} />),
+          show: ({ webhook_url: url }) =>
+            url === null ? "set by the App" : <CopyText name="Webhook URL" text={url} />,
         },
       ]}
       {...(mayAdminister && {

@@ -86,8 +86,11 @@ function NewDeploymentForm({ onMade }: { onMade: (id: string, files: SourceFile[
   const problems = problemsOf(draft);
   const found = useDetection(draft);
   useAskedVariables(draft, change, found.data);
+  const groups = useGroups();
+  // A kept draft may name a group that was deleted since.
+  const groupIds = draft.groupIds.filter((id) => groups === undefined || groups.some((group) => group.id === id));
   const create = useMutation({
-    mutationFn: () => createFrom(client, draft, attempt),
+    mutationFn: () => createFrom(client, { ...draft, groupIds }, attempt),
     onSuccess: (made) => {
       forget();
       onMade(made.id, draft.files);
@@ -310,7 +313,7 @@ function TemplateFields({ draft, change }: FormProps) {
 }
 
 function General({ draft, change, problems, placement }: FormProps & { placement: Placement }) {
-  const groups = useGroups();
+  const groups = useGroups() ?? [];
   return (
     <>
       <section className="card">

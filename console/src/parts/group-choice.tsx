@@ -3,14 +3,13 @@ import type { VariableGroup } from "../../../src/contract/variables/variable-gro
 import { useSession } from "../session.tsx";
 import { gathered } from "./resource-page.tsx";
 
-/** Returns the variable groups of the workspace. Empty until they are read. */
-export function useGroups(): VariableGroup[] {
+/** Returns the variable groups of the workspace. undefined: not read yet. */
+export function useGroups(): VariableGroup[] | undefined {
   const { client, workspaceId } = useSession();
-  const groups = useQuery({
+  return useQuery({
     queryKey: ["variable-groups", workspaceId],
     queryFn: ({ signal }) => gathered(client.all("listVariableGroups", {}, { signal })),
-  });
-  return groups.data ?? [];
+  }).data;
 }
 
 /** Returns the name of the chosen group that gives a deployment this variable. The last one wins. */

@@ -47,7 +47,8 @@ export async function installCommand(
       : `Found ${locked.file}${where}.`;
   const onlyMember = manager === "pnpm" ? memberFilter(path.posix.relative(root.directory, directory)) : null;
   const isLarge = locked !== null && onlyMember !== null && (await project.countPnpmMembers()) > membersMax;
-  const argv = [...(await argvOf(manager, locked !== null, project)), ...(isLarge ? onlyMember : [])];
+  const filter = isLarge ? onlyMember : [];
+  const argv = [...(await argvOf(manager, locked !== null, project)), ...filter];
   const prefix = await managerPrefix(manager, project, searchPath);
   const viaNpm =
     prefix[1] === "exec"
@@ -71,6 +72,7 @@ export async function installCommand(
             argv: [
               ...prefix,
               ...(await argvOf(manager, false, project)).slice(1),
+              ...filter,
               ...(manager === "pnpm" ? ["--no-frozen-lockfile"] : []),
             ],
           },

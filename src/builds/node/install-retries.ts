@@ -25,10 +25,11 @@ const retries: readonly Retry[] = [
   },
   {
     manager: "pnpm",
-    form: /\bERR_PNPM_MISSING_TIME\b|\bERR_PNPM_TRUST_CHECK_FAIL\b.*\bMissing time\b/,
-    options: ["--config.minimumReleaseAge=0", "--config.trustPolicy=off"],
+    // pnpm 11 has an age by default. It says nothing about the trust policy, which only a project turns on.
+    form: /\bERR_PNPM_MISSING_TIME\b/,
+    options: ["--config.minimumReleaseAge=0"],
     because:
-      "The registry does not report when versions were published, so pnpm cannot apply minimumReleaseAge and trustPolicy of this project. Trying again without both. To apply them, name a registry that reports the times in .npmrc.",
+      "The registry does not report when versions were published, so pnpm cannot apply minimumReleaseAge. Trying again without it. To apply it, name a registry that reports the times in .npmrc.",
   },
   {
     manager: "pnpm",
@@ -53,6 +54,10 @@ const refusals: [form: RegExp, because: string][] = [
   [
     /\bERR_PNPM_(?:NO_MATURE_MATCHING_VERSION|MINIMUM_RELEASE_AGE_VIOLATION)\b/,
     "minimumReleaseAge of this project refuses a version that was published too recently. Deploy later, lock an older version, or name the package in minimumReleaseAgeExclude of pnpm-workspace.yaml.",
+  ],
+  [
+    /\bERR_PNPM_TRUST_CHECK_FAIL\b/,
+    "trustPolicy of this project cannot be checked, because the registry does not report when versions were published. Name a registry that does in .npmrc, or remove trustPolicy from pnpm-workspace.yaml.",
   ],
   [
     /\bERR_PNPM_TRUST_DOWNGRADE\b/,

@@ -14,10 +14,10 @@ import { type Project, readProject } from "../detect/project.ts";
 import { databaseSchemes, wantedVariables } from "../detect/read-variables.ts";
 import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
+import { addEnvironmentFiles } from "../node/add-environment-files.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { launchLine, showLaunch, startsAlone } from "../node/launch-line.ts";
-import { layEnvironmentFiles } from "../node/lay-environment-files.ts";
 import { hostVariables, preloadsOf } from "../node/preloads.ts";
 import { beforeCommand, startCommand } from "../node/run-script.ts";
 import { engineDirOf, findPostgresToolchain, langgraphToolchain } from "../node/toolchain.ts";
@@ -52,7 +52,7 @@ export async function runPipeline(request: BuildRequest, context: BuildContext):
   const project = await steps.run("Read the configuration", () => readConfiguration(request, context));
   if (project.kind === "command") {
     if (project.file !== undefined) await addFile(context, project, project.file);
-    await layEnvironmentFiles(context, project);
+    await addEnvironmentFiles(context, project);
   }
   if (wanted.kind === "image") {
     const { makeImage, storeManifest } = await import("../image/image-pipeline.ts");

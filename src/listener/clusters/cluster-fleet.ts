@@ -276,8 +276,10 @@ export class ClusterFleet implements Fleet {
   /** Puts a deployment to sleep that no request has used for its idle time. Returns the delay until the next check. */
   async #sleepWhenIdle(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {
     const { traffic, cluster } = this.#options;
-    if (traffic !== undefined && member.bypassesGateway) return routePollMs;
-    if (traffic === undefined || member.isAsleep || !maySleep(assignment, goal, true)) return quietPollMs;
+    if (traffic === undefined) return quietPollMs;
+    if (member.routedBy === "both") return routePollMs;
+    // The gateway does not see the requests of other routes.
+    if (member.routedBy === "own" || member.isAsleep || !maySleep(assignment, goal, true)) return quietPollMs;
     const { activeSinceMs, deploymentId } = member;
     const nowMs = this.#context.clock.monotonicMs();
     const idleAfterMs = assignment.idle_after_ms as number;
@@ -327,11 +329,8 @@ export class ClusterFleet implements Fleet {
   async #rollOut(member: Member, assignment: Assignment, goal: RevisionRun, signal: AbortSignal): Promise<boolean> {
     const { cluster } = this.#options;
     const desired = `${goal.revision_id}/${assignment.generation}`;
-    if (member.drift.isContested && member.drift.mayRepair(this.#context.clock.monotonicMs())) member.applied = null;
     const nowMs = this.#context.clock.monotonicMs();
-    if (member.isBroken && nowMs - member.appliedAtMs >= repairMs) member.applied = null;
-    const hasGateway = this.#options.traffic !== undefined;
-    if (hasGateway && member.bypassesGateway && nowMs - member.appliedAtMs >= routePollMs) member.applied = null;
+    if (mustRepeat(member, nowMs)) member.applied = null;
     let waitingFor: string | null = null;
     if (member.applied !== desired) {
       member.appliedAtMs = nowMs;
@@ -347,7 +346,7 @@ export class ClusterFleet implements Fleet {
         return false;
       }
       waitingFor = applied.waitingFor;
-      member.bypassesGateway = applied.bypassesGateway === true;
+      member.routedBy = applied.routedBy ?? "own";
       member.drift.setHeld(applied.held);
       if (waitingFor !== null || applied.held !== null) member.applied = null;
     }
@@ -357,7 +356,7 @@ export class ClusterFleet implements Fleet {
     member.replicas.updateStreak(state.crashStreak ?? (state.crashStreak === null ? null : 0));
     this.#tracked.update(member.deploymentId, state.replicas);
     const isCurrent = waitingFor === null && state.revisionId === goal.revision_id;
-    const sleeping = sleepStateOf(state, isCurrent, maySleep(assignment, goal, hasGateway));
+    const sleeping = sleepStateOf(state, isCurrent, maySleep(assignment, goal, this.#options.traffic !== undefined));
     if (sleeping.endsSleep) await cluster.setAsleep(key, false, signal);
     recordSleep(member, sleeping, nowMs);
     const isServing = goal.revision_id === assignment.serving?.revision_id;
@@ -427,4 +426,11 @@ export class ClusterFleet implements Fleet {
     else if (assignment.target !== null)
       this.#refuse(member, assignment, assignment.target, { weight: "deadline", cause });
   }
+}
+
+/** Returns whether a deployment must be applied again, although nothing else is wanted than before. */
+function mustRepeat({ drift, isBroken, routedBy, appliedAtMs }: Member, nowMs: number): boolean {
+  const sinceMs = nowMs - appliedAtMs;
+  if (drift.isContested && drift.mayRepair(nowMs)) return true;
+  return (isBroken && sinceMs >= repairMs) || (routedBy === "both" && sinceMs >= routePollMs);
 }

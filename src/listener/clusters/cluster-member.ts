@@ -1,3 +1,4 @@
+import type { RoutedBy } from "../../compute/cluster.ts";
 import type { Assignment, Cause, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { FleetContext } from "../fleet.ts";
 import { Drift } from "./drift.ts";
@@ -21,8 +22,7 @@ export interface Member {
   isAsleep: boolean;
   /** The idle time begins here or at the last request, whichever is later. */
   activeSinceMs: number;
-  /** The gateway in the cluster may not see all of its requests. */
-  bypassesGateway: boolean;
+  routedBy: RoutedBy;
   /** The deployment serves, but something that it needs to start is gone. */
   isBroken: boolean;
   failures: number;
@@ -38,7 +38,7 @@ export function newMember(deploymentId: string, { clock, logger }: Pick<FleetCon
   return {
     ...{ deploymentId, assignment: null, applied: null, appliedAtMs: 0, failed: null },
     ...{ sinceMs: clock.monotonicMs(), problems: new Map(), activeSinceMs: clock.monotonicMs() },
-    ...{ isReady: false, isAsleep: false, bypassesGateway: false, isBroken: false, failures: 0 },
+    ...{ isReady: false, isAsleep: false, routedBy: "own" as const, isBroken: false, failures: 0 },
     ...{ drift: new Drift(logger, deploymentId), replicas: new ObservedReplicas() },
     ...{ isRunning: false, isPassPending: false, cancelWake: () => {} },
   };

@@ -4,7 +4,7 @@ import type { Assignment, Cause, ReplicaExitReport, RevisionRun } from "../../co
 import { engines } from "../../domain/engines.ts";
 import { describeError } from "../../telemetry/log.ts";
 import { admissionOf } from "../admission.ts";
-import { asksForDatabase, withDatabaseUrl } from "../session/secrets.ts";
+import { asksForDatabase, givenVariables } from "../session/secrets.ts";
 import type { Snapshot } from "../session/snapshot.ts";
 import type { Drift } from "./drift.ts";
 
@@ -56,7 +56,7 @@ export function workloadOf(
     ...{ asksForDatabase: asksForDatabase(artifact), startsAlone: artifact.starts_alone === true },
     isFirst: assignment.serving === null,
     ...{ image: artifact.uri, healthPath: artifact.health_path, engine: artifact.engine, env: run.env },
-    secrets: withDatabaseUrl(secrets, artifact),
+    secrets: givenVariables(secrets, run),
     ...{ startTimeoutMs: run.start_timeout_ms, drainTimeoutMs: run.drain_timeout_ms },
     cluster: run.cluster as NonNullable<RevisionRun["cluster"]>,
   };

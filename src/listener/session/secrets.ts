@@ -69,26 +69,33 @@ export class Secrets {
 
 /**
  * Returns the environment of a replica. Variables of the control plane win over the deployment's own (contract 7.2). The
- * driver chooses PORT, and PATH belongs to the machine or image. PUBLIC_URL is the address of the deployment, which a
- * deployment behind another proxy may set itself.
+ * driver chooses PORT, and PATH belongs to the machine or image.
  */
 export function replicaEnvironment(
   secrets: Record<string, string>,
   { env, artifact }: Pick<RevisionRun, "env" | "artifact">,
 ): Record<string, string> {
-  const { PORT: _port, PATH: _path, ...values } = withDatabaseUrl(secrets, artifact);
+  const { PORT: _port, PATH: _path, ...values } = givenVariables(secrets, { env, artifact });
+  return { ...values, ...env };
+}
+
+/**
+ * Returns the variables of a deployment, with those that it gets unless it sets them: the addresses of its database, and PUBLIC_URL
+ * and PUBLIC_HOST, which a deployment behind another proxy may set itself.
+ */
+export function givenVariables(
+  secrets: Record<string, string>,
+  { env, artifact }: Pick<RevisionRun, "env" | "artifact">,
+): Record<string, string> {
   const { LANGGRAPH_API_URL: url } = env;
-  return { ...(url === undefined ? {} : addressVariables(url)), ...values, ...env };
+  return { ...(url === undefined ? {} : addressVariables(url)), ...withDatabaseUrl(secrets, artifact) };
 }
 
 /**
  * Adds the names by which a project asks for its database, with the address that Pierhead gave or was given: DATABASE_URL, and the
  * parts of the address in variables of their own. What the deployment sets stays.
  */
-export function withDatabaseUrl(
-  secrets: Record<string, string>,
-  artifact: RevisionRun["artifact"],
-): Record<string, string> {
+function withDatabaseUrl(secrets: Record<string, string>, artifact: RevisionRun["artifact"]): Record<string, string> {
   const { DATABASE_URI: database } = secrets;
   if (database === undefined) return secrets;
   const names = artifact.variables ?? [];

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { RoutedBy } from "../../cluster.ts";
 import { type ApiServer, fieldManager, KubeError } from "../api/api-server.ts";
 import { childKinds } from "../api/kinds.ts";
 import type { LiveObject, Manifest } from "../api/manifest.ts";
@@ -26,8 +27,7 @@ export interface Applied {
   waitingFor: string | null;
   /** Changes by hand that an annotation tells us to keep; null: there are none. */
   held: string[] | null;
-  /** It has a route that bypasses the gateway in the cluster, or may have one: the gateway may not see all of its requests. */
-  bypassesGateway: boolean;
+  routedBy: RoutedBy;
 }
 
 /**
@@ -48,8 +48,7 @@ export async function applyWorkload(
   if (before !== null) refuseForeign(before, workload);
   const known = before === null ? null : readAnchor(before);
   const annotations = before?.metadata.annotations ?? {};
-  const bypass = { bypassesGateway: true };
-  if (annotations[pausedAnnotation] === "true") return { waitingFor: null, held: [], ...bypass };
+  if (annotations[pausedAnnotation] === "true") return { waitingFor: null, held: [], routedBy: "own" };
   if (before?.metadata.deletionTimestamp !== undefined) {
     refuseOlder(before, workload);
     before = await renewAnchor(api, before, signal);
@@ -67,8 +66,8 @@ export async function applyWorkload(
   if (before !== null && !isChanged && annotations[driftAnnotation] === "warn") {
     const held = await findDrift(api, [...data, ...rest].map(ownedBy(before)), signal);
     // A route that a gateway has replaced goes once the gateway serves it, which may be after the last change.
-    const hasLeft = await prune(context, workload, [...data, ...rest], signal);
-    return { waitingFor: null, held: held.length > 0 ? held : null, bypassesGateway: hasLeft || rest.some(isRoute) };
+    const keepsRoute = await prune(context, workload, [...data, ...rest], signal);
+    return { waitingFor: null, held: held.length > 0 ? held : null, routedBy: routedBy(rest, keepsRoute) };
   }
   const secrets = [...new Set([...secretsIn(known), secretNameOf(workload)])];
   const anchor = await applyAnchor(context, workload, before, { database, hash: known?.hash ?? "", secrets }, signal);
@@ -86,12 +85,17 @@ export async function applyWorkload(
   };
   await put(data);
   const waitingFor = isFirst(known) ? await unreadyData(api, data, signal) : null;
-  if (waitingFor !== null) return { waitingFor, held: null, ...bypass };
+  if (waitingFor !== null) return { waitingFor, held: null, routedBy: "own" };
   await put(rest);
-  const hasLeft = known !== null && (await prune(context, workload, [...data, ...rest], signal));
+  const keepsRoute = known !== null && (await prune(context, workload, [...data, ...rest], signal));
   const noted = { database, hash, secrets: await usedSecrets(api, workload, secrets, signal) };
   await applyAnchor(context, workload, anchor, noted, signal);
-  return { waitingFor: null, held: null, bypassesGateway: hasLeft || rest.some(isRoute) };
+  return { waitingFor: null, held: null, routedBy: routedBy(rest, keepsRoute) };
+}
+
+function routedBy(rendered: readonly Manifest[], keepsRoute: boolean): RoutedBy {
+  if (rendered.some(isRoute)) return "own";
+  return keepsRoute ? "both" : "gateway";
 }
 
 const isRoute = ({ kind }: { kind: string }) => kind === "Ingress" || kind === "HTTPRoute";
@@ -254,7 +258,7 @@ async function unreadyData(api: ApiServer, data: Manifest[], signal: AbortSignal
 /**
  * Deletes objects of an earlier revision that this revision does not have. Pods of the earlier one run until this one serves,
  * and a rollback may need them, so objects that those pods need are kept until then.
- * @returns whether it left a route, because the gateway in the cluster has no route to this deployment yet
+ * @returns whether it kept a route, because the gateway in the cluster has none to this deployment yet
  */
 async function prune(
   { api, traits, isRouted }: ClusterContext,
@@ -262,7 +266,7 @@ async function prune(
   wanted: Manifest[],
   signal: AbortSignal,
 ): Promise<boolean> {
-  let hasLeftRoute = false;
+  let keepsRoute = false;
   const namespace = cluster.namespace as string;
   const keep = new Set(wanted.map(({ kind, metadata }) => `${kind}/${metadata.name}`));
   for (const kind of childKinds(traits)) {
@@ -276,14 +280,14 @@ async function prune(
       const { metadata } = item;
       if (!isOurs(item) || keep.has(`${kind}/${metadata.name}`) || metadata.deletionTimestamp !== undefined) continue;
       if (isRoute({ kind }) && isRouted !== undefined && !(await isRouted(deploymentId, signal))) {
-        hasLeftRoute = true;
+        keepsRoute = true;
         continue;
       }
       const isNeeded = kind === "ServiceAccount" || metadata.labels?.[componentLabel] === "redis";
       if (isServing || !isNeeded) await api.remove(kind, metadata, { uid: metadata.uid }, signal);
     }
   }
-  return hasLeftRoute;
+  return keepsRoute;
 }
 
 /** Deletes Secrets that no ReplicaSet can roll back to. @returns the names of the others */

@@ -12,16 +12,16 @@ const option = /--env-file(?:=|\s+)(["']?)([\w@./-]{1,200})\1(?=\s|$)/g;
  * Adds an empty file for each environment file that the scripts of a build or a start name and the source lacks. Repositories
  * exclude such files, and the deployment has their variables.
  */
-export async function layEnvironmentFiles({ sourceDir, log }: BuildContext, project: CommandProject): Promise<void> {
+export async function addEnvironmentFiles({ sourceDir, log }: BuildContext, project: CommandProject): Promise<void> {
   if (project.python !== null) return;
   const { directory, startDirectory = directory } = project;
   const commands = [project.start, ...project.build, project.afterBuild ?? [], ...(project.launch?.before ?? [])];
   const first = commands.flat().join(" ").replaceAll("script:", "");
-  for (const place of new Set([directory, startDirectory])) {
-    const reached = reachedScripts(await readScripts(path.join(sourceDir, place)), first);
+  for (const root of new Set([directory, startDirectory])) {
+    const reached = reachedScripts(await readScripts(path.join(sourceDir, root)), first);
     const named = [...`${first} ; ${reached.join(" ; ")}`.matchAll(option)].map((match) => match[2] ?? "");
     for (const name of new Set(named)) {
-      const file = path.posix.join(place, name);
+      const file = path.posix.join(root, name);
       if (file.startsWith("../") || path.posix.isAbsolute(name)) continue;
       if (await isFileInside(sourceDir, file)) continue;
       if (!(await canMakeDirectory(sourceDir, path.posix.dirname(file)))) continue;
