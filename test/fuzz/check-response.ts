@@ -124,7 +124,9 @@ function problemOfAny({ verb }: FuzzRequest, { status, headers }: Answer, text: 
     return undefined;
   const body = parse(text);
   if (body === notJson) return `no JSON: ${text.slice(0, 200)}`;
-  if (status >= 400 && !("detail" in (body as object))) return "refusal without detail";
+  // The protocol for tools has errors of its own.
+  if (status >= 400 && !("detail" in (body as object)) && !("jsonrpc" in (body as object)))
+    return "refusal without detail";
   return undefined;
 }
 
