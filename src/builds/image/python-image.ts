@@ -10,6 +10,7 @@ import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { type EnginePackages, packagesOf, shimDir } from "../python/engine-packages.ts";
 import { collectRequirements } from "../python/requirements.ts";
+import { uvRequirement } from "../python/uv.ts";
 import { isAllowed, type PythonServer, wantedPython } from "../python/wanted-version.ts";
 import { isOutside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
@@ -21,6 +22,7 @@ const programs = [
   `${shimDir}/langgraph-python-shim.py`,
   "compute/docker/entrypoints/langgraph-python-start.py",
   "builds/python/install.py",
+  "builds/python/kept_versions.py",
 ];
 
 const inOwn = (name: string) => `${ownDir}/${name}`;
@@ -35,6 +37,7 @@ function pipInstall(
     serverPackages: packages,
     installer: ["python", "-m", "pip", "install", "--no-cache-dir", "--use-pep517", "--root-user-action=ignore"],
     lock: lock === null ? null : path.posix.join(appDir, lock),
+    uv: uvRequirement,
     check: isChecked ? ["python", "-P", ...check.map((program) => inOwn(path.posix.relative(shimDir, program)))] : null,
     checkedDir: null,
   };

@@ -15,6 +15,7 @@ import {
 } from "../python/server-environment.ts";
 import { findServerRequirements, type ServerRequirements } from "../python/server-requirements.ts";
 import { toolLauncher, toolName } from "../python/tool-environment.ts";
+import { uvRequirement } from "../python/uv.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { type ImageCommand, planStart } from "./commands.ts";
@@ -76,6 +77,7 @@ export async function pythonServerInstructions(
 }
 
 const installProgram = "install-server.py";
+const installPrograms = [installProgram, "kept_versions.py"];
 
 /** Returns the instruction that installs the packages, with the repairs of a build without an engine (install-server.py). */
 async function installCommandOf(
@@ -83,8 +85,10 @@ async function installCommandOf(
   context: BuildContext,
   directory: string,
 ): Promise<Instruction> {
-  const file = fileURLToPath(new URL(`../python/${installProgram}`, import.meta.url));
-  await writeExtra(context.sourceDir, installProgram, await readFile(file, "utf8"));
+  for (const name of installPrograms) {
+    const file = fileURLToPath(new URL(`../python/${name}`, import.meta.url));
+    await writeExtra(context.sourceDir, name, await readFile(file, "utf8"));
+  }
   const { lock } = requirements;
   const unlocked = (await requirements.unlocked?.("python", [])) ?? null;
   const stale = `The versions in ${lock} contradict the project, or do not exist any more. To fix all versions again, ${lockAgain(lock)}.`;
@@ -99,6 +103,7 @@ async function installCommandOf(
       await attemptOf(requirements),
       ...(unlocked === null ? [] : [await attemptOf({ ...unlocked, because: `${stale} ${unlocked.because}` })]),
     ],
+    uv: uvRequirement,
     unsolvable: unsolvable.source,
     packaging: packagingErrors.source,
     sayWithoutProject,

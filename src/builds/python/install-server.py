@@ -4,20 +4,29 @@
 
 OPTIONS is a JSON object: `installer` is the command to which arguments are added, `attempts` the arguments to try, each as `argv`,
 `withoutProject` (null: the project is not among them) and `because`, the text to print before it. The first attempt has the
-versions of the lock file. `unsolvable` and `packaging` are forms of what the installer prints when no versions fit, and when the
+versions of the lock file. Before another one is made, its packages are resolved with the versions of the lock file that still fit, by
+the uv that `uv` names. `unsolvable` and `packaging` are forms of what the installer prints when no versions fit, and when the
 files of the project do not have the form of a package.
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
+import tempfile
+
+# Python does not find the module beside this program: -P keeps the programs of an image out of the way of the project's modules.
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+from kept_versions import find_uv, fitting_versions, pins, read_pins, write_lines  # noqa: E402
+
+sys.path.pop()
 
 
 def main(options):
     unsolvable, packaging = re.compile(options["unsolvable"]), re.compile(options["packaging"], re.IGNORECASE)
     code = 1
-    for attempt in options["attempts"]:
+    for attempt in attempts_of(options):
         print(attempt["because"], flush=True)
         argv = attempt["argv"]
         code, lines = run_with_binaries(options, argv)
@@ -28,9 +37,42 @@ def main(options):
         if code == 0 and lacks_pkg_resources():
             print("Newer versions of setuptools have no pkg_resources, which older packages import.", flush=True)
             run_with_binaries(options, [*argv, options["olderSetuptools"]])
-        if code == 0 or not any(unsolvable.search(line) for line in lines):
+        if code == 0 or not (attempt.get("hasKept") or any(unsolvable.search(line) for line in lines)):
             break
     return code
+
+
+def attempts_of(options):
+    """Yields the attempts. Each that gives up the lock file comes after one with the versions in it that still fit."""
+    first, *others = options["attempts"]
+    yield first
+    for attempt in others:
+        kept = with_kept(options, locked_in(first["argv"]), attempt)
+        if kept is not None:
+            yield kept
+        yield attempt
+
+
+def locked_in(argv):
+    files = [file for option, file in zip(argv, argv[1:]) if option == "--constraint"]
+    return {name: version for file in files for name, version in read_pins(file).items()}
+
+
+def with_kept(options, locked, attempt):
+    uv = find_uv(options["uv"]) if locked else None
+    versions = None if uv is None else fitting_versions(uv, attempt["argv"], locked)
+    kept = sum((versions or {}).get(name) == version for name, version in locked.items())
+    if kept == 0:
+        return None
+    file = os.path.join(tempfile.mkdtemp(), "kept-versions.txt")
+    write_lines(file, pins(versions))
+    constrained = ["--constraint", file]
+    return {
+        "argv": [*attempt["argv"], *constrained],
+        "withoutProject": attempt["withoutProject"] and [*attempt["withoutProject"], *constrained],
+        "because": f"{attempt['because']} {kept} of the {len(locked)} locked versions still fit and are kept.",
+        "hasKept": True,
+    }
 
 
 def run_with_binaries(options, argv):

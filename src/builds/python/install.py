@@ -5,12 +5,13 @@
 OPTIONS is a JSON object: `servers` names a JSON file with the agent servers, newest first, `serverPackages` their packages,
 `installer` is the command to which arguments are added, `lock` a uv.lock, poetry.lock, pdm.lock or compiled
 requirements.txt whose versions apply (null: none), `check` the command of the
-probe (null: none), `checkedDir` where passed checks are recorded (null: nowhere). The argument
+probe (null: none), `checkedDir` where passed checks are recorded (null: nowhere), `uv` the line with which pip installs uv when it
+installs everything else. The argument
 `--dependencies-of FILE` stands for the dependencies in a pyproject.toml, without the project itself.
 
 The first attempt pins the newest server with all packages it is tested with. The project's own versions take precedence: on
 a conflict, the project is resolved without a server, and the newest server that fits the result is installed. A server that
-fits by its metadata must also pass the probe. The lock file is given up last, and with uv only as far as it must be. Of a project that its build back end cannot
+fits by its metadata must also pass the probe. The lock file is given up last, and only as far as it must be. Of a project that its build back end cannot
 package, only the dependencies are installed.
 """
 
@@ -26,6 +27,11 @@ import tempfile
 import tomllib
 import urllib.parse
 
+# Python does not find the module beside this program: -P keeps the programs of an image out of the way of the project's modules.
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+from kept_versions import canonical, find_uv, fitting_versions, pins, write_lines  # noqa: E402
+
+sys.path.pop()
 
 # Exit code when the last line that was printed says what is wrong and what to do.
 EXPLAINED = 3
@@ -196,38 +202,17 @@ class Installer:
         return " ".join([*failures[-1:], conflict_of(found, servers)])
 
     def with_kept(self, servers, locked):
-        """Installs the newest server with the locked versions that fit it. Returns whether there is one. Only uv can prefer versions."""
-        for server in servers if self.is_uv else []:
-            versions = self.preferring(locked, self.only_server(server, {}))
+        """Installs the newest server with the locked versions that fit it. Returns whether there is one."""
+        uv = (self.options["installer"][0], None) if self.is_uv else find_uv(self.options["uv"])
+        for server in [] if uv is None else servers:
+            wanted = [*self.server_packages, *self.wanted]
+            versions = fitting_versions(uv, wanted, locked, self.only_server(server, {}), self.only_binary())
             if versions is None or not self.attempt(versions) or self.check() is not None:
                 continue
             kept = sum(versions.get(name) == version for name, version in locked.items())
             say(f"Using the agent server {server['version']} and {kept} of the {len(locked)} locked versions.")
             return True
         return False
-
-    def preferring(self, locked, constraints):
-        """Resolves the project with a server, keeping the locked versions that fit. Returns None when versions conflict."""
-        words = {"--editable": "-e", "--requirement": "-r"}
-        lines = [*self.server_packages]
-        for before, argument in zip(["", *self.wanted], self.wanted):
-            if before in words:
-                lines.append(f"{words[before]} {os.path.abspath(argument)}")
-            elif argument not in words:
-                lines.append(argument)
-        with tempfile.TemporaryDirectory() as directory:
-            wanted, bounds, found = (os.path.join(directory, name) for name in ("wanted.in", "bounds.txt", "found.txt"))
-            write_lines(wanted, lines)
-            write_lines(bounds, [f"{name}=={version}" for name, version in constraints.items()])
-            # uv prefers the versions in the file to which it writes.
-            write_lines(found, [f"{name}=={version}" for name, version in locked.items()])
-            options = ["--quiet", "--no-header", "--no-annotate", "--python", sys.executable, "--constraint", bounds, *self.only_binary()]
-            argv = [self.options["installer"][0], "pip", "compile", *options, "--output-file", found, wanted]
-            if subprocess.run(argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode != 0:
-                return None
-            with open(found) as file:
-                pairs = re.findall(r"^([\w.-]+)(?:\[[^\]]*\])?==([^\s;]+)", file.read(), re.MULTILINE)
-            return {canonical(name): version for name, version in pairs}
 
     def pinned(self, server, locked):
         pins = {canonical(name): version for name, version in server["pins"].items()}
@@ -258,8 +243,8 @@ class Installer:
         """Runs the installer. Returns its output, or None when versions conflict. Ends this program on any other failure."""
         with tempfile.TemporaryDirectory() as directory:
             pinned, overriding = (os.path.join(directory, name) for name in ("constraints.txt", "overrides.txt"))
-            write_lines(pinned, [f"{name}=={version}" for name, version in constraints.items()])
-            write_lines(overriding, [f"{name}=={constraints[name]}" for name in self.overridden if name in constraints])
+            write_lines(pinned, pins(constraints))
+            write_lines(overriding, pins({name: constraints[name] for name in self.overridden if name in constraints}))
             override = ["--override", overriding] if self.overridden else []
             argv = [*self.options["installer"], "--constraint", pinned, *override, *self.only_binary(), *arguments]
             process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -320,11 +305,6 @@ class Installer:
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:32]
 
 
-def write_lines(name, lines):
-    with open(name, "w") as file:
-        file.writelines(f"{line}\n" for line in lines)
-
-
 def misfits_of(server, found, operators=(">=", "<")):
     """Returns the packages of the project that a server cannot work with, by the bounds with these operators."""
     misfits = []
@@ -365,10 +345,6 @@ def is_in(version, needed):
 def numbers(version):
     parts = [int(part) for part in re.match(r"\d+(\.\d+)*", version)[0].split(".")]
     return (parts + [0, 0, 0])[:3]
-
-
-def canonical(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def say(text):

@@ -19,6 +19,9 @@ const wheelHashes = [
   "c16ed11e013557536b3e60065f1b912f6407bd6518e041b961e23ef9e6b4fbf5",
 ];
 
+/** The line of a requirements.txt with which pip installs uv. */
+export const uvRequirement = [`uv==${uvVersion}`, ...wheelHashes.map((hash) => `--hash=sha256:${hash}`)].join(" ");
+
 /** A uv, and the context for commands that run it. */
 export interface Uv {
   /** Absolute path; null: use pip. */
@@ -54,8 +57,7 @@ async function install(context: BuildContext, python: string, directory: string)
   const unfinished = `${directory}.unfinished`;
   await rm(unfinished, { recursive: true, force: true });
   await mkdir(unfinished, { recursive: true });
-  const lines = [`uv==${uvVersion}`, ...wheelHashes.map((hash) => `--hash=sha256:${hash}`)];
-  await writeFile(path.join(unfinished, "requirements.txt"), lines.join(" \\\n"));
+  await writeFile(path.join(unfinished, "requirements.txt"), uvRequirement);
   const options = ["--no-deps", "--only-binary", ":all:", "--require-hashes", "--retries", "1"];
   const shown = ["python", "-m", "pip", "install", "--require-hashes", `uv==${uvVersion}`];
   const argv = [python, "-m", "pip", "install", ...options, "--target", ".", "--requirement", "requirements.txt"];

@@ -9,7 +9,7 @@ import { gitVersionVariables } from "./git-version.ts";
 import { withFittingPython } from "./interpreter.ts";
 import { collectRequirements, type Requirements } from "./requirements.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
-import { findOrInstallUv, type Uv, uvSettingsOf } from "./uv.ts";
+import { findOrInstallUv, type Uv, uvRequirement, uvSettingsOf } from "./uv.ts";
 import { wantedPython } from "./wanted-version.ts";
 
 /**
@@ -94,6 +94,7 @@ async function install(context: BuildContext, draft: string, requirements: Requi
         ? [python, "-m", "pip", "install", "--use-pep517"]
         : [tools.uv, "pip", "install", "--python", python, "--compile-bytecode"],
     lock: requirements.lock === null ? null : path.join(context.sourceDir, requirements.lock),
+    uv: uvRequirement,
     check: [python, "-P", ...tools.server.check.map((program) => ownFile(`../../${program}`))],
     checkedDir: path.join(context.cacheDir, "toolchains", "checked"),
   };
