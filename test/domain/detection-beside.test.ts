@@ -3,10 +3,12 @@ import { test } from "node:test";
 import { detectServer } from "../../src/domain/detection/detect-server.ts";
 import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
 
-async function serverOf(files: Record<string, string>) {
+async function detect(files: Record<string, string>) {
   const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
-  return detectServer(await readProjectFacts(reader)).server;
+  return detectServer(await readProjectFacts(reader));
 }
+
+const serverOf = async (files: Record<string, string>) => (await detect(files)).server;
 
 const startOf = async (files: Record<string, string>) => (await serverOf(files))?.start;
 
@@ -51,4 +53,34 @@ test("distinguishes the server of the MCP SDK from that of FastMCP, which has th
     });
   assert.match((await start("mcp.server.fastmcp")) ?? "", /pierhead_mcp:app/);
   assert.match((await start("fastmcp")) ?? "", /server:mcp.http_app/);
+});
+
+test("names the Django projects among the samples of a package, and a configuration that starts one", async () => {
+  const found = await detect({
+    "pyproject.toml": '[project]\nname = "rest-mcp"\ndependencies = ["django"]\n',
+    "rest_mcp/__init__.py": "",
+    "examples/shop/manage.py": "",
+    "examples/shop/shop/asgi.py": "application = get_asgi_application()\n",
+    "examples/jobs/manage.py": "",
+    "tests/site/manage.py": "",
+  });
+  assert.ok(found.server === null && found.saysWhatToDo);
+  assert.match(found.because, /its samples do: examples\/shop \(Django\), examples\/jobs \(Django\)\. /);
+  assert.match(
+    found.because,
+    /"start": \["sh","-c","cd examples\/shop && python manage\.py migrate --noinput && exec python manage\.py runserver \$HOST:\$PORT --noreload"\]\}\.$/,
+  );
+});
+
+test("says which package a sample needs that the project does not list", async () => {
+  const samples = { "examples/api/main.py": "from words import word\napp = FastAPI()\n", "examples/api/words.py": "" };
+  const found = await detect({ "pyproject.toml": '[project]\nname = "sdk"\ndependencies = ["fastapi"]\n', ...samples });
+  assert.ok(found.server === null);
+  assert.match(found.because, /"start": \["sh","-c","cd examples\/api && python -m uvicorn main:app .*"\]\}/);
+  assert.match(found.because, / Add uvicorn to the project's dependencies, too\.$/);
+});
+
+test("starts a Django project that has only an ASGI application", async () => {
+  const files = { "requirements.txt": "django\n", "manage.py": "", "shop/asgi.py": "application = make()\n" };
+  assert.equal(await startOf(files), "python -m uvicorn shop.asgi:application --host $HOST --port $PORT");
 });

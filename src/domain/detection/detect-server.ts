@@ -401,16 +401,23 @@ const samplesMax = 4;
 function adviceForSamples(python: PythonFacts): string | null {
   const servers = python.samples.flatMap((entry) => {
     const server = serverAmong([entry], python);
-    return server === null ? [] : [{ file: entry.file, server }];
+    return server === null ? [] : [{ ...server, file: entry.file }];
   });
-  const found = [...new Map(servers.map((one) => [one.file, one])).values()];
-  const [first] = found.filter(({ server }) => !/&&|^\w+=/.test(server.start)).concat(found);
+  const sites = python.djangoSamples.map((file) => ({ file, name: "Django", start: startOfSite(file), adds: [] }));
+  const found = [...new Map([...servers, ...sites].map((one) => [one.file, one])).values()];
+  const [first] = found.filter(({ start }) => !/&&|^\w+=/.test(start)).concat(found);
   if (first === undefined) return null;
-  const named = found.slice(0, samplesMax).map(({ file, server }) => `${file} (${server.name})`);
+  const named = found.slice(0, samplesMax).map(({ file, name }) => `${file} (${name})`);
   const more = found.length > samplesMax ? ` and ${found.length - samplesMax} more` : "";
-  const start = JSON.stringify(first.server.start.split(" "));
-  return `The project itself has no server, but its samples do: ${named.join(", ")}${more}. To deploy one of them, write a pierhead.json that starts it, such as {"python": true, "start": ${start}}.`;
+  const argv = first.start.includes("&&") ? ["sh", "-c", first.start] : first.start.split(" ");
+  const missing = first.adds.filter((name) => !python.packages.has(name));
+  const adds = missing.length === 0 ? "" : ` Add ${missing.join(", ")} to the project's dependencies, too.`;
+  return `The project itself has no server, but its samples do: ${named.join(", ")}${more}. To deploy one of them, write a pierhead.json that starts it, such as {"python": true, "start": ${JSON.stringify(argv)}}.${adds}`;
 }
+
+/** Samples of Django name no server for production. */
+const startOfSite = (directory: string) =>
+  startIn(directory, `${migrateDjango} && exec python manage.py runserver $HOST:$PORT --noreload`);
 
 const noNodeServer = "package.json was found, but it has no start script and no server file such as server.js.";
 

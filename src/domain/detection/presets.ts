@@ -287,6 +287,7 @@ export const presets: readonly Preset[] = [
   python("fastapi", "FastAPI", ["fastapi"], factory),
   python("starlette", "Starlette", ["starlette"], asgi),
   python("django", "Django", ["django"], { ...wsgi, entry: "django" }),
+  python("django", "Django", ["django"], { ...asgi, entry: "django-asgi" }),
   python("flask", "Flask", ["flask"], wsgi),
   python("flask", "Flask", ["flask"], {
     ...wsgi,

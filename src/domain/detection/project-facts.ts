@@ -30,6 +30,8 @@ export interface PythonFacts {
   entries: readonly PythonEntry[];
   /** Those in directories of samples, for a project without any other. */
   samples: readonly PythonEntry[];
+  /** Directories of samples with a Django project, for a project without any entry. */
+  djangoSamples: readonly string[];
   /** An environment.yml that is the only file with packages; null: another one lists them. */
   conda: CondaEnvironment | null;
   /** Whether it has an MCP server that speaks over standard input. */
@@ -99,6 +101,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     declaredIn,
     entries,
     samples: findPythonEntries({ sources: shown, scripts: {}, packages: names }, files),
+    djangoSamples: entries.length > 0 ? [] : djangoSamplesIn(files),
     conda,
     speaksStdio:
       packages.some((name) => /^(mcp|fastmcp)$/i.test(name)) && texts.some(({ text }) => pythonStdio.test(text)),
@@ -130,6 +133,11 @@ async function pagesOf(reader: ProjectReader, files: ReadonlySet<string>): Promi
   const readme = files.has("README.md") ? ((await reader.read("README.md")) ?? "") : "";
   return new Set([...readme.matchAll(pageForm)].map((match) => match[1] ?? ""));
 }
+
+const djangoSamplesIn = (files: ReadonlySet<string>) =>
+  [...files]
+    .filter((file) => /\/manage\.py$/.test(file) && isSample(file))
+    .map((file) => file.slice(0, file.lastIndexOf("/")));
 
 /** A project without a database has `DATABASES = {}`. */
 const namesDatabase = (text: string) =>

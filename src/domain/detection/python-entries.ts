@@ -29,6 +29,7 @@ export type PythonEntryKind =
   | "fastmcp"
   | "workflows"
   | "django"
+  | "django-asgi"
   | "adk"
   | "streamlit"
   | "chainlit"
@@ -375,10 +376,13 @@ function optionsOf(text: string): string {
 }
 
 function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {
-  const file = [...files].find((one) => /^[\w/]+\/wsgi\.py$/.test(one));
+  const find = (form: RegExp) => [...files].find((one) => form.test(one));
+  const wsgi = find(/^[\w/]+\/wsgi\.py$/);
+  const file = wsgi ?? find(/^[\w/]+\/asgi\.py$/);
   if (file === undefined) return [];
+  const kind = wsgi === undefined ? "django-asgi" : "django";
   const own = { importRoot: "", options: "", hasOwnPort: false, isIndirect: false };
-  return [{ kind: "django", file, module: moduleOf(file, true), name: "application", ...own }];
+  return [{ kind, file, module: moduleOf(file, true), name: "application", ...own }];
 }
 
 function rankOf(file: string): number {
