@@ -1,6 +1,8 @@
+import path from "node:path";
 import { type Command, parseCommandLine, showCommand } from "../detect/command-line.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { buildDenoLinks } from "./deno-links.ts";
 import { buildWithLocalFonts } from "./local-fonts.ts";
 import { buildWithPlaceholders } from "./placeholder-variables.ts";
 import { runAll } from "./run-all.ts";
@@ -24,6 +26,7 @@ export async function runBuildLine(context: BuildContext, directory: string, lin
 export async function runBuildCommand(context: BuildContext, directory: string, given: string[]): Promise<void> {
   const { sourceDir } = context;
   const searchPath = context.env["PATH"] ?? "";
+  if (given.some((word) => path.posix.basename(word) === "deno")) await buildDenoLinks(context, directory);
   const argv = isScript(given)
     ? await scriptCommand(sourceDir, directory, { argv: given, searchPath })
     : await startCommand(sourceDir, directory, { start: given, searchPath });

@@ -3,9 +3,11 @@ import path from "node:path";
 import { parseCommandLine } from "../detect/command-line.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { installInRepository, needsRepository } from "./git-hooks.ts";
 import { type Install, installCommand } from "./install-command.ts";
 import { refusalIn, retryFor } from "./install-retries.ts";
 import { findFailedScript, hasFailedMember, installWithoutScripts } from "./install-scripts.ts";
+import { unreachableHosts, withoutAddresses } from "./lock-addresses.ts";
 import { type LockedPackage, withoutPackage } from "./lock-file.ts";
 import { narrowWorkspace } from "./narrow-workspace.ts";
 import { runAll } from "./run-all.ts";
@@ -30,7 +32,8 @@ export async function installPackages(
   }
   context.log.say(command.because);
   try {
-    await installWithRepairs(context, command, directory);
+    const install = () => installWithRepairs(context, command, directory);
+    await installWithGit(context, command, () => installFromOwnRegistry(context, command, install));
   } catch (error) {
     if (!(error instanceof ProgramFailure)) throw error;
     const because = causeIn(context.log.lastLines(100));
@@ -45,6 +48,40 @@ function causeIn(lines: readonly string[]): string | null {
   const gone = findGonePackage(lines);
   if (gone === null) return null;
   return `The registry does not have ${showPackage(gone)}, which the project needs. Correct the version in package.json, or name a registry that has it in .npmrc.`;
+}
+
+/** Installs a project also where its scripts install git hooks. */
+async function installWithGit(context: BuildContext, command: Install, install: () => Promise<void>): Promise<void> {
+  try {
+    await install();
+  } catch (error) {
+    if (!(error instanceof BuildFailure) || !needsRepository(context.log.lastLines(100))) throw error;
+    if (!(await installInRepository(context, install))) await installWithoutScripts(context, command, null);
+  }
+}
+
+/**
+ * Installs the same versions from the registry of this machine when the lock file has the addresses of one that it cannot use, such
+ * as that of the company where the lock file was written. The checksums in the lock file protect against other packages of the same
+ * names.
+ */
+async function installFromOwnRegistry(
+  context: BuildContext,
+  { unlocked }: Install,
+  install: () => Promise<void>,
+): Promise<void> {
+  try {
+    await install();
+  } catch (error) {
+    const hosts = error instanceof BuildFailure ? unreachableHosts(context.log.lastLines(100)) : [];
+    if (unlocked === null || hosts.length === 0) throw error;
+    const isEdited = await editLock(context, unlocked.lockFile, (name, text) => withoutAddresses(name, text, hosts));
+    if (!isEdited) throw error;
+    context.log.say(
+      `${unlocked.lockFile} names addresses at ${hosts.join(", ")}, which this machine cannot use. Installing again the same versions, with the same checksums, from the registry of this machine. To avoid this attempt, write the lock file with a public registry.`,
+    );
+    await install();
+  }
 }
 
 async function installWithRepairs(context: BuildContext, command: Install, directory: string): Promise<void> {
@@ -128,10 +165,19 @@ async function tryUnlocked(context: BuildContext, command: Install): Promise<Loc
 /** Package managers read their own lock files of any size; larger ones than this are dropped whole. */
 const lockBytesMax = 32 * 1024 * 1024;
 
-async function dropFromLock({ sourceDir }: BuildContext, lockFile: string, gone: LockedPackage): Promise<boolean> {
+const dropFromLock = (context: BuildContext, lockFile: string, gone: LockedPackage) =>
+  editLock(context, lockFile, (name, text) => withoutPackage(name, text, gone));
+
+/** @param edit returns the new text; null: nothing to change. @returns whether the lock file was changed. */
+async function editLock(
+  { sourceDir }: BuildContext,
+  lockFile: string,
+  edit: (name: string, text: string) => string | null,
+): Promise<boolean> {
   const file = path.join(sourceDir, lockFile);
-  if ((await stat(file)).size > lockBytesMax) return false;
-  const edited = withoutPackage(path.basename(lockFile), await readFile(file, "utf8"), gone);
+  const { size } = await stat(file).catch(() => ({ size: lockBytesMax + 1 }));
+  if (size > lockBytesMax) return false;
+  const edited = edit(path.basename(lockFile), await readFile(file, "utf8"));
   if (edited === null) return false;
   await writeFile(file, edited);
   return true;

@@ -2,6 +2,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { BuildFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { needsRepository } from "./git-hooks.ts";
 import { type Install, managerName } from "./install-command.ts";
 import { runAll } from "./run-all.ts";
 
@@ -30,12 +31,18 @@ const failedMax = 5;
 /**
  * Installs a project again without the scripts of packages, then runs those that work. Such scripts download browsers, drivers or
  * other binaries that many servers do not need.
- * @param failed package whose script failed.
+ * @param failed package whose script failed; null: a script of the project failed because it installs git hooks.
  */
-export async function installWithoutScripts(context: BuildContext, command: Install, failed: string): Promise<void> {
+export async function installWithoutScripts(
+  context: BuildContext,
+  command: Install,
+  failed: string | null,
+): Promise<void> {
   const { log, sourceDir } = context;
   log.say(
-    `The installation script of ${failed} failed. Installing without it: the server runs if it does not need what that script makes or downloads.`,
+    failed === null
+      ? "A script of the installation needs git, which this machine does not have, or a repository with commits. Installing without it: a server needs no git hooks."
+      : `The installation script of ${failed} failed. Installing without it: the server runs if it does not need what that script makes or downloads.`,
   );
   await runAll(context, [{ ...command, argv: [...command.argv, "--ignore-scripts"] }], "InstallFailed");
   const directory = path.join(sourceDir, command.cwd);
@@ -43,20 +50,25 @@ export async function installWithoutScripts(context: BuildContext, command: Inst
   const scripts = await readJson<{ scripts?: Record<string, string> }>(path.join(directory, "package.json"));
   for (const name of ["install", "postinstall", "prepare"]) {
     if (scripts?.scripts?.[name] === undefined) continue;
-    await runAll(context, [{ ...command, argv: [...command.manager, "run", name] }], "InstallFailed");
+    try {
+      await runAll(context, [{ ...command, argv: [...command.manager, "run", name] }], "InstallFailed");
+    } catch (error) {
+      if (!(error instanceof BuildFailure) || !needsRepository(log.lastLines(100))) throw error;
+      log.say(`Note: the script ${name} needs a git repository. The build goes on without it.`);
+    }
   }
 }
 
 async function rebuildOthers(
   context: BuildContext,
   command: Install,
-  { directory, failed }: { directory: string; failed: string },
+  { directory, failed }: { directory: string; failed: string | null },
 ): Promise<void> {
   const name = managerName(command);
   if (name !== "npm" && name !== "pnpm") return;
   const left = new Set(name === "npm" ? await scriptsOfNpm(directory) : await scriptsOfPnpm(directory));
   const rebuild = name === "npm" ? ["npm", "rebuild"] : [...command.manager, "--recursive", "rebuild"];
-  for (let next: string | null = failed, tried = 0; next !== null && tried < failedMax; tried++) {
+  for (let next: string | null = failed ?? "", tried = 0; next !== null && tried < failedMax; tried++) {
     left.delete(next);
     if (left.size === 0) return;
     try {
@@ -82,9 +94,15 @@ async function scriptsOfNpm(directory: string): Promise<string[]> {
 
 /** Returns the installed packages whose scripts pnpm has not run. */
 async function scriptsOfPnpm(directory: string): Promise<string[]> {
-  const file = path.join(directory, "node_modules/.modules.yaml"); // JSON, which is YAML
-  const modules = await readJson<{ pendingBuilds?: string[] }>(file);
-  return (modules?.pendingBuilds ?? []).flatMap((one) => /^\/?((?:@[^/]+\/)?[^@/]+)[@/]/.exec(one)?.[1] ?? []);
+  const text = await readFile(path.join(directory, "node_modules/.modules.yaml"), "utf8").catch(() => "");
+  return pendingBuilds(text).flatMap((one) => /^\/?((?:@[^/]+\/)?[^@/]+)[@/]/.exec(one)?.[1] ?? []);
+}
+
+/** Returns the packages that .modules.yaml lists under `pendingBuilds`: as JSON, or in lines as old versions of pnpm write them. */
+export function pendingBuilds(text: string): string[] {
+  const [, list = "", lines = ""] =
+    /^[ \t]*["']?pendingBuilds["']?:[ \t]*(?:(\[[^\]]*\])|\n((?:[ \t]*- [^\n]*(?:\n|$))*))/m.exec(text) ?? [];
+  return [...`${list}\n${lines}`.matchAll(/["']?([@\w/][^\s"',[\]]*)/g)].map(([, name = ""]) => name);
 }
 
 async function readJson<T>(file: string): Promise<T | null> {

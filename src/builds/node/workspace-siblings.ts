@@ -85,7 +85,7 @@ async function linkedInSource(root: string, member: string, name: string): Promi
  * Whether every file that the package offers to importers exists. Types often name the source, and a program in `bin` is often no
  * more than a line that loads what the build makes: they count only in a package that offers nothing else.
  */
-async function isBuilt(directory: string, { main, module, types, bin, exports }: Manifest): Promise<boolean> {
+export async function isBuilt(directory: string, { main, module, types, bin, exports }: Manifest): Promise<boolean> {
   const imported = [main, module, ...filesOf(exports)].filter(isFileName);
   const files = imported.length > 0 ? imported : [types, ...filesOf(bin)].filter(isFileName);
   for (const file of files) if (!(await exists(path.join(directory, file)))) return false;
@@ -115,7 +115,7 @@ async function exists(file: string): Promise<boolean> {
   return false;
 }
 
-async function readManifest(directory: string): Promise<Manifest> {
+export async function readManifest(directory: string): Promise<Manifest> {
   try {
     const manifest: unknown = JSON.parse(await readFile(path.join(directory, "package.json"), "utf8"));
     return typeof manifest === "object" && manifest !== null ? manifest : {};

@@ -20,6 +20,7 @@ import { installPackages } from "../node/install-packages.ts";
 import { launchLine, showLaunch, startsAlone } from "../node/launch-line.ts";
 import { hostVariables, preloadsOf } from "../node/preloads.ts";
 import { beforeCommand, startCommand } from "../node/run-script.ts";
+import { withBuiltFile } from "../node/start-file.ts";
 import { engineDirOf, findPostgresToolchain, langgraphToolchain } from "../node/toolchain.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
 import { layOutLocalPackages, packagesDirName } from "../python/local-packages.ts";
@@ -272,7 +273,13 @@ async function prepareCommand(
   const added = programs === null ? [] : [path.join(sourceDir, project.directory, programs)];
   const searchPath = [...added, context.env["PATH"] ?? ""].join(path.delimiter);
   const cwd = project.startDirectory ?? project.directory;
-  const argv = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
+  const given = await startCommand(sourceDir, cwd, { start: project.start, searchPath });
+  const built = await withBuiltFile(sourceDir, cwd, given);
+  if (built !== null)
+    context.log.say(
+      `The start command names ${built.named}, which does not exist. The build made ${built.found}, so the server starts from there. Correct the start script to avoid this note.`,
+    );
+  const argv = built?.argv ?? given;
   const launch = {
     variables: { ...variables, ...hostVariables(project) },
     before: project.install === "node" ? before.map(beforeCommand) : before,

@@ -68,6 +68,13 @@ function tasksOf(text: string): Record<string, string> {
   );
 }
 
+/** Returns the directories above its own whose packages a configuration uses instead of published ones. */
+export function denoLinks(text: string): string[] {
+  const { links, patch } = parseWithComments(text) as { links?: unknown; patch?: unknown };
+  const all: unknown[] = [links, patch].flatMap((one) => (Array.isArray(one) ? one : []));
+  return all.filter((one) => typeof one === "string" && one.startsWith("../")) as string[];
+}
+
 function parseWithComments(text: string): object {
   try {
     const parsed: unknown = JSON.parse(withoutComments(text));
