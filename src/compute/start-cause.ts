@@ -81,12 +81,17 @@ const exceptionForms = [
   ),
 ];
 
-/** Sentences in which programs ask for a variable. They count only for variables that the project names. */
+/** Sentences in which programs ask for a variable. They count only for variables that the project names or that the code beside them reads. */
 const askedForms = [
   new RegExp(
     `\\b(?:[Ss]et|[Pp]rovide|[Dd]efine)(?: the| an?| your)? ${variable}['"\`]? (?:environment |env )(?:variable|var)\\b`,
   ),
+  // Names of one word, such as PASSWORD.
+  /\b([A-Z][A-Z0-9]{2,})['"`]?\s+(?:environment |env )?(?:variable |var )?(?:must be set|needs to be set|(?:is |was )?(?:missing|not set|unset|undefined|required))\b/,
 ];
+
+/** How code reads a variable, as a traceback or Node shows the line that failed. */
+const readForm = /\b(?:process\.env(?:\.|\[['"])|environ(?:\.get\(|\[)['"]|getenv\(['"])([A-Z][A-Z0-9_]{2,})/g;
 
 /** Libraries that do not name the variable that they read, and those that they do read. */
 const unnamed: readonly (readonly [RegExp, readonly [string, ...string[]]])[] = [
@@ -109,11 +114,11 @@ interface MissingVariable {
 function missingVariable(lines: readonly string[], unset: readonly string[]): MissingVariable | null {
   const search = (among: readonly string[], forms: readonly RegExp[]): MissingVariable | null => {
     for (const line of among) {
-      const read = unnamed.find(([form]) => form.test(line))?.[1];
+      const names = unnamed.find(([form]) => form.test(line))?.[1];
       const name =
         forms.map((form) => form.exec(line)?.[1]).find((found) => found !== undefined) ??
-        read?.find((one) => unset.includes(one)) ??
-        read?.[0];
+        names?.find((one) => unset.includes(one)) ??
+        names?.[0];
       if (name !== undefined && name.length <= nameMax)
         return { names: [name], sentence: `${name} is not set. ${setVariable(name)}`, line };
     }
@@ -121,8 +126,9 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
   };
   // Warnings of libraries also name variables, most of which the server does not need.
   const raised = lines.filter((line) => exception.test(line));
+  const read = [...unset, ...lines.flatMap((line) => [...line.matchAll(readForm)].map(([, name = ""]) => name))];
   const asked = lines.filter((line) =>
-    unset.includes(askedForms.map((form) => form.exec(line)?.[1]).find(Boolean) ?? ""),
+    read.includes(askedForms.map((form) => form.exec(line)?.[1]).find(Boolean) ?? ""),
   );
   const found =
     search(raised, [...missingVariableForms, ...exceptionForms]) ??

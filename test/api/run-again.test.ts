@@ -145,6 +145,23 @@ test("a change of variables while a revision is under way runs the code of that 
   assert.deepEqual([revision.based_on.id, revision.source_revision_config.repo_ref], [body.latest_revision_id, "dev"]);
 });
 
+test("a variable for want of which the newest revision failed runs that revision's code, and other variables do not", async () => {
+  const { id, url } = await twice();
+  await patch(url, { source_revision_config: { repo_ref: "next" } });
+  const failed = await end(id, "DEPLOY_FAILED", "c".repeat(40));
+  const failure = { code: "variables_missing", variables: ["KEY", "OTHER"] };
+  await t.db.query(sql`update revisions set failure = ${JSON.stringify(failure)}::jsonb where id = ${failed}`);
+
+  await patch(`${url}/variables`, { set: [{ name: "KEY", value: "k" }] });
+  const revision = await newest(url);
+  assert.equal(revision.source_revision_config.repo_ref, "next");
+  assert.equal(revision.source_revision_config.repo_commit_sha, "c".repeat(40));
+  await end(id, "DEPLOY_FAILED", "c".repeat(40));
+
+  await patch(`${url}/variables`, { set: [{ name: "UNRELATED", value: "u" }] });
+  assert.equal((await newest(url)).source_revision_config.repo_ref, "dev");
+});
+
 test("variables of a deployment without a revision are stored for its first one", async () => {
   const made = await create({ source: "internal_source", source_config: {}, source_revision_config: {} });
   const { body } = await patch(`${made.url}/variables`, { set: [{ name: "B", value: "2" }] });

@@ -102,6 +102,14 @@ test("names the variable of a library that does not name it", () => {
   assert.match(findStartCause(gemini, ["GEMINI_API_KEY"]) ?? "", /^GEMINI_API_KEY is not set/);
 });
 
+test("a name of one word is that of a variable only if the project names it or the failed line reads it", () => {
+  const line = "Error: PASSWORD is not set";
+  assert.deepEqual(findMissingVariables([line], ["PASSWORD"])?.names, ["PASSWORD"]);
+  assert.equal(findMissingVariables([line], []), null);
+  for (const read of ["if (!process.env.PASSWORD) throw", 'os.environ["PASSWORD"]', "os.getenv('PASSWORD')"])
+    assert.deepEqual(findMissingVariables([read, line], [])?.names, ["PASSWORD"]);
+});
+
 test("names the secret that Chainlit asks for", () => {
   const chainlit = "ValueError: You must provide a JWT secret in the environment to use authentication. Run `x`.";
   assert.match(cause(chainlit) ?? "", /^CHAINLIT_AUTH_SECRET is not set/);

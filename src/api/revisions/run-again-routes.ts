@@ -135,7 +135,8 @@ async function decideVariables(
   const secrets = changedVariables(before, body, current);
   const unchanged = unchangedSettings(current);
   if (isDeepStrictEqual(secrets, before)) return { changed: { ...unchanged, revision: null } };
-  const again = await findRunning(trx, row);
+  const asking = await findAsking(trx, row, body);
+  const again = asking ?? (await findRunning(trx, row));
   // Nothing to run yet: the variables are stored for the first deploy.
   if (again === undefined) return { changed: { ...unchanged, secrets, revision: null } };
   return { changed: sameCodeSettings(earlierOf(again), current, secrets), again };
@@ -149,6 +150,14 @@ export async function findRunning(trx: Trx, row: DeploymentRow): Promise<Revisio
   const latest = await findRevisionOf(trx, row, row.latest_revision_id);
   if (latest === undefined || !isFinal(latest.status)) return latest;
   return (await findRevisionOf(trx, row, row.active_revision_id)) ?? latest;
+}
+
+/** Returns the newest revision if it failed for want of variables that are set now: its code is what the user wants to run. */
+async function findAsking(trx: Trx, row: DeploymentRow, { set }: ChangeVariables): Promise<RevisionRow | undefined> {
+  const latest = await findRevisionOf(trx, row, row.latest_revision_id);
+  const { code, variables = [] } = latest?.failure ?? {};
+  const isMet = code === "variables_missing" && (set ?? []).some(({ name }) => variables.includes(name));
+  return isMet ? latest : undefined;
 }
 
 /** Returns a revision of a deployment by its id. */

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { ChangeVariables } from "../../contract/revisions/run-again.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
@@ -6,7 +7,7 @@ import { mask } from "../terminal/mask.ts";
 import { askSecret } from "../terminal/prompt.ts";
 import { readSecret } from "../terminal/stdin.ts";
 import { harmless } from "../terminal/terminal.ts";
-import { columns } from "../terminal/text.ts";
+import { columns, shortId } from "../terminal/text.ts";
 import { answerDryRun, changedVariables, whileRollingOut } from "./dry-run.ts";
 import { findDeployment } from "./find-deployment.ts";
 import { answerWithoutRevision, type FollowOptions, followRevision } from "./follow-revision.ts";
@@ -114,7 +115,26 @@ async function change(
     answerWithoutRevision(session, changed);
     return;
   }
+  await noteLeftOut(session, deployment, changed);
   await follow(session, changed, options);
+}
+
+/** Names a newest revision that failed and whose code the change does not run, because the user may expect that it does. */
+async function noteLeftOut(
+  session: Session,
+  before: Deployment,
+  { latest_revision_id: made }: Deployment,
+): Promise<void> {
+  const { id: deployment_id, name, latest_revision_id: latest, active_revision_id: active } = before;
+  if (made === null || latest === null || active === null || latest === active) return;
+  const client = await session.client();
+  const read = (revision_id: string) => client.getRevision({ deployment_id, revision_id }, { signal: session.signal });
+  const [failed, next] = await Promise.all([read(latest), read(made)]);
+  if (isDeepStrictEqual(failed.source_revision_config, next.source_revision_config)) return;
+  const short = shortId(latest);
+  session.terminal.say(
+    `Revision ${short} did not deploy, so its code stays out. To run it with these variables: pierhead redeploy ${name} ${short}`,
+  );
 }
 
 function dryRun(session: Session, deployment: Deployment, { set, remove }: ChangeVariables): void {
