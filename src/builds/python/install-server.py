@@ -17,6 +17,8 @@ import sys
 import tempfile
 
 # Python does not find the module beside this program: -P keeps the programs of an image out of the way of the project's modules.
+# Nothing is written beside it, because the directory belongs to the package of the control plane.
+sys.dont_write_bytecode = True
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from kept_versions import find_uv, fitting_versions, pins, read_pins, write_lines  # noqa: E402
 

@@ -28,6 +28,8 @@ import tomllib
 import urllib.parse
 
 # Python does not find the module beside this program: -P keeps the programs of an image out of the way of the project's modules.
+# Nothing is written beside it, because the directory belongs to the package of the control plane.
+sys.dont_write_bytecode = True
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from kept_versions import canonical, find_uv, fitting_versions, pins, write_lines  # noqa: E402
 
