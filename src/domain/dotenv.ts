@@ -1,3 +1,13 @@
+/** Files in which projects list the variables that they need. */
+export const exampleNames = [
+  ".env.example",
+  ".env.sample",
+  ".env.template",
+  ".env.dist",
+  "env.example",
+  "example.env",
+] as const;
+
 /**
  * A name and a value. A quoted value may span several lines; outside of quotes a `#` starts a comment. In double quotes
  * `\"` is a quote if another one ends the line; otherwise it ends the value.

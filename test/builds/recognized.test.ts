@@ -317,12 +317,14 @@ test("finds the variables that the sources read and have no default for", async 
   await writeFiles(place.dir, {
     "agent.py": `a = os.environ["MODEL"]; b = os.getenv("SHOP_API_KEY"); c = os.getenv("DB_URL", "sqlite://"); d = os.environ.get("MODE")`,
     "web.ts": `const a = process.env.ORDERS_URL; const b = process.env.CACHE_URL ?? "x"; const c = process.env.REGION!;`,
+    "db.py": `host = getenv("DB_HOST"); port = getenv("DB_PORT", "5432"); kind = getenv("SHOP_KIND")`,
     "tests/x.py": `os.environ["FROM_A_TEST"]`,
   });
   assert.deepEqual(await readVariables(projectReader(place.dir, ".")), [
     "MODEL",
     "REGION",
     "SHOP_API_KEY",
+    "DB_HOST",
     "ORDERS_URL",
   ]);
 });

@@ -187,6 +187,7 @@ test("applies nested .gitignore files outside of a repository and omits tool dir
 test("keeps exceptions of .dockerignore and the files that the build reads", async () => {
   await using source = await createDirectory({
     ".dockerignore": "*\n!src/**\n!package.json\nsrc/**/*.md\n",
+    ".env.example": "API_KEY=",
     "pierhead.json": '{"dockerfile": "Dockerfile.prod"}',
     "Dockerfile.prod": "FROM scratch",
     "package.json": "{}",
@@ -199,6 +200,7 @@ test("keeps exceptions of .dockerignore and the files that the build reads", asy
   const { root, buildFiles } = await findProject(source.directory, undefined);
   const expected = [
     ".dockerignore",
+    ".env.example",
     "Dockerfile.prod",
     "package.json",
     "pierhead.json",

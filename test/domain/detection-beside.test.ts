@@ -84,3 +84,40 @@ test("starts a Django project that has only an ASGI application", async () => {
   const files = { "requirements.txt": "django\n", "manage.py": "", "shop/asgi.py": "application = make()\n" };
   assert.equal(await startOf(files), "python -m uvicorn shop.asgi:application --host $HOST --port $PORT");
 });
+
+test("leaves a package to its own pyproject.toml when the one above has only settings of tools", async () => {
+  const files = {
+    "pyproject.toml": '[tool.ruff]\nsrc = ["src"]\n',
+    "src/__init__.py": "",
+    "src/pyproject.toml": '[project]\ndependencies = ["quart"]\n',
+    "src/chat/__init__.py": "def create_app():\n    return Quart(__name__)\n",
+  };
+  assert.equal(await serverOf(files), null);
+  const listed = { ...files, "pyproject.toml": '[project]\ndependencies = ["quart"]\n' };
+  assert.equal((await serverOf(listed))?.preset, "quart");
+});
+
+test("imports a server from the __main__.py of a package, not from the package", async () => {
+  const pyproject =
+    '[project]\nname = "words-mcp"\ndependencies = ["mcp"]\n[project.scripts]\nwords-mcp = "words.__main__:main"\n[build-system]\n';
+  const main = 'from mcp.server.fastmcp import FastMCP\nmcp = FastMCP("words")\ndef main():\n    mcp.run()\n';
+  const files = { "pyproject.toml": pyproject, "src/words/__init__.py": "", "src/words/__main__.py": main };
+  const server = await serverOf(files);
+  assert.match(server?.file?.text ?? "", /^from words\.__main__ import mcp as server$/m);
+});
+
+test("starts the application of a project, not a mock of it that is nearer to a usual form", async () => {
+  const factory = "def get_app():\n    app = FastAPI()\n    return app\n";
+  const files = {
+    "requirements.txt": "fastapi\n",
+    "shop/web/app.py": factory,
+    "shop/api/stream_mock.py": "app = FastAPI()\n",
+  };
+  assert.match((await startOf(files)) ?? "", /shop\.web\.app:get_app/);
+});
+
+test("asks for a list of packages where a sample has only Python files", async () => {
+  const found = await detect({ "app.py": "app = FastAPI()\n", "README.md": "pip install fastapi" });
+  assert.ok(found.server === null);
+  assert.match(found.because, /No requirements\.txt or pyproject\.toml lists .* Add a requirements\.txt with them\.$/);
+});

@@ -1,9 +1,7 @@
 import { readFile, stat } from "node:fs/promises";
 import path from "node:path";
+import { exampleNames } from "../../domain/dotenv.ts";
 import { isFileInside } from "../sources/inside.ts";
-
-/** Files in which projects list the variables that they need. */
-const exampleNames = [".env.example", ".env.sample", ".env.template", ".env.dist", "env.example", "example.env"];
 
 /** Variables that every server gets. */
 const given = new Set(["PORT", "HOST", "PUBLIC_URL", "HOME", "PATH"]);

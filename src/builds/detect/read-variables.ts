@@ -13,9 +13,9 @@ const besides =
 /** Reads that fail without the variable, in Python and TypeScript. */
 const required = /\benviron\[["']([A-Z][A-Z0-9_]+)["']\]|\bprocess\.env\.([A-Z][A-Z0-9_]+)!/g;
 
-/** Reads without a default of variables whose names say that they hold credentials or an address. */
+/** Reads without a default of variables whose names say that they hold credentials, an address, or a part of a database's address. */
 const likely =
-  /(?:\bgetenv\(|\benviron\.get\(|\bprocess\.env\.|\bprocess\.env\[)["']?([A-Z][A-Z0-9_]*_(?:KEY|TOKEN|SECRET|PASSWORD|URL|URI|ENDPOINT))\b(?!["'\]]* *(?:,|\?\?|\|\|))/g;
+  /(?:\bgetenv\(|\benviron\.get\(|\bprocess\.env\.|\bprocess\.env\[)["']?([A-Z][A-Z0-9_]*_(?:KEY|TOKEN|SECRET|PASSWORD|URL|URI|ENDPOINT)|(?:DB|DATABASE|POSTGRES|PG|MYSQL)_(?:HOST|PORT|USER|USERNAME|PASS|NAME|DATABASE))\b(?!["'\]]* *(?:,|\?\?|\|\|))/g;
 
 /** The address of a database in a schema of Prisma. */
 const inSchema = /\burl[ \t]*=[ \t]*env\("([A-Z][A-Z0-9_]+)"\)/g;

@@ -1,10 +1,11 @@
-import { readFile, stat } from "node:fs/promises";
+import { readdir, readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import path from "node:path";
 import { dockerfileName, isProjectFile, projectFileNames } from "../../domain/config-path.ts";
-import { detectServer } from "../../domain/detection/detect-server.ts";
+import { detectServer, withoutPackages } from "../../domain/detection/detect-server.ts";
 import { installFiles } from "../../domain/detection/install-files.ts";
 import { readProjectFacts } from "../../domain/detection/project-facts.ts";
+import { exampleNames } from "../../domain/dotenv.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { listFiles } from "./list-files.ts";
 import { nodePaths } from "./node-paths.ts";
@@ -20,7 +21,7 @@ export interface Project {
   parts: string[] | null;
   /** Config file relative to `root`, with `/`. */
   configPath: string;
-  /** Config file, Dockerfile and .dockerignore, relative to `root`. */
+  /** Config file, Dockerfile, .dockerignore and examples of `.env`, relative to `root`. */
   buildFiles: string[];
   name: string;
   /** `.env` next to the config, if it exists. */
@@ -56,11 +57,13 @@ export async function findProject(directory: string, configOption: string | unde
   const inRoot = (file: string) => path.relative(root, file).split(path.sep).join("/");
   const dockerfile =
     typeof content["dockerfile"] === "string" ? [path.join(configDirectory, content["dockerfile"])] : [];
+  // The build reads in them which variables and which database the project needs. Many projects keep `.env*` out of images.
+  const examples = [configDirectory, root].flatMap((place) => exampleNames.map((name) => path.join(place, name)));
   return {
     root,
     parts: packed.includes(root) ? null : packed.map(inRoot),
     configPath: inRoot(config),
-    buildFiles: [config, ...dockerfile, path.join(root, ".dockerignore")].map(inRoot),
+    buildFiles: [config, ...dockerfile, path.join(root, ".dockerignore"), ...examples].map(inRoot),
     name: await findName(configDirectory, content),
     envFile: (await isFile(envFile)) ? envFile : undefined,
     isRecognized: !isConfig,
@@ -134,7 +137,9 @@ async function findConfigName(directory: string): Promise<string> {
   if ((await stat(directory).catch(() => undefined))?.isDirectory() !== true)
     throw usageFailure(`There is no directory ${directory}.`, "Begin a project: pierhead init DIR");
   const below = await projectsBelow(directory);
-  throw noServer(`There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`, below);
+  const missing = withoutPackages(await readdir(directory));
+  const because = `There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`;
+  throw noServer(missing === null ? because : `${because} ${missing}`, below);
 }
 
 /** @param hasDockerfile whether to offer the project's own Dockerfile, which may start a server that Pierhead does not recognize. */

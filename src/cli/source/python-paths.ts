@@ -9,9 +9,9 @@ import { linkedDirectories } from "./linked-directories.ts";
  */
 export const pythonPaths = (directory: string): Promise<string[]> => linkedDirectories(directory, pathsOf);
 
-/** A directory in a requirements.txt: `../shared`, `-e file:../shared`, `shared @ file:../shared`. */
+/** A directory in a requirements.txt: `../shared`, `-e file:../shared`, `shared @ file:../shared`, `shared @ file://../shared`. */
 const localRequirement =
-  /^[ \t]*(?:-e[ \t]+|--editable[ \t=]+)?(?:[\w.-]+(?:\[[^\]\n]*\])?[ \t]*@[ \t]*)?(?:file:)?(\.\.?\/[^\s;#[]*)/gm;
+  /^[ \t]*(?:-e[ \t]+|--editable[ \t=]+)?(?:[\w.-]+(?:\[[^\]\n]*\])?[ \t]*@[ \t]*)?(?:file:(?:\/\/)?)?(\.\.?\/[^\s;#[]*)/gm;
 
 /**
  * The directory of another requirements file. One above the project is left out: everything in it would be sent, other projects

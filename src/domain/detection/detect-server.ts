@@ -437,11 +437,18 @@ function offer({ programs, servers }: NodeFacts): string {
 const listed = (names: readonly string[]) =>
   `${names.slice(0, offeredMax).join(", ")}${names.length > offeredMax ? ` and ${names.length - offeredMax} more` : ""}`;
 
+/** The sentence for a directory whose Python files need packages that no file lists, as in samples whose README lists them; null: it has none. */
+export const withoutPackages = (files: Iterable<string>): string | null =>
+  [...files].some((file) => /^[^/]+\.py$/.test(file))
+    ? "No requirements.txt or pyproject.toml lists the packages of its Python files. Add a requirements.txt with them."
+    : null;
+
 function whatIsMissing({ node, python, files }: ProjectFacts): string {
   if (python !== null)
     return `${python.declaredIn} was found, but no program that serves HTTP: no FastAPI, Starlette, Flask or Django application, no MCP server, no A2A server.`;
   if (node !== null) return noNodeServer;
   return files.size === 0
     ? "The directory is empty."
-    : "No package.json, pyproject.toml, requirements.txt, environment.yml or Procfile was found.";
+    : (withoutPackages(files) ??
+        "No package.json, pyproject.toml, requirements.txt, environment.yml or Procfile was found.");
 }

@@ -158,7 +158,8 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
       if (/^(?:stdio-)?program$/.test(kind) && file.endsWith("/__init__.py")) return [];
       const isFound = isIndirect && !isServed(name, text);
       const own = hasOwnPort(kind, text, options);
-      return [{ kind, file, importRoot, module, name, options, hasOwnPort: own, isIndirect: isFound }];
+      const loaded = loadedModule(kind, file, module);
+      return [{ kind, file, importRoot, module: loaded, name, options, hasOwnPort: own, isIndirect: isFound }];
     });
   });
   const isSrcPackage = files.has("src/__init__.py") || importsSrc;
@@ -169,18 +170,23 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
   const rank = ({ file, kind }: PythonEntry) => (pages.has(file) && isPage.test(kind) ? -1 : rankOf(file));
   const sorted = usable.sort((a, b) => rank(a) - rank(b));
-  return sorted.map((entry) => (isOfOther(entry.file, files) ? { ...entry, isOfOther: true } : entry));
+  const hasPackages = project.packages.size > 0;
+  return sorted.map((entry) => (isOfOther(entry.file, files, hasPackages) ? { ...entry, isOfOther: true } : entry));
 }
+
+/** Importing a package does not import its __main__.py, but running the package runs it. */
+const loadedModule = (kind: PythonEntryKind, file: string, module: string) =>
+  file.endsWith("/__main__.py") && !byFile.has(kind) ? `${module}.__main__` : module;
 
 const isPage = /^(?:streamlit|chainlit)$/;
 
 const manifests = ["pyproject.toml", "requirements.txt", "Pipfile", "setup.py"];
 
-function isOfOther(file: string, files: ReadonlySet<string>): boolean {
+function isOfOther(file: string, files: ReadonlySet<string>, hasPackages: boolean): boolean {
   const parts = file.split("/").slice(0, -1);
   const around = parts.map((_, at) => parts.slice(0, at + 1).join("/"));
-  // A package may list requirements of its own, but the project beside it installs them.
-  const isPackage = (directory: string) => files.has(`${directory}/__init__.py`);
+  // A package may list requirements of its own, but the project beside it installs them, unless it only has settings of tools.
+  const isPackage = (directory: string) => hasPackages && files.has(`${directory}/__init__.py`);
   return around.some((one) => !isPackage(one) && manifests.some((name) => files.has(`${one}/${name}`)));
 }
 
@@ -211,6 +217,8 @@ function callingPrograms(
   const byModule = new Map(sources.map((source) => [moduleIn(source.file), source]));
   // The module of a package is its __init__.py, not the program beside it.
   for (const source of sources) if (source.file.endsWith("/__init__.py")) byModule.set(moduleIn(source.file), source);
+  for (const source of sources)
+    if (source.file.endsWith("/__main__.py")) byModule.set(`${moduleIn(source.file)}.__main__`, source);
   const imports = sources.map((source): [PythonSource, PythonSource[]] => {
     const modules = importsOf(source.text, moduleIn(source.file.replace(/[^/]+$/, "__init__.py")));
     return [source, [...new Set(modules.flatMap((module) => byModule.get(module) ?? []))]];
