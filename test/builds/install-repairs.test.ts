@@ -26,6 +26,15 @@ test("installs a pnpm project without a minimum age of versions when the registr
   assert.equal(retryFor(await commandFor({ "package.json": "{}", "package-lock.json": "{}" }), output), null);
 });
 
+test("tries --legacy-peer-deps for a conflict that stopped npm, and not for one that it overrides", async () => {
+  const command = await commandFor({ "package.json": "{}", "package-lock.json": "{}" });
+  const stopped = ["npm error code ERESOLVE", "npm error ERESOLVE unable to resolve dependency tree"];
+  assert.deepEqual(retryFor(command, stopped)?.options, ["--legacy-peer-deps"]);
+  assert.deepEqual(retryFor(command, ["npm ERR! code ERESOLVE"])?.options, ["--legacy-peer-deps"]);
+  const overridden = ["npm warn ERESOLVE overriding peer dependency", "npm error code E404"];
+  assert.equal(retryFor(command, overridden), null);
+});
+
 test("says what to do when a policy of a pnpm project refuses a version, and does not override it", async () => {
   const young = ["[ERR_PNPM_NO_MATURE_MATCHING_VERSION] 1 version does not meet the minimumReleaseAge constraint:"];
   assert.match(refusalIn(young) ?? "", /Deploy later, lock an older version, or .*minimumReleaseAgeExclude/);
@@ -59,6 +68,16 @@ test("selects what a member and the root of a pnpm workspace need for a retry", 
   const files = { ...pnpm, "pnpm-workspace.yaml": "packages: ['apps/*']\n", "apps/web/package.json": "{}" };
   assert.deepEqual((await commandFor(files, "apps/web")).onlyMember, ["--filter={./apps/web}...", "--filter={.}"]);
   assert.equal((await commandFor(files)).onlyMember, null);
+});
+
+test("installs a workspace that only pnpm-workspace.yaml describes with pnpm", async () => {
+  const files = {
+    "package.json": "{}",
+    "pnpm-workspace.yaml": "packages: ['apps/*']\n",
+    "apps/web/package.json": "{}",
+  };
+  const { argv, cwd } = await commandFor(files, "apps/web");
+  assert.deepEqual([argv.slice(-2), cwd], [["pnpm", "install"], "."]);
 });
 
 test("installs only what a member needs of a pnpm workspace with many members", async () => {

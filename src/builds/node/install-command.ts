@@ -25,7 +25,7 @@ export interface Install extends Command {
 
 /**
  * Returns the command that installs a JavaScript project. Its lock file selects the package manager, otherwise
- * package.json does, otherwise npm is used (contract 7.5). A project without a lock file of its own, in a repository with
+ * package.json does, otherwise pnpm-workspace.yaml, otherwise npm is used (contract 7.5). A project without a lock file of its own, in a repository with
  * one, is a member of a workspace: then the whole workspace is installed.
  * @param directory relative to the root of the source.
  * @returns null when there is no package.json, so nothing to install.
@@ -38,7 +38,7 @@ export async function installCommand(
   const root = await installRoot(sourceDir, directory);
   if (root === null) return null;
   const { project, locked } = root;
-  const manager = locked?.manager ?? (await project.declaredManager()) ?? "npm";
+  const manager = locked?.manager ?? (await project.declaredManager()) ?? (await project.usualManager());
   const where =
     root.directory === directory ? "" : ` in ${root.directory === "." ? "the root of the source" : root.directory}`;
   const because =
@@ -205,6 +205,11 @@ class ProjectFiles {
     const { packageManager, devEngines } = await this.#manifest();
     const name = stringOrNull(packageManager)?.split("@")[0] ?? devEngines?.packageManager?.name;
     return lockFiles.find(({ manager }) => manager === name)?.manager ?? null;
+  }
+
+  /** Only pnpm reads pnpm-workspace.yaml: npm would not find the members that it lists. */
+  async usualManager(): Promise<Manager> {
+    return (await this.#read("pnpm-workspace.yaml")) === "" ? "npm" : "pnpm";
   }
 
   async declaredVersion(manager: Manager): Promise<string | null> {

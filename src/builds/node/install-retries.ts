@@ -12,7 +12,8 @@ interface Retry {
 const retries: readonly Retry[] = [
   {
     manager: "npm",
-    form: /\bERESOLVE\b/,
+    // npm also warns with this code, of conflicts that it overrides.
+    form: /\b(?:error|ERR!) .{0,40}\bERESOLVE\b/,
     options: ["--legacy-peer-deps"],
     because:
       "The packages of this project disagree about the versions of their peers. Trying again with --legacy-peer-deps, as npm suggests. To make this the default of the project, add legacy-peer-deps=true to .npmrc.",
