@@ -38,6 +38,18 @@ test("keeps a start command whose file exists, or whose file could be one of sev
   assert.equal(await startAfter({}, ["node", "dist/main"]), null);
 });
 
+test("adds the file that the start command of an image names, which loads the one that the build made", async () => {
+  await using place = await scratch();
+  const made = { "package.json": '{"type":"module"}', "dist/src/main.js": "console.log(import.meta.url)" };
+  await writeFiles(place.dir, made);
+  const steps = fileURLToPath(new URL("../../src/builds/image/project-steps.ts", import.meta.url));
+  const argv = [steps, "start-file", ".", "node", "dist/main"];
+  const { all } = await execa(process.execPath, argv, { cwd: place.dir, all: true });
+  assert.match(all, /names dist\/main, which does not exist\. Added it: it loads dist\/src\/main\.js/);
+  const { stdout } = await execa(process.execPath, ["dist/main.js"], { cwd: place.dir });
+  assert.match(stdout, /dist\/src\/main\.js$/);
+});
+
 const denoProject = {
   "package.json": JSON.stringify({ private: true, workspaces: ["packages/*"] }),
   "packages/words/package.json": JSON.stringify({

@@ -15,6 +15,23 @@ const agent = (version: string) => ({
   `,
 });
 
+/**
+ * A member of a pnpm workspace whose installation needs repairs: another member's script fails, the root installs git hooks, the
+ * environment file is missing, and the build writes to another directory than the start script names.
+ */
+const pnpmMember = {
+  "package.json": JSON.stringify({ private: true, scripts: { prepare: "git config core.hooksPath .hooks" } }),
+  "pnpm-workspace.yaml": "packages:\n  - apps/*\n  - docs\n",
+  "docs/package.json": JSON.stringify({ name: "docs", private: true, scripts: { postinstall: "exit 3" } }),
+  "apps/agent/package.json": JSON.stringify({
+    name: "agent",
+    private: true,
+    scripts: { build: "node build.js", start: "node --env-file=.env dist/server" },
+  }),
+  "apps/agent/build.js": 'require("node:fs").cpSync("src", "dist/src", { recursive: true });',
+  "apps/agent/src/server.js": agent("from a workspace")["server.js"],
+};
+
 describe("docker: sources are deployed", { skip: dockerSkipped }, () => {
   let engine: Engine;
   let end: () => Promise<void>;
@@ -66,5 +83,18 @@ describe("docker: sources are deployed", { skip: dockerSkipped }, () => {
     const again = await pierhead.client.redeployRevision({ deployment_id: id, revision_id: first.id });
     assert.equal((await settled(pierhead.client, id, again.latest_revision_id)).status, "DEPLOYED");
     assert.equal(await ask(pierhead, id), "one");
+  });
+
+  test("a member of a pnpm workspace is deployed with the repairs of a build on the host", async () => {
+    await using pierhead = await startServer();
+    await using repository = await createAgentRepository(pnpmMember);
+    const { id, first } = await deployGit(pierhead, repository.url, "apps/agent/package.json");
+    const ids = { deployment_id: id, revision_id: first.id };
+    const { logs } = await pierhead.client.readBuildLogs({ ...ids, body: { limit: 500 } });
+    const log = logs.map(({ message }) => message).join("\n");
+    assert.equal(first.status, "DEPLOYED", `${first.status_message}\n${log}`);
+    assert.match(log, /Installing again only what the deployed member and the root need/);
+    assert.match(log, /the script prepare needs a git repository\. The build goes on without it/);
+    assert.equal(await ask(pierhead, id), "from a workspace");
   });
 });

@@ -10,10 +10,11 @@ import { launchLine } from "../node/launch-line.ts";
 import { readManifests } from "../node/npm-ci.ts";
 import { hostVariables } from "../node/preloads.ts";
 import { beforeCommand, isScript, scriptCommand, scriptName, shownCommand, startCommand } from "../node/run-script.ts";
+import { startsBuiltFile } from "../node/start-file.ts";
 
 /** A step of a JavaScript project's build in an image: arguments of `project-steps`. */
 export interface ImageStep {
-  step: "install" | "install-with" | "siblings" | "build" | "build-if-possible" | "build-with";
+  step: "install" | "install-with" | "siblings" | "build" | "build-if-possible" | "build-with" | "start-file";
   /** Of the project, relative to the root of the source. */
   directory: string;
   rest: string[];
@@ -90,6 +91,15 @@ export function planBuild(
         ]
       : []),
   ];
+}
+
+/** Plans the last step of a build whose start command names a file that the build makes. */
+export async function planStartFile(sourceDir: string, project: Project): Promise<ImageStep[]> {
+  if (project.kind !== "command" || project.install !== "node") return [];
+  const argv = await startArgv(sourceDir, project);
+  if (!startsBuiltFile(argv)) return [];
+  const directory = project.startDirectory ?? project.directory;
+  return [{ step: "start-file", directory, rest: argv, shown: ["start", "file"], reason: "BuildFailed" }];
 }
 
 /** A program that runs while an image is built, with the reason of its failure. */

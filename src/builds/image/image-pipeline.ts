@@ -25,7 +25,7 @@ import type { BuildContext } from "../worker/run-command.ts";
 import { baseImage, fitProgram, imageEngineDir, startProgram, toolchainDir } from "./base-image.ts";
 import { checkTriggers } from "./base-triggers.ts";
 import { withBuildNetwork } from "./build-network.ts";
-import { planBuild, planInstall, planPythonBuild, planStart } from "./commands.ts";
+import { planBuild, planInstall, planPythonBuild, planStart, planStartFile } from "./commands.ts";
 import { checkNames, packContext, packOwnContext } from "./context.ts";
 import {
   appDir,
@@ -183,7 +183,10 @@ async function prepareGenerated(
     install,
     afterInstall: project.kind === "langgraph-js" ? [fitServer(project)] : [],
     variables: request.variables ?? {},
-    build: planBuild(request, project, { mayHaveSiblings: install.manifests === null }),
+    build: [
+      ...planBuild(request, project, { mayHaveSiblings: install.manifests === null }),
+      ...(await planStartFile(sourceDir, project)),
+    ],
     preloads: project.kind === "command" ? preloadsOf(project) : [],
     directory: (project.kind === "command" ? project.startDirectory : undefined) ?? project.directory,
     start: project.kind === "command" ? await planStart(sourceDir, project) : startLanggraph(project),

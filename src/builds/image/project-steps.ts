@@ -1,6 +1,7 @@
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
 import { installPackages } from "../node/install-packages.ts";
+import { addStartFile } from "../node/start-file.ts";
 import { buildSiblings } from "../node/workspace-siblings.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { stepContext } from "./step-context.ts";
@@ -15,6 +16,7 @@ const steps: Record<string, (context: BuildContext, directory: string, rest: str
   siblings: (context, directory) => buildSiblings(context, directory),
   build: (context, directory, argv) => runBuildCommand(context, directory, argv),
   "build-if-possible": runIfPossible,
+  "start-file": addStartFile,
   "build-with": (context, directory, [line = ""]) => runBuildLine(context, directory, line),
 };
 

@@ -1,9 +1,34 @@
-import { readdir } from "node:fs/promises";
+import { mkdir, readdir, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { isFileInside } from "../sources/inside.ts";
+import type { BuildContext } from "../worker/run-command.ts";
 
 /** Directories that compilers fill. The tree below them depends on which sources a project has. */
 const outputs = new Set(["dist", "build", "out", "lib"]);
+
+/** Returns whether a start command runs a file that a build makes. */
+export const startsBuiltFile = (argv: readonly string[]) =>
+  argv.includes("node") &&
+  argv.some((word) => outputs.has(word.replace(/^\.\//, "").split("/")[0] ?? "") && word.includes("/"));
+
+/**
+ * Adds the file that the start command of an image names, if the build did not make it: it loads the file that the build made. The
+ * start command is fixed before the build runs.
+ */
+export async function addStartFile({ sourceDir, log }: BuildContext, directory: string, argv: string[]): Promise<void> {
+  const built = await withBuiltFile(sourceDir, directory, argv);
+  if (built === null) return;
+  const named = /\.[cm]?js$/.test(built.named) ? built.named : `${built.named}.js`;
+  const file = path.join(sourceDir, directory, named);
+  await mkdir(path.dirname(file), { recursive: true });
+  const target = path.posix.relative(path.posix.dirname(named), built.found);
+  await writeFile(file, `import(${JSON.stringify(target.startsWith(".") ? target : `./${target}`)});\n`, {
+    flag: "wx",
+  });
+  log.say(
+    `The start command names ${built.named}, which does not exist. Added it: it loads ${built.found}, which the build made.`,
+  );
+}
 
 /**
  * Returns a start command with the file that the build made, when the one that it names does not exist: with sources beside `src`,
