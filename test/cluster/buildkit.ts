@@ -21,7 +21,7 @@ export const buildkitMissing = [
   : "rootlesskit, newuidmap, setcap, runc (apt-get install rootlesskit uidmap libcap2-bin runc)";
 
 /** Compiles BuildKit from its Go modules, in some two minutes, unless it was compiled before. @returns its directory */
-async function compileBuildkit(): Promise<string> {
+export async function compileBuildkit(): Promise<string> {
   const sums = readFileSync(path.join(module, "go.sum"));
   const digest = createHash("sha256").update(sums).digest("hex").slice(0, 16);
   const target = path.join(homedir(), ".cache", "pierhead-test", `buildkit-${digest}`);

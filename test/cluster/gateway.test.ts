@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { once } from "node:events";
 import { get } from "node:http";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -16,6 +14,7 @@ import { createLogger } from "../../src/telemetry/log.ts";
 import { newRun, openSite, sizes } from "../kubeplane/harness.ts";
 import { type Plane, startPlane } from "../kubeplane/plane.ts";
 import { eventually } from "../support/eventually.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 import { agentProgram } from "./agent.ts";
 import { pushAgent, pushPierhead } from "./images.ts";
 import { address, type RealNode, startRealNode } from "./real-node.ts";
@@ -47,28 +46,6 @@ function helm(...args: string[]) {
 
 /** Values that look like numbers stay texts. */
 const setting = (text: string) => [text.startsWith("extraEnv") ? "--set-string" : "--set", text];
-
-/** Leads pods of the node to the API server. */
-async function openApiServer(): Promise<{ port: number } & AsyncDisposable> {
-  const { hostname, port } = new URL(plane.address("admin").url);
-  const sockets = new Set<Socket>();
-  const server = createServer((near) => {
-    const far = connect({ host: hostname, port: Number(port) });
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.on("error", () => {}).on("close", () => [near, far].map((one) => one.destroy()));
-    }
-    near.pipe(far).pipe(near);
-  });
-  await once(server.listen(0, address), "listening");
-  return {
-    port: (server.address() as AddressInfo).port,
-    async [Symbol.asyncDispose]() {
-      server.close();
-      for (const socket of sockets) socket.destroy();
-    },
-  };
-}
 
 /** Returns the last lines of each pod, for a failure. */
 async function outputOf(pods: PodView[], namespace: string): Promise<string> {
@@ -118,15 +95,15 @@ test("the installed gateway loses no request while agents and its own pods are r
     ...{ method: "PATCH", path: `/api/v1/namespaces/${namespace}`, type: "merge", signal: inTime() },
     body: { metadata: { labels } },
   });
-  await using apiServer = await openApiServer();
+  // The API server of this plane listens on loopback only, and each pod has a loopback of its own.
+  await using apiServer = await startTcpProxy(plane.address("admin").url, address);
   const values = [
     `namespaces={${site.namespace}}`,
     ...["createNamespaces=false", "controlPlaneUrl=http://127.0.0.1:1", "listenerKey=k", "replicas=1"],
-    ...["agents.url=https://{slug}.agents.example.com", "gateway.enabled=true", "gateway.drainSeconds=30"],
+    ...["agents.url=https://{slug}.agents.example.com", "gateway.drainSeconds=30"],
     `image.repository=${images.pierhead.replace(/:[^:]*$/, "")}`,
     ...["image.tag=test", "resources.requests.cpu=10m"],
-    // The API server of this plane listens on loopback only, and each pod has a loopback of its own.
-    ...["extraEnv[0].name=PIERHEAD_KUBERNETES_URL", `extraEnv[0].value=https://${address}:${apiServer.port}`],
+    ...["extraEnv[0].name=PIERHEAD_KUBERNETES_URL", `extraEnv[0].value=${apiServer.url.replace("http:", "https:")}`],
     ...["extraEnv[1].name=NODE_TLS_REJECT_UNAUTHORIZED", "extraEnv[1].value=0"],
   ];
   await helm("install", "r", "deploy/helm/pierhead-listener", "-n", namespace, ...values.flatMap(setting));

@@ -117,14 +117,16 @@ export const pushAgent = (images: ImageMaker, name: string, program: string) =>
     writeFileSync(path.join(root, "app/agent.mjs"), program);
   });
 
-/** Pierhead itself, from its sources, as user 1000 of the pod. */
+/** Pierhead itself, from its sources, with git, as user 1000 of the pod. */
 export const pushPierhead = (images: ImageMaker) =>
   images.push("pierhead:test", { Entrypoint: ["node", "/app/src/main.ts"] }, (root) => {
-    copyPrograms(root, { [process.execPath]: "/usr/local/bin/node" });
+    const remote = path.join(execFileSync("git", ["--exec-path"], { encoding: "utf8" }).trim(), "git-remote-http");
+    copyPrograms(root, { [process.execPath]: "/usr/local/bin/node", "/usr/bin/git": "/usr/bin/git", [remote]: remote });
     const { dependencies } = JSON.parse(readFileSync("package.json", "utf8")) as { dependencies: object };
     const copied = new Set<string>();
     for (const one of Object.keys(dependencies)) copyPackage(root, one, copied);
-    for (const one of ["package.json", "src"]) cpSync(one, path.join(root, "app", one), { recursive: true });
+    for (const one of ["package.json", "src", "templates"])
+      cpSync(one, path.join(root, "app", one), { recursive: true });
   });
 
 /** Copies a package of this repository and what it depends on. */

@@ -61,6 +61,7 @@ export async function startRealNode(plane: Plane, program: string): Promise<Real
   };
   try {
     execFileSync("ip", ["addr", "replace", `${address}/32`, "dev", "lo"]);
+    forwardPods("-I");
     const registry = node.images.registry;
     await writeFile(at("registry.yml"), registryConfig(registry, at("registry")));
     start("docker-registry", ["serve", at("registry.yml")]);
@@ -147,19 +148,30 @@ function removeContainers(socket: string): void {
   for (const id of ctr("tasks", "ls", "-q").split("\n").filter(Boolean)) ctr("tasks", "delete", "--force", id);
 }
 
+/**
+ * Inserts (`-I`) or deletes (`-D`) rules that let pods of the bridge reach each other. A Docker daemon that ran before on this machine
+ * leaves a policy behind that drops this traffic.
+ */
+function forwardPods(change: "-I" | "-D"): void {
+  for (const direction of ["-i", "-o"]) run("iptables", change, "FORWARD", direction, bridge, "-j", "ACCEPT");
+}
+
+/** Runs a program whose failure does not matter: what it removes may be gone, or it is not installed. */
+function run(command: string, ...args: string[]): void {
+  try {
+    execFileSync(command, args, { stdio: "ignore" });
+  } catch {
+    // See above.
+  }
+}
+
 /** Removes mounts, addresses, rules, network namespaces and control groups that a node leaves behind. */
 async function removeTraces(directory: string): Promise<void> {
-  const run = (command: string, ...args: string[]) => {
-    try {
-      execFileSync(command, args, { stdio: "ignore" });
-    } catch {
-      // It is gone already.
-    }
-  };
   const mounts = (await readFile("/proc/mounts", "utf8")).split("\n").map((line) => line.split(" ")[1] ?? "");
   for (const mount of mounts.toReversed()) if (mount.startsWith(`${directory}/`)) run("umount", "-l", mount);
   run("nft", "delete", "table", "ip", "kube-proxy");
   run("nft", "delete", "table", "ip6", "kube-proxy");
+  forwardPods("-D");
   run("ip", "link", "delete", bridge);
   run("ip", "addr", "delete", `${address}/32`, "dev", "lo");
   await removeGroups();

@@ -12,8 +12,8 @@ export interface TcpProxy extends AsyncDisposable {
   become(partition: Partition): void;
 }
 
-/** Starts a TCP proxy that a test can interrupt. */
-export async function startTcpProxy(target: string): Promise<TcpProxy> {
+/** Starts a TCP proxy that a test can interrupt. @param host the address on which it listens */
+export async function startTcpProxy(target: string, host = "127.0.0.1"): Promise<TcpProxy> {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
   let partition: Partition = "none";
@@ -42,10 +42,10 @@ export async function startTcpProxy(target: string): Promise<TcpProxy> {
       if (!isDead && partition !== "blackhole") to.end();
     });
   }
-  server.listen(0, "127.0.0.1");
+  server.listen(0, host);
   await once(server, "listening");
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     become(next) {
       partition = next;
       if (next === "reset") for (const socket of sockets) resetSocket(socket);
