@@ -18,9 +18,7 @@ const { values, positionals } = parseArgs({
 });
 
 /** Files that take long are far apart, so that no part gets two of them. */
-const all = ["updates", "databases", "builds", "failures", "gateway"].map(
-  (name) => `test/cluster/${name}.test.ts`,
-);
+const all = ["updates", "databases", "builds", "failures", "gateway"].map((name) => `test/cluster/${name}.test.ts`);
 const buildkitUsers = ["builds"];
 
 const parts = Number(values["part-of"]);

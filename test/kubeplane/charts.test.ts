@@ -220,6 +220,33 @@ test("the gateway in the cluster has one wildcard route, restricted pods, and ag
   assert.match(gatewayApi[0]?.text ?? "", /hostnames: \["\*\.agents\.example\.com"\]/);
 });
 
+test("a new installation gets the gateway, and an upgrade neither adds the gateway nor removes it", async () => {
+  const agents = await world.plane.newNamespace();
+  const kubeconfig = ["--kubeconfig", `${world.plane.directory}/kubeconfig`];
+  const values = [
+    ...[`namespaces={${agents}}`, "createNamespaces=false", "controlPlaneUrl=https://x.example.com", "listenerKey=k"],
+  ].flatMap((one) => ["--set", one]);
+  const chart = "deploy/helm/pierhead-listener";
+  const [first, second] = [await world.plane.newNamespace(), await world.plane.newNamespace()] as const;
+  const hasGateway = async (namespace: string) => {
+    const signal = AbortSignal.timeout(30_000);
+    return (await world.plane.admin.get("Deployment", namespace, `pierhead-${namespace}-gateway`, signal)) !== null;
+  };
+  const install = (namespace: string, ...more: string[]) =>
+    run(helm, ["upgrade", "--install", namespace, chart, "-n", namespace, ...kubeconfig, ...values, ...more]);
+  await install(first);
+  assert.equal(await hasGateway(first), true);
+  await install(first, "--set", "replicas=3");
+  assert.equal(await hasGateway(first), true, "an upgrade keeps it");
+  // As every installation of the chart whose default was off.
+  await install(second, "--set", "gateway.enabled=false");
+  const { stdout } = await install(second, "--reset-values");
+  assert.equal(await hasGateway(second), false, "an upgrade adds none");
+  assert.match(stdout, /This installation has no gateway.*Set gateway\.enabled=true/);
+  await install(second, "--set", "gateway.enabled=true");
+  assert.equal(await hasGateway(second), true);
+});
+
 test("both charts are pushed to a registry, installed from there in the version before, and upgraded", async () => {
   await using registry = await startChartRegistry();
   const { directory, address } = registry;

@@ -25,9 +25,21 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end -}}
 
+{{- /*
+Whether this release has the gateway. Addresses of an installation must not change by an upgrade, so auto keeps what the installation has.
+*/ -}}
+{{- define "gateway.isOn" -}}
+{{- $enabled := .Values.gateway.enabled -}}
+{{- if ne (toString $enabled) "auto" -}}
+{{- if $enabled }}yes{{ end -}}
+{{- else if not .Release.IsUpgrade }}yes{{- else -}}
+{{- if lookup "v1" "Service" .Release.Namespace (printf "%s-gateway" (include "listener.name" .)) }}yes{{ end -}}
+{{- end -}}
+{{- end -}}
+
 {{- /* Where callers reach agents. Without a public address, the gateway has one inside the cluster. */ -}}
 {{- define "listener.agentsUrl" -}}
-{{- if or .Values.agents.url (not .Values.gateway.enabled) }}{{ .Values.agents.url }}{{ else -}}
+{{- if or .Values.agents.url (not (include "gateway.isOn" .)) }}{{ .Values.agents.url }}{{ else -}}
 http://{{ include "listener.name" . }}-gateway.{{ .Release.Namespace }}.svc/d/{slug}
 {{- end -}}
 {{- end -}}
