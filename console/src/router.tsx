@@ -24,6 +24,8 @@ import {
   type LogSearchParams,
   logSpans,
   type NewSearch,
+  type RevisionFilter,
+  revisionFilters,
   searchSpans,
 } from "./search.ts";
 import { basePath } from "./server.ts";
@@ -106,6 +108,7 @@ const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(text(raw["compare"]) !== undefined && { compare: String(raw["compare"]) }),
   ...(/^[A-Za-z_]\w*$/.test(String(raw["variable"] ?? "")) && { variable: String(raw["variable"]) }),
   ...((raw["log"] === "build" || raw["log"] === "deploy") && { log: raw["log"] }),
+  ...(Object.hasOwn(revisionFilters, String(raw["only"])) && { only: raw["only"] as RevisionFilter }),
 });
 const deployment = createRoute({
   getParentRoute: () => root,

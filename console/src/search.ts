@@ -29,6 +29,8 @@ export interface NewSearch {
 export interface DeploymentSearch {
   revision?: string;
   log?: "build" | "deploy";
+  /** The revisions that are listed: those that served, or those that failed. */
+  only?: RevisionFilter;
   /** The thread that is shown, a part of it, and one of its checkpoints. */
   thread?: string;
   view?: "timeline" | "runs" | "state";
@@ -44,6 +46,13 @@ export interface DeploymentSearch {
   /** A variable to add, named by the cause of a failure. */
   variable?: string;
 }
+
+/** What a list of revisions can be narrowed to, with the statuses that the server filters by. */
+export const revisionFilters = {
+  served: { text: "Served", status: "DEPLOYED" },
+  failed: { text: "Failed", status: "BUILD_FAILED,DEPLOY_FAILED,CREATE_FAILED" },
+};
+export type RevisionFilter = keyof typeof revisionFilters;
 
 /** Times that charts show, with the step of their points. */
 export const chartRanges = {

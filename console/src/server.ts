@@ -14,6 +14,7 @@ let onSignedOut = () => {};
 export const whenSignedOut = (then: () => void) => {
   onSignedOut = then;
 };
+export const endSignedOut = () => onSignedOut();
 
 /** Sends the session cookie, and a header that proves the request comes from this page: other origins cannot send it. */
 const fetchAsConsole: typeof fetch = async (input, init) => {

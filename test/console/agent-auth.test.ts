@@ -3,6 +3,7 @@ import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
+import { consoleHeader } from "../../src/contract/administration/session.ts";
 import { addressOf, assertNoBrowserErrors, startWorld } from "./world.ts";
 
 /** An agent that checks keys of its own, and gives the pages the answers of an agent without runs. */
@@ -66,4 +67,11 @@ test("sends the headers that a user enters for an agent with its own authenticat
   await page.getByText("It answered 401: Invalid token.").waitFor();
   await page.getByRole("button", { name: "Headers", exact: true }).click();
   assert.equal(await page.getByLabel("Headers, one per line").inputValue(), "");
+
+  // The refusals of Pierhead itself are none of the agent's.
+  await page.evaluate(async (header) => {
+    await fetch(new URL("v2/session", document.baseURI), { method: "DELETE", headers: { [header]: "1" } });
+  }, consoleHeader);
+  await give("Authorization: Bearer of-the-agent");
+  await page.getByLabel("API key").waitFor();
 });

@@ -57,7 +57,7 @@ test("a row shows the last commit with its author, the tags, and the requests an
   await page.getByRole("menu").waitFor({ state: "detached" });
   await page.waitForFunction(() => document.activeElement?.getAttribute("aria-label") === "More for billing");
   const quiet = page.locator("tbody tr").filter({ hasText: "orders" });
-  assert.match(await quiet.innerText(), /no requests/);
+  assert.match(await quiet.innerText(), /No requests/);
   for (const colorScheme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme });
     assert.deepEqual(await findings(page), [], colorScheme);

@@ -123,6 +123,8 @@ test("the page follows new lines, reads older ones on scrolling up, and fits a p
   await list.evaluate((element) => element.scrollTo({ top: 0 }));
   await page.getByText("1,001 lines shown").waitFor({ state: "attached" });
   await row(page, "run finished 499").waitFor({ state: "attached" });
+  assert.ok((await list.evaluate(({ scrollTop }) => scrollTop)) > 20_000, "older lines do not move the shown ones");
+  assert.ok(await row(page, "run finished 499").isVisible());
   await page.getByRole("button", { name: "Filter" }).click();
   await page
     .getByRole("region", { name: "Lines by deployment" })

@@ -59,11 +59,28 @@ const pages: Record<string, (page: Page) => Promise<void>> = {
   "/host/audit": (page) => page.getByText("created the webhook").waitFor(),
 };
 
+const broken = await pierhead.client.createDeployment({
+  body: {
+    name: "broken-build",
+    source: "internal_template",
+    source_config: { template_id: "node-server", deployment_type: "dev", build_command: "node --no-such-option" },
+    source_revision_config: {},
+  },
+});
+const brokenIds = { deployment_id: broken.id, revision_id: broken.latest_revision_id ?? "" };
+assert.equal((await pierhead.client.waitForRevision(brokenIds)).status, "BUILD_FAILED");
+const failed = addressOf(broken);
+pages[failed] = (page) => page.getByRole("region", { name: "Health" }).waitFor();
+pages[`${failed}/revisions`] = (page) => page.locator(".line.first-bad").waitFor();
+pages[`${failed}/revisions?only=failed`] = (page) => page.locator(".line.first-bad").waitFor();
+pages[`${failed}/revisions?only=served`] = (page) => page.getByText("No revision has served yet").waitFor();
+
 interface Seen {
   /** Findings of axe-core by page. */
   light: Record<string, string[]>;
   dark: Record<string, string[]>;
   narrow: Record<string, string[]>;
+  narrowDark: Record<string, string[]>;
   /** Width of the pages that are wider than a screen of 360 px. */
   wide: Record<string, number>;
   /** Red component, 0 to 255, of the page's background colour. */
@@ -72,7 +89,7 @@ interface Seen {
 
 /** Inspects every page in light mode, in dark mode and on a narrow screen. Each is loaded once. */
 async function inspectPages(): Promise<Seen> {
-  const seen: Seen = { light: {}, dark: {}, narrow: {}, wide: {}, red: { light: 0, dark: 255 } };
+  const seen: Seen = { light: {}, dark: {}, narrow: {}, narrowDark: {}, wide: {}, red: { light: 0, dark: 255 } };
   const page = await open();
   for (const [path, isThere] of Object.entries(pages)) {
     await page.goto(pierhead.url + path);
@@ -90,6 +107,11 @@ async function inspectPages(): Promise<Seen> {
     if (width > 360) seen.wide[path] = width;
     const found = await findings(page);
     if (found.length > 0) seen.narrow[path] = found;
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.setViewportSize({ width: 390, height: 844 });
+    const foundInDark = await findings(page);
+    if (foundInDark.length > 0) seen.narrowDark[path] = foundInDark;
+    await page.emulateMedia({ colorScheme: "light" });
     await page.setViewportSize({ width: 1_200, height: 800 });
   }
   await page.context().close();
@@ -110,6 +132,7 @@ test("axe-core has no finding in dark mode, and the colours follow the system's 
 test("every page fits a screen of 360 px without horizontal scrolling, and axe-core has no finding there", () => {
   assert.deepEqual(seen.wide, {});
   assert.deepEqual(seen.narrow, {});
+  assert.deepEqual(seen.narrowDark, {}, "dark, 390 px");
 });
 
 test("axe-core has no finding in dialogs, in the palette and on the sign-in page", async () => {
@@ -142,5 +165,29 @@ test("a form copied as curl does what the form does and contains no key", async 
   const body = /-d '(.*)'$/s.exec(curl)?.[1] ?? "";
   const answer = await pierhead.client.createDeployment({ body: JSON.parse(body) });
   assert.equal(answer.name, "copied");
+  await page.context().close();
+});
+
+test("a user narrows the revisions to those that failed or served, and the address keeps it", async () => {
+  const mended = await pierhead.client.createRevision({
+    deployment_id: broken.id,
+    body: { source_config: { build_command: "node --version" } },
+  });
+  await pierhead.client.waitForRevision({ deployment_id: broken.id, revision_id: mended.id });
+  const page = await open({ path: `${failed}/revisions` });
+  const [first, second] = [1, 2].map((number) => page.getByLabel(`Revision ${number}`, { exact: true }));
+  await first?.waitFor();
+  const outcome = page.getByRole("group", { name: "Outcome" });
+  await outcome.getByRole("button", { name: "Served" }).click();
+  await first?.waitFor({ state: "detached" });
+  await second?.waitFor();
+  await outcome.getByRole("button", { name: "Failed" }).click();
+  await second?.waitFor({ state: "detached" });
+  await page.reload();
+  await first?.waitFor();
+  assert.equal(await second?.count(), 0);
+  assert.equal(await outcome.getByRole("button", { name: "Failed" }).getAttribute("aria-pressed"), "true");
+  await outcome.getByRole("button", { name: "All" }).click();
+  await second?.waitFor();
   await page.context().close();
 });

@@ -26,7 +26,7 @@ const histories: Record<string, ShownCommit[]> = {
   orders: [
     { author: "Support lead", message: "Show the state of an order" },
     {
-      author: "Tomás Rivera",
+      author: "Returns team",
       message: "Route returns to the warehouse that sent them",
       files: { "routes.js": `export const warehouse = (order) => order.sentFrom;\n` },
     },

@@ -2,20 +2,26 @@ import { useMemo } from "react";
 import { readMessages, type StreamMessage } from "../../../src/client/event-stream.ts";
 import { backgroundHeader, consoleHeader } from "../../../src/contract/administration/session.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { baseUrl } from "../server.ts";
+import { baseUrl, endSignedOut } from "../server.ts";
 import { useSession } from "../session.tsx";
 import { sentHeaders } from "./own-headers.ts";
 
-/** The agent refused a call. */
+/** A call to the agent was refused. */
 export class AgentError extends Error {
   readonly status: number;
   readonly detail: string;
-  constructor(status: number, detail: string) {
-    super(`The agent answered ${status}: ${detail}`);
+  /** The agent refused it. Otherwise Pierhead did, for example because the session has ended. */
+  readonly isOfAgent: boolean;
+  constructor(status: number, detail: string, isOfAgent: boolean) {
+    super(isOfAgent ? `The agent answered ${status}: ${detail}` : `Pierhead refused the call (${status}): ${detail}`);
     this.status = status;
     this.detail = detail;
+    this.isOfAgent = isOfAgent;
   }
 }
+
+/** The gateway adds it to every answer of a revision, and removes the agent's own. */
+const revisionHeader = "x-pierhead-revision";
 
 /** Answers of servers that do not know the agent API. Others, such as 503, are failures that pass. */
 const foreign = new Set([404, 405, 406, 501]);
@@ -56,7 +62,11 @@ export function createAgent(
       ...(options.body !== undefined && { body: JSON.stringify(options.body) }),
       ...(options.signal !== undefined && { signal: options.signal }),
     });
-    if (!answer.ok) throw new AgentError(answer.status, await detailOf(answer));
+    if (!answer.ok) {
+      const isOfAgent = answer.headers.has(revisionHeader);
+      if (answer.status === 401 && !isOfAgent) endSignedOut();
+      throw new AgentError(answer.status, await detailOf(answer), isOfAgent);
+    }
     return answer;
   };
   return {

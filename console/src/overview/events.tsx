@@ -31,9 +31,14 @@ export function Events({ events: all, revisions }: { events: Event[]; revisions:
   );
 }
 
-/** Leaves out that replicas are ready where the next event says that the revision is live. */
-const isNews = (event: Event, at: number, all: Event[]) =>
-  event.type !== "deployment.health" || event.data["to"] !== "live" || all[at + 1]?.data["to"] !== "DEPLOYED";
+/** Leaves out changes of health that the next event explains: the revision is live, or its build or rollout failed. */
+function isNews({ type, data }: Event, at: number, all: Event[]): boolean {
+  const before = String(all[at + 1]?.data["to"]);
+  const isExplained = (data["to"] === "live" && before === "DEPLOYED") || (data["to"] === "failed" && isFailed(before));
+  return type !== "deployment.health" || !isExplained;
+}
+
+const isFailed = (status: string) => status.endsWith("_FAILED");
 
 /** Leaves out what the step bar shows, and what another event says. */
 function isOutcome({ type, data }: Event): boolean {

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { MetricPoint } from "../../../src/contract/logs/metrics.ts";
+import { Loading } from "../parts/notices.tsx";
 import { Spark } from "../parts/spark.tsx";
 import type { Deployment } from "../parts/words.ts";
 import { useSession } from "../session.tsx";
@@ -84,6 +85,7 @@ export function LastDay({ deployment }: { deployment: Deployment }) {
           ))}
         </dl>
       )}
+      {metrics.isPending && <Loading what="the numbers of the last day" />}
       {!isMeasured && metrics.isSuccess && (
         <p className="softer">The first measurements appear a minute after a revision begins to serve.</p>
       )}

@@ -161,7 +161,8 @@ function Head({ deployment, part }: { deployment: Deployment; part: string }) {
             cli: `npx pierhead status ${deployment.id}`,
           }}
         />
-        {url !== null && (
+        {/* Nothing answers at the address before a revision has served. */}
+        {url !== null && deployment.active_revision_id !== null && (
           <a href={url} className="button open-agent" target="_blank" rel="noreferrer">
             <ArrowUpRight size={14} /> Open
           </a>

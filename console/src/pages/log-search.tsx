@@ -75,6 +75,7 @@ export function LogSearchPage() {
         <div className="log-card" aria-busy={found.isReading}>
           <div className="log-head" aria-hidden="true">
             <span>Time</span>
+            <span>Level</span>
             <span>Deployment</span>
             <span>Message</span>
             <span>{linesText(found.lines.length)} shown</span>

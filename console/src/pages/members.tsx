@@ -109,7 +109,7 @@ function WhoGetsIn({ provider }: { provider: string | null }) {
         </Link>{" "}
         each. Members that you add now can sign in as soon as a provider is set up:
       </p>
-      <ol className="soft">
+      <ol className="soft numbered">
         <li>
           Register a web application at your provider (Keycloak, Google, Okta, Entra ID and others) with this redirect
           address:

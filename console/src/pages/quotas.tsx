@@ -30,7 +30,11 @@ export function QuotasPage() {
       </div>
       <ul className="quotas" aria-label="Quotas">
         {(Object.keys(words) as Name[]).map((name) => (
-          <Usage key={name} name={words[name]} {...quotas.data[name]} />
+          <Usage
+            key={name}
+            name={name === "replicas" ? "Replicas, when all are scaled up" : words[name]}
+            {...quotas.data[name]}
+          />
         ))}
       </ul>
       {scope !== "workspace" && <Limits quotas={quotas.data} />}
@@ -45,7 +49,7 @@ function Usage({ name, used, limit }: { name: string; used: number; limit: numbe
       <span className="soft">{name}</span>
       <p>
         <b className="quota-used">{rounded.toLocaleString()}</b>{" "}
-        {limit === null ? "no limit" : `of ${limit.toLocaleString()}`}
+        <span className="softer">{limit === null ? "no limit" : `of ${limit.toLocaleString()}`}</span>
       </p>
       {limit !== null && (
         <meter className="quota-bar" aria-label={`${name} used`} max={limit || 1} high={limit * 0.9} value={used} />

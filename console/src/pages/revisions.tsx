@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
@@ -12,10 +12,11 @@ import { BuildLog } from "../parts/log-view.tsx";
 import { Failure, Loading, Notice } from "../parts/notices.tsx";
 import { RevisionActions } from "../parts/revision-actions.tsx";
 import { RevisionDiff } from "../parts/revision-diff.tsx";
-import { numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
+import { isChangeOnly, numberText, RevisionStatusMark, titleOf } from "../parts/revision-words.tsx";
 import { isFailure, isInProgress } from "../parts/status.tsx";
 import { StepBar } from "../parts/step-bar.tsx";
 import { Ago } from "../parts/time.tsx";
+import { type RevisionFilter, revisionFilters } from "../search.ts";
 import { useSession } from "../session.tsx";
 
 const pageSize = 20;
@@ -28,9 +29,13 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
   const { client } = useSession();
   const [shown, setShown] = useState(pageSize);
   const { id } = deployment;
+  const { only } = useSearch({ strict: false });
   const revisions = useQuery({
-    queryKey: ["deployment", id, "revisions", shown],
-    queryFn: ({ signal }) => client.listRevisions({ deployment_id: id, limit: shown }, { signal }),
+    queryKey: ["deployment", id, "revisions", shown, only],
+    queryFn: ({ signal }) => {
+      const narrowed = only === undefined ? {} : { status: revisionFilters[only].status };
+      return client.listRevisions({ deployment_id: id, limit: shown, ...narrowed }, { signal });
+    },
     placeholderData: (before) => before,
   });
   const events = useQuery({
@@ -45,9 +50,12 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
   if (revisions.isError) return <Failure error={revisions.error} retry={() => void revisions.refetch()} />;
   const rows = revisions.data.resources;
   const moves = Map.groupBy((events.data?.events ?? []).toReversed(), (event) => event.revision_id ?? "");
-  if (rows.length === 0) return <NoRevision deployment={deployment} />;
+  if (rows.length === 0 && only === undefined) return <NoRevision deployment={deployment} />;
   return (
     <>
+      {/* One revision needs no filter. */}
+      {(rows.length > 1 || only !== undefined) && <Filter only={only} />}
+      {rows.length === 0 && only !== undefined && <NoMatch only={only} />}
       {[...Map.groupBy(rows, ({ created_at }) => dayOf(created_at))].map(([day, ofDay]) => (
         <section key={day} className="revision-day" aria-label={dayText(day)}>
           <h2>{dayText(day)}</h2>
@@ -70,6 +78,41 @@ export function RevisionsPart({ deployment }: { deployment: Deployment }) {
         </button>
       )}
     </>
+  );
+}
+
+function Filter({ only }: { only: RevisionFilter | undefined }) {
+  const navigate = useNavigate();
+  const chips = [
+    { value: undefined, text: "All" },
+    ...(["served", "failed"] as const).map((value) => ({ value, text: revisionFilters[value].text })),
+  ];
+  return (
+    <fieldset className="chips revision-filter" aria-label="Outcome">
+      {chips.map(({ value, text }) => (
+        <button
+          key={text}
+          type="button"
+          className="chip"
+          aria-pressed={only === value}
+          onClick={() => void navigate({ to: ".", search: value === undefined ? {} : { only: value }, replace: true })}
+        >
+          {text}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function NoMatch({ only }: { only: RevisionFilter }) {
+  return (
+    <section className="card blank">
+      <h2>{only === "failed" ? "No revision failed" : "No revision has served yet"}</h2>
+      <p>{only === "failed" ? "Every build and rollout ended well." : "The first healthy revision appears here."}</p>
+      <Link to="." search={{}} className="button">
+        Show all revisions
+      </Link>
+    </section>
   );
 }
 
@@ -96,7 +139,8 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
     setWasNewest(true);
     setOpen(true);
   }
-  const [isDiffOpen, setDiffOpen] = useState(false);
+  // A revision that runs known code has no build to show: what it changed is what people look for.
+  const [isDiffOpen, setDiffOpen] = useState(isChangeOnly(revision));
   return (
     <li className={`card revision ${isActive ? "active" : ""}`} aria-label={`Revision ${numberText(revision)}`}>
       <div className="revision-head">
@@ -131,7 +175,10 @@ function RevisionItem({ deployment, revision, earlier, moves }: ItemProps) {
       )}
       {/* Each followed log takes one of a browser's six connections, and queued revisions write no log. */}
       {isOpen && revision.status !== "QUEUED" && (
-        <BuildLog question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }} />
+        <BuildLog
+          question={{ deployment_id: deployment.id, revision_id: revision.id, type: "build" }}
+          isBrief={isChangeOnly(revision)}
+        />
       )}
       {isOpen && earlier !== undefined && (
         <button type="button" className="small" aria-expanded={isDiffOpen} onClick={() => setDiffOpen(!isDiffOpen)}>

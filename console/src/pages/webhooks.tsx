@@ -32,10 +32,10 @@ export function WebhooksPage() {
           {
             name: "URL",
             show: ({ url, description }) => (
-              <>
+              <div className="url-cell">
                 {url}
                 {description !== null && <div className="softer">{description}</div>}
-              </>
+              </div>
             ),
           },
           { name: "Sends", show: ({ format }) => formats[format].short, isShort: true },

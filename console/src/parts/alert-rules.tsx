@@ -47,7 +47,7 @@ export function RuleTable({
         <tr>
           <th>Rule</th>
           <th>Fires when</th>
-          <th>From</th>
+          <th>Threshold</th>
           <th>State</th>
           {actions !== null && (
             <th>
@@ -63,7 +63,7 @@ export function RuleTable({
               <b>{ruleNames[rule.kind]}</b>
             </td>
             <td data-label="Fires when">{rule.summary}</td>
-            <td data-label="From">
+            <td data-label="Threshold">
               {amountText(rule.threshold, rule.unit)}
               {rule.threshold !== rule.default_threshold && (
                 <div className="softer">default {amountText(rule.default_threshold, rule.unit)}</div>

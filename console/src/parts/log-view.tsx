@@ -119,10 +119,25 @@ function firstErrorOf(lines: readonly LogEntry[]): LogEntry | undefined {
 }
 
 /** A build log. Finished steps are folded. The current step and the step with the first error are open. */
-export function BuildLog({ question }: { question: FollowLogs }) {
+export function BuildLog({
+  question,
+  isBrief = false,
+}: {
+  question: FollowLogs;
+  /** Expects no build: shows nothing until there is more than a sentence. */
+  isBrief?: boolean;
+}) {
   const { lines, isOver, problem } = useLog(question, linesMax);
   const steps = stepsOf(lines);
   const firstBad = firstErrorOf(lines);
+  const [only] = lines;
+  const isSentence = lines.length === 1 && only !== undefined && !stepStart.test(only.message) && !isError(only);
+  if (problem === null && (isBrief || isOver) && (isSentence || (isBrief && lines.length === 0)))
+    return (
+      <section aria-label="Build log" aria-busy={!isOver}>
+        {only !== undefined && <p className="softer">{only.message}</p>}
+      </section>
+    );
   const numbers = new Map(lines.map(({ id }, index) => [id, index + 1]));
   const lineOf = (line: LogEntry) => (
     <Line key={line.id} line={line} isFirstBad={line === firstBad} number={numbers.get(line.id)} />

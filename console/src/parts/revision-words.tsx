@@ -50,6 +50,9 @@ const changes: Partial<Record<RevisionReason, string>> = {
   restart: "Restart",
 };
 
+/** Returns whether a revision runs the code of an earlier one. */
+export const isChangeOnly = ({ reason }: Revision): boolean => reason !== null && changes[reason] !== undefined;
+
 /** Returns what a revision runs, for people: the commit message, else the image, the commit or the reason. */
 export function titleOf(revision: Revision): string {
   const { source_revision_config: config, source, commit, reason, number } = revision;

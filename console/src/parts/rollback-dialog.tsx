@@ -4,11 +4,11 @@ import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import type { RollbackPreview } from "../../../src/contract/revisions/run-again.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { ChangedFields } from "./changed-fields.tsx";
 import { Dialog } from "./dialog.tsx";
 import { Tabs } from "./fields.tsx";
 import { Failure } from "./notices.tsx";
 import { numberText, titleOf } from "./revision-words.tsx";
-import { shortId } from "./text.ts";
 import { Ago } from "./time.tsx";
 import type { Deployment } from "./words.ts";
 
@@ -82,30 +82,6 @@ export function RollbackDialog({ deployment, revision, onClose, onDone }: Props)
   );
 }
 
-const fieldWords: Record<string, string> = {
-  repo_commit_sha: "Commit",
-  repo_ref: "Branch or tag",
-  repo_url: "Repository",
-  image_uri: "Image",
-  langgraph_config_path: "Config file",
-  install_command: "Install command",
-  build_command: "Build command",
-  engine: "Engine",
-  cpu: "CPU",
-  memory_mb: "Memory (MB)",
-  min_scale: "Smallest number of replicas",
-  max_scale: "Largest number of replicas",
-};
-
-const shown = (value: unknown) =>
-  value === null || value === undefined
-    ? "–"
-    : typeof value !== "string"
-      ? JSON.stringify(value)
-      : /^[0-9a-f]{40}$/.test(value)
-        ? shortId(value)
-        : value;
-
 function Changes({ preview, number }: { preview: RollbackPreview; number: string }) {
   const { from, changes, variables, needs_build: needsBuild } = preview;
   const named = Object.entries({ Adds: variables.added, Changes: variables.changed, Removes: variables.removed });
@@ -116,24 +92,10 @@ function Changes({ preview, number }: { preview: RollbackPreview; number: string
         {needsBuild ? "The source is built again, because its build is no longer stored." : "Nothing is built."}
       </p>
       {changes.length > 0 && (
-        <table>
-          <thead>
-            <tr>
-              <th>Field</th>
-              <th>Now</th>
-              <th>After</th>
-            </tr>
-          </thead>
-          <tbody>
-            {changes.map(({ field, before, after }) => (
-              <tr key={field}>
-                <td className="field-name">{fieldWords[field.split(".").at(-1) ?? ""] ?? field.split(".").at(-1)}</td>
-                <td className="removed">{shown(before)}</td>
-                <td className="added">{shown(after)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <ChangedFields
+          before="Now"
+          changes={changes.map(({ field, ...values }) => ({ name: field.split(".").at(-1) ?? field, ...values }))}
+        />
       )}
       <ul>
         {named

@@ -14,12 +14,19 @@ export function TrafficCell({ traffic }: { traffic: DeploymentTraffic | undefine
   const errors = sumOf(traffic.errors);
   return (
     <div className="day">
-      <TrafficSpark traffic={traffic} />
+      {/* A flat line beside "0" would say nothing more. */}
+      {requests > 0 && <TrafficSpark traffic={traffic} />}
       <span className="day-text">
-        <span>{requests.toLocaleString("en")}</span>
-        <span className={errors > requests * badShare ? "bad-text" : "softer"}>
-          {requests === 0 ? "no requests" : `${shareText(errors / requests)} % errors`}
-        </span>
+        {requests === 0 ? (
+          <span className="softer">No requests</span>
+        ) : (
+          <>
+            <span>{requests.toLocaleString("en")}</span>
+            <span className={errors > requests * badShare ? "bad-text" : "softer"}>
+              {shareText(errors / requests)} % errors
+            </span>
+          </>
+        )}
       </span>
     </div>
   );

@@ -70,7 +70,7 @@ export function AgentGate(props: {
 function Unreached(props: { error: Error; deployment: Deployment; retry: () => void }) {
   const { error, deployment, retry } = props;
   const { url } = deployment;
-  if (error instanceof AgentError && (error.status === 401 || error.status === 403))
+  if (error instanceof AgentError && error.isOfAgent && (error.status === 401 || error.status === 403))
     return (
       <Notice kind="warn">
         <b>This agent has its own authentication.</b>
