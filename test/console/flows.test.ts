@@ -173,7 +173,7 @@ test("a newer commit is deployed and rolled back without a build", async () => {
     .getByRole("button", { name: /changes since/ })
     .first()
     .click();
-  await page.getByRole("cell", { name: "repo_commit_sha" }).waitFor();
+  await page.getByRole("cell", { name: "Commit", exact: true }).waitFor();
   // The list of revisions contains the new revision before the deployment names it.
   await page.route(`**/v2/deployments/${id}`, async (one) => {
     await sleep(1_000);
