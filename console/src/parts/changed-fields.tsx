@@ -21,7 +21,7 @@ const words: Record<string, string> = {
 };
 
 /** Returns a field of the API as people call it. */
-export const fieldText = (name: string): string => words[name] ?? name.replaceAll("_", " ");
+const fieldText = (name: string): string => words[name] ?? name.replaceAll("_", " ");
 
 const shown = (value: unknown) =>
   value === null || value === undefined
