@@ -1,4 +1,5 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Deployment } from "../../../../src/contract/deployments/deployment.ts";
 import { type Agent, AgentError, isForeign, useAgent } from "../../agent/client.ts";
@@ -40,13 +41,7 @@ export function AgentGate(props: {
     // Keeps the conversation while another revision takes over.
     placeholderData: keepPreviousData,
   });
-  if (deployment.active_revision_id === null)
-    return (
-      <section className="card blank">
-        <h2>No revision is serving yet</h2>
-        <p>Threads and the playground appear as soon as the first revision of this deployment answers.</p>
-      </section>
-    );
+  if (deployment.active_revision_id === null) return <NotServing deployment={deployment} />;
   if (found.isPending) return <Loading what="the agent" />;
   if (found.isError && found.data === undefined)
     return <Unreached error={found.error} deployment={deployment} retry={() => void found.refetch()} />;
@@ -65,6 +60,27 @@ export function AgentGate(props: {
       </>
     );
   return children(found.data);
+}
+
+/** Leads to what keeps the first revision from serving. */
+function NotServing({ deployment }: { deployment: Deployment }) {
+  const hasFailed = deployment.health.status === "failed";
+  return (
+    <section className="card blank">
+      <h2>No revision is serving yet</h2>
+      <p>
+        {hasFailed ? "The last deploy failed. " : ""}Threads and the playground appear as soon as the first revision of
+        this deployment answers.
+      </p>
+      <Link
+        to="/o/$tenantId/host/deployments/$id/$part"
+        params={{ tenantId: deployment.tenant_id, id: deployment.id, part: "revisions" }}
+        className="button"
+      >
+        {hasFailed ? "See why it failed" : "Watch the deploy"}
+      </Link>
+    </section>
+  );
 }
 
 function Unreached(props: { error: Error; deployment: Deployment; retry: () => void }) {
