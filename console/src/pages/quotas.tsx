@@ -30,11 +30,7 @@ export function QuotasPage() {
       </div>
       <ul className="quotas" aria-label="Quotas">
         {(Object.keys(words) as Name[]).map((name) => (
-          <Usage
-            key={name}
-            name={name === "replicas" ? "Replicas, when all are scaled up" : words[name]}
-            {...quotas.data[name]}
-          />
+          <Usage key={name} name={name === "replicas" ? "Replicas at most" : words[name]} {...quotas.data[name]} />
         ))}
       </ul>
       {scope !== "workspace" && <Limits quotas={quotas.data} />}
