@@ -121,3 +121,8 @@ test("asks for a list of packages where a sample has only Python files", async (
   assert.ok(found.server === null);
   assert.match(found.because, /No requirements\.txt or pyproject\.toml lists .* Add a requirements\.txt with them\.$/);
 });
+
+test("starts a program with a server of the Agent Communication Protocol", async () => {
+  const agent = 'from acp_sdk.server import Server\nserver = Server()\nif __name__ == "__main__":\n    server.run()\n';
+  assert.equal(await startOf({ "requirements.txt": "acp-sdk\n", "agent.py": agent }), "python agent.py");
+});

@@ -47,12 +47,14 @@ export type PythonEntryKind =
 const assigned = (what: string) => new RegExp(`^(\\w+)[ \\t]*(?::[^=\\n]+)?=\\s*(?:\\(\\s*)?${what}`, "m");
 const called = (names: string) => assigned(`(?:[\\w.]+\\.)?(?:${names})\\s*\\(`);
 
-/** How a program starts a server: of ASGI, aiohttp, Python itself, the MCP, Tornado, or Robyn. */
+/** How a program starts a server: of ASGI, aiohttp, Python itself, the MCP, Tornado, Robyn, or the ACP. */
 const serving = new RegExp(
   [
     /uvicorn\.(run|Server)\(|\bweb\.run_app\(|serve_forever\(|\.serve\(/,
     /\.run(?:_async)?\([^()]*transport=(?!["']stdio["'])|\.run_async\(\*\*|\.run_(?:http|sse|streamable_http)_async\(/,
     /\bIOLoop\.(?:current|instance)\(\)\.start\(|\bapp(?:lication)?\.listen\(|\bapp\.start\([^()]*\bport *=/,
+    // The Agent Communication Protocol.
+    /^(?=[\s\S]*\bacp_sdk\.server\b)[\s\S]*\bserver\.run\(/,
   ]
     .map(({ source }) => source)
     .join("|"),
