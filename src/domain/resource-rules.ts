@@ -18,8 +18,8 @@ export function normaliseResourceSpec(spec: ResourceSpec, podRights: readonly st
   }
   const rounded = withRoundedCores(spec);
   checkCounts(rounded);
-  checkScale("", rounded.min_scale, rounded.max_scale, 1);
-  checkScale("queue_", rounded.queue_min_scale, rounded.queue_max_scale, 0);
+  checkScale("", rounded.min_scale, rounded.max_scale);
+  checkScale("queue_", rounded.queue_min_scale, rounded.queue_max_scale);
   checkLimits(rounded);
   const problem = findPodProblem(rounded, { rights: podRights });
   if (problem !== null) refuse(problem.field, problem.because);
@@ -86,15 +86,10 @@ function checkCounts(spec: ResourceSpec): void {
   }
 }
 
-/** Checks a range of replicas. An `external_docker` deployment has no type that scales to zero, so it keeps at least one replica. */
-function checkScale(
-  prefix: "" | "queue_",
-  min: number | null | undefined,
-  max: number | null | undefined,
-  fewest: number,
-): void {
-  if (typeof min === "number" && (min < fewest || min > replicasMax)) {
-    refuse(`${prefix}min_scale`, `must be between ${fewest} and ${replicasMax}.`);
+/** Checks a range of replicas. Without a type, 0 is how a deployment chooses to sleep (contract 2.4). */
+function checkScale(prefix: "" | "queue_", min: number | null | undefined, max: number | null | undefined): void {
+  if (typeof min === "number" && (min < 0 || min > replicasMax)) {
+    refuse(`${prefix}min_scale`, `must be between 0 and ${replicasMax}.`);
   }
   if (typeof max === "number" && (max < 1 || max > replicasMax)) {
     refuse(`${prefix}max_scale`, `must be between 1 and ${replicasMax}.`);

@@ -36,6 +36,11 @@ export function checkScalable(
       `'${name}' is of type '${type}', which runs ${fixed}. Deploy the source under a new name with type 'prod' to run several.`,
     );
   }
+  if (type !== null && min === 0) {
+    throw errors.cannotScale(
+      `'${name}' is of type 'prod', which always runs a replica. Deploy the source under a new name with type 'dev_zero' to let it sleep.`,
+    );
+  }
   // In a cluster, the operator of the listener decides how replicas share state.
   if (max > 1 && listenerId === null && running?.rollout === "handover") {
     throw errors.cannotScale(`'${name}' can only run one replica: ${stateOf(running.engine)}`);

@@ -78,6 +78,10 @@ export function checkSourceConfig(source: SourceKind, config: SourceConfig, cont
     checkPresence(`source_config.${field}`, source, sourceConfigRules[field][source], config[field] ?? null);
   }
   checkSizesOrigin(source, config);
+  if (isScale(config) && config.resource_spec?.min_scale === 0) {
+    const because = "must be at least 1 for type 'prod'. A deployment of type 'dev_zero' sleeps without requests.";
+    throw errors.invalidField("source_config.resource_spec.min_scale", because);
+  }
   if (config.repo_url !== null) checkRepoUrl(config.repo_url, context);
   if (config.custom_url !== null) checkCustomUrl(config.custom_url);
   for (const field of ["install_command", "build_command"] as const) {

@@ -235,7 +235,29 @@ test("a scale runs the code that serves with other numbers of replicas, and name
   assert.equal(refused.headers["x-pierhead-error"], "cannotScale");
   assert.match(refused.body.detail, /type 'dev', which runs one replica/);
   assert.match((await scale(url, { min_replicas: 3, max_replicas: 2 })).body.detail, /must not be below min_replicas/);
-  assert.equal((await scale(url, { min_replicas: 0 })).status, 422);
+  assert.match((await scale(url, { min_replicas: 0 })).body.detail, /type 'prod', which always runs a replica/);
+  assert.equal((await scale(url, { min_replicas: -1 })).status, 422);
+});
+
+test("a deployment without a type sleeps when its smallest number of replicas is 0, and one of type prod refuses that", async () => {
+  const image = { image_uri: "registry.example/agent:1" };
+  const resource_spec = { min_scale: 0, max_scale: 3 };
+  const made = { source: "external_docker", source_revision_config: image, secrets: [] };
+  const { url } = await create({ ...made, source_config: { resource_spec } });
+  const spec = async () => (await t.ask({ url })).body.source_config.resource_spec;
+  assert.deepEqual([(await spec()).min_scale, (await spec()).max_scale], [0, 3]);
+  const scaled = await patch(`${url}/scale`, { min_replicas: 2 });
+  assert.equal(scaled.body.source_config.resource_spec.min_scale, 2);
+  const asleep = await patch(`${url}/scale`, { min_replicas: 0 });
+  const { min_scale, max_scale } = asleep.body.source_config.resource_spec;
+  assert.deepEqual([min_scale, max_scale], [0, 1]);
+
+  const { id: _, url: typed } = await create();
+  const refused = await patch(typed, { source_config: { resource_spec: { min_scale: 0 } } });
+  assert.match(
+    refused.body.detail,
+    /min_scale' must be at least 1 for type 'prod'\. A deployment of type 'dev_zero' sleeps/,
+  );
 });
 
 test("a scale refuses several replicas of local state, also while the next revision is built", async () => {

@@ -36,8 +36,8 @@ test("rounding changes a value by at most half a tenth, and rounding again chang
 });
 
 const refused: [ResourceSpec, RegExp][] = [
-  [{ min_scale: 0 }, /min_scale' must be between 1 and 100/],
-  [{ min_scale: 101 }, /min_scale' must be between 1 and 100/],
+  [{ min_scale: -1 }, /min_scale' must be between 0 and 100/],
+  [{ min_scale: 101 }, /min_scale' must be between 0 and 100/],
   [{ max_scale: 0 }, /max_scale' must be between 1 and 100/],
   [{ max_scale: 101 }, /max_scale'/],
   [{ min_scale: 3, max_scale: 2 }, /max_scale' must not be below min_scale \(3\)/],

@@ -19,7 +19,7 @@ export function Scale({ deployment }: { deployment: Deployment }) {
   const { minReplicas, maxReplicas } = effectiveSizes(type, config.resource_spec);
   const min = typed.min ?? String(minReplicas);
   const max = typed.max ?? String(maxReplicas);
-  const problem = replicasProblem(min, max);
+  const problem = replicasProblem(min, max, type === null ? 0 : 1);
   const input = { deployment_id: deployment.id, body: { min_replicas: Number(min), max_replicas: Number(max) } };
   const isChanged = Number(min) !== minReplicas || Number(max) !== maxReplicas;
   const save = useMutation({
@@ -48,6 +48,7 @@ export function Scale({ deployment }: { deployment: Deployment }) {
         inputMode="numeric"
         value={min}
         onValue={(text) => setTyped({ ...typed, min: text })}
+        {...(type === null && { hint: "With 0 it sleeps when nothing requests it, and wakes with the next request." })}
       />
       <TextField
         label="At most, by load"
@@ -61,8 +62,9 @@ export function Scale({ deployment }: { deployment: Deployment }) {
   );
 }
 
-function replicasProblem(min: string, max: string): string | null {
-  const isCount = (text: string) => /^\d+$/.test(text) && Number(text) >= 1 && Number(text) <= 100;
-  if (!isCount(min) || !isCount(max)) return "A number from 1 to 100.";
+function replicasProblem(min: string, max: string, fewest: number): string | null {
+  const isCount = (text: string, from: number) => /^\d+$/.test(text) && Number(text) >= from && Number(text) <= 100;
+  if (!isCount(min, fewest)) return `Always running: a number from ${fewest} to 100.`;
+  if (!isCount(max, 1)) return "At most: a number from 1 to 100.";
   return Number(min) > Number(max) ? "Not below the number that always runs." : null;
 }

@@ -105,7 +105,7 @@ async function decideRetry(current: CurrentDeployment, { trx, row }: Locked): Pr
 
 async function decideScale(current: CurrentDeployment, { trx, row }: Locked, body: ScaleDeployment): Promise<Decided> {
   const again = await findRunning(trx, row);
-  const bounds = { min: body.min_replicas, max: body.max_replicas ?? body.min_replicas };
+  const bounds = { min: body.min_replicas, max: body.max_replicas ?? Math.max(1, body.min_replicas) };
   // Before its build ends, nothing is known about the state of a revision, and the one that serves tells most.
   const known = again?.rollout ? again : ((await findRevisionOf(trx, row, row.active_revision_id)) ?? again);
   checkScalable(current, known ?? null, bounds);

@@ -55,11 +55,11 @@ interface Bounds {
 function boundsOf(text: string, name: string): Bounds {
   const [, min = "", max = min] = /^(\d{1,3})(?:-(\d{1,3}))?$/.exec(text) ?? [];
   const bounds = { min_replicas: Number(min), max_replicas: Number(max) };
-  const isValid = min !== "" && bounds.min_replicas >= 1 && bounds.max_replicas <= replicasMax;
+  const isValid = min !== "" && bounds.max_replicas >= 1 && bounds.max_replicas <= replicasMax;
   if (isValid && bounds.min_replicas <= bounds.max_replicas) return bounds;
   throw usageFailure(
     `"${text}" is not a number of replicas.`,
     `Give a number from 1 to ${replicasMax}: pierhead scale ${name} 3`,
-    `Or a range, to scale by load: pierhead scale ${name} 2-6`,
+    `Or a range, to scale by load: pierhead scale ${name} 2-6; from 0 it sleeps when nothing requests it`,
   );
 }

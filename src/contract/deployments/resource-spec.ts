@@ -92,7 +92,7 @@ const unusedWorkload = <P extends string>(prefix: P) => {
 /** Resources that an `external_docker` deployment requests from its data plane (contract 2.4). Absent and null fields take the default. */
 export const ResourceSpec = Type.Object(
   {
-    min_scale: count("Minimum replicas, 0..100. Default 1. 0 only for types that scale to zero."),
+    min_scale: count("Minimum replicas, 0..100. Default 1. With 0 the deployment sleeps when nothing requests it."),
     max_scale: count("Maximum replicas, 1..100, not below min_scale. Default 1."),
     cpu: cpu("per replica (default 1)"),
     cpu_limit: cpuLimit("per replica"),

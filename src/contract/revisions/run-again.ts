@@ -56,15 +56,18 @@ export const ChangeVariables = Type.Object(
 );
 export type ChangeVariables = Static<typeof ChangeVariables>;
 
-const replicas = { minimum: 1, maximum: 100 };
+const replicasMax = 100;
 
 /** Body of a change of the number of replicas. */
 export const ScaleDeployment = Type.Object(
   {
-    min_replicas: Type.Integer({ ...replicas, description: "Replicas that always run." }),
+    min_replicas: Type.Integer({
+      ...{ minimum: 0, maximum: replicasMax },
+      description: "Replicas that always run. 0 lets a deployment without a type sleep when nothing requests it.",
+    }),
     max_replicas: optional(
-      Type.Integer(replicas),
-      "Replicas that run at most; more than `min_replicas` run by load. Absent: `min_replicas`.",
+      Type.Integer({ minimum: 1, maximum: replicasMax }),
+      "Replicas that run at most; more than `min_replicas` run by load. Absent: `min_replicas`, or 1.",
     ),
   },
   { $id: "ScaleDeployment", examples: [{ min_replicas: 2, max_replicas: 4 }] },
