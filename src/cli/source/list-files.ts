@@ -25,7 +25,7 @@ const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modul
  * Elsewhere these are all files that .gitignore does not exclude. Both lists omit files that .dockerignore excludes, tool directories,
  * and untracked `.env` files, because archives are not encrypted. Variables are sent with `--env-from`.
  *
- * @param options.buildFiles Files that the build reads. They are packed even if .dockerignore excludes them, because it applies only to
+ * @param options.buildFiles Files that the build reads, the configuration first. They are packed even if .dockerignore excludes them, because it applies only to
  *   images and names the Dockerfile in many projects.
  */
 export async function listFiles(
@@ -39,12 +39,15 @@ export async function listFiles(
   const isSkipped = (directory: string) =>
     dockerRules.ignoresAllBelow(directory) && !buildFiles.some((file) => file.startsWith(`${directory}/`));
   const candidates = git?.files ?? (await walk(root, isSkipped, signal));
+  const isExcluded = leavesOutProject(candidates, dockerRules, buildFiles)
+    ? () => false
+    : (file: string) => dockerRules.ignoresBelow(file, false) && !buildFiles.includes(file);
   const kept: string[] = [];
   const leftOut: string[] = [];
   let sizeBytes = 0;
   for (const file of candidates) {
     if (isNeverPacked(file)) continue;
-    if (dockerRules.ignoresBelow(file, false) && !buildFiles.includes(file)) continue;
+    if (isExcluded(file)) continue;
     const found = await findFile(root, file);
     if (found === "gone" && !isInvalidUtf8(file)) continue;
     if (found === "gone" || found === "unusable" || (isEnvFile(file) && !git?.tracked.has(file))) leftOut.push(file);
@@ -54,6 +57,20 @@ export async function listFiles(
     }
   }
   return { files: kept.sort(byBytes), sizeBytes, leftOut, fromGit: git !== undefined };
+}
+
+/** Whether the rules for images exclude all of a project below their directory. They are then those of another image. */
+function leavesOutProject(
+  candidates: readonly string[],
+  rules: IgnoreRules,
+  [config = "", ...others]: readonly string[],
+): boolean {
+  const project = path.posix.dirname(config);
+  if (project === ".") return false;
+  const files = candidates.filter(
+    (file) => file.startsWith(`${project}/`) && file !== config && !others.includes(file),
+  );
+  return files.length > 0 && files.every((file) => rules.ignoresBelow(file, false));
 }
 
 const run = promisify(execFile);
