@@ -81,7 +81,7 @@ const exceptionForms = [
   ),
 ];
 
-/** Sentences in which programs ask for a variable. They count only for variables that the project names or that the code beside them reads. */
+/** Sentences in which programs ask for a variable. They count only for one that the project names or that a logged line of code reads. */
 const askedForms = [
   new RegExp(
     `\\b(?:[Ss]et|[Pp]rovide|[Dd]efine)(?: the| an?| your)? ${variable}['"\`]? (?:environment |env )(?:variable|var)\\b`,

@@ -34,6 +34,7 @@ async function openImage() {
   await writeFiles(place.dir, {
     "bin/uv": fakeUv,
     "wheels/.keep": "",
+    "tmp/.keep": "",
     "requirements.txt": "framework>=2\nwords\n",
     "constraints.txt": "framework==1\nwords==1\n",
   });
@@ -60,10 +61,10 @@ async function openImage() {
         unbuildable: unbuildable.source,
       };
       const program = fileURLToPath(new URL("../../src/builds/python/install-server.py", import.meta.url));
-      const env = { ...process.env, PATH: `${at("bin")}:${process.env["PATH"]}`, PIP_NO_INDEX: "1" };
+      const env = { ...process.env, PATH: `${at("bin")}:${process.env["PATH"]}`, PIP_NO_INDEX: "1", TMPDIR: at("tmp") };
       const { stdout } = await run("python3", ["-P", program, JSON.stringify(options)], { cwd: place.dir, env });
       const installed = (await readdir(at("packages"))).filter((name) => name.endsWith(".dist-info")).sort();
-      return { log: stdout, installed };
+      return { log: stdout, installed, left: await readdir(at("tmp")) };
     },
     [Symbol.asyncDispose]: () => place[Symbol.asyncDispose](),
   };
@@ -71,8 +72,9 @@ async function openImage() {
 
 test("keeps the versions of an outdated lock file that still fit while an image is built", async () => {
   await using image = await openImage();
-  const { log, installed } = await image.install();
+  const { log, installed, left } = await image.install();
   assert.deepEqual(installed, ["framework-2.dist-info", "words-1.dist-info"]);
+  assert.deepEqual(left, [".keep"], "nothing temporary stays in the image");
   assert.match(log, /Installing what is allowed\. 1 of the 2 locked versions still fit and are kept\./);
 });
 

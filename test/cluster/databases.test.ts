@@ -1,25 +1,14 @@
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
 import path from "node:path";
-import { after, before, test } from "node:test";
+import { after, test } from "node:test";
 import type { Site } from "../kubeplane/harness.ts";
 import { eventually } from "../support/eventually.ts";
-import {
-  type ClusterWorld,
-  isReady,
-  openRestrictedSite,
-  read,
-  runOf,
-  serviceUrl,
-  startClusterWorld,
-} from "./cluster-world.ts";
+import { isReady, openRestrictedSite, read, runOf, serviceUrl, startClusterWorld } from "./cluster-world.ts";
 import { addDisk } from "./disk.ts";
 
-let world: ClusterWorld;
-before(async () => {
-  world = await startClusterWorld();
-});
-after(() => world?.[Symbol.asyncDispose]());
+const world = await startClusterWorld();
+after(() => world[Symbol.asyncDispose]());
 
 const isDatabaseFile = (name: string) => path.basename(name) === "PG_VERSION";
 

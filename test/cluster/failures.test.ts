@@ -1,15 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, suite, test } from "node:test";
+import { after, suite, test } from "node:test";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { healthOf } from "../../src/domain/deployment-health.ts";
 import { eventually } from "../support/eventually.ts";
-import { type ClusterWorld, openRestrictedSite, read, runOf, serviceUrl, startClusterWorld } from "./cluster-world.ts";
+import { openRestrictedSite, read, runOf, serviceUrl, startClusterWorld } from "./cluster-world.ts";
 
-let world: ClusterWorld;
-before(async () => {
-  world = await startClusterWorld();
-});
-after(() => world?.[Symbol.asyncDispose]());
+const world = await startClusterWorld();
+after(() => world[Symbol.asyncDispose]());
 
 /** Health as the control plane derives it from a report on a deployment that served. */
 function healthWordOf(report: DeploymentReport): string {

@@ -1,27 +1,15 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { PodView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import type { RevisionRun } from "../../src/contract/listeners/assignment.ts";
 import { elsewhere, grant, newRun, type Site } from "../kubeplane/harness.ts";
 import { openKeySite } from "../kubeplane/key-site.ts";
 import { eventually } from "../support/eventually.ts";
-import {
-  type ClusterWorld,
-  isReady,
-  openRestrictedSite,
-  read,
-  roomy,
-  runOf,
-  serviceUrl,
-  startClusterWorld,
-} from "./cluster-world.ts";
+import { isReady, openRestrictedSite, read, roomy, runOf, serviceUrl, startClusterWorld } from "./cluster-world.ts";
 
-let world: ClusterWorld;
-before(async () => {
-  world = await startClusterWorld();
-});
-after(() => world?.[Symbol.asyncDispose]());
+const world = await startClusterWorld();
+after(() => world[Symbol.asyncDispose]());
 
 /** Sends requests, each on a connection of its own, while `act` runs. @returns how often each answer came */
 async function underLoad(url: string, act: () => Promise<unknown>): Promise<Map<string, number>> {

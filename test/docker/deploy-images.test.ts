@@ -92,6 +92,19 @@ describe("docker: images are deployed", { skip: dockerSkipped }, () => {
     );
   });
 
+  test("an image with a smallest number of replicas of 0 sleeps without requests, and wakes with the next one", async () => {
+    await using pierhead = await startServer({ PIERHEAD_IDLE_AFTER_MS: "1000" });
+    const { id, revision } = await deploy(pierhead, nameOf("one"), { min_scale: 0 });
+    assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
+    assert.equal(await ask(pierhead, id), "one");
+    await eventually(
+      () => observe(pierhead, id),
+      (report) => report?.asleep === true && report.replicas.length === 0,
+      { what: "the deployment sleeps" },
+    );
+    assert.equal(await ask(pierhead, id), "one");
+  });
+
   test("a crashing, a missing and an unhealthy image fail with their reason, and the old revision keeps serving", async () => {
     await using pierhead = await startServer();
     const { id, revision } = await deploy(pierhead, nameOf("one"));

@@ -204,8 +204,10 @@ function StagedChanges(props: StagedProps) {
         ))}
       </p>
       <p className="softer">
-        Deploying runs the current code with these variables. Nothing is built, unless a variable for browsers changed (
-        <code>NEXT_PUBLIC_*</code>). <WillRestart deployment={deployment} />
+        Deploying runs{" "}
+        {isAskedFor(deployment, props.changes) ? "the code that failed without them" : "the current code"} with these
+        variables. Nothing is built, unless a variable for browsers changed (<code>NEXT_PUBLIC_*</code>).{" "}
+        <WillRestart deployment={deployment} />
       </p>
       {problem !== null && <p className="bad-text">{problem}</p>}
       {isEmptied && <p className="soft">Keep at least one variable, because the API ignores an empty list.</p>}
@@ -226,6 +228,11 @@ function StagedChanges(props: StagedProps) {
     </section>
   );
 }
+
+/** Whether the newest revision failed because variables were missing that are set now. Its code runs then. */
+const isAskedFor = ({ health }: Deployment, { set }: ChangeVariables) =>
+  health.failure?.code === "variables_missing" &&
+  (set ?? []).some(({ name }) => health.failure?.variables.includes(name) === true);
 
 /** Says what a deploy of the changes restarts. */
 function WillRestart({ deployment: { active_revision_id: active, name } }: { deployment: Deployment }) {

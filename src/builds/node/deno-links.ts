@@ -1,7 +1,8 @@
-import { readFile, stat, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { denoConfigs } from "../../domain/config-path.ts";
 import { denoLinks } from "../../domain/detection/deno-server.ts";
+import { isDirectoryInside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { installCommand } from "./install-command.ts";
 import { installPackages } from "./install-packages.ts";
@@ -22,8 +23,7 @@ export async function buildDenoLinks(context: BuildContext, directory: string): 
     const missing = new Set<string>();
     for (const link of denoLinks(text)) {
       const linked = path.posix.join(directory, link);
-      const isHere = !linked.startsWith("../") && (await isDirectory(path.join(sourceDir, linked)));
-      if (isHere) await buildLinked(context, linked);
+      if (await isDirectoryInside(sourceDir, linked)) await buildLinked(context, linked);
       else missing.add(link);
     }
     if (missing.size === 0) continue;
@@ -52,9 +52,3 @@ const withoutLinks = (text: string, missing: ReadonlySet<string>) =>
     const links = [...list.matchAll(/"([^"\n]*)"/g)].map(([, link = ""]) => link);
     return `${name}${JSON.stringify(links.filter((link) => !missing.has(link)))}`;
   });
-
-const isDirectory = (file: string) =>
-  stat(file).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );

@@ -25,8 +25,8 @@ export interface Install extends Command {
 
 /**
  * Returns the command that installs a JavaScript project. Its lock file selects the package manager, otherwise
- * package.json does, otherwise pnpm-workspace.yaml, otherwise npm is used (contract 7.5). A project without a lock file of its own, in a repository with
- * one, is a member of a workspace: then the whole workspace is installed.
+ * package.json does, otherwise pnpm-workspace.yaml, otherwise npm is used (contract 7.5). A project without a lock file of its own,
+ * in a repository with one, is a member of a workspace: then the whole workspace is installed.
  * @param directory relative to the root of the source.
  * @returns null when there is no package.json, so nothing to install.
  */

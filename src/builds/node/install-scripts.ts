@@ -68,8 +68,8 @@ async function rebuildOthers(
   if (name !== "npm" && name !== "pnpm") return;
   const left = new Set(name === "npm" ? await scriptsOfNpm(directory) : await scriptsOfPnpm(directory));
   const rebuild = name === "npm" ? ["npm", "rebuild"] : [...command.manager, "--recursive", "rebuild"];
-  for (let next: string | null = failed ?? "", tried = 0; next !== null && tried < failedMax; tried++) {
-    left.delete(next);
+  for (let next = failed, tried = 0; tried < failedMax; tried++) {
+    if (next !== null) left.delete(next);
     if (left.size === 0) return;
     try {
       await runAll(context, [{ ...command, argv: [...rebuild, ...left] }], "InstallFailed");

@@ -14,13 +14,12 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 
 # Python does not find the module beside this program: -P keeps the programs of an image out of the way of the project's modules.
 # Nothing is written beside it, because the directory belongs to the package of the control plane.
 sys.dont_write_bytecode = True
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-from kept_versions import find_uv, fitting_versions, pins, read_pins, write_lines  # noqa: E402
+from kept_versions import find_uv, fitting_versions, pins, read_pins, temporary_directory, write_lines  # noqa: E402
 
 sys.path.pop()
 
@@ -66,7 +65,7 @@ def with_kept(options, locked, attempt):
     kept = sum((versions or {}).get(name) == version for name, version in locked.items())
     if kept == 0:
         return None
-    file = os.path.join(tempfile.mkdtemp(), "kept-versions.txt")
+    file = os.path.join(temporary_directory(), "kept-versions.txt")
     write_lines(file, pins(versions))
     constrained = ["--constraint", file]
     return {

@@ -3,6 +3,7 @@
 Only uv can prefer versions, so an image whose packages pip installs gets a uv for this step.
 """
 
+import atexit
 import os
 import re
 import shutil
@@ -48,7 +49,7 @@ def find_uv(requirement):
     own = shutil.which("uv")
     if own is not None:
         return own, environment
-    directory = tempfile.mkdtemp()
+    directory = temporary_directory()
     file = os.path.join(directory, "uv.txt")
     write_lines(file, [requirement])
     options = ["--quiet", "--no-deps", "--only-binary", ":all:", "--require-hashes", "--retries", "1"]
@@ -56,6 +57,13 @@ def find_uv(requirement):
     if subprocess.run(argv, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode != 0:
         return None
     return os.path.join(directory, "bin", "uv"), {**environment, "UV_CACHE_DIR": os.path.join(directory, "cache")}
+
+
+def temporary_directory():
+    """Makes a directory that is removed when the program ends, because what is left becomes part of the image."""
+    directory = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
 
 
 pip = [sys.executable, "-m", "pip"]

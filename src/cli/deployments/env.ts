@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { isSettled } from "../../client/client.ts";
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { ChangeVariables } from "../../contract/revisions/run-again.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
@@ -130,6 +131,7 @@ async function noteLeftOut(
   const client = await session.client();
   const read = (revision_id: string) => client.getRevision({ deployment_id, revision_id }, { signal: session.signal });
   const [failed, next] = await Promise.all([read(latest), read(made)]);
+  if (!isSettled(failed.status)) return;
   if (isDeepStrictEqual(failed.source_revision_config, next.source_revision_config)) return;
   const short = shortId(latest);
   session.terminal.say(

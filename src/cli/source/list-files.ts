@@ -25,8 +25,8 @@ const neverPacked = new Set(["__pycache__", ".git", ".venv", "venv", "node_modul
  * Elsewhere these are all files that .gitignore does not exclude. Both lists omit files that .dockerignore excludes, tool directories,
  * and untracked `.env` files, because archives are not encrypted. Variables are sent with `--env-from`.
  *
- * @param options.buildFiles Files that the build reads, the configuration first. They are packed even if .dockerignore excludes them, because it applies only to
- *   images and names the Dockerfile in many projects.
+ * @param options.buildFiles Files that the build reads, the configuration first. They are packed even if .dockerignore excludes them,
+ *   because it applies only to images and names the Dockerfile in many projects.
  */
 export async function listFiles(
   root: string,
