@@ -230,6 +230,16 @@ export const javascriptServers = [
     },
     /pnpm-lock\.yaml does not fit package\.json/,
   ),
+  javascript(
+    "a bun lock file with a version that does not exist",
+    {
+      "package.json": manifest({ "is-odd": "^3.0.0" }, { type: "module", scripts: { start: "node server.js" } }),
+      "bun.lock": `{\n  "lockfileVersion": 1,\n  "workspaces": {\n    "": {\n      "name": "server",\n      "dependencies": {\n        "is-odd": "^3.0.0",\n      },\n    },\n  },\n  "packages": {\n    "is-number": ["is-number@6.0.99", "", {}, ""],\n\n    "is-odd": ["is-odd@3.0.0", "", { "dependencies": { "is-number": "^6.0.0" } }, ""],\n  }\n}\n`,
+      "server.js": `import { createRequire } from "node:module";\nimport "is-odd";\nconst { version } = createRequire(import.meta.url)("is-odd/package.json");\n${nodeServer('"is-odd " + version')}`,
+    },
+    /bun\.lock names is-number@6\.0\.99, which the registry does not have\. .* the other versions stay\./,
+    { ask: [{ path: "/", answers: /^is-odd 3\.0\.0$/ }] },
+  ),
   javascript("npm workspace", workspace(workspaces, "1.0.0"), /Recognized Node\.js/, inWeb),
   javascript(
     "pnpm workspace",

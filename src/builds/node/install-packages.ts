@@ -3,6 +3,7 @@ import path from "node:path";
 import { parseCommandLine } from "../detect/command-line.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { withOtherVersion } from "./bun-lock.ts";
 import { installInRepository, needsRepository } from "./git-hooks.ts";
 import { type Install, installCommand } from "./install-command.ts";
 import { refusalIn, retryFor } from "./install-retries.ts";
@@ -90,7 +91,12 @@ async function installWithRepairs(context: BuildContext, command: Install, direc
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
     if (await installUnlocked(context, command, directory)) return;
-    await retryWithPeers(context, command, error);
+    try {
+      await retryWithPeers(context, command, error);
+    } catch (later) {
+      // A conflict of peers hides what is wrong with the lock file until it is overridden.
+      if (!(later instanceof BuildFailure) || !(await installUnlocked(context, command, directory))) throw later;
+    }
   }
 }
 
@@ -166,18 +172,20 @@ async function tryUnlocked(context: BuildContext, command: Install): Promise<Loc
 const lockBytesMax = 32 * 1024 * 1024;
 
 const dropFromLock = (context: BuildContext, lockFile: string, gone: LockedPackage) =>
-  editLock(context, lockFile, (name, text) => withoutPackage(name, text, gone));
+  editLock(context, lockFile, (name, text) =>
+    name === "bun.lock" ? withOtherVersion(context, text, gone) : withoutPackage(name, text, gone),
+  );
 
 /** @param edit returns the new text; null: nothing to change. @returns whether the lock file was changed. */
 async function editLock(
   { sourceDir }: BuildContext,
   lockFile: string,
-  edit: (name: string, text: string) => string | null,
+  edit: (name: string, text: string) => string | null | Promise<string | null>,
 ): Promise<boolean> {
   const file = path.join(sourceDir, lockFile);
   const { size } = await stat(file).catch(() => ({ size: lockBytesMax + 1 }));
   if (size > lockBytesMax) return false;
-  const edited = edit(path.basename(lockFile), await readFile(file, "utf8"));
+  const edited = await edit(path.basename(lockFile), await readFile(file, "utf8"));
   if (edited === null) return false;
   await writeFile(file, edited);
   return true;

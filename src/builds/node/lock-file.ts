@@ -8,8 +8,7 @@ export interface LockedPackage {
  * Returns the text of a lock file without one version of a package, so that the package manager chooses that package again and
  * keeps all others.
  * @param file its name, which determines its form.
- * @returns null when the lock file does not contain that version, or has a form that cannot be edited: Bun ignores lock files with
- * gaps.
+ * @returns null when the lock file does not contain that version, or has a form that cannot be edited. For Bun, see bun-lock.ts.
  */
 export function withoutPackage(file: string, text: string, gone: LockedPackage): string | null {
   const edited = editors[file]?.(text, gone) ?? null;

@@ -6,6 +6,7 @@ import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { findProgram } from "../worker/environment.ts";
 import { installCommand } from "./install-command.ts";
+import { withoutProcessManager } from "./process-managers.ts";
 
 /** Prefix of a command that is a script of package.json. */
 const scriptPrefix = "script:";
@@ -61,14 +62,18 @@ export async function startCommand(
   directory: string,
   { start, searchPath }: { start: readonly string[]; searchPath: string },
 ): Promise<string[]> {
-  if (!isScript(start)) return withOwnProgram(sourceDir, directory, start);
+  if (!isScript(start))
+    return withOwnProgram(sourceDir, directory, await withoutProcessManager(sourceDir, directory, start));
   const viaManager = () => scriptCommand(sourceDir, directory, { argv: start, searchPath, isStart: true });
   const scripts = await readScripts(path.join(sourceDir, directory));
   const name = scriptName(start);
   const text = scripts[name];
   if (text === undefined || scripts[`pre${name}`] !== undefined) return viaManager();
   try {
-    const { argv, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
+    const { argv: words, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
+    const argv = await withoutProcessManager(sourceDir, path.posix.join(directory, cwd), words);
+    // npm would run the script, which starts the process manager.
+    if (argv.join(" ") !== words.join(" ") && cwd === ".") return await withOwnProgram(sourceDir, directory, argv);
     const program = argv.find((word) => word !== "env" && !/^\w+=/.test(word)) ?? "";
     const isHere = program === "bun" && findProgram(program, searchPath) !== null;
     if (cwd !== "." || (!isHere && /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv|sh)$/.test(program)))

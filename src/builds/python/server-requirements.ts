@@ -314,9 +314,19 @@ async function exportLock(
   return false;
 }
 
-/** Writes the versions of a poetry.lock, a pdm.lock, a compiled requirements.txt, or without uv of a uv.lock, into a file of constraints. */
+/** A line of a requirements.txt that a person wrote, with one version. */
+const pinnedLine = /^[\w.-]+(?:\[[^\]\n]*\])?==/m;
+
+/** Returns the requirements.txt beside a pyproject.toml if it names versions: its author runs the project with these. */
+async function pinnedRequirements(sourceDir: string, directory: string): Promise<string | null> {
+  const file = path.posix.join(directory, "requirements.txt");
+  if (!(await isFileInside(sourceDir, file))) return null;
+  return pinnedLine.test(await readFile(path.join(sourceDir, file), "utf8")) ? file : null;
+}
+
+/** Writes the versions of a poetry.lock, a pdm.lock, a requirements.txt, or without uv of a uv.lock, into a file of constraints. */
 async function constraintsOf({ sourceDir }: BuildContext, directory: string, uv: string | null) {
-  const from = await findLock(sourceDir, directory);
+  const from = (await findLock(sourceDir, directory)) ?? (await pinnedRequirements(sourceDir, directory));
   if (from === null || (from.endsWith("uv.lock") && uv !== null)) return null;
   const text = await readFile(path.join(sourceDir, from), "utf8");
   const lines = from.endsWith(".lock")

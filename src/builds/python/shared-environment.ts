@@ -9,6 +9,7 @@ import { moveWhole } from "../cache/move-atomically.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import type { Interpreter } from "./interpreter.ts";
 import { keepLocalPackages, replaceInFiles } from "./local-packages.ts";
+import { ownDataFiles } from "./own-data-files.ts";
 
 /** What creates an environment. */
 export interface EnvironmentTools {
@@ -16,6 +17,9 @@ export interface EnvironmentTools {
   /** null: use pip. */
   uv: string | null;
 }
+
+/** Changes with what is done to every environment beside what `fill` installs. */
+const formVersion = 2;
 
 /**
  * Returns the environment for some requirements, which is filled at most once: builds with equal requirements share one, so a
@@ -32,7 +36,7 @@ export async function sharedEnvironment(
   fill: (draft: string) => Promise<void>,
 ): Promise<string> {
   const settings = Object.entries(context.env).filter(([name]) => /^(PIP|UV)_.*(INDEX|FIND_LINKS|CONFIG)/.test(name));
-  const identity = [interpreter, uv !== null, process.platform, process.arch, settings, what];
+  const identity = [formVersion, interpreter, uv !== null, process.platform, process.arch, settings, what];
   const name = createHash("sha256").update(JSON.stringify(identity)).digest("hex").slice(0, 32);
   const root = path.join(context.cacheDir, "python");
   const directory = path.join(root, name);
@@ -42,6 +46,7 @@ export async function sharedEnvironment(
     const draft = path.join(path.dirname(context.sourceDir), "environment");
     context.log.say(`Creating an environment with Python ${interpreter.version} and ${uv === null ? "pip" : "uv"}.`);
     await fill(draft);
+    await ownDataFiles(draft);
     await keepLocalPackages(draft, context.sourceDir);
     await replaceInFiles(path.join(draft, "bin"), draft, directory);
     await moveTo(context, draft, directory);
