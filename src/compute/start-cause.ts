@@ -130,11 +130,21 @@ function missingVariable(lines: readonly string[], unset: readonly string[]): Mi
   const asked = lines.filter((line) =>
     read.includes(askedForms.map((form) => form.exec(line)?.[1]).find(Boolean) ?? ""),
   );
+  const setting = raised.flatMap(
+    (line) => /\b([a-z][a-z0-9]*_[a-z0-9_]+) is (?:required|missing)\b/.exec(line)?.[1] ?? [],
+  );
+  const ofSetting = unset.find((name) => setting.includes(name.toLowerCase()));
   const found =
     search(raised, [...missingVariableForms, ...exceptionForms]) ??
     search(lines, missingVariableForms) ??
     search(asked, askedForms);
   if (found !== null) return found;
+  if (ofSetting !== undefined)
+    return {
+      names: [ofSetting],
+      sentence: `${ofSetting} is not set. ${setVariable(ofSetting)}`,
+      line: raised.find((line) => line.includes(ofSetting.toLowerCase())) ?? "",
+    };
   // pydantic-settings: the name of each setting stands on its own line.
   const settings = lines.flatMap((line, index) =>
     /^Field required\b/.test(lines[index + 1] ?? "") ? (/^([A-Za-z_]\w*)$/.exec(line)?.slice(1) ?? []) : [],
@@ -243,8 +253,11 @@ function missingTables(lines: readonly string[]): string | null {
 const unreachableForms =
   /\b(Cannot connect to host|connection to server at|Connection refused|Connect call failed|getaddrinfo (?:ENOTFOUND|EAI_AGAIN)|ENOTFOUND|EAI_AGAIN|Name or service not known|Temporary failure in name resolution|nodename nor servname provided|Max retries exceeded with url|ConnectError|ECONNREFUSED)\b/;
 
+/** A warning of a library that goes on without an answer, as LiteLLM does with its list of prices. */
+const warning = /\bWARN(?:ING)?\b/;
+
 function unreachable(lines: readonly string[]): string | null {
-  const said = lines.filter((one) => unreachableForms.test(one));
+  const said = lines.filter((one) => unreachableForms.test(one) && !warning.test(one));
   const [first] = said;
   if (first === undefined) return null;
   const host = said.map(hostOf).find((found) => found !== undefined);

@@ -364,6 +364,21 @@ test("quotes the first error below a heading, and says that a program which ends
   );
 });
 
+test("does not take the warning of a library that goes on without the network for the cause", () => {
+  const log = [
+    "12:30:12 - LiteLLM:WARNING: prices.py:795 - Failed to fetch (ConnectError: [Errno -2] Name or service not known). Falling back to local backup.",
+    "Traceback (most recent call last):",
+    '  File "src/store.py", line 11, in <module>',
+    "base._sync.client.BaseException: base_url is required",
+  ];
+  const words = (unset: string[]) => findStartCause(log, unset) ?? "";
+  assert.equal(words([]), "base._sync.client.BaseException: base_url is required");
+  assert.match(
+    words(["BASE_KEY", "BASE_URL"]),
+    /^BASE_URL is not set\. Set it with: pierhead env set DEPLOYMENT BASE_URL\.$/,
+  );
+});
+
 test("reports the missing variables as data", () => {
   const ended = {
     wasReady: false,
