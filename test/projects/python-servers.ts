@@ -34,6 +34,15 @@ export const pythonServers = [
     { configPath: "environment.yml" },
   ),
   python(
+    "pixi.toml with packages of PyPI",
+    {
+      "pixi.toml": `[workspace]\nname = "server"\nchannels = ["conda-forge"]\nplatforms = ["linux-64"]\n\n[dependencies]\npython = ">=3.11"\n\n[pypi-dependencies]\nfastapi = { version = "==0.121.3" }\n`,
+      "main.py": fastapi,
+    },
+    /Installing the packages for pip in pixi\.toml\./,
+    { configPath: "pixi.toml" },
+  ),
+  python(
     "fastapi of poetry without a build system",
     {
       "pyproject.toml":

@@ -1,6 +1,7 @@
 import { parse } from "yaml";
+import { tomlKeys, tomlSection, tomlString } from "./toml-text.ts";
 
-/** What an environment.yml of conda lists. */
+/** What an environment.yml of conda, or a pixi.toml, lists. */
 export interface CondaEnvironment {
   file: string;
   /** `3.11`; null: any. */
@@ -14,8 +15,11 @@ export interface CondaEnvironment {
 /** What every build has. */
 const brought = new Set(["python", "pip", "setuptools", "wheel", "uv", "poetry", "pdm", "pipenv", "hatch"]);
 
-/** Reads an environment.yml. Returns null for a file that is not one. */
+const isPixi = (file: string) => file.endsWith("pixi.toml");
+
+/** Reads an environment.yml or a pixi.toml. Returns null for a file that is not one. */
 export function readCondaEnvironment(file: string, text: string): CondaEnvironment | null {
+  if (isPixi(file)) return readPixi(file, text);
   const listed = dependenciesIn(text);
   if (listed === null) return null;
   const specifications = listed.filter((one) => typeof one === "string");
@@ -44,11 +48,42 @@ function dependenciesIn(text: string): unknown[] | null {
   }
 }
 
+/** Reads the default environment of a pixi.toml. Other environments are for development, such as tests. */
+function readPixi(file: string, text: string): CondaEnvironment {
+  const ofConda = tomlSection(text, "dependencies");
+  const ofPip = tomlSection(text, "pypi-dependencies");
+  return {
+    file,
+    pythonVersion: /^\s*(?:==?|~=|>=)?\s*(3\.\d+)/.exec(tomlString(ofConda, "python") ?? "")?.[1] ?? null,
+    pip: tomlKeys(ofPip).map((name) => pipLine(name, ofPip)),
+    packages: tomlKeys(ofConda).filter((name) => !brought.has(name)),
+  };
+}
+
+/** Returns the line for pip of a package whose entry has the form `"*"`, `">=1,<2"` or `{ version = ">=1", extras = ["x"] }`. */
+function pipLine(name: string, section: string): string {
+  const plain = tomlString(section, name);
+  const [, table = ""] = new RegExp(`^[ \\t]*"?${name}"?[ \\t]*=[ \\t]*\\{(.*)\\}`, "m").exec(section) ?? [];
+  const valueIn = (key: string) => new RegExp(`\\b${key}\\s*=\\s*"([^"\\n]*)"`).exec(table)?.[1];
+  const [, extras = ""] = /\bextras\s*=\s*\[([^\]\n]*)\]/.exec(table) ?? [];
+  const full = extras === "" ? name : `${name}[${extras.replaceAll(/["'\s]/g, "")}]`;
+  const [directory, git, url] = [valueIn("path"), valueIn("git"), valueIn("url")];
+  if (directory !== undefined) return /\beditable\s*=\s*true\b/.test(table) ? `-e ${directory}` : directory;
+  if (git !== undefined) return `${full} @ git+${git}`;
+  if (url !== undefined) return `${full} @ ${url}`;
+  const version = plain ?? valueIn("version") ?? "*";
+  if (version === "*") return full;
+  return `${full}${/^[\d]/.test(version) ? "==" : ""}${version.replaceAll(" ", "")}`;
+}
+
 const namedMax = 8;
 
 /** Why the packages of a conda environment are not installed, and what to do. */
 export function condaProblem({ file, packages }: CondaEnvironment): string {
   const named = packages.slice(0, namedMax).join(", ");
   const more = packages.length > namedMax ? ` and ${packages.length - namedMax} more` : "";
-  return `${file} lists packages for conda: ${named}${more}. Pierhead installs Python packages with pip. List the packages that the server imports in a requirements.txt, for example in the activated environment with: pip list --not-required --format=freeze > requirements.txt`;
+  const listing = isPixi(file)
+    ? "Add what the server imports from PyPI instead, for example with: pixi add --pypi fastapi"
+    : "List the packages that the server imports in a requirements.txt, for example in the activated environment with: pip list --not-required --format=freeze > requirements.txt";
+  return `${file} lists packages for conda: ${named}${more}. Pierhead installs Python packages with pip. ${listing}`;
 }

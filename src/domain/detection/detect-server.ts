@@ -238,6 +238,7 @@ function startOf(
     .flatMap((name) =>
       Object.keys(given).filter((one) => one === name || (name.endsWith("*") && one.startsWith(name.slice(0, -1)))),
     )
+    .filter((name) => entry === null || !developmentTool.test(given[name] ?? ""))
     .find((name) => otherwise === undefined || !developmentServer.test(given[name] ?? ""));
   if (script === undefined && otherwise !== undefined) return { start: otherwise, adds: [] };
   if (script !== undefined) return { start: `script:${withoutWatcher(script, given)}`, adds: [] };
@@ -260,6 +261,9 @@ function withoutWatcher(script: string, scripts: NodeFacts["scripts"]): string {
   const others = ["start:prod", "start:production", "serve:prod"];
   return others.find((name) => scripts[name] !== undefined && !isWatcher(name)) ?? script;
 }
+
+/** Starts Genkit's pages for developers around a server, asks questions on a terminal, and ends without one. */
+const developmentTool = /^(?:npx )?genkit (?:start|ui:start)\b/;
 
 /** They listen on ports of their own, and `vite preview` needs the given one as an option. */
 const developmentServer = /^(?:\w+=\S+ )*(?:npx )?(?:vite|vinxi)(?: dev| serve| preview)?(?: -|$)/;
@@ -371,6 +375,8 @@ function whyNot(facts: ProjectFacts): Omit<Unrecognized, "server"> {
 const vercelFunction = /^api\/.+\.[cm]?[jt]sx?$/;
 
 function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
+  const managed = adviceForDeepAgents(node, python, files);
+  if (managed !== null) return managed;
   if (deno !== null && node === null && python === null)
     return `${deno.config} has no task that starts a server (such as start or serve), and no file such as main.ts is beside it. Add a start task, such as "start": "deno run --allow-all main.ts".`;
   if (node?.mcp.isStdioOnly === true)
@@ -393,6 +399,19 @@ function adviceFor({ node, python, deno, files }: ProjectFacts): string | null {
   if (python?.packages.has("crewai") === true)
     return `${python.declaredIn} has crewai, but no program that serves HTTP. \`crewai run\` runs a crew once and ends. Add an application that runs the crew for a request, for example with FastAPI.`;
   return null;
+}
+
+/** Agents that are described for a service of LangSmith, which brings their server. */
+function adviceForDeepAgents(node: NodeFacts | null, python: PythonFacts | null, files: ReadonlySet<string>) {
+  const isManaged = (packages: ReadonlySet<string> | undefined) => packages?.has("managed-deepagents") === true;
+  const isNode = isManaged(node?.packages);
+  if (!isNode && !isManaged(python?.packages) && !files.has("deepagents.toml")) return null;
+  const described = files.has("deepagents.toml")
+    ? "deepagents.toml describes an agent for `deepagents deploy`"
+    : "This project is a Managed Deep Agent for `mda deploy`";
+  const [make, file] = isNode ? ["createDeepAgent", "agent.ts"] : ["create_deep_agent", "agent.py"];
+  const config = `{"graphs": {"agent": "./${file}:agent"}, "dependencies": ["."]}`;
+  return `${described}, whose server exists only in LangSmith. To run it here, make the agent with ${make} of the package deepagents in ${file}, list its packages, and add a langgraph.json: ${config}`;
 }
 
 const samplesMax = 4;

@@ -15,5 +15,5 @@ export const installFiles = [
 
 export type PackageManager = (typeof installFiles)[number]["manager"];
 
-/** Names of the file with an environment of conda, in the order in which conda's own tools look for it. */
-export const condaFileNames = ["environment.yml", "environment.yaml"] as const;
+/** Names of the file with an environment of conda or pixi, in the order in which they are looked for. */
+export const condaFileNames = ["environment.yml", "environment.yaml", "pixi.toml"] as const;

@@ -203,7 +203,10 @@ const buildFile = /(?:^|\/)(?:build|bundle)\.[cm]?[jt]s$/;
 
 const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::(?!test")\w+)?"/;
 
-const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text);
+const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text) || flowServer.test(text);
+
+/** How Genkit serves flows, by default on PORT. */
+const flowServer = /\bstartFlows?Server\(/;
 const exportsDefault = /^export default\b|^export \{[^{}]*\bas default\b|^module\.exports = app\b/m;
 
 const besideMax = 20;
@@ -220,9 +223,9 @@ async function textsBeside(reader: ProjectReader, files: ReadonlySet<string>, en
 /** How JavaScript reads it: by name, by destructuring, or in a schema of all variables. */
 const nodePort = /["'`]PORT["'`]|\benv\??\.PORT\b|[{,]\s*PORT\b|^[ \t]*PORT\s*:/m;
 
-/** Whether a source file reads the variable PORT. Bun reads it itself, unless the program says which port it wants. */
+/** Whether a source file reads the variable PORT. Bun and Genkit read it, unless the program says which port it wants. */
 export const readsPort = (text: string) =>
-  nodePort.test(text) || (/\bBun\.serve\(/.test(text) && !/\bport\s*:/.test(text));
+  nodePort.test(text) || ((/\bBun\.serve\(/.test(text) || flowServer.test(text)) && !/\bport\s*:/.test(text));
 
 function parse(text: string): unknown {
   try {

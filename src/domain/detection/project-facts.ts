@@ -32,7 +32,7 @@ export interface PythonFacts {
   samples: readonly PythonEntry[];
   /** Directories of samples with a Django project, for a project without any entry. */
   djangoSamples: readonly string[];
-  /** An environment.yml that is the only file with packages; null: another one lists them. */
+  /** An environment.yml or pixi.toml that is the only file with packages; null: another one lists them. */
   conda: CondaEnvironment | null;
   /** Whether it has an MCP server that speaks over standard input. */
   speaksStdio: boolean;

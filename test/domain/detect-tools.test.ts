@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { readCondaEnvironment } from "../../src/domain/detection/conda-environment.ts";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+
+type Files = Record<string, string>;
+
+async function detect(files: Files) {
+  const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+  return detectServer(await readProjectFacts(reader));
+}
+
+const pixi = `[workspace]
+name = "server"
+channels = ["conda-forge"]
+
+[dependencies]
+python = "3.12.*"
+
+[pypi-dependencies]
+fastapi = "*"
+uvicorn = { version = ">=0.34, <1", extras = ["standard"] }
+words = { path = "./words", editable = true }
+tone = "1.2.0"
+
+[feature.test.dependencies]
+pytest = "*"
+`;
+
+test("reads the packages and the Python of a pixi.toml", () => {
+  assert.deepEqual(readCondaEnvironment("pixi.toml", pixi), {
+    file: "pixi.toml",
+    pythonVersion: "3.12",
+    pip: ["fastapi", "uvicorn[standard]>=0.34,<1", "-e ./words", "tone==1.2.0"],
+    packages: [],
+  });
+});
+
+test("recognizes a server whose packages a pixi.toml lists, and says what to do with packages of conda", async () => {
+  const app = { "main.py": "from fastapi import FastAPI\napp = FastAPI()\n" };
+  const { server } = await detect({ "pixi.toml": pixi, ...app });
+  assert.equal(server?.start, "python -m uvicorn main:app --host $HOST --port $PORT");
+  assert.equal(server?.pythonVersion, "3.12");
+  const found = await detect({ "pixi.toml": '[dependencies]\npython = ">=3.11"\nfastapi = "*"\n', ...app });
+  assert.match(
+    found.server === null ? found.because : "",
+    /lists packages for conda: fastapi\..*pixi add --pypi fastapi$/,
+  );
+});
+
+test("starts the server of a Genkit project without the pages for its developers", async () => {
+  const manifest = (scripts: object) => JSON.stringify({ scripts, dependencies: { genkit: "1" } });
+  const files = { "src/index.ts": "startFlowServer({ flows: [main] })\n" };
+  const { server } = await detect({
+    "package.json": manifest({ start: "genkit start -o -- npx tsx --watch src/index.ts" }),
+    ...files,
+  });
+  assert.match(server?.start ?? "", /^node --import \S+tsx\S+ src\/index\.ts$/);
+  assert.equal(server?.hasOwnPort, false, "Genkit reads PORT");
+  const fixed = await detect({
+    "package.json": manifest({}),
+    "src/index.ts": "startFlowServer({ flows: [main], port: 3400 })\n",
+  });
+  assert.equal(fixed.server?.hasOwnPort, true);
+  const own = await detect({ "package.json": manifest({ start: "node lib/index.js" }), ...files });
+  assert.equal(own.server?.start, "script:start");
+});
+
+test("says how agents for managed services of LangSmith run on a server of their own", async () => {
+  const because = async (files: Files) => {
+    const found = await detect(files);
+    return found.server === null && found.saysWhatToDo ? found.because : "";
+  };
+  const python = { "requirements.txt": "managed-deepagents==0.10\n", "agent.py": "agent = define_deep_agent()\n" };
+  assert.match(
+    await because(python),
+    /^This project is a Managed Deep Agent .*create_deep_agent .*langgraph\.json: \{/,
+  );
+  const node = { "package.json": JSON.stringify({ dependencies: { "managed-deepagents": "1" } }), "agent.ts": "" };
+  assert.match(await because(node), /createDeepAgent of the package deepagents in agent\.ts/);
+  assert.match(await because({ "deepagents.toml": "", "AGENTS.md": "" }), /^deepagents\.toml describes an agent/);
+});
