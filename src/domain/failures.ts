@@ -57,6 +57,7 @@ const gitCodes: Readonly<Record<string, FailureCode>> = {
   UrlRefused: "repository_refused",
   Unreachable: "repository_unreachable",
   Timeout: "repository_unreachable",
+  GitMissing: "builder_failed",
 };
 
 export const gitFailure = (reason: string): Failure => failure(gitCodes[reason] ?? "fetch_failed");

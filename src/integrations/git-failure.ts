@@ -54,15 +54,20 @@ const notFoundExitCode = 127;
 /** Converts the output of git to a failure with advice for the user. */
 export function explainGit(end: { stderr: string; exitCode: number | null; signal: string | null }, remote: GitRemote) {
   if (end.exitCode === notFoundExitCode) {
-    return new GitFailure(
-      "GitMissing",
-      "git is not installed on the machine that runs Pierhead. Install git 2.30 or newer.",
-    );
+    return gitMissing("the program git was not found");
   }
   const reason = meanings.find(([pattern]) => pattern.test(end.stderr))?.[1] ?? "GitFailed";
   const words = lastWords(end.stderr) || `ended with ${end.signal ?? `exit code ${end.exitCode}`}`;
   return new GitFailure(reason, `${advice(reason, remote)} (git: ${words})`);
 }
+
+/** @param words why git does not start */
+export const gitMissing = (words: string, cause?: Error) =>
+  new GitFailure(
+    "GitMissing",
+    `git cannot start where Pierhead runs (${words}). Install git 2.30 or newer and env(1) there, in an image of your own too.`,
+    { cause },
+  );
 
 function advice(reason: GitFailureReason, { repoUrl, credential }: GitRemote): string {
   const shown = shownUrl(repoUrl);

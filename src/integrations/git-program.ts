@@ -6,7 +6,7 @@ import path from "node:path";
 import type { Readable, Writable } from "node:stream";
 import { childEnvironment } from "../base/child-environment.ts";
 import { credentialLines, writeAskpass } from "./git-credential.ts";
-import { explainGit, GitFailure, type GitRemote, timedOut } from "./git-failure.ts";
+import { explainGit, GitFailure, type GitRemote, gitMissing, timedOut } from "./git-failure.ts";
 import { checkUrl } from "./git-url.ts";
 import { openSsh, type Ssh } from "./ssh.ts";
 
@@ -108,7 +108,7 @@ async function runGit(
   });
   const closed = once(git, "close") as Promise<[number | null, string | null]>;
   // The process did not start, for example at the process or descriptor limit. There are no pipes, only the error event.
-  if (git.pid === undefined) await closed;
+  if (git.pid === undefined) await closed.catch(throwNotStarted);
   const stop = () => killGroup(git);
   let isTooLong = false;
   const stopLong = () => {
@@ -131,6 +131,12 @@ async function runGit(
   } finally {
     signal.removeEventListener("abort", stop);
   }
+}
+
+/** @throws GitFailure if a program is missing, and the error itself if a later attempt may succeed. */
+function throwNotStarted(error: NodeJS.ErrnoException): never {
+  if (error.code === "ENOENT" || error.code === "EACCES") throw gitMissing(error.message, error);
+  throw error;
 }
 
 async function readAll(stream: Readable, stop: () => void): Promise<string> {
