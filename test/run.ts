@@ -12,8 +12,8 @@ import { postgresSkipped, startPostgresServer } from "./support/postgres-server.
  * A file that hangs is killed after `--timeout-minutes`, 10 by default. The slowest file takes about 2, so this limit measures
  * nothing.
  *
- * With `CI` in the environment, files that failed run once more when all others have ended. What passes then is printed as
- * `FLAKY` and counts as passed: a machine that two suites share must not decide whether a commit is good.
+ * With `CI` in the environment, files that failed run once more when all others have ended. A test that passed in one of the two
+ * runs is printed as `FLAKY` and counts as passed: a machine that two suites share must not decide whether a commit is good.
  */
 const { values, positionals: files } = parseArgs({
   allowPositionals: true,
@@ -32,6 +32,8 @@ interface Outcome {
   skipped: number;
   /** Failed tests, each as `FILE: NAME`. */
   failures: string[];
+  /** Tests that passed, in the same form. */
+  passes: Set<string>;
   /** Paths of the files with failed tests. */
   failedFiles: Set<string>;
   durations: { name: string; ms: number }[];
@@ -56,18 +58,32 @@ await server?.stop();
 const slowest = first.durations.sort((a, b) => b.ms - a.ms).slice(0, 8);
 if (first.durations.length > 8)
   console.log(`slowest: ${slowest.map(({ name, ms }) => `${name} ${Math.round(ms / 1_000)} s`).join(", ")}`);
-// A file that ran no test at all, because it could not start, is not cured by passing nothing.
-const failures = second === undefined || second.passed === 0 ? first.failures : second.failures;
-for (const failure of first.failures.filter((one) => !failures.includes(one))) console.log(`FLAKY ${failure}`);
+// A test that did not run again, because its file ended before it, is not cured. A file that ended early is, if it ran to its end.
+const isCured = (failure: string) => {
+  if (second === undefined) return false;
+  const file = again.find((one) => failure.endsWith(`: ${one}`));
+  if (file === undefined) return second.passes.has(failure);
+  return !second.failures.includes(failure) && [...second.passes].some((one) => one.startsWith(`${file}: `));
+};
+const endedEarly = (second?.failures ?? []).filter((one) => again.some((file) => one.endsWith(`: ${file}`)));
+const failures = [...new Set([...first.failures.filter((one) => !isCured(one)), ...endedEarly])];
+const flaky = new Set([...first.failures, ...(second?.failures ?? [])].filter((one) => !failures.includes(one)));
+for (const failure of flaky) console.log(`FLAKY ${failure}`);
 for (const failure of failures) console.log(`FAILED ${failure}`);
-const flaky = Math.max(0, first.failures.length - failures.length);
-const passed = first.passed + flaky;
+const passed = first.passed + first.failures.filter((one) => flaky.has(one)).length;
 const { skipped } = first;
 console.log(`${passed} passed, ${failures.length} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`);
 process.exitCode = failures.length > 0 || passed === 0 ? 1 : 0;
 
 function runFiles(chosen: string[], concurrency: number): Promise<Outcome> {
-  const outcome: Outcome = { passed: 0, skipped: 0, failures: [], failedFiles: new Set(), durations: [] };
+  const outcome: Outcome = {
+    passed: 0,
+    skipped: 0,
+    failures: [],
+    passes: new Set(),
+    failedFiles: new Set(),
+    durations: [],
+  };
   const stream = run({
     ...{ files: chosen, concurrency, timeout: Number(values["timeout-minutes"]) * 60_000 },
     ...(values.only !== undefined && { testNamePatterns: [new RegExp(values.only)] }),
@@ -77,7 +93,10 @@ function runFiles(chosen: string[], concurrency: number): Promise<Outcome> {
     if (event.details.type === "suite") return;
     if (chosen.some((file) => event.name.endsWith(file))) return;
     if (event.skip !== undefined) outcome.skipped += 1;
-    else outcome.passed += 1;
+    else {
+      outcome.passed += 1;
+      outcome.passes.add(`${event.file ?? ""}: ${event.name}`);
+    }
   });
   stream.on("test:fail", (event) => {
     if (event.details.type === "suite") return;

@@ -187,7 +187,10 @@ test("the overview shows what serves and deploys the latest commit, and a failed
   await health.getByText(/^Degraded: The newest revision failed/).waitFor();
   await goToPart(page, "Overview");
   assert.equal(await active.locator(".revision-number").innerText(), String(before), "the old revision serves");
-  assert.match(await page.getByRole("region", { name: "Deploys" }).innerText(), /Failed[\s\S]*Live/);
+  await page
+    .getByRole("region", { name: "Deploys" })
+    .filter({ hasText: /Failed[\s\S]*Live/ })
+    .waitFor();
   await page.getByRole("region", { name: "Events" }).getByText("Became degraded").waitFor();
   await page.context().close();
 });

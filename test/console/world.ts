@@ -82,7 +82,8 @@ export async function signOut(page: Page): Promise<void> {
 
 /** What the first `Copy as` menu of this part of the page copies, by format. */
 export async function copiesOf(part: Locator): Promise<Record<string, string>> {
-  await part.getByRole("button", { name: "Copy as" }).first().click();
+  // A press that lasts: the button must not move away from the pointer while its menu opens.
+  await part.getByRole("button", { name: "Copy as" }).first().click({ delay: 400 });
   const items = part.page().getByRole("menuitem");
   await items.first().waitFor();
   const named = await items.evaluateAll((all) => all.map((one) => [one.textContent, (one as HTMLElement).title]));

@@ -208,7 +208,7 @@ function DeployUsers({ group, onDone }: { group: VariableGroup; onDone: () => vo
         Deploying runs their current code with the new variables. Nothing is built, unless a variable for browsers
         changed (<code>NEXT_PUBLIC_*</code>), and the current revisions serve until the new ones are healthy.
       </p>
-      <div className="row end dialog-acts">
+      <div className="row">
         <DeployNow group={group} onDone={onDone} />
       </div>
     </>
