@@ -3,8 +3,13 @@ import path from "node:path";
 import { make, type Plane } from "../kubeplane/plane.ts";
 import type { RealNode } from "./real-node.ts";
 
-/** Creates the disk that the next claim gets. */
-export async function addDisk(plane: Plane, node: Pick<RealNode, "directory">, name: string): Promise<void> {
+/** Creates the disk that the next claim gets. @returns its directory, which `Delete` removes with the claim */
+export async function addDisk(
+  plane: Plane,
+  node: Pick<RealNode, "directory">,
+  name: string,
+  reclaim: "Retain" | "Delete" = "Retain",
+): Promise<string> {
   const directory = path.join(node.directory, "disks", name);
   await mkdir(directory, { recursive: true });
   await chown(directory, 999, 999);
@@ -14,8 +19,9 @@ export async function addDisk(plane: Plane, node: Pick<RealNode, "directory">, n
       capacity: { storage: "5Gi" },
       accessModes: ["ReadWriteOnce"],
       storageClassName: "",
-      persistentVolumeReclaimPolicy: "Retain",
+      persistentVolumeReclaimPolicy: reclaim,
       hostPath: { path: directory },
     },
   });
+  return directory;
 }

@@ -57,6 +57,16 @@ export class ImageMaker {
     }
   }
 
+  /** Gives an image a second tag in its repository. */
+  async tag(image: string, tag: string): Promise<void> {
+    const [repository, first] = image.slice(this.registry.length + 1).split(":");
+    const at = (one: string | undefined) => `http://${this.registry}/v2/${repository}/manifests/${one}`;
+    const accept = "application/vnd.oci.image.manifest.v1+json";
+    const manifest = await send(at(first), { headers: { accept } });
+    const body = await manifest.text();
+    await send(at(tag), { method: "PUT", body, headers: { "content-type": accept } });
+  }
+
   async #pushLayer(name: string, config: ImageConfig, content: Buffer): Promise<string> {
     const [repository, tag] = name.split(":") as [string, string];
     const layer = await this.#pushBlob(repository, content);
@@ -92,7 +102,7 @@ export class ImageMaker {
 
 async function send(url: string, init: RequestInit): Promise<Response> {
   const answer = await fetch(url, { ...init, signal: AbortSignal.timeout(60_000) });
-  if (!answer.ok) throw new Error(`${init.method} ${url} answered ${answer.status}: ${await answer.text()}`);
+  if (!answer.ok) throw new Error(`${init.method ?? "GET"} ${url} answered ${answer.status}: ${await answer.text()}`);
   return answer;
 }
 
@@ -121,11 +131,12 @@ export const pushAgent = (images: ImageMaker, name: string, program: string) =>
 export const pushPierhead = (images: ImageMaker) =>
   images.push("pierhead:test", { Entrypoint: ["node", "/app/src/main.ts"] }, (root) => {
     const remote = path.join(execFileSync("git", ["--exec-path"], { encoding: "utf8" }).trim(), "git-remote-http");
-    copyPrograms(root, { [process.execPath]: "/usr/local/bin/node", "/usr/bin/git": "/usr/bin/git", [remote]: remote });
+    const programs = Object.fromEntries(["/usr/bin/env", "/usr/bin/git", remote].map((file) => [file, file]));
+    copyPrograms(root, { [process.execPath]: "/usr/local/bin/node", ...programs });
     const { dependencies } = JSON.parse(readFileSync("package.json", "utf8")) as { dependencies: object };
     const copied = new Set<string>();
     for (const one of Object.keys(dependencies)) copyPackage(root, one, copied);
-    for (const one of ["package.json", "src", "templates"])
+    for (const one of ["package.json", "src", "templates", "engines/langgraph-js-postgres/src"])
       cpSync(one, path.join(root, "app", one), { recursive: true });
   });
 

@@ -18,8 +18,10 @@ const { values, positionals } = parseArgs({
 });
 
 /** Files that take long are far apart, so that no part gets two of them. */
-const all = ["updates", "databases", "builds", "failures", "gateway"].map((name) => `test/cluster/${name}.test.ts`);
-const buildkitUsers = ["builds"];
+const all = ["updates", "databases", "builds", "failures", "gateway", "install"].map(
+  (name) => `test/cluster/${name}.test.ts`,
+);
+const buildkitUsers = ["builds", "install"];
 
 const parts = Number(values["part-of"]);
 const part = partOfCommit(parts);

@@ -11,18 +11,24 @@ import { rawTar } from "../builds/tar-fixture.ts";
 export const nodeImage = "pierhead-test/node:24";
 
 /** Builds `nodeImage` unless it exists. Needs no registry. */
-export function importNodeImage(engine: Engine): Promise<void> {
-  return importRoot(engine, nodeImage, (root) => {
-    copyPrograms(root, {
-      [process.execPath]: `${binDir}/node`,
-      "/usr/bin/env": "/usr/bin/env",
-      "/bin/sh": "/bin/sh",
-    });
-    const npm = execFileSync("which", ["npm"], { encoding: "utf8", env: { PATH: hostPath() } }).trim();
-    cpSync(path.resolve(realpathSync(npm), "../.."), path.join(root, npmDir), { recursive: true });
-    for (const name of ["npm", "npx"])
-      symlinkSync(`${npmDir}/bin/${name}-cli.js`, path.join(root, `${binDir}/${name}`));
+export const importNodeImage = (engine: Engine): Promise<void> => importRoot(engine, nodeImage, layOutNode);
+
+/** Copies Node, npm and what they need. */
+export function layOutNode(root: string): void {
+  copyPrograms(root, {
+    [process.execPath]: `${binDir}/node`,
+    "/usr/bin/env": "/usr/bin/env",
+    "/bin/sh": "/bin/sh",
   });
+  mkdirSync(path.join(root, path.dirname(npmDir)), { recursive: true });
+  cpSync(hostNpm(), path.join(root, npmDir), { recursive: true });
+  for (const name of ["npm", "npx"]) symlinkSync(`${npmDir}/bin/${name}-cli.js`, path.join(root, `${binDir}/${name}`));
+}
+
+/** Returns the directory of this machine's npm. */
+export function hostNpm(): string {
+  const npm = execFileSync("which", ["npm"], { encoding: "utf8", env: { PATH: hostPath() } }).trim();
+  return path.resolve(realpathSync(npm), "../..");
 }
 
 /** Builds an image from a directory tree, unless it exists. */
