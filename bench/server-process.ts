@@ -3,6 +3,7 @@ import v8 from "node:v8";
 import vm from "node:vm";
 import pg from "pg";
 import { createApi } from "../src/api/app.ts";
+import { Tunnels } from "../src/api/listeners/tunnels.ts";
 import { createGateway } from "../src/gateway/gateway.ts";
 import { bootstrap } from "../src/server/bootstrap.ts";
 import { type Config, readConfig } from "../src/server/config.ts";
@@ -97,6 +98,7 @@ async function startApi(config: Config, { logger }: { logger: Logger }): Promise
     registry: "a benchmark needs none.",
     github: { isConfigured: true, current: async () => null },
     explain: async () => undefined,
+    tunnels: new Tunnels(db, () => ""),
     openExec: () => Promise.reject(new Error("no agents in this test")),
     callAgent: () => undefined,
   });

@@ -19,6 +19,7 @@ import type { Logger } from "../telemetry/log.ts";
 import type { Metrics } from "../telemetry/metrics.ts";
 import type { Traces } from "../telemetry/traces.ts";
 import type { RateLimit } from "./http/rate-limit.ts";
+import type { Tunnels } from "./listeners/tunnels.ts";
 
 /** Everything that the API needs from the rest of the server. */
 export interface ApiDeps {
@@ -52,6 +53,8 @@ export interface ApiDeps {
   callAgent(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void;
   /** Finds the replica of an agent on this machine beside which a program can run. @throws ApiError `execUnavailable` */
   openExec(deploymentId: string, replicaId: string | null): Promise<FoundExec>;
+  /** Connections to agents that run on listeners. */
+  tunnels: Tunnels;
   /** Returns what the reconciler sees of a deployment; undefined for an unknown deployment. */
   explain(deploymentId: string): Promise<Omit<DeploymentDebug, "health"> | undefined>;
 }

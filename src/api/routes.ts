@@ -14,7 +14,7 @@ import { addAgentCalls } from "./deployments/agent-calls.ts";
 import { addDeletionRoutes } from "./deployments/deployment-deletion-routes.ts";
 import { addDeploymentRoutes } from "./deployments/deployment-routes.ts";
 import { addSizeRoutes } from "./deployments/deployment-size-routes.ts";
-import { addExecRoute } from "./deployments/exec-route.ts";
+import { addExecRoutes } from "./deployments/exec-route.ts";
 import { addPushTokenRoutes } from "./deployments/push-token-routes.ts";
 import { addReplicaRoutes } from "./deployments/replica-routes.ts";
 import { addSummaryRoutes } from "./deployments/summary-routes.ts";
@@ -58,7 +58,7 @@ export function addRoutes(api: Api): void {
   addSizeRoutes(api);
   addReplicaRoutes(api);
   addAgentCalls(api);
-  addExecRoute(api);
+  addExecRoutes(api);
   addRevisionRoutes(api);
   addRunAgainRoutes(api);
   addUploadRoutes(api);

@@ -1,3 +1,5 @@
+import type { Socket } from "node:net";
+
 /** One message of a stream of bytes that carries several channels. */
 export interface Frame {
   channel: number;
@@ -40,4 +42,38 @@ export class FrameReader {
     this.#rest = bytes;
     return frames;
   }
+}
+
+/**
+ * Reads the first frame of a connection and pauses it. Later bytes stay in it.
+ * @returns null when the connection ends, the frame is too long, or the time is over
+ */
+export function readFirstFrame(
+  socket: Socket,
+  { bytesMax, timeoutMs }: { bytesMax: number; timeoutMs: number },
+): Promise<Frame | null> {
+  const { promise, resolve } = Promise.withResolvers<Frame | null>();
+  let bytes: Buffer = Buffer.alloc(0);
+  const settle = (frame: Frame | null) => {
+    clearTimeout(timer);
+    socket.pause();
+    socket.off("data", receive).off("close", end).off("end", end);
+    resolve(frame);
+  };
+  const end = () => settle(null);
+  const receive = (chunk: Buffer) => {
+    bytes = Buffer.concat([bytes, chunk]);
+    if (bytes.length < headBytes) return;
+    const length = bytes.readUInt32BE(1);
+    if (length > bytesMax) return settle(null);
+    if (bytes.length < headBytes + length) return;
+    settle({ channel: bytes.readUInt8(0), payload: bytes.subarray(headBytes, headBytes + length) });
+    const rest = bytes.subarray(headBytes + length);
+    if (rest.length > 0) socket.unshift(rest);
+  };
+  const timer = setTimeout(end, timeoutMs);
+  socket.on("data", receive).once("close", end).once("end", end);
+  socket.resume();
+  if (socket.destroyed) end();
+  return promise;
 }

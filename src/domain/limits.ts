@@ -191,3 +191,12 @@ export const execStartTimeoutMs = 10 * second;
 
 /** How often the key of a running program is checked, as for event streams. */
 export const execKeyCheckMs = 15 * second;
+
+/** Connections to agents through their listeners at the same time, on one server. */
+export const connectionsThroughListenersMax = 512;
+
+/** Time for a listener to open a connection that the control plane asks for. */
+export const tunnelWaitMs = 15 * second;
+
+/** Tunnels that one listener serves at the same time, for all servers of the control plane. */
+export const tunnelsOfListenerMax = 512;

@@ -50,7 +50,7 @@ function addressBelow(target: string, end: number): Pick<Address, "path" | "pref
   return { path: rest.startsWith("/") ? rest : `/${rest}`, prefix: target.slice(0, end) };
 }
 
-function splitTarget(request: IncomingMessage): { authority: string; target: string } {
+export function splitTarget(request: IncomingMessage): { authority: string; target: string } {
   // Proper clients never send a fragment, and servers disagree on its meaning.
   const target = (request.url ?? "/").split("#", 1)[0] ?? "/";
   if (target.startsWith("/")) return { authority: request.headers.host ?? "", target };

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import type { IncomingMessage, ServerOptions, ServerResponse } from "node:http";
+import { type IncomingMessage, type ServerOptions, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { Shares, shareRules } from "../base/shares.ts";
 import { noTrustedProxies, type TrustedProxies } from "../base/trusted-proxies.ts";
 import type { Logger } from "../telemetry/log.ts";
-import { findAddress, type Site } from "./address.ts";
+import { findAddress, type Site, splitTarget } from "./address.ts";
 import { CallerAuthorizer, type Identify } from "./caller-authorizer.ts";
 import type { ConsoleCall } from "./console-call.ts";
 import { TrafficCounter, type TrafficCounts } from "./counts.ts";
@@ -101,6 +101,8 @@ export interface Gateway extends Traffic {
   handleFromConsole(request: IncomingMessage, response: ServerResponse, call: ConsoleCall): void;
   /** Handles the server's `upgrade` event. Tunnels WebSockets, and answers other upgrades with plain HTTP. */
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Handles a request that came on a connection to one deployment alone, whatever its address says. */
+  receiveFor(slug: string, request: IncomingMessage, to: ServerResponse | { socket: Duplex; head: Buffer }): void;
   counts(): TrafficCounts[];
   health(): GatewayHealth;
   /** First step of a shutdown: refuses new and waiting requests with Retry-After. Requests in flight continue. */
@@ -248,6 +250,14 @@ class HttpGateway implements Gateway {
     this.#receive(request, upgrade.plainResponse(request), upgrade);
   }
 
+  receiveFor(slug: string, request: IncomingMessage, to: ServerResponse | { socket: Duplex; head: Buffer }): void {
+    const { authority, target } = splitTarget(request);
+    const address = { slug, path: target, prefix: "", authority };
+    if (to instanceof ServerResponse) return void this.#receive(request, to, null, address);
+    const upgrade = new UpgradeSocket(to.socket as Socket, to.head);
+    this.#receive(request, upgrade.plainResponse(request), upgrade, address);
+  }
+
   counts(): TrafficCounts[] {
     return [...this.#deployments.values()].map((deployment) => deployment.counts());
   }
@@ -305,9 +315,13 @@ class HttpGateway implements Gateway {
     return replica;
   }
 
-  #receive(request: IncomingMessage, response: ServerResponse, upgrade: UpgradeSocket | null): void {
+  #receive(
+    request: IncomingMessage,
+    response: ServerResponse,
+    upgrade: UpgradeSocket | null,
+    address = findAddress(request, this.#site),
+  ): void {
     const requestId = requestIdOf(request, randomUUID);
-    const address = findAddress(request, this.#site);
     const deployment = address === null ? undefined : this.#deployments.get(address.slug);
     if (address === null || deployment === undefined || readsAsInternal(address.path)) {
       this.#unknown += 1;

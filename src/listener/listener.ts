@@ -12,6 +12,7 @@ import { Secrets } from "./session/secrets.ts";
 import { LogCursors } from "./shipping/log-cursors.ts";
 import { LogShipper } from "./shipping/log-shipper.ts";
 import { MetricsShipper } from "./shipping/metrics-shipper.ts";
+import { TunnelServer, type TunnelServerOptions } from "./tunnels/tunnel-server.ts";
 
 export interface ListenerOptions {
   client: ListenerClient;
@@ -36,6 +37,8 @@ export interface ListenerOptions {
   metricsIntervalMs?: number;
   /** Builds of images in the cluster. Absent: none. */
   builds?: Pick<ClusterBuildsOptions, "builds" | "controlPlaneUrl">;
+  /** Connections from the control plane to agents. Absent: the control plane is in this process and needs none. */
+  tunnels?: Pick<TunnelServerOptions, "open" | "targets">;
   clock?: Clock;
 }
 
@@ -64,7 +67,7 @@ export interface Listener {
  * apply them, and ships reports, logs and metrics back. It keeps no state that it could not rebuild after a restart.
  */
 export function createListener(options: ListenerOptions, factory: FleetFactory): Listener {
-  const { leadership, fleet, cursors, reporter, logShipper, metrics, builds } = assemble(options, factory);
+  const { leadership, fleet, cursors, reporter, logShipper, metrics, builds, tunnels } = assemble(options, factory);
   return {
     start() {
       // The cursors come first: without them, lines that were shipped before would be read again.
@@ -79,6 +82,7 @@ export function createListener(options: ListenerOptions, factory: FleetFactory):
       logShipper?.close();
       metrics.close();
       builds?.close();
+      await tunnels?.close();
       reporter.close();
       await cursors.close();
     },
@@ -123,7 +127,8 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
   const measured = { readUsage, readRunCounts, traffic, running };
   const metrics = new MetricsShipper({ ...common, ...measured, clock: wallClock, intervalMs });
   const builds = options.builds && new ClusterBuilds({ ...common, ...options.builds });
-  const senders = [reporter, logShipper, metrics, builds];
+  const tunnels = options.tunnels && new TunnelServer({ clock, logger, ...options.tunnels });
+  const senders = [reporter, logShipper, metrics, builds, tunnels];
   const leadership: Leadership = new Leadership({
     clock: wallClock,
     logger,
@@ -145,7 +150,7 @@ function assemble(options: ListenerOptions, factory: FleetFactory) {
     onLeaseRegained: () => fleet.recheck(),
     requiresLease: requiresLease,
   });
-  return { leadership, fleet, cursors, reporter, logShipper, metrics, builds };
+  return { leadership, fleet, cursors, reporter, logShipper, metrics, builds, tunnels };
 }
 
 function sessionRequest({ instanceId, version, facts }: ListenerOptions, factory: FleetFactory): SessionRequest {

@@ -165,7 +165,12 @@ export const settings = {
   allowsExec: flag(
     "PIERHEAD_EXEC",
     true,
-    "Deployers may run programs beside agents (`pierhead exec`, `pierhead shell`). They can read what the agent can.",
+    "Deployers may run programs beside agents (`pierhead exec`, `pierhead shell`) and connect to agents through their listeners. They can read what the agent can.",
+  ),
+  replicaUrl: optional(
+    "PIERHEAD_REPLICA_URL",
+    "the first address of this machine",
+    "With several replicas on one database: address of this one as the others reach it, such as `http://10.0.0.7:8124`. Connections through listeners need it.",
   ),
   serviceSecret: optional(
     "PIERHEAD_SERVICE_KEY_SECRET",

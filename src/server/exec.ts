@@ -1,8 +1,7 @@
 import type { FoundExec } from "../api/deps.ts";
-import { type Compute, ExecRefused, type ExecRequest, type ExecSession, offersExec } from "../compute/compute.ts";
+import { findReplica } from "../compute/choose-replica.ts";
+import { type Compute, ExecRefused, type ExecRequest, type ExecSession } from "../compute/compute.ts";
 import { errors } from "../contract/error.ts";
-
-const observeTimeoutMs = 10_000;
 
 /** The programs beside agents on the compute of this server. */
 export class Execs {
@@ -18,25 +17,21 @@ export class Execs {
    */
   async find(deploymentId: string, wanted: string | null): Promise<FoundExec> {
     const { compute } = this;
-    if (compute === null || !offersExec(compute)) {
-      const because =
-        compute === null
-          ? "This server runs no agents itself, so it cannot run a program beside one. Ask the server of the agent's machine."
-          : `Agents on ${compute.type} compute have no program to run beside.`;
-      throw errors.execUnavailable(because);
-    }
-    const replicaId = await chooseReplica(compute, deploymentId, wanted);
-    const start = async (request: ExecRequest) => {
-      if (this.#isClosed) throw errors.unavailable("This server stops.", 5);
-      const session = await compute.openExec(replicaId, request).catch((error: unknown) => {
-        throw error instanceof ExecRefused ? errors.execUnavailable(error.message) : error;
-      });
-      this.#open.add(session);
-      session.ended.catch(() => {}).finally(() => this.#open.delete(session));
-      if (this.#isClosed) await session.kill();
-      return session;
-    };
-    return { replicaId, start };
+    if (compute === null)
+      throw errors.execUnavailable(
+        "This server runs no agents itself, so it cannot run a program beside one. Ask the server of the agent's machine.",
+      );
+    const { replicaId, start } = await findReplica(compute, deploymentId, wanted).catch(refuse);
+    return { replicaId, start: (request) => this.#start(start, request) };
+  }
+
+  async #start(start: (request: ExecRequest) => Promise<ExecSession>, request: ExecRequest): Promise<ExecSession> {
+    if (this.#isClosed) throw errors.unavailable("This server stops.", 5);
+    const session = await start(request).catch(refuse);
+    this.#open.add(session);
+    session.ended.catch(() => {}).finally(() => this.#open.delete(session));
+    if (this.#isClosed) await session.kill();
+    return session;
   }
 
   /** Ends all programs. They must not outlive the server, which would not find them again. */
@@ -46,18 +41,6 @@ export class Execs {
   }
 }
 
-async function chooseReplica(compute: Compute, deploymentId: string, wanted: string | null): Promise<string> {
-  const all = await compute.observe(AbortSignal.timeout(observeTimeoutMs));
-  const running = all.filter((one) => one.deploymentId === deploymentId && one.phase !== "exited");
-  const newest = running.toSorted((a, b) => b.startedAt.getTime() - a.startedAt.getTime());
-  const chosen =
-    wanted === null
-      ? (newest.find(({ phase }) => phase === "ready") ?? newest.find(({ phase }) => phase === "starting"))
-      : newest.find(({ replicaId }) => replicaId === wanted);
-  if (chosen !== undefined) return chosen.replicaId;
-  const because =
-    wanted === null
-      ? "No replica of this deployment runs on this server. A deployment that sleeps wakes with its next request."
-      : `The replica ${wanted} does not run on this server. List the replicas: pierhead ps NAME`;
-  throw errors.execUnavailable(because);
+function refuse(error: unknown): never {
+  throw error instanceof ExecRefused ? errors.execUnavailable(error.message) : error;
 }

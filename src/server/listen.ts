@@ -1,7 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { networkInterfaces } from "node:os";
 import type { FastifyInstance } from "fastify";
-import { execProtocol } from "../contract/deployments/exec.ts";
+import { connectProtocol, execProtocol } from "../contract/deployments/exec.ts";
+import { tunnelProtocol } from "../contract/listeners/tunnel.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { accessTokenLifeMs } from "../registry/access-token.ts";
 import type { RegistryProxy } from "../registry/registry-proxy.ts";
@@ -40,7 +42,7 @@ export async function listen(
       else api.routing(request, response);
     },
     isForAgent: (request) => gateway.matches(request),
-    isForApi: ({ headers }) => headers.upgrade?.toLowerCase() === execProtocol,
+    isForApi: ({ headers }) => apiProtocols.has(headers.upgrade?.toLowerCase() ?? ""),
     // A client uploads an image layer in one request, which may take as long as its access token is valid.
     arrivalMsOf: (request) => (registryProxy?.matches(request) ? accessTokenLifeMs : undefined),
   });
@@ -64,6 +66,20 @@ export async function listen(
     url: urlOf(addresses.host, port),
     close: async () => void (await Promise.all(servers.map((server) => server.end()))),
   };
+}
+
+/** Protocols of upgraded connections that the API takes over. */
+const apiProtocols = new Set([execProtocol, connectProtocol, tunnelProtocol]);
+
+/**
+ * Returns the address of this server for other machines: `own`, or the first address of this machine if it listens on all.
+ * @param own URL with which this machine reaches the server
+ */
+export function replicaUrlOf(host: string, own: string): string {
+  if (!/^[0.:]+$/.test(host)) return own;
+  const addresses = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
+  const outside = addresses.find(({ internal, family }) => !internal && family === "IPv4");
+  return outside === undefined ? own : `http://${outside.address}:${new URL(own).port}`;
 }
 
 /**

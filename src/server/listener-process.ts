@@ -17,9 +17,10 @@ import { installationIdOf } from "./installation.ts";
 import { urlOf } from "./listen.ts";
 import { simulatedLimits } from "./listener.ts";
 import type { ListenerConfig } from "./listener-config.ts";
-import { httpIdentify, tracedSend } from "./listener-transport.ts";
+import { httpIdentify, httpUpgrades, tracedSend } from "./listener-transport.ts";
 import { openTraces } from "./otel.ts";
 import { MemoryReleaser } from "./tuning/release-memory.ts";
+import { replicaTunnels } from "./tunnel-targets.ts";
 import { version } from "./version.ts";
 
 export interface ListenerProcess {
@@ -75,7 +76,8 @@ export async function startListenerProcess(
       const facts = { agents_url: config.agentsUrl ?? `${url}/d/{slug}` };
       const { scaleDownAfterMs } = config;
       const fleet = replicaFleet({ compute, traffic: gateway, limits, scaleDownAfterMs });
-      const listener = createListener({ ...common, facts }, fleet);
+      const tunnels = { open: httpUpgrades(config.url, keyOf(config)), targets: replicaTunnels(compute, gateway) };
+      const listener = createListener({ ...common, facts, tunnels }, fleet);
       listener.start();
       closing.add("listener", () => listener.stop());
       isReady = () => listener.health().isListed || listener.health().isDrained;

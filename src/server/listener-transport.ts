@@ -1,6 +1,12 @@
+import { request as begin, type IncomingMessage } from "node:http";
+import { request as beginTls } from "node:https";
+import type { Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
-import type { Send } from "../client/listener-client.ts";
+import { readText } from "../base/read-text.ts";
+import { CallRefused, type Send } from "../client/listener-client.ts";
+import { tunnelProtocol } from "../contract/listeners/tunnel.ts";
 import type { Identified, Identify } from "../gateway/caller-authorizer.ts";
+import type { OpenUpgrade } from "../listener/tunnels/tunnel-server.ts";
 import { activeSpan, type Traces } from "../telemetry/traces.ts";
 import { callInProcess, type InProcessCall } from "./tuning/in-process-call.ts";
 import type { TuningName } from "./tuning/switches.ts";
@@ -88,4 +94,36 @@ function identified(status: number, body: CallerAnswer): Identified {
   if (status === 200) return { workspaceId: body.tenant_id, assertion: body.assertion };
   if (status >= 500) throw new Error(`the API answered with status ${status}`);
   return { status, detail: body.detail };
+}
+
+const upgradeTimeoutMs = 15_000;
+
+/** Opens upgraded connections to a control plane over HTTP. */
+export function httpUpgrades(baseUrl: string, apiKey: string | (() => Promise<string>)): OpenUpgrade {
+  const base = baseUrl.replace(/\/+$/, "");
+  return async (path, headers, signal) => {
+    const key = typeof apiKey === "string" ? apiKey : await apiKey();
+    const asked = { ...headers, "x-api-key": key, connection: "Upgrade", upgrade: tunnelProtocol };
+    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
+    const send = base.startsWith("https:") ? beginTls : begin;
+    const sent = send(base + path, { headers: asked, signal, agent: false });
+    const timer = setTimeout(() => sent.destroy(new Error("no answer in time")), upgradeTimeoutMs);
+    sent.on("upgrade", (_answer, socket: Socket, head) => {
+      socket.setNoDelay(true);
+      socket.setKeepAlive(true, upgradeTimeoutMs);
+      if (head.length > 0) socket.unshift(head);
+      resolve(socket);
+    });
+    sent.on("response", (answer) => void refused(answer).then(reject, reject));
+    sent.on("error", reject);
+    sent.end();
+    return promise.finally(() => clearTimeout(timer));
+  };
+}
+
+async function refused(answer: IncomingMessage): Promise<CallRefused> {
+  const status = answer.statusCode ?? 0;
+  const text = await readText(answer);
+  // A page of a proxy that did not pass the upgrade on says nothing about the control plane.
+  return new CallRefused(status < 400 ? 0 : status, null, text.slice(0, 200));
 }

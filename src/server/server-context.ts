@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import path from "node:path";
+import { Tunnels } from "../api/listeners/tunnels.ts";
 import { listTemplates } from "../builds/sources/templates.ts";
 import type { Uploads } from "../builds/sources/uploads.ts";
 import type { Gateway } from "../gateway/gateway.ts";
@@ -27,6 +28,7 @@ import { crashAt } from "./fault-point.ts";
 import { openGithubApps } from "./github.ts";
 import { installationIdOf } from "./installation.ts";
 import { openTracing, type Tracing } from "./langsmith-projects.ts";
+import { replicaUrlOf } from "./listen.ts";
 import { readMasterKeys } from "./master-keys.ts";
 import { openTraces } from "./otel.ts";
 import { ImageNames, openRegistry } from "./registry.ts";
@@ -60,7 +62,7 @@ export interface ServerContext {
   /** Parts that have not started yet. `GET /ready` lists them. */
   waitingFor: Set<string>;
   /** The gateway, which starts after the API, because it asks the API about callers. */
-  agents: { gateway: Gateway | null; execs: Execs };
+  agents: { gateway: Gateway | null; execs: Execs; tunnels: Tunnels };
   /** Base of generated URLs when no request determines it. */
   address: { own: string; readonly public: string };
 }
@@ -136,7 +138,11 @@ export async function openContext(config: Config, logger: Logger, closing: Closi
     installationId,
     owner: `${installationId}:${process.pid}-${randomUUID()}`,
     waitingFor: new Set(["reconciler", "listener"]),
-    agents: { gateway: null, execs: new Execs() },
+    agents: {
+      gateway: null,
+      execs: new Execs(),
+      tunnels: new Tunnels(db, () => config.replicaUrl ?? replicaUrlOf(config.host, address.own)),
+    },
     address,
   };
 }

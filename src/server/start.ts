@@ -72,6 +72,7 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
     closing.add("waiting requests", async () => gateway.stopAccepting());
     closing.add("event streams", () => context.events.close());
     closing.add("programs beside agents", () => context.agents.execs.close());
+    closing.add("connections of listeners", async () => context.agents.tunnels.close());
     context.address.own = listening.url;
 
     await startWorkers(context, closing);
@@ -146,6 +147,7 @@ async function openApi(context: ServerContext, closing: Closing): Promise<Fastif
     registry: typeof registry === "string" ? registry : { signer: registry.signer, host: config.registryHost ?? null },
     explain: (deploymentId: string) => explainDeployment(db, deploymentId),
     openExec: (...parts) => context.agents.execs.find(...parts),
+    tunnels: context.agents.tunnels,
     callAgent: (...parts) => context.agents.gateway?.handleFromConsole(...parts),
   });
   closing.add("api", () => api.close());

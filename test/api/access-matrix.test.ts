@@ -262,9 +262,12 @@ test("every route of the server has an operation in the table, so the matrix cov
   // Behind it are the routes of agents: test/api/agent-calls.test.ts.
   const [passing, ...more] = routes.filter(([url]) => url.endsWith("*")).map(([url]) => url);
   assert.deepEqual(more, []);
-  // It speaks a protocol of its own and takes keys of deployers only: test/e2e/exec.test.ts.
-  const exec = "/v2/deployments/:deployment_id/exec";
-  for (const [url, verbs] of routes.filter(([one]) => one !== passing && one !== exec)) {
+  // They speak protocols of their own: test/e2e/exec.test.ts and test/server/tunnels.test.ts.
+  const upgraded = [
+    ...["/v2/deployments/:deployment_id/exec", "/v2/deployments/:deployment_id/connect"],
+    ...["/dp/v1/tunnels", "/dp/v1/tunnels/:tunnel_id"],
+  ];
+  for (const [url, verbs] of routes.filter(([one = ""]) => one !== passing && !upgraded.includes(one))) {
     for (const verb of verbs.filter((one) => one !== "HEAD" && !pages.includes(url))) {
       assert.ok(
         known.has(`${verb} ${url}`),

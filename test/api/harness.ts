@@ -6,6 +6,7 @@ import { after } from "node:test";
 import type { FastifyInstance, InjectOptions } from "fastify";
 import { createApi } from "../../src/api/app.ts";
 import type { ApiDeps, ApiSettings } from "../../src/api/deps.ts";
+import { Tunnels } from "../../src/api/listeners/tunnels.ts";
 import { mintApiKey } from "../../src/auth/api-key.ts";
 import { noTrustedProxies } from "../../src/base/trusted-proxies.ts";
 import type { GithubApp } from "../../src/integrations/github-app.ts";
@@ -111,6 +112,7 @@ export async function startApiOn(
     registry: { signer: textSigner(sealer), host: null },
     explain: async () => undefined,
     openExec: () => Promise.reject(new Error("no agents in this test")),
+    tunnels: new Tunnels(db, () => "http://127.0.0.1:1"),
     callAgent: (_request, response) => void response.writeHead(503).end(),
     ...replaced,
     github: { isConfigured: replaced.github !== undefined, current: async () => replaced.github ?? null },

@@ -6,6 +6,7 @@ const sentences: Record<string, string> = {
   "agent.call": "called the agent",
   "deployment.alert_rule": "changed an alert rule of",
   "deployment.deploy_latest": "deployed the latest commit of",
+  "deployment.connect": "connected through the listener to",
   "deployment.exec": "ran a program beside",
   "deployment.git_settings": "changed how git deploys",
   "alert.mute": "muted or unmuted the alerts about",

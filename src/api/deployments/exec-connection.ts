@@ -1,9 +1,8 @@
 import type { Socket } from "node:net";
-import type { Readable, Writable } from "node:stream";
 import type { Principal } from "../../auth/principal.ts";
-import { drained } from "../../base/drained.ts";
 import { encodeFrame, type Frame, FrameReader } from "../../base/frames.ts";
 import type { ExecSession } from "../../compute/compute.ts";
+import { ProgramSocket } from "../../compute/program-socket.ts";
 import {
   execChannels as channels,
   type ExecEnd,
@@ -17,18 +16,20 @@ import { execIdleMs, execKeyCheckMs, execStartTimeoutMs, slowReaderTimeoutMs } f
 import { recordExec } from "../../store/deployments/agent-calls.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import { describeError } from "../../telemetry/log.ts";
-import type { ApiDeps } from "../deps.ts";
+import type { ApiDeps, FoundExec } from "../deps.ts";
 import { compileValidator } from "../validation/validate.ts";
 
 export interface ExecClient {
   socket: Socket;
+  /** Finds the replica beside which the program runs. @throws ApiError `execUnavailable` */
+  find(replicaId: string | null): Promise<FoundExec>;
   deployment: DeploymentRow;
   principal: Principal;
   /** @throws ApiError when the key no longer admits its holder */
   recheck(): Promise<void>;
 }
 
-type ExecDeps = Pick<ApiDeps, "db" | "openExec" | "logger">;
+type ExecDeps = Pick<ApiDeps, "db" | "logger">;
 
 /** One connection of a command line to a program beside an agent. It ends with the program, its client, or at a limit. */
 export class ExecConnection {
@@ -42,9 +43,7 @@ export class ExecConnection {
   /** Frames that arrived with the first one, while the program starts. More stays in the kernel until then. */
   #early: Frame[] | undefined;
   #session: ExecSession | undefined;
-  #isPaused = false;
-  #wantedSize: TerminalSize | undefined;
-  #isResizing = false;
+  #program: ProgramSocket | undefined;
   #hasEnded = false;
 
   constructor(deps: ExecDeps, client: ExecClient) {
@@ -64,13 +63,12 @@ export class ExecConnection {
     }, execKeyCheckMs);
   }
 
-  /** Serves the connection until it is closed, and then ends the program. @param head bytes that have arrived already */
-  async serve(head: Buffer): Promise<void> {
+  /** Serves the connection until it is closed, and then ends the program. */
+  async serve(): Promise<void> {
     const { socket } = this.#client;
     for (const event of ["error", "end"]) socket.on(event, () => socket.destroy());
     socket.on("data", (chunk: Buffer) => this.#receive(chunk));
     socket.resume();
-    if (head.length > 0) this.#receive(head);
     await this.#closed;
     for (const timer of [this.#startTimer, this.#idleTimer, this.#keyTimer]) clearTimeout(timer);
     await this.#kill();
@@ -96,40 +94,14 @@ export class ExecConnection {
 
   #take(frame: Frame): void {
     const { channel, payload } = frame;
-    const session = this.#session;
-    if (session === undefined) {
+    const program = this.#program;
+    if (program === undefined) {
       if (this.#early !== undefined) this.#early.push(frame);
       else if (channel === channels.start) this.#start(parse<ExecStart>(checkStart, payload));
       return;
     }
-    if (channel === channels.resize) void this.#resize(session, parse<TerminalSize>(checkSize, payload));
-    if (channel !== channels.input || !session.input.writable) return;
-    if (payload.length === 0) session.input.end();
-    else if (!session.input.write(payload) && !this.#isPaused) this.#pauseUntilRead(session.input);
-  }
-
-  /** Reads nothing more from the client until the program has read what it has, or reads no more. */
-  #pauseUntilRead(input: Writable): void {
-    const { socket } = this.#client;
-    this.#isPaused = true;
-    socket.pause();
-    void drained(input).then(() => {
-      this.#isPaused = false;
-      socket.resume();
-    });
-  }
-
-  /** Only the newest size counts, so a client that sends many costs no memory. */
-  async #resize(session: ExecSession, size: TerminalSize): Promise<void> {
-    this.#wantedSize = size;
-    if (this.#isResizing) return;
-    this.#isResizing = true;
-    while (this.#wantedSize !== undefined) {
-      const next = this.#wantedSize;
-      this.#wantedSize = undefined;
-      await session.resize(next);
-    }
-    this.#isResizing = false;
+    if (channel === channels.resize) void program.resize(parse<TerminalSize>(checkSize, payload));
+    if (channel === channels.input) program.input(payload);
   }
 
   /** Proxies close quiet connections, and a connection that is not read is found broken only by writing to it. */
@@ -148,9 +120,9 @@ export class ExecConnection {
   }
 
   async #run({ argv, terminal, replica_id }: ExecStart): Promise<void> {
-    const { db, openExec } = this.#deps;
-    const { socket, deployment, principal } = this.#client;
-    const { replicaId, start } = await openExec(deployment.id, replica_id ?? null);
+    const { db } = this.#deps;
+    const { socket, deployment, principal, find } = this.#client;
+    const { replicaId, start } = await find(replica_id ?? null);
     const { organizationId, actor } = principal;
     // Before the start: a program that cannot be recorded does not run.
     await recordExec(db, deployment, { organizationId, actor, program: programOf(argv), replicaId });
@@ -158,23 +130,12 @@ export class ExecConnection {
     const session = await start({ argv, terminal: terminal ?? null });
     this.#session = session;
     if (this.#hasEnded || socket.destroyed) return this.#kill();
+    const program = new ProgramSocket(socket, session, () => this.#idleTimer.refresh());
+    this.#program = program;
     socket.resume();
     for (const frame of this.#early ?? []) this.#take(frame);
     this.#send(channels.started, { replica_id: replicaId, has_terminal: session.hasTerminal } satisfies ExecStarted);
-    const { output, errors: failures, ended } = session;
-    const copies = [this.#copy(output, channels.output), failures && this.#copy(failures, channels.errors)];
-    // Output of a program that the server ends breaks off.
-    const [exitCode] = await Promise.all([ended, ...copies.map((copy) => copy?.catch(() => {}))]);
-    this.#end({ exit_code: exitCode, message: null });
-  }
-
-  async #copy(from: Readable, channel: number): Promise<void> {
-    const { socket } = this.#client;
-    for await (const chunk of from) {
-      if (this.#hasEnded || socket.destroyed) return;
-      this.#idleTimer.refresh();
-      if (!socket.write(encodeFrame(channel, chunk as Buffer))) await drained(socket);
-    }
+    this.#end({ exit_code: await program.copyOutput(), message: null });
   }
 
   #fail(error: unknown): void {

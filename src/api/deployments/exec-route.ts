@@ -1,80 +1,105 @@
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import { findPrincipal, type Principal, recheckPrincipal } from "../../auth/principal.ts";
 import { type Held, Shares } from "../../base/shares.ts";
-import { execProtocol } from "../../contract/deployments/exec.ts";
+import { connectProtocol, execProtocol } from "../../contract/deployments/exec.ts";
 import { errors } from "../../contract/error.ts";
-import { execSessionsMax } from "../../domain/limits.ts";
-import { upgradeOf } from "../../gateway/upgrade-socket.ts";
+import { connectionsThroughListenersMax, execSessionsMax } from "../../domain/limits.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
 import { credentialsOf } from "../http/authenticate.ts";
 import type { Api } from "../http/route.ts";
+import { type AskedUpgrade, askedUpgrade } from "../http/take-upgrade.ts";
 import { readUuid } from "../validation/uuid-text.ts";
+import { connectThroughListener } from "./connect-through-listener.ts";
 import { readDeployment } from "./deployment-routes.ts";
 import { ExecConnection } from "./exec-connection.ts";
+import { findThroughListener } from "./exec-through-listener.ts";
+
+/** An admitted request for a connection to an agent. */
+interface Admitted {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  upgrade: AskedUpgrade;
+  deployment: DeploymentRow;
+  principal: Principal;
+  /** Whether the agent runs on a listener, and not on this server. */
+  isElsewhere: boolean;
+  /** @throws ApiError when the key no longer admits its holder */
+  recheck(): Promise<void>;
+}
 
 /**
- * Adds the path on which a command line runs a program beside an agent (decision 0069). It takes keys only, never a session, so
- * that no page of a browser can use it.
+ * Adds the paths on which a command line runs a program beside an agent (decision 0069) and connects to an agent through its listener
+ * (decision 0074). They take keys only, never a session, so that no page of a browser can use them.
  */
-export function addExecRoute(api: Api): void {
-  const { db, settings } = api.deps;
+export function addExecRoutes(api: Api): void {
+  const { tunnels, openExec, listenerId, settings } = api.deps;
   const share = { workspace: settings.workspaceShare, key: settings.workspaceShare };
-  const sessions = new Shares({ total: execSessionsMax, ...share });
-  const findCaller = (request: FastifyRequest) => {
-    const credentials = { ...credentialsOf(request.headers), session: undefined };
-    return { credentials, find: () => findPrincipal(api.keyring, credentials, "deployer") };
-  };
-  const onRequest = async (request: FastifyRequest) => {
-    const { credentials, find } = findCaller(request);
-    const principal = await api.limits.admit(request, find, credentials);
-    await api.limits.count(principal);
-    request.principal = principal;
-  };
-  api.server.route<{ Params: { deployment_id: string } }>({
-    method: "GET",
-    url: "/v2/deployments/:deployment_id/exec",
-    config: { operation: "execInDeployment" },
-    exposeHeadRoute: false,
-    onRequest,
-    handler: async (request, reply) => {
-      const principal = request.principal as Principal;
-      const upgrade = upgradeOf(request.raw);
-      if (upgrade === undefined) throw errors.routeNotFound();
-      if (!settings.allowsExec) throw errors.execOff();
-      const id = readUuid(request.params.deployment_id);
-      if (!("uuid" in id)) throw errors.deploymentNotFound(request.params.deployment_id);
-      const deployment = await readDeployment(db, principal, id.uuid);
-      if (deployment.listener_id !== api.deps.listenerId || settings.isDataPlaneRemote) {
-        throw errors.execUnavailable(elsewhere(deployment));
-      }
-      const { socket } = upgrade;
-      if (socket.destroyed) return reply.hijack(); // The client left before it was admitted.
-      const held = hold(sessions, principal);
-      reply.hijack();
-      reply.raw.detachSocket(socket);
-      const head = upgrade.take();
-      socket.once("close", () => held.release());
-      socket.write(`HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: ${execProtocol}\r\n\r\n`);
-      const { credentials } = findCaller(request);
-      const recheck = () => recheckPrincipal(api.keyring, credentials, "deployer", principal);
-      void new ExecConnection(api.deps, { socket, deployment, principal, recheck }).serve(head);
-      return reply;
-    },
+  const programs = new Shares({ total: execSessionsMax, ...share });
+  const connections = new Shares({ total: connectionsThroughListenersMax, ...share });
+
+  addRoute(api, { path: "exec", operation: "execInDeployment" }, async (admitted) => {
+    const { deployment, upgrade, principal, recheck } = admitted;
+    if (upgrade.socket.destroyed) return; // The client left before it was admitted.
+    const held = hold(programs, principal, "programs beside agents");
+    const socket = upgrade.accept(execProtocol);
+    socket.once("close", () => held.release());
+    const find = admitted.isElsewhere
+      ? (replicaId: string | null) => findThroughListener(tunnels, deployment, replicaId)
+      : (replicaId: string | null) => openExec(deployment.id, replicaId);
+    void new ExecConnection(api.deps, { socket, find, deployment, principal, recheck }).serve();
   });
+
+  addRoute(api, { path: "connect", operation: "connectToDeployment" }, async (admitted) => {
+    if (!admitted.isElsewhere) throw errors.execUnavailable(onServer);
+    const held = hold(connections, admitted.principal, "connections through listeners");
+    admitted.upgrade.socket.once("close", () => held.release());
+    if (admitted.upgrade.socket.destroyed) return held.release();
+    await connectThroughListener(api.deps, admitted, connectProtocol);
+  });
+
+  function addRoute(
+    { server }: Api,
+    { path, operation }: { path: string; operation: string },
+    serve: (admitted: Admitted) => Promise<void>,
+  ): void {
+    server.route<{ Params: { deployment_id: string } }>({
+      method: "GET",
+      url: `/v2/deployments/:deployment_id/${path}`,
+      config: { operation },
+      exposeHeadRoute: false,
+      onRequest: (request) => admit(api, request),
+      handler: async (request, reply) => {
+        const principal = request.principal as Principal;
+        const upgrade = askedUpgrade(request, reply);
+        if (!settings.allowsExec) throw errors.execOff();
+        const id = readUuid(request.params.deployment_id);
+        if (!("uuid" in id)) throw errors.deploymentNotFound(request.params.deployment_id);
+        const deployment = await readDeployment(api.deps.db, principal, id.uuid);
+        const isElsewhere = deployment.listener_id !== listenerId || settings.isDataPlaneRemote;
+        const recheck = () => recheckPrincipal(api.keyring, keysOf(request), "deployer", principal);
+        await serve({ request, reply, upgrade, deployment, principal, isElsewhere, recheck });
+        return reply.hijack();
+      },
+    });
+  }
 }
 
-/** Says where a program can be run instead. */
-function elsewhere({ slug }: DeploymentRow): string {
-  return (
-    "This agent does not run on the server itself, but on a listener, which carries no terminals. In a cluster use " +
-    `kubectl exec -it deployment/${slug} -n NAMESPACE -- sh. On another machine run the program there.`
-  );
+const onServer = "This agent runs on the server itself, so it is reached at its own address.";
+
+const keysOf = (request: FastifyRequest) => ({ ...credentialsOf(request.headers), session: undefined });
+
+async function admit(api: Api, request: FastifyRequest): Promise<void> {
+  const credentials = keysOf(request);
+  const find = () => findPrincipal(api.keyring, credentials, "deployer");
+  const principal = await api.limits.admit(request, find, credentials);
+  await api.limits.count(principal);
+  request.principal = principal;
 }
 
-function hold(sessions: Shares, { tenantId, keyId }: Principal): Held {
-  const held = sessions.take({ workspaceId: tenantId, keyId });
+/** @throws ApiError when this server, or its holder, has as many as it may */
+function hold(shares: Shares, { tenantId, keyId }: Principal, what: string): Held {
+  const held = shares.take({ workspaceId: tenantId, keyId });
   if ("release" in held) return held;
-  if (held.limit === "total")
-    throw errors.unavailable("This server runs as many programs beside agents as it may.", 60);
-  throw errors.shareExceeded("programs beside agents", held.limit, held.max);
+  if (held.limit === "total") throw errors.unavailable(`This server carries as many ${what} as it may.`, 60);
+  throw errors.shareExceeded(what, held.limit, held.max);
 }

@@ -30,6 +30,7 @@ import { type AssignmentSource, streamAssignments } from "./assignment-stream.ts
 import { addBuildRoutes } from "./build-routes.ts";
 import { sessionOf } from "./listener-session.ts";
 import { LogRates } from "./log-rates.ts";
+import { addTunnelRoutes } from "./tunnel-routes.ts";
 
 const protocolsSpoken = [1];
 
@@ -45,6 +46,7 @@ export function addListenerProtocol(api: Api): void {
   addDesiredRoutes(api);
   addReportRoutes(api);
   addBuildRoutes(api);
+  addTunnelRoutes(api);
 }
 
 function addSessionRoutes(api: Api): void {

@@ -84,7 +84,14 @@ export const agentCommands: readonly CommandSpec[] = [
     name: "port-forward",
     summary: "Serve an agent on a port of this machine, with your key added, for programs that can send none",
     args: [deploymentArgument, ["[port]", "port of 127.0.0.1; default: a free one"]],
-    options: [sendKeyOption, ["--allow-origin <origin>", "pages of this origin may call the agent, too"]],
+    options: [
+      sendKeyOption,
+      ["--allow-origin <origin>", "pages of this origin may call the agent, too"],
+      [
+        "--through-server",
+        "go through the server and the agent's listener, as without it where the address is not reachable",
+      ],
+    ],
     examples: ["pierhead port-forward support 2024"],
     json: '{"url": string, "deployment": string, "sends_key": boolean}',
     load: async () => (await import("./port-forward.ts")).portForward,

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { drained } from "../../base/drained.ts";
 import { encodeFrame, type Frame, FrameReader } from "../../base/frames.ts";
@@ -11,9 +10,10 @@ import {
   execProtocol,
 } from "../../contract/deployments/exec.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
-import { CliFailure, exitCodes, ProgramExit, usageFailure } from "../failure.ts";
+import { CliFailure, ProgramExit, usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
+import { openConnection } from "./agent-connection.ts";
 
 interface ExecOptions {
   replica?: string;
@@ -36,7 +36,8 @@ async function runProgram(session: Session, name: string, argv: string[], option
   const isJson = session.options.json === true;
   const wantsTerminal = options.tty !== false && !isJson && stdin.isTTY === true && stdout.isTTY === true;
   const deployment = await findDeployment(session, name);
-  const socket = await connect(session, deployment.id);
+  const wanted = { path: "exec", protocol: execProtocol, refused: "The server refused to run a program" };
+  const socket = await openConnection(session, deployment.id, wanted);
   const start: ExecStart = {
     argv,
     ...(wantsTerminal && { terminal: sizeOf(session) }),
@@ -138,48 +139,3 @@ function sendInput(
 }
 
 const textOf = (chunks: Buffer[]) => Buffer.concat(chunks).toString("utf8");
-
-const connectTimeoutMs = 15_000;
-
-/** Opens the connection on which the program's input and output go. @throws CliFailure with the server's reason */
-async function connect(session: Session, deploymentId: string): Promise<Socket> {
-  const { url, apiKey, workspaceId } = await session.connection();
-  // An import of node:http would load `fetch`.
-  const { request } = process.getBuiltinModule(url.startsWith("https:") ? "node:https" : "node:http");
-  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
-  const sent = request(`${url}/v2/deployments/${deploymentId}/exec`, {
-    signal: session.signal,
-    headers: {
-      ...{ connection: "Upgrade", upgrade: execProtocol },
-      ...(apiKey !== undefined && { "x-api-key": apiKey }),
-      ...(workspaceId !== undefined && { "x-tenant-id": workspaceId }),
-    },
-  });
-  const timer = setTimeout(() => sent.destroy(new Error("The server did not answer.")), connectTimeoutMs);
-  sent.on("upgrade", (_answer, socket, head) => {
-    if (head.length > 0) socket.unshift(head);
-    (socket as Socket).setNoDelay(true);
-    resolve(socket as Socket);
-  });
-  sent.on("response", (answer) => void explain(answer).then(reject, reject));
-  sent.on("error", reject);
-  sent.end();
-  return promise.finally(() => clearTimeout(timer));
-}
-
-/** Returns why the server refused. */
-async function explain(answer: IncomingMessage): Promise<CliFailure> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of answer) chunks.push(chunk as Buffer);
-  const status = answer.statusCode ?? 0;
-  let because: string;
-  try {
-    because = String((JSON.parse(textOf(chunks)) as { detail?: unknown }).detail);
-  } catch {
-    because = "The answer does not come from Pierhead. A proxy on the way may not let connections be upgraded.";
-  }
-  const isAuth = status === 401 || status === 403;
-  const hints = status === 401 ? ["Sign in: pierhead login URL"] : [];
-  const exitCode = isAuth ? exitCodes.auth : exitCodes.error;
-  return new CliFailure(`The server refused to run a program (${status}).`, { because, hints, exitCode });
-}

@@ -1,4 +1,5 @@
 import type {
+  Agent,
   ClientRequest,
   IncomingHttpHeaders,
   IncomingMessage,
@@ -7,15 +8,19 @@ import type {
 } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import type { Duplex } from "node:stream";
+import { joinSockets } from "../../base/join-sockets.ts";
+import { connectProtocol } from "../../contract/deployments/exec.ts";
 import { findDeployment } from "../deployments/find-deployment.ts";
 import { CliFailure, usageFailure } from "../failure.ts";
 import { isSameOrigin } from "../login/contexts.ts";
 import type { Session } from "../session.ts";
 import { harmless } from "../terminal/terminal.ts";
+import { openConnection } from "./agent-connection.ts";
 
 interface ForwardOptions {
   sendKey?: boolean;
   allowOrigin?: string;
+  throughServer?: boolean;
 }
 
 /** Where requests go, and which may. */
@@ -23,6 +28,8 @@ interface Target {
   url: URL;
   apiKey: string | undefined;
   allowedOrigin: string | undefined;
+  /** Opens connections to the agent through the server; absent: they go to the address directly. */
+  agent?: Agent;
 }
 
 /**
@@ -46,6 +53,8 @@ export async function portForward(
     apiKey: mayHaveKey ? apiKey : undefined,
     allowedOrigin: options.allowOrigin,
   };
+  const isThroughServer = options.throughServer === true || !(await isReachable(target.url));
+  if (isThroughServer) target.agent = await throughServer(session, deployment.id);
   const { createServer } = process.getBuiltinModule("node:http");
   const proxy = createServer((request, response) => forward(request, response, target));
   // Node releases them, so that `closeAllConnections` leaves them open, but `close` waits for them.
@@ -65,9 +74,11 @@ export async function portForward(
   const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
   session.answer({ url, deployment: deployment.name, sends_key: target.apiKey !== undefined }, () => url);
   const withKey = target.apiKey === undefined ? "without a key; --send-key adds yours" : "with your key";
-  terminal.say(`Forwards to ${harmless(deployment.url)}, ${withKey}. Ctrl-C ends it.`);
+  const way = isThroughServer ? "through the server and its listener" : `to ${harmless(deployment.url)}`;
+  terminal.say(`Forwards ${way}, ${withKey}. Ctrl-C ends it.`);
   const aborted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   if (!signal.aborted) await aborted;
+  target.agent?.destroy();
   proxy.closeAllConnections();
   for (const socket of tunnels) socket.destroy();
   await new Promise((resolve) => proxy.close(resolve));
@@ -139,13 +150,7 @@ function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, target: 
     socket.write(headOf(answer));
     if (peerHead.length > 0) socket.write(peerHead);
     if (head.length > 0) peer.write(head);
-    socket.pipe(peer);
-    peer.pipe(socket);
-    for (const [one, other] of [
-      [socket, peer],
-      [peer, socket],
-    ] as const)
-      one.on("error", () => other.destroy()).on("close", () => other.destroy());
+    joinSockets(socket, peer);
   });
   sent.on("response", (answer) => {
     const kept = Object.entries({ ...withoutHop(answer.headers), connection: "close" });
@@ -157,16 +162,52 @@ function tunnel(request: IncomingMessage, socket: Duplex, head: Buffer, target: 
   sent.end();
 }
 
+const reachTimeoutMs = 3_000;
+
+/** Whether this machine can open a connection to an address. It sends nothing, so it wakes no deployment. */
+function isReachable(url: URL): Promise<boolean> {
+  const { connect } = process.getBuiltinModule("node:net");
+  const port = Number(url.port) || (url.protocol === "https:" ? 443 : 80);
+  const socket = connect({ host: url.hostname.replace(/^\[|\]$/g, ""), port });
+  return new Promise<boolean>((resolve) => {
+    socket.setTimeout(reachTimeoutMs, () => resolve(false));
+    socket.on("connect", () => resolve(true)).on("error", () => resolve(false));
+  }).finally(() => socket.destroy());
+}
+
+const connectionsMax = 32;
+
+/** Returns connections through the server, after one has been tried. @throws CliFailure with the server's reason */
+async function throughServer(session: Session, deploymentId: string): Promise<Agent> {
+  const refused = "The server cannot connect to the agent";
+  const open = () => openConnection(session, deploymentId, { path: "connect", protocol: connectProtocol, refused });
+  (await open()).destroy();
+  const { Agent } = process.getBuiltinModule("node:http");
+  const agent = new Agent({ keepAlive: true, maxSockets: connectionsMax });
+  agent.createConnection = (_options, done) => {
+    open().then(
+      (socket) => done?.(null, socket),
+      (error: Error) => done?.(error, undefined as never),
+    );
+    return undefined;
+  };
+  return agent;
+}
+
 /** Begins the same request to the agent. */
-function send(request: IncomingMessage, { url, apiKey }: Target, more: OutgoingHttpHeaders = {}): ClientRequest {
-  const { request: begin } = process.getBuiltinModule(url.protocol === "https:" ? "node:https" : "node:http");
+function send(request: IncomingMessage, { url, apiKey, agent }: Target, more: OutgoingHttpHeaders = {}): ClientRequest {
+  const isTls = url.protocol === "https:" && agent === undefined;
+  const { request: begin } = process.getBuiltinModule(isTls ? "node:https" : "node:http");
   const headers: OutgoingHttpHeaders = { ...withoutHop(request.headers), host: url.host, ...more };
   // Without it, Node sends the body of a DELETE with no length, and the server reads it as the next request.
   if (request.headers["transfer-encoding"] !== undefined) headers["transfer-encoding"] = "chunked";
   delete headers["origin"];
   if (apiKey !== undefined && headers["x-api-key"] === undefined) headers["x-api-key"] = apiKey;
   const base = url.pathname.replace(/\/+$/, "");
-  return begin({ ...addressOf(url), method: request.method, path: base + (request.url ?? "/"), headers });
+  const to = { method: request.method, headers };
+  // The listener knows which agent the connection is for.
+  if (agent !== undefined) return begin({ ...to, agent, path: request.url ?? "/" });
+  return begin({ ...to, ...addressOf(url), path: base + (request.url ?? "/") });
 }
 
 /** Returns what lets a page of the allowed origin read the answer. The agent sees no origin, so it does not say it. */

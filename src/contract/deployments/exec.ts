@@ -7,6 +7,12 @@ import { optional } from "../schema.ts";
  */
 export const execProtocol = "pierhead-exec";
 
+/**
+ * A connection to an agent through its listener (decision 0074). The client asks for `GET /v2/deployments/{deployment_id}/connect`
+ * with `Upgrade: pierhead-connect`. After `101` it sends HTTP to the agent.
+ */
+export const connectProtocol = "pierhead-connect";
+
 export const execChannels = {
   /** To the server, first: `ExecStart` as JSON. */
   start: 0,

@@ -5,7 +5,7 @@ import { ClusterRun } from "./cluster.ts";
 /**
  * The listener protocol `/dp/v1`: the only connection between a control plane and a data plane. The listener always dials.
  * The control plane sends *what should run* (assignments), and the listener sends *what it sees* (reports). There are no
- * commands.
+ * commands about what runs; connections of users to agents are orders of their own (`tunnel.ts`).
  */
 
 /** How a new revision replaces the serving one: beside it, or after it if the state is local and exclusive. */

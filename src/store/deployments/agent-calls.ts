@@ -23,3 +23,13 @@ export async function recordAgentCall(
   const subject = { organizationId, workspaceId, deploymentId: id, id, name };
   await db.query(audited(subject, { actor, action: "agent.call", details: { verb, path } }));
 }
+
+/** Writes the audit row of a connection that a user opens to an agent through its listener. */
+export async function recordConnect(
+  db: Db,
+  { id, name, tenant_id: workspaceId }: Pick<DeploymentRow, "id" | "name" | "tenant_id">,
+  { organizationId, actor }: { organizationId: string; actor: string },
+): Promise<void> {
+  const subject = { organizationId, workspaceId, deploymentId: id, id, name };
+  await db.query(audited(subject, { actor, action: "deployment.connect", details: {} }));
+}

@@ -4,6 +4,7 @@ import { pipeline } from "node:stream/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { drained } from "../../../base/drained.ts";
 import type { ExecRequest, ExecSession } from "../../compute.ts";
+import { killScript } from "../../kill-script.ts";
 import type { Engine } from "./engine.ts";
 import { FrameSplitter } from "./streams.ts";
 
@@ -120,18 +121,6 @@ async function exitCodeOf(engine: Engine, id: string): Promise<number> {
 }
 
 const killTimeoutMs = 10_000;
-
-/**
- * Twice, because a program may start another one meanwhile. `read` skips the zero bytes between the variables. It needs no program
- * but the shell, and reading the environment of the same user's programs needs no privilege.
- */
-const killScript = `for round in 1 2; do
-  for file in /proc/[0-9]*/environ; do
-    while IFS= read -r line || [ -n "$line" ]; do
-      case $line in *"$1"*) pid=\${file#/proc/}; kill -9 "\${pid%/environ}"; break;; esac
-    done 2>/dev/null <"$file"
-  done
-done`;
 
 /** Kills what has this in its environment, if the image has a shell. */
 async function killMarked(engine: Engine, containerId: string, mark: string): Promise<void> {
