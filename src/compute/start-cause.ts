@@ -70,7 +70,7 @@ const missingVariableForms = [
   /\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b[^.:]{1,60} environment variable (?:is )?not set\b/,
   new RegExp(`\\b[Nn](?:either|or|o)(?: the)? ${variable}['"\`]? (?:environment |env )?(?:variable |var )?is set\\b`),
   new RegExp(
-    `(?:[Ee]nvironment variables?|[Ee]nv vars?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: required| environment variables?| env(?: vars?)?| the| an?| your| named| called)*:? *${variable}`,
+    `(?:[Ee]nvironment variables?|[Ee]nv vars?|[Mm]issing|[Uu]nset|setting the|[Rr]equires?|[Pp]lease set)(?: required| environment variables?| env(?: vars?)?| the| an?| your| named| called)*:? *\\(?${variable}`,
   ),
 ];
 

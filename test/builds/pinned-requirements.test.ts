@@ -40,6 +40,15 @@ test("installs the versions that a requirements.txt beside a pyproject.toml name
   assert.equal(unlocked?.argv.includes("--constraint"), false, "given up when they contradict the project");
 });
 
+test("also installs what only the requirements.txt beside a pyproject.toml lists", async () => {
+  await using place = await scratch();
+  const found = await requirementsOf(place.dir, "Haystack_AI>=2\n-r more.txt\nsqlalchemy==2.0.1\nflask # pages\n");
+  const files = found.argv.filter((_, at) => found.argv[at - 1] === "--requirement");
+  assert.equal(await readFile(files.at(-1) ?? "", "utf8"), "sqlalchemy==2.0.1\nflask # pages\n");
+  const alone = await found.unlocked?.("3.12", []);
+  assert.equal(alone?.argv.filter((word) => word === "--requirement").length, 1, "given up when they fit nothing");
+});
+
 test("needs no versions of a requirements.txt that names none", async () => {
   await using place = await scratch();
   const found = await requirementsOf(place.dir, "haystack-ai>=2.8.0\n");

@@ -332,6 +332,16 @@ test("installs a setuptools with pkg_resources for packages that need setuptools
   assert.match(host.log(), /Note: the project needs a newer setuptools/);
 });
 
+test("gives up what only requirements.txt lists when it cannot be installed", async () => {
+  const start = JSON.stringify({ start: ["python", "a.py"], python: true });
+  const project = { "pyproject.toml": '[project]\nname = "a"\ndependencies = ["fastapi"]\n' };
+  await using host = await openHost({ "pierhead.json": start, ...project, "requirements.txt": "legacy\n" });
+  await host.fail("error: command 'cc' failed");
+  await host.build();
+  assert.match(host.log(), /also lists legacy, .*Not all that requirements\.txt lists can be installed/s);
+  assert.doesNotMatch((await host.installs()).at(-1) ?? "", /also-requirements/);
+});
+
 test("installs packages from where the sources of uv say, also in a project that is no package", async () => {
   await using host = await openHost({
     "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),

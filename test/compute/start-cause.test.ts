@@ -379,6 +379,11 @@ test("does not take the warning of a library that goes on without the network fo
   );
 });
 
+test("finds a variable that an error has in parentheses", () => {
+  const error = "StoreError: API key must be provided as an argument or as an environment variable (STORE_API_KEY)";
+  assert.match(cause(error) ?? "", /^STORE_API_KEY is not set\. Set it with:/);
+});
+
 test("reports the missing variables as data", () => {
   const ended = {
     wasReady: false,

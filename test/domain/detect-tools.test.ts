@@ -49,6 +49,15 @@ test("recognizes a server whose packages a pixi.toml lists, and says what to do 
   );
 });
 
+test("serves the workflows of LlamaIndex that a pyproject.toml names", async () => {
+  const pyproject = `[project]\nname = "x"\ndependencies = ["llama-index-workflows"]\n[tool.llamadeploy.workflows]\ndefault = "x.flow:workflow"\n`;
+  const { server } = await detect({ "pyproject.toml": pyproject, "src/x/flow.py": "workflow = Greeting()\n" });
+  assert.equal(server?.start, "python -m uvicorn pierhead_workflows:app --host $HOST --port $PORT");
+  assert.deepEqual(server?.adds, ["llama-agents-server"]);
+  const own = await detect({ "pyproject.toml": pyproject, "main.py": "server = WorkflowServer()\n" });
+  assert.equal(own.server?.start, "python -m uvicorn main:server.app --host $HOST --port $PORT");
+});
+
 test("starts the server of a Genkit project without the pages for its developers", async () => {
   const manifest = (scripts: object) => JSON.stringify({ scripts, dependencies: { genkit: "1" } });
   const files = { "src/index.ts": "startFlowServer({ flows: [main] })\n" };

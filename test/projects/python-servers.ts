@@ -34,6 +34,30 @@ export const pythonServers = [
     { configPath: "environment.yml" },
   ),
   python(
+    "workflows of LlamaIndex that pyproject.toml names",
+    {
+      "pyproject.toml": `[project]\nname = "greeter"\nversion = "0.1.0"\nrequires-python = ">=3.11"\ndependencies = ["llama-index-workflows>=2.16,<3"]\n\n[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n\n[tool.llamadeploy.workflows]\ndefault = "greeter.flow:workflow"\n`,
+      "src/greeter/__init__.py": "",
+      "src/greeter/flow.py": `from workflows import Workflow, step\nfrom workflows.events import StartEvent, StopEvent\n\n\nclass Greeting(Workflow):\n    @step\n    async def greet(self, event: StartEvent) -> StopEvent:\n        return StopEvent(result=f"hello {event.get('name')}")\n\n\nworkflow = Greeting()\n`,
+    },
+    /Recognized LlamaIndex Workflows/,
+    {
+      ask: [
+        { path: "/workflows", answers: /"default"/ },
+        { path: "/workflows/default/run", body: { start_event: { name: "Ada" } }, answers: /hello Ada/ },
+      ],
+    },
+  ),
+  python(
+    "a package that only requirements.txt lists",
+    {
+      "pyproject.toml": '[project]\nname = "server"\nversion = "0.1.0"\ndependencies = ["fastapi==0.121.3"]\n',
+      "requirements.txt": "fastapi\nhumanize==4.14.0\n",
+      "main.py": `import humanize  # noqa: F401\n${fastapi}`,
+    },
+    /requirements\.txt also lists humanize, which pyproject\.toml does not\./,
+  ),
+  python(
     "pixi.toml with packages of PyPI",
     {
       "pixi.toml": `[workspace]\nname = "server"\nchannels = ["conda-forge"]\nplatforms = ["linux-64"]\n\n[dependencies]\npython = ">=3.11"\n\n[pypi-dependencies]\nfastapi = { version = "==0.121.3" }\n`,

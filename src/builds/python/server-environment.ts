@@ -77,12 +77,14 @@ async function nextAttempt(
     const because = `${name} cannot be built on this machine. Looking for a version of it that needs no build.`;
     return { chosen, binaries: [...binaries, name], because };
   }
-  if (!isUnsolvable(context) && !chosen.hasKept) return null;
+  if (!isUnsolvable(context) && !chosen.hasKept && !chosen.hasMore) return null;
   const other = await chosen.unlocked?.(interpreter.python, binaries);
   if (other == null) return null;
   const because = chosen.hasKept
     ? "Not all versions that were kept can be installed. Installing without them."
-    : `The versions in ${chosen.lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(chosen.lock)}.`;
+    : chosen.hasMore
+      ? "Not all that requirements.txt lists can be installed. Installing what pyproject.toml declares."
+      : `The versions in ${chosen.lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(chosen.lock)}.`;
   return { chosen: other, binaries, because };
 }
 

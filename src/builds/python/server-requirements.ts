@@ -1,7 +1,7 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { CondaEnvironment } from "../../domain/detection/conda-environment.ts";
-import { tomlList, tomlSection, tomlString } from "../../domain/detection/toml-text.ts";
+import { requirementNames, tomlList, tomlSection, tomlString } from "../../domain/detection/toml-text.ts";
 import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
@@ -34,6 +34,8 @@ export interface ServerRequirements {
   withKept?: (python: string) => Promise<ServerRequirements>;
   /** Whether versions of a lock file that contradicts the project were kept. */
   hasKept?: true;
+  /** Whether packages are among them that the project itself does not declare. */
+  hasMore?: true;
   /** The lock file whose versions are installed; absent: none. */
   lock?: string;
   /** Packages of the source among the requirements, relative to its root. */
@@ -363,24 +365,66 @@ async function fromPyproject(
   const wanted = hasSources ? ["--requirement", "pyproject.toml"] : lines.length === 0 ? [] : ["--requirement", file];
   const beside = isPackage && lines.length === 0 ? await requirementsBeside(context, directory, project) : null;
   const listed = beside === null ? [] : ["--requirement", "requirements.txt"];
-  const allowed = (constraints: string[]): ServerRequirements => {
-    const dependencies = [...wanted, ...listed, ...constraints, ...adds];
+  const also = beside === null ? await alsoListed(context, directory, text) : null;
+  const allowed = (constraints: string[], others: string[] = []): ServerRequirements => {
+    const dependencies = [...wanted, ...listed, ...others, ...constraints, ...adds];
     const versions = constraints.length === 0 ? "" : ` Its versions come from ${locked?.from}.`;
     return {
-      argv: isPackage ? ["--editable", ".", ...listed, ...constraints, ...adds] : dependencies,
+      argv: isPackage ? ["--editable", ".", ...listed, ...others, ...constraints, ...adds] : dependencies,
       withoutProject: isPackage ? dependencies : null,
       cwd: directory,
       because: isPackage
         ? `Installing the project and the dependencies in its ${beside === null ? "pyproject.toml" : "requirements.txt"}.${versions}`
         : `Installing the dependencies in pyproject.toml.${versions} It has no [build-system], so the project runs from its directory.`,
-      identity: [text, adds, constraints.length === 0 ? undefined : locked?.text, ...(beside === null ? [] : [beside])],
+      identity: [
+        text,
+        adds,
+        constraints.length === 0 ? undefined : locked?.text,
+        ...(beside === null ? [] : [beside]),
+        ...(others.length === 0 ? [] : [also?.lines]),
+      ],
       isShareable: !isPackage && !hasSources && !elsewhere.test(lines.join("\n")),
     };
   };
-  if (locked === null) return allowed([]);
-  const lock = path.posix.basename(locked.from);
-  return { ...allowed(["--constraint", locked.file]), lock, unlocked: async () => allowed([]) };
+  if (locked === null && also === null) return allowed([]);
+  const constraints = locked === null ? [] : ["--constraint", locked.file];
+  const lock = path.posix.basename(locked?.from ?? "requirements.txt");
+  if (also === null) return { ...allowed(constraints), lock, unlocked: async () => allowed([]) };
+  context.log.say(
+    `requirements.txt also lists ${showNames(also.names)}, which pyproject.toml does not. Installing them too. To avoid this note, add them to pyproject.toml.`,
+  );
+  const more = allowed(constraints, ["--requirement", also.file]);
+  return { ...more, lock, hasMore: true, unlocked: async () => allowed([]) };
 }
+
+/**
+ * Writes the lines of a requirements.txt whose packages neither a pyproject.toml nor its lock file names into a file: one of the two
+ * is often not kept up to date.
+ * @returns null: there are none.
+ */
+async function alsoListed({ sourceDir }: BuildContext, directory: string, pyproject: string) {
+  if (!(await isFileInside(sourceDir, path.posix.join(directory, "requirements.txt")))) return null;
+  const all = (await readFile(path.join(sourceDir, directory, "requirements.txt"), "utf8")).split("\n");
+  const lockFile = await findLock(sourceDir, directory);
+  const lock = lockFile === null ? "" : await readFile(path.join(sourceDir, lockFile), "utf8");
+  const named = new Set([pyproject, lock].flatMap((text) => text.match(/[\w.-]+/g) ?? []).map(normalized));
+  const plain = all.filter((line) => !line.trimEnd().endsWith("\\"));
+  const lines = plain.filter((line) => requirementNames([line]).some((name) => !named.has(normalized(name))));
+  if (lines.length === 0) return null;
+  const file = path.join(path.dirname(sourceDir), "also-requirements.txt");
+  await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+  return { file, lines, names: requirementNames(lines) };
+}
+
+const shownMax = 8;
+
+const showNames = (names: readonly string[]) =>
+  names.length <= shownMax
+    ? names.join(", ")
+    : `${names.slice(0, shownMax).join(", ")} and ${names.length - shownMax} more packages`;
+
+/** A name as PEP 503 compares it. */
+const normalized = (name: string) => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 
 /** Returns the requirements.txt of a package that declares no dependencies itself; null: there is none, or setuptools reads it. */
 async function requirementsBeside({ sourceDir }: BuildContext, directory: string, project: string) {

@@ -140,6 +140,30 @@ main(["api_server", *arguments])
 `,
 };
 
+/** Serves the workflows that a pyproject.toml names for `llamactl`, which serves them in LlamaIndex's own cloud. */
+const workflowServer: AddedFile = {
+  name: "pierhead_workflows.py",
+  text: `import importlib
+import os
+import sys
+import tomllib
+
+try:
+    from llama_agents.server import WorkflowServer
+except ImportError:
+    from workflows.server import WorkflowServer
+
+sys.path[:0] = [one for one in (os.getcwd(), os.path.join(os.getcwd(), "src")) if os.path.isdir(one)]
+with open("pyproject.toml", "rb") as file:
+    names = tomllib.load(file)["tool"]["llamadeploy"]["workflows"]
+server = WorkflowServer()
+for name, target in names.items():
+    module, _, attribute = target.partition(":")
+    server.add_workflow(name, getattr(importlib.import_module(module), attribute or "workflow"))
+app = server.app
+`,
+};
+
 /** Directory of a source for packages that the start command needs beside those of the project. */
 export const addedDirName = ".pierhead-node";
 
@@ -250,6 +274,12 @@ export const presets: readonly Preset[] = [
     entry: "workflows",
     start: "python -m uvicorn {app}.app --host $HOST --port $PORT",
     adds: ["uvicorn"],
+  }),
+  python("llama-index", "LlamaIndex Workflows", [], {
+    entry: "workflow-names",
+    start: "python -m uvicorn pierhead_workflows:app --host $HOST --port $PORT",
+    adds: ["llama-agents-server"],
+    file: workflowServer,
   }),
   ...agents("llama-index", "LlamaIndex", ["llama-index", "llama-index-core", "llama-index-workflows"]),
   python("haystack", "Haystack", haystack, asgi),

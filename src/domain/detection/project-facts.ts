@@ -94,7 +94,8 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   const { texts, isComplete } = await readSources(reader, files, /\.py$/);
   const scripts = scriptsOfPackage(pyproject ?? "");
   const pages = await pagesOf(reader, files);
-  const entries = findPythonEntries({ sources: texts, scripts, packages: names, pages }, files);
+  const found = findPythonEntries({ sources: texts, scripts, packages: names, pages }, files);
+  const entries = [...found, ...namedWorkflows(pyproject ?? "")];
   const { texts: shown } = entries.length > 0 ? { texts: [] } : await readSources(reader, files, /\.py$/, isSample);
   return {
     packages: names,
@@ -142,6 +143,25 @@ const djangoSamplesIn = (files: ReadonlySet<string>) =>
 /** A project without a database has `DATABASES = {}`. */
 const namesDatabase = (text: string) =>
   /^[ \t]*DATABASES\b[ \t]*[:=]/m.test(text) && /["']ENGINE["']|\bdj_database_url\b|\benv\.db\(/.test(text);
+
+const workflowTable = "tool.llamadeploy.workflows";
+
+/** Returns the entry of a project whose pyproject.toml names workflows of LlamaIndex instead of a server. */
+const namedWorkflows = (pyproject: string): PythonEntry[] =>
+  tomlKeys(tomlSection(pyproject, workflowTable)).length === 0
+    ? []
+    : [
+        {
+          kind: "workflow-names",
+          file: "pyproject.toml",
+          importRoot: "",
+          module: "pierhead_workflows",
+          name: `[${workflowTable}]`,
+          options: "",
+          hasOwnPort: false,
+          isIndirect: false,
+        },
+      ];
 
 /** Bounds the work: the source of the server is searched once for each script. Packages have fewer. */
 const scriptsMax = 50;

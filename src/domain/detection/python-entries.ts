@@ -28,6 +28,7 @@ export type PythonEntryKind =
   | "mcp"
   | "fastmcp"
   | "workflows"
+  | "workflow-names"
   | "django"
   | "django-asgi"
   | "adk"
