@@ -65,3 +65,11 @@ test("installs the requirements.txt of a project that describes itself in a pypr
   const dynamic = packaged.replace("[build-system]", 'dynamic = ["dependencies"]\n[build-system]');
   assert.doesNotMatch(await dockerfileOf({ ...files, "pyproject.toml": dynamic }), /"--requirement"/);
 });
+
+test("gives up in an image what only requirements.txt lists when it cannot be installed", async () => {
+  const pyproject = '[project]\nname = "agent"\nversion = "1"\ndependencies = ["fastapi"]\n';
+  const files = { "pyproject.toml": pyproject, "requirements.txt": "legacy\n", "main.py": "app = FastAPI()\n" };
+  const [first, second] = (await dockerfileOf(files)).split(/"argv":/).slice(1);
+  assert.match(first ?? "", /also-requirements\.txt.*"hasMore":true/);
+  assert.doesNotMatch(second ?? "", /also-requirements|hasMore/);
+});

@@ -92,10 +92,11 @@ async function installCommandOf(
   const { lock } = requirements;
   const unlocked = (await requirements.unlocked?.("python", [])) ?? null;
   const stale = `The versions in ${lock} contradict the project, or do not exist any more. To fix all versions again, ${lockAgain(lock)}.`;
-  const attemptOf = async ({ argv, withoutProject, because }: ServerRequirements) => ({
+  const attemptOf = async ({ argv, withoutProject, because, hasMore }: ServerRequirements) => ({
     argv: await moveRequirements(argv, context),
     withoutProject: withoutProject && (await moveRequirements(withoutProject, context)),
     because,
+    hasMore,
   });
   const options = {
     installer: ["python", "-m", "pip", "install", "--no-cache-dir", "--use-pep517", "--root-user-action=ignore"],

@@ -403,6 +403,8 @@ async function fromPyproject(
  * @returns null: there are none.
  */
 async function alsoListed({ sourceDir }: BuildContext, directory: string, pyproject: string) {
+  // The build of such a project reads a file, most often this one.
+  if (tomlList(tomlSection(pyproject, "project"), "dynamic").includes("dependencies")) return null;
   if (!(await isFileInside(sourceDir, path.posix.join(directory, "requirements.txt")))) return null;
   const all = (await readFile(path.join(sourceDir, directory, "requirements.txt"), "utf8")).split("\n");
   const lockFile = await findLock(sourceDir, directory);
