@@ -6,7 +6,6 @@ import path from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
 import type { Page } from "playwright-core";
-import { createListenerClient, httpSend } from "../../src/client/listener-client.ts";
 import { appId, privateKeyPem, startGithub, webhookSecret } from "../hosts/github-server.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
@@ -317,104 +316,6 @@ async function narrowWidthOf(page: Page): Promise<number> {
   await page.setViewportSize({ width: 360, height: 800 });
   return page.evaluate(() => document.documentElement.scrollWidth);
 }
-
-test("a new listener comes with its install commands, and a waiting revision names its silent listener", async () => {
-  const page = await open({ path: "/host/listeners" });
-  await page.getByRole("button", { name: "New listener" }).click();
-  const dialog = page.getByRole("dialog");
-  await dialog.getByLabel("Cluster").fill("cluster-9");
-  await dialog.getByLabel("Namespaces").fill("bots");
-  await dialog.getByRole("button", { name: "Create" }).click();
-  const command = await dialog.getByText("pierhead listener install").innerText();
-  const [, key = ""] = /printf %s '([^']+)' > listener.key/.exec(command) ?? [];
-  const asListener = { authorization: `Bearer ${key}` };
-  assert.notEqual((await fetch(`${pierhead.url}/dp/v1/assignments`, { headers: asListener })).status, 401);
-  assert.match(command, new RegExp(`--url '${pierhead.url}' --key-file listener.key[^]*--agents bots`));
-  assert.deepEqual(await findings(page), []);
-  await page.getByRole("button", { name: "Close" }).click();
-  await page.getByText("cluster-9", { exact: true }).waitFor();
-
-  const { resources } = await client.listListeners({ limit: 100 });
-  const listener = resources.find(({ compute_id }) => compute_id === "cluster-9");
-  const image_uri = `registry.example.org/team/agent@sha256:${"a".repeat(64)}`;
-  const waiting = await client.createDeployment({
-    body: {
-      name: "waiting",
-      source: "external_docker",
-      source_config: {
-        listener_id: listener?.id ?? "",
-        listener_config: { k8s_namespace: "bots" },
-        resource_spec: {},
-      },
-      source_revision_config: { image_uri },
-      secret_references: [{ name: "TOKEN", secret_name: "bot", secret_key: "token" }],
-    },
-  });
-  await page.goto(`${pierhead.url}${addressOf(waiting)}/revisions`);
-  await page.getByText("Waiting for listener cluster-9, which has never connected.").waitFor();
-  await goToPart(page, "Variables");
-  await page.getByLabel("Key of reference 1").fill("Not a key");
-  const staged = page.getByRole("region", { name: "Staged changes" });
-  await staged.getByText("no Kubernetes Secret can have").waitFor();
-  assert.ok(await staged.getByRole("button", { name: "Deploy these changes" }).isDisabled());
-  await page.getByLabel("Key of reference 1").fill("newer");
-  await page.getByRole("button", { name: "Add a reference" }).click();
-  await page.getByLabel("Variable of reference 2").fill("SALT");
-  await page.getByLabel("Secret of reference 2").fill("bot");
-  await page.getByLabel("Key of reference 2").fill("salt");
-  const shown = await staged.innerText();
-  for (const words of ["Added: SALT", "Changed: TOKEN"]) assert.ok(shown.includes(words), shown);
-  assert.deepEqual(await findings(page), []);
-  assert.ok((await narrowWidthOf(page)) <= 360);
-  await staged.getByRole("button", { name: "Deploy these changes" }).click();
-  await page.locator(".revision").nth(1).waitFor();
-  const { secret_references } = await client.getDeployment({ deployment_id: waiting.id });
-  assert.deepEqual(secret_references, [
-    { name: "TOKEN", secret_name: "bot", secret_key: "newer" },
-    { name: "SALT", secret_name: "bot", secret_key: "salt" },
-  ]);
-  await page.context().close();
-});
-
-test("a new deployment chooses its listener, and a source only one that builds images", async () => {
-  const add = (compute_id: string) =>
-    client.createListener({
-      body: { compute_type: "k8s", compute_id, compute_config: { k8s_namespaces: ["bots", "staging"] } },
-    });
-  const builder = await add("builds-images");
-  await add("takes-images");
-  const facts = { instance_id: "one", version: "1.0.0", protocols: [1], compute_type: "kubernetes" };
-  const session = await createListenerClient(httpSend(pierhead.url, builder.listener_key)).openSession(
-    { ...facts, image_registry: "registry.example.com/agents" },
-    AbortSignal.timeout(20_000),
-  );
-  const page = await open({ path: "/host/new" });
-  const place = page.getByLabel("Runs on");
-  await page.getByRole("button", { name: "Image", exact: true }).click();
-  await place.locator("option", { hasText: "takes-images (not connected)" }).waitFor({ state: "attached" });
-  await page.getByRole("button", { name: "Template", exact: true }).click();
-  await page.getByLabel("Plain Node server").check();
-  assert.deepEqual(await place.locator("option").allInnerTexts(), ["This server", "builds-images"]);
-  await place.selectOption({ label: "builds-images" });
-  await page.getByLabel("Threads and runs").selectOption({ label: "LangGraph.js on files" });
-  await page.getByLabel("Type", { exact: true }).waitFor({ state: "detached" });
-  await page.getByLabel("Namespace").selectOption("staging");
-  await page.getByLabel("Name", { exact: true }).fill("in-cluster");
-  assert.deepEqual(await findings(page), []);
-  await page.getByRole("button", { name: "Create and deploy" }).click();
-  await page.waitForURL(/made=/);
-  const { resources } = await client.listDeployments({ name: "in-cluster" });
-  assert.deepEqual(
-    [
-      resources[0]?.source_config.listener_id,
-      resources[0]?.source_config.listener_config?.k8s_namespace,
-      resources[0]?.source_config.engine,
-    ],
-    [builder.id, "staging", "file"],
-  );
-  await session.close(AbortSignal.timeout(20_000));
-  await page.context().close();
-});
 
 test("the display name and the custom address of an image are saved without a revision, and the address can be copied", async () => {
   const image = await client.createDeployment({

@@ -48,16 +48,19 @@ export function ListenersPage() {
         { name: "Version", show: ({ version }) => version ?? <span className="softer">Unknown</span> },
       ]}
       {...(mayAdminister && {
-        actions: ({ id, compute_id }) => (
-          <ActionButton
-            text="Delete"
-            label={`Delete ${compute_id}`}
-            isDanger
-            confirm={`${compute_id} can no longer connect to this server. Delete its deployments first.`}
-            act={() => client.deleteListener({ listener_id: id })}
-            done={`${compute_id} was deleted.`}
-            renews={queryKey}
-          />
+        actions: (listener) => (
+          <div className="row end">
+            <NewKey listener={listener} />
+            <ActionButton
+              text="Delete"
+              label={`Delete ${listener.compute_id}`}
+              isDanger
+              confirm={`${listener.compute_id} can no longer connect to this server. Delete its deployments first.`}
+              act={() => client.deleteListener({ listener_id: listener.id })}
+              done={`${listener.compute_id} was deleted.`}
+              renews={queryKey}
+            />
+          </div>
         ),
         children: <NewListener />,
       })}
@@ -87,29 +90,7 @@ function NewListener() {
       call={{ id: "createListener", input: { body } }}
       send={() => client.createListener({ body })}
       renews={["listeners", workspaceId]}
-      result={({ listener_key }) => (
-        <>
-          <Notice kind="good">
-            Copy the key now, because it is shown only once. Either command installs the listener in the cluster:
-          </Notice>
-          <CommandLine
-            text={[
-              "helm install listener deploy/helm/pierhead-listener",
-              `-n pierhead-listener --create-namespace --set 'namespaces={${list.join(",") || "agents"}}'`,
-              `--set controlPlaneUrl='${baseUrl}' --set listenerKey='${listener_key}'`,
-            ].join(" \\\n  ")}
-          />
-          <CommandLine
-            text={[
-              `(umask 077; printf %s '${listener_key}' > listener.key)`,
-              `npx pierhead listener install --print --url '${baseUrl}' --key-file listener.key \\`,
-              `  --agents ${list.join(",") || "agents"} | kubectl apply -f -`,
-            ].join("\n")}
-          />
-          <p className="soft">To run the listener on a host without a cluster:</p>
-          <CommandLine text={`PIERHEAD_LISTENER_KEY='${listener_key}' npx pierhead listener --url '${baseUrl}'`} />
-        </>
-      )}
+      result={({ listener_key }) => <InstallCommands listenerKey={listener_key} namespaces={list} />}
     >
       <TextField label="Cluster" value={name} onValue={setName} hint="A name that is unique in the workspace." />
       <TextField
@@ -119,5 +100,62 @@ function NewListener() {
         hint="Separate with commas. Leave empty for any namespace."
       />
     </FormDialog>
+  );
+}
+
+/** For a key that was lost or seen by others. */
+function NewKey({ listener }: { listener: Listener }) {
+  const { client, workspaceId } = useSession();
+  const { id, compute_id, status, compute_config } = listener;
+  return (
+    <FormDialog
+      isQuiet
+      open="New key"
+      label={`New key for ${compute_id}`}
+      title={`New key for ${compute_id}`}
+      submit="Create"
+      isReady
+      call={{ id: "replaceListenerKey", input: { listener_id: id } }}
+      send={() => client.replaceListenerKey({ listener_id: id })}
+      renews={["listeners", workspaceId]}
+      result={({ listener_key }) => (
+        <InstallCommands listenerKey={listener_key} namespaces={compute_config.k8s_namespaces ?? []} />
+      )}
+    >
+      <p>
+        {status === "NEW"
+          ? "This listener has never connected. Create a key to see its install commands again."
+          : "Install the listener again with its new key."}{" "}
+        The old key is valid for another hour.
+      </p>
+    </FormDialog>
+  );
+}
+
+/** Shows the key once, in the commands that install its listener. */
+function InstallCommands({ listenerKey, namespaces }: { listenerKey: string; namespaces: readonly string[] }) {
+  const agents = namespaces.join(",") || "agents";
+  return (
+    <>
+      <Notice kind="good">
+        Copy the key now, because it is shown only once. Either command installs the listener in the cluster:
+      </Notice>
+      <CommandLine
+        text={[
+          "helm install listener deploy/helm/pierhead-listener",
+          `-n pierhead-listener --create-namespace --set 'namespaces={${agents}}'`,
+          `--set controlPlaneUrl='${baseUrl}' --set listenerKey='${listenerKey}'`,
+        ].join(" \\\n  ")}
+      />
+      <CommandLine
+        text={[
+          `(umask 077; printf %s '${listenerKey}' > listener.key)`,
+          `npx pierhead listener install --print --url '${baseUrl}' --key-file listener.key \\`,
+          `  --agents ${agents} | kubectl apply -f -`,
+        ].join("\n")}
+      />
+      <p className="soft">To run the listener on a host without a cluster:</p>
+      <CommandLine text={`PIERHEAD_LISTENER_KEY='${listenerKey}' npx pierhead listener --url '${baseUrl}'`} />
+    </>
   );
 }
