@@ -58,6 +58,15 @@ test("serves the workflows of LlamaIndex that a pyproject.toml names", async () 
   assert.equal(own.server?.start, "python -m uvicorn main:server.app --host $HOST --port $PORT");
 });
 
+test("starts the file that adds routes to a Flask application of another package", async () => {
+  const { server } = await detect({
+    "requirements.txt": "flask\n",
+    "main.py": "import boxes\napp = boxes.create_app('/pages')\n@app.route('/')\ndef home():\n  return 'hello'\n",
+    "boxes/__init__.py": "from flask import Flask\ndef create_app(path):\n  return Flask(__name__)\n",
+  });
+  assert.equal(server?.start, "python -m gunicorn main:app --bind $HOST:$PORT");
+});
+
 test("starts the server of a Genkit project without the pages for its developers", async () => {
   const manifest = (scripts: object) => JSON.stringify({ scripts, dependencies: { genkit: "1" } });
   const files = { "src/index.ts": "startFlowServer({ flows: [main] })\n" };

@@ -97,6 +97,12 @@ const forms: Form[] = [
   // An application of a package, such as `app = proxy_server.app`.
   { kind: "asgi", form: /^(app|application)[ \t]*=[ \t]*\w+(?:\.\w+)*\.(?:asgi_)?app[ \t]*$/m },
   { kind: "wsgi", form: called("Flask") },
+  // A Flask application that another package makes, to which the file adds routes.
+  {
+    kind: "wsgi",
+    form: called("(?:create|make|build|get)_(?:app|application|server)"),
+    beside: /^(?![\s\S]*\b(?:Quart|Sanic|FastAPI|Starlette|Litestar)\b)[\s\S]*\n@\w+\.route\(/,
+  },
   // The class of the MCP SDK has the same name as the one of FastMCP, but another application.
   { kind: "mcp", form: called("FastMCP|MCPServer"), beside: /\bmcp\.server\b/ },
   { kind: "fastmcp", form: called("FastMCP"), beside: /^(?![\s\S]*\bmcp\.server\b)/ },
