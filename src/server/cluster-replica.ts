@@ -7,9 +7,11 @@ import { buildPrograms, KubernetesBuilds } from "../compute/kubernetes/builds/ku
 import type { BuildPolicy } from "../compute/kubernetes/builds/render-build.ts";
 import type { ClusterPolicy } from "../compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../compute/kubernetes/kubernetes-cluster.ts";
+import { ClusterPrograms } from "../compute/kubernetes/programs/cluster-programs.ts";
 import { clusterFleet } from "../listener/clusters/cluster-fleet.ts";
 import { type ClusterTraffic, GatewayTraffic } from "../listener/clusters/gateway-traffic.ts";
 import { createListener, type Listener, type ListenerOptions } from "../listener/listener.ts";
+import type { OpenUpgrade } from "../listener/tunnels/tunnel-server.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
 import { httpIsRouted, httpReadGateways } from "./cluster-gateway.ts";
 import type { ListenerConfig } from "./listener-config.ts";
@@ -27,6 +29,7 @@ export interface ClusterReplica {
 export async function startClusterReplica(
   config: ListenerConfig,
   common: Pick<ListenerOptions, "client" | "logger" | "traces" | "version" | "logCursorsPath">,
+  open: OpenUpgrade,
 ): Promise<ClusterReplica> {
   const { logger } = common;
   const address = await findApiServer(
@@ -54,8 +57,9 @@ export async function startClusterReplica(
         ...(policy && { image_registry: policy.registry }),
       };
       const builds = policy && { builds: new KubernetesBuilds(api, policy), controlPlaneUrl: config.url };
+      const tunnels = { open, targets: new ClusterPrograms(api, namespaces) };
       const listener = createListener(
-        { ...common, instanceId, facts, ...(builds && { builds }) },
+        { ...common, instanceId, facts, tunnels, ...(builds && { builds }) },
         clusterFleet({ cluster, ...trafficOf(config, logger) }),
       );
       leading = listener;

@@ -66,7 +66,7 @@ export async function startListenerProcess(
       logCursorsPath: path.join(config.dataDir, "log-cursors.json"),
     };
     if (config.compute === "kubernetes") {
-      const replica = await startClusterReplica(config, common);
+      const replica = await startClusterReplica(config, common, httpUpgrades(config.url, keyOf(config)));
       closing.add("listener", () => replica.stop());
       isReady = replica.isReady;
     } else {

@@ -118,10 +118,11 @@ export const pushPause = (images: ImageMaker) =>
     );
   });
 
-/** An agent on Node, as user 1000 of the pod. @param program the text of agent.mjs */
-export const pushAgent = (images: ImageMaker, name: string, program: string) =>
+/** An agent on Node, as user 1000 of the pod. @param program the text of agent.mjs @param others programs of this machine */
+export const pushAgent = (images: ImageMaker, name: string, program: string, others: string[] = []) =>
   images.push(name, { Entrypoint: ["node", "/app/agent.mjs"] }, (root) => {
-    copyPrograms(root, { [process.execPath]: "/usr/local/bin/node" });
+    const programs = Object.fromEntries(others.map((file) => [file, file]));
+    copyPrograms(root, { [process.execPath]: "/usr/local/bin/node", ...programs });
     mkdirSync(path.join(root, "app"));
     for (const one of ["pg", "@redis/client"]) copyPackage(root, one, new Set());
     writeFileSync(path.join(root, "app/agent.mjs"), program);

@@ -18,7 +18,7 @@ const { values, positionals } = parseArgs({
 });
 
 /** Files that take long are far apart, so that no part gets two of them. */
-const all = ["updates", "databases", "builds", "failures", "gateway", "install"].map(
+const all = ["updates", "databases", "builds", "failures", "gateway", "programs", "install"].map(
   (name) => `test/cluster/${name}.test.ts`,
 );
 const buildkitUsers = ["builds", "install"];

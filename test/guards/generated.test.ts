@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { doctorChecks } from "../../src/cli/tools/doctor.ts";
-import { gatewayRules, listenerRules } from "../../src/compute/kubernetes/install/role.ts";
+import { gatewayRules, listenerRules, programRules } from "../../src/compute/kubernetes/install/role.ts";
 import { configurationReference } from "../../src/server/config-reference.ts";
 import { deploymentMetrics } from "../../src/server/deployment-metrics.ts";
 import { metricsReference } from "../../src/server/metrics-reference.ts";
@@ -13,7 +13,11 @@ test("the configuration page is what the code makes of its settings", () => {
 });
 
 test("the chart's Roles are those that the tests run under", () => {
-  for (const [name, rules] of [["rules.json", listenerRules] as const, ["gateway-rules.json", gatewayRules] as const]) {
+  for (const [name, rules] of [
+    ["rules.json", listenerRules] as const,
+    ["gateway-rules.json", gatewayRules] as const,
+    ["program-rules.json", programRules] as const,
+  ]) {
     const file = readFileSync(`deploy/helm/pierhead-listener/files/${name}`, "utf8");
     assert.equal(file, `${JSON.stringify(rules, null, 2)}\n`, "run: npm run generate");
   }

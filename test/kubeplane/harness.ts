@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { createListenerClient } from "../../src/client/listener-client.ts";
@@ -186,9 +187,10 @@ export async function grant(plane: Plane, namespace: string, file = "rules.json"
   const rules = JSON.parse(await readFile(`deploy/helm/pierhead-listener/files/${file}`, "utf8"));
   const root = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`;
   const signal = AbortSignal.timeout(30_000);
-  const metadata = { name: "pierhead-listener" };
+  const name = file === "rules.json" ? "pierhead-listener" : path.basename(file, ".json");
+  const metadata = { name };
   await plane.admin.call({ method: "POST", path: `${root}/roles`, body: { metadata, rules }, signal });
-  const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name: "pierhead-listener" };
+  const roleRef = { apiGroup: "rbac.authorization.k8s.io", kind: "Role", name };
   const subjects = [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: "listener" }];
   await plane.admin.call({
     method: "POST",

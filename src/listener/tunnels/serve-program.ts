@@ -48,6 +48,9 @@ export async function serveProgram(socket: Socket, found: FoundReplica): Promise
     read(socket, program);
     const exitCode = await Promise.race([program.copyOutput(), closed]);
     if (typeof exitCode === "number") end({ exit_code: exitCode, message: null });
+  } catch (error) {
+    if (!(error instanceof ExecRefused)) throw error;
+    end({ exit_code: null, message: error.message });
   } finally {
     clearInterval(alive);
     await session.kill();

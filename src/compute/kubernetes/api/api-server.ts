@@ -1,6 +1,8 @@
+import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
+import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readText } from "../../../base/read-text.ts";
 import { pathOf } from "./kinds.ts";
@@ -208,6 +210,31 @@ export class ApiServer {
   async readLog(key: { namespace: string; name: string }, query: NonNullable<Call["query"]>, signal: AbortSignal) {
     const path = `${pathOf("Pod", key.namespace, key.name)}/log`;
     return readText(await this.open({ method: "GET", path, query, signal }));
+  }
+
+  /** Opens a WebSocket. @throws KubeError; Error when there is no answer; the reason of the signal */
+  async openWebSocket(
+    path: string,
+    { query, protocols, signal }: { query: URLSearchParams; protocols: string[]; signal: AbortSignal },
+  ): Promise<{ socket: Socket; protocol: string }> {
+    const ending = AbortSignal.any([signal, AbortSignal.timeout(callTimeoutMs)]);
+    const headers: OutgoingHttpHeaders = {
+      authorization: `Bearer ${await this.#address.token()}`,
+      ...{ connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13" },
+      "sec-websocket-key": randomBytes(16).toString("base64"),
+      "sec-websocket-protocol": protocols.join(", "),
+    };
+    const { promise, resolve, reject } = Promise.withResolvers<{ socket: Socket; protocol: string }>();
+    const send = this.#base.protocol === "https:" ? tlsRequest : request;
+    const sent = send(new URL(`${path}?${query}`, this.#base), { headers, agent: this.#streamAgent(), signal: ending });
+    sent.on("upgrade", (answer, socket: Socket, head) => {
+      if (head.length > 0) socket.unshift(head);
+      resolve({ socket, protocol: answer.headers["sec-websocket-protocol"] ?? "" });
+    });
+    sent.on("response", (answer) => void refusal(answer).then(reject, reject));
+    sent.on("error", (error) => reject(ending.aborted ? ending.reason : unreachable(this.#base, error)));
+    sent.end();
+    return promise;
   }
 
   close(): void {

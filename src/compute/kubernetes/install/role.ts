@@ -26,6 +26,12 @@ export const listenerRules = [
   { apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get", "create", "update"] },
 ];
 
+/** What a listener may do besides, where the operator allows it: run programs in pods, and connect to their ports. */
+export const programRules = [
+  // Newer API servers ask for `create` also when the connection is a WebSocket.
+  { apiGroups: [""], resources: ["pods/exec", "pods/portforward"], verbs: ["get", "create"] },
+];
+
 /** What the gateway in the cluster may do in each namespace of agents: follow where they run, and wake them. */
 export const gatewayRules = [
   { apiGroups: [""], resources: ["services"], verbs: read },
