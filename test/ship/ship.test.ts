@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, before, test } from "node:test";
@@ -68,6 +68,8 @@ test("an empty folder gets the program without build tools, and the first call o
     [],
   );
   assert.ok(installed.length < 100, `${installed.length} packages`);
+  // So the same packages run on every processor for which there is a Node, and an image for another one differs in its base only.
+  assert.deepEqual(await compiledFiles(path.join(app, "node_modules")), []);
   const installedAt = performance.now();
 
   const own = { ...env, HOME: home, PIERHEAD_LOG_LEVEL: "warn" };
@@ -121,6 +123,10 @@ test("the client alone takes less than 10 MB and calls a server, and says where 
     { env, maxBuffer: 1e8 },
   );
   assert.match(made.stdout, /npm publish .*pierhead-client-\d.*--provenance/);
+  assert.match(
+    made.stdout,
+    /docker buildx build .*--platform linux\/amd64,linux\/arm64 .*--provenance=mode=max --sbom=true/,
+  );
   const release = path.join(folder, "release");
   const files = await readdir(release);
   const tarball = files.find((file) => /^pierhead-client-.*\.tgz$/.test(file)) ?? "";
@@ -156,6 +162,21 @@ async function installedPackages(directory: string): Promise<string[]> {
     name.startsWith("@") ? (await readdir(path.join(directory, name))).map((inner) => `${name}/${inner}`) : [name],
   );
   return (await Promise.all(scoped)).flat();
+}
+
+/** Returns the files that are compiled for one processor: libraries and programs of Linux, macOS and Windows. */
+async function compiledFiles(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const found: string[] = [];
+  for (const entry of entries.filter((one) => one.isFile())) {
+    const file = path.join(entry.parentPath, entry.name);
+    await using opened = await open(file);
+    const { buffer } = await opened.read(Buffer.alloc(4), 0, 4, 0);
+    const begin = buffer.toString("hex");
+    if (/^7f454c46|^(feedface|feedfacf|cffaedfe|cefaedfe)|^4d5a/.test(begin))
+      found.push(path.relative(directory, file));
+  }
+  return found;
 }
 
 async function firstOutput(child: ChildProcess): Promise<string> {
