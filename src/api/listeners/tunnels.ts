@@ -87,8 +87,9 @@ export class Tunnels {
     this.#waiting.delete(id);
   }
 
-  /** Sends orders to a listener for as long as its connection lasts. */
+  /** Sends orders to a listener for as long as its connection lasts, or until it opens another one here. */
   follow(listenerId: string, socket: Socket): void {
+    for (const before of this.#followers) if (before.listenerId === listenerId) before.socket.destroy();
     const follower = { listenerId, socket, sent: new Set<string>() };
     this.keep(socket);
     this.#followers.add(follower);
