@@ -52,6 +52,11 @@ export class RegistryUnreachable extends Error {
   override name = "RegistryUnreachable";
 }
 
+/** The machine has no room for another replica now. It may have some later, so the start is tried again. */
+export class NoCapacity extends Error {
+  override name = "NoCapacity";
+}
+
 /**
  * Runs replicas somewhere. Every method is idempotent: the listener remembers nothing of what it did, compares desired
  * and actual state, and may repeat any call.

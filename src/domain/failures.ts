@@ -37,6 +37,7 @@ const causeCodes: Readonly<Record<string, FailureCode>> = {
   Evicted: "evicted",
   Forbidden: "policy_refused",
   Storage: "storage_missing",
+  NoCapacity: "no_capacity",
   Unschedulable: "no_capacity",
   ImagePull: "image_missing",
   RegistryUnreachable: "image_missing",
@@ -115,7 +116,9 @@ const actions: Readonly<Record<Exclude<FailureCode, "variables_missing">, NextAc
   out_of_disk: deploy("Reduce what the agent writes or ask an operator for more disk, then deploy again."),
   port_taken: deploy("Deploy again. Pierhead then chooses another port."),
   init_failed: readLog("Read the log of the init container, then deploy a fix."),
-  no_capacity: deploy("Give the cluster more room, or deploy again with less CPU and memory."),
+  no_capacity: deploy(
+    "Give the cluster or the machine of its listener more room and retry, or deploy again with less CPU and memory.",
+  ),
   evicted: deploy("Give the nodes more memory and disk, or deploy again with lower requests."),
   policy_refused: deploy("Raise the quota or change the policy of the cluster, then deploy again."),
   storage_missing: deploy("Give the cluster a StorageClass with room for the database, then deploy again."),
@@ -125,6 +128,29 @@ const actions: Readonly<Record<Exclude<FailureCode, "variables_missing">, NextAc
   listener_gone: checkListener("Check that its listener runs and reaches this server, then retry."),
   timed_out: deploy("Retry. If it happens again, read the message for what took so long."),
 };
+
+const passing = new Set<FailureCode>([
+  "build_quota_exceeded",
+  "builder_failed",
+  "builder_missing",
+  "cluster_unreachable",
+  "database_unavailable",
+  "disk_full",
+  "engine_refused",
+  "evicted",
+  "fetch_failed",
+  "listener_gone",
+  "lost",
+  "no_capacity",
+  "policy_refused",
+  "port_taken",
+  "repository_unreachable",
+  "storage_missing",
+  "timed_out",
+]);
+
+/** Whether the same source and settings may succeed, for some failures only after a change of the machine or the cluster. */
+export const mayPass = (code: FailureCode): boolean => passing.has(code);
 
 /** Returns what a user can do about a failure. */
 export function actionOf({ code, variables }: Failure): NextAction {

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
+import { rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { after, test } from "node:test";
 import { promisify } from "node:util";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
@@ -217,6 +220,29 @@ test("the cause of a failed start leads to the field of the variable that it mis
   await page.keyboard.type("postgres://ledger");
   await page.getByRole("button", { name: "Deploy these changes" }).click();
   await page.locator(".revision.active").getByText("Live", { exact: true }).waitFor();
+  await page.context().close();
+});
+
+test("the banner of a failure that may pass retries the revision", async () => {
+  const signal = path.join(tmpdir(), `pierhead-room-${process.pid}`);
+  const act = `require("fs").existsSync(${JSON.stringify(signal)}) || process.exit(console.error("ENOSPC: no space left on device, write") ?? 1)`;
+  const pierheadJson = JSON.stringify({ build: ["node", "-e", act], start: ["node", "server.js"], health: "/ok" });
+  await repository.commit({ "pierhead.json": pierheadJson, "server.js": agent }, "Fill the disk");
+  const full = await client.createDeployment({
+    body: {
+      name: "needs-room",
+      source: "github",
+      source_config: { repo_url: repository.url, deployment_type: "dev", build_on_push: false },
+      source_revision_config: { repo_ref: "main", langgraph_config_path: "pierhead.json" },
+    },
+  });
+  const page = await open({ path: addressOf(full) });
+  const health = page.getByRole("region", { name: "Health" });
+  await health.getByText(/^Failed: The disk of the build host is full/).waitFor();
+  await writeFile(signal, "");
+  await health.getByRole("button", { name: "Retry" }).click();
+  await page.locator(".revision.active").getByText("Live", { exact: true }).waitFor();
+  await rm(signal);
   await page.context().close();
 });
 

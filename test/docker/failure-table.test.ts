@@ -1,6 +1,10 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
+import path from "node:path";
 import { after, before, describe, test } from "node:test";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { networkName } from "../../src/compute/docker/networks/networks.ts";
 import { checkFailure, type ExpectedFailure } from "../support/failure-table.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
 import { buildAgentImage } from "./base-image.ts";
@@ -117,4 +121,43 @@ describe("docker: failures and their ways out", { skip: dockerSkipped, concurren
       );
     });
   }
+
+  /** Docker reserves nothing, so a machine is full only when the engine reports it: here its network has no address left. */
+  test("room: failed because of no_capacity, and the same revision serves once there is room", async () => {
+    await using small = await startTestServer({
+      ...{ PIERHEAD_COMPUTE: "docker", DOCKER_HOST: engine.host, PIERHEAD_DEPLOY_TIMEOUT_MS: "15000" },
+    });
+    const { client } = small;
+    const { resources: workspaces } = await client.listWorkspaces({});
+    const installationId = (await readFile(path.join(small.dataDir, "instance-id"), "utf8")).trim();
+    const Name = networkName(installationId, workspaces[0]?.id ?? "");
+    // The bridge has the first of two addresses, a container of another program the second.
+    const IPAM = { Config: [{ Subnet: "10.213.57.0/30" }] };
+    await engine.call("POST", "/networks/create", { body: { Name, Driver: "bridge", IPAM } });
+    const HostConfig = { NetworkMode: Name };
+    const other = await engine.call<{ Id: string }>("POST", "/containers/create", {
+      body: { Image: imageOf("works"), Cmd: ["node", "-e", "setInterval(() => {}, 1e6)"], HostConfig },
+    });
+    const remove = () => engine.callUnless([404], "DELETE", `/containers/${other.Id}`, { query: { force: true } });
+    try {
+      await engine.call("POST", `/containers/${other.Id}/start`);
+      const { id } = await client.createDeployment({
+        body: {
+          ...{ name: "room", source: "external_docker", source_config: {} },
+          source_revision_config: { image_uri: imageOf("works") },
+        },
+      });
+      const expected: ExpectedFailure = {
+        ...{ word: "failed", code: "no_capacity", action: "deploy" },
+        message: /The machine of the container engine has no room: .*no available IPv4 addresses/,
+      };
+      await checkFailure(client, id, expected, async () => {
+        await remove();
+        await client.retryDeployment({ deployment_id: id });
+      });
+      assert.equal((await client.getDeployment({ deployment_id: id })).health.status, "live");
+    } finally {
+      await remove();
+    }
+  });
 });

@@ -21,15 +21,15 @@ import { startTestServer, type TestServer } from "../support/server.ts";
  * | the build fails, then a fix; a newer build fails while the older revision serves | health.test.ts |
  * | the server exits again and again; exits as events; one alert for a loop | health.test.ts |
  * | bad variables, bad code, both: rollback | rollback.test.ts |
- * | image missing, memory limit, disk limit, exits, never healthy, variables on Docker, with the way out | test/docker/failure-table.test.ts |
- * | image missing, memory limit, exits, never ready, variables, no room, silence on Kubernetes, with the way out | test/kubeplane/failure-table.test.ts |
+ * | image missing, memory limit, disk limit, exits, never healthy, variables, no room on Docker, with the way out | test/docker/failure-table.test.ts |
+ * | image missing, memory limit, disk limit, exits, never ready, variables, no room, silence on Kubernetes, with the way out | test/kubeplane/failure-table.test.ts |
  * | the build fails on Docker (its status), in a cluster | test/docker/deploy-sources.test.ts, cluster-builds.test.ts |
  * | quotas, policies, service accounts on Kubernetes | test/kubeplane/refusals.test.ts, rollout.test.ts |
  * | bad commands, refusals of the engine on Docker | test/docker/failures.test.ts |
  * | a full disk of the server | test/faults/full-disk.test.ts |
  * | a silent listener on another host, with the way out | test/server/remote-listener.test.ts |
  *
- * Processes need no images, and a machine without room for them is one without memory: OutOfMemory.
+ * Processes need no images. A machine without room for them is one without memory (OutOfMemory) or without disk (NoCapacity).
  */
 interface Failure {
   name: string;

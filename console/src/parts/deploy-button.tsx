@@ -118,7 +118,7 @@ function useDeploys(deployment: Deployment) {
 }
 
 /** Returns a function that opens the list of revisions, where the new one is in progress. */
-function useShowRevisions({ id, tenant_id: tenantId }: Deployment) {
+export function useShowRevisions({ id, tenant_id: tenantId }: Deployment) {
   const navigate = useNavigate();
   return () => {
     void queries.invalidateQueries({ queryKey: ["deployment", id] });

@@ -1,10 +1,14 @@
+import { useMutation } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { CircleAlert, TriangleAlert } from "lucide-react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { mayPass } from "../../../src/domain/failures.ts";
 import { useSession } from "../session.tsx";
 import { causeOf, Said } from "./cause.tsx";
+import { useShowRevisions } from "./deploy-button.tsx";
 import { statusText } from "./status.tsx";
 import { Ago } from "./time.tsx";
+import { useToasts } from "./toasts.tsx";
 import { attentionWords } from "./words.ts";
 
 const quietReasons = ["NothingDeployed"];
@@ -60,13 +64,17 @@ interface LinksProps {
 /** The ways on, at most three. The fix is the last one. */
 function BannerLinks({ deployment, variable, isShort }: LinksProps) {
   const { mayChange } = useSession();
-  const { health, tenant_id: tenantId, id, latest_revision_id: latest } = deployment;
+  const { health, tenant_id: tenantId, id, latest_revision_id: latest, active_revision_id: active } = deployment;
+  const isRetried = mayChange && latest !== null && latest !== active && mayPass(health.failure?.code ?? "exited");
   const kind = health.next_action?.kind;
   if (kind === "check_listener")
     return (
-      <Link to="/host/$page" params={{ page: "listeners" }} className="button small">
-        Listeners
-      </Link>
+      <>
+        <Link to="/host/$page" params={{ page: "listeners" }} className="button small">
+          Listeners
+        </Link>
+        {isRetried && <RetryButton deployment={deployment} />}
+      </>
     );
   const to = "/o/$tenantId/host/deployments/$id/$part";
   const isBuild = kind === "read_build_log" || health.reason === "NewRevisionFailed";
@@ -97,6 +105,23 @@ function BannerLinks({ deployment, variable, isShort }: LinksProps) {
           Set {variable}
         </Link>
       )}
+      {isRetried && <RetryButton deployment={deployment} />}
     </>
+  );
+}
+
+/** Tries the newest revision again, which failed for a reason that may have passed. */
+function RetryButton({ deployment }: { deployment: Deployment }) {
+  const { client } = useSession();
+  const { notifyError } = useToasts();
+  const retry = useMutation({
+    mutationFn: () => client.retryDeployment({ deployment_id: deployment.id }),
+    onError: notifyError,
+    onSuccess: useShowRevisions(deployment),
+  });
+  return (
+    <button type="button" className="small primary" onClick={() => retry.mutate()} disabled={retry.isPending}>
+      Retry
+    </button>
   );
 }

@@ -1,5 +1,6 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { Failure, FailureCode } from "../../contract/revisions/failure.ts";
+import { mayPass } from "../../domain/failures.ts";
 import { kindOf } from "../../domain/tiers.ts";
 import { shortId } from "../terminal/text.ts";
 
@@ -8,11 +9,11 @@ type Subject = Pick<
   "name" | "source" | "source_config" | "deployment_tier" | "latest_revision_id" | "active_revision_id"
 >;
 
-/** Returns the command that leads out of a failure, or to what says more about it; null: the cause is outside of this program. */
+/** Returns the command that leads out of a failure, or to what says more about it; null: a newer server reports a code that this program does not know. */
 export function wayOut(deployment: Subject, { code, variables }: Failure): string | null {
   const { name } = deployment;
   if (code === "variables_missing") return `pierhead env set ${name} ${variables.join(" ") || "VARIABLE"}`;
-  if (code === "out_of_memory") return largerSize(deployment);
+  if (code === "out_of_memory") return largerSize(deployment) ?? deployAgain(deployment);
   if (code === "command_invalid") return correctCommand(deployment);
   if (code === "image_missing") return `pierhead change ${name} --image IMAGE`;
   if (code === "config_missing") return `pierhead change ${name} --config PATH`;
@@ -20,7 +21,7 @@ export function wayOut(deployment: Subject, { code, variables }: Failure): strin
   if (code === "repository_refused") return "pierhead integrations list";
   if (buildLog.has(code)) return `pierhead logs ${name} --build${revisionOf(deployment)}`;
   if (replicaLog.has(code)) return `pierhead logs ${name}${revisionOf(deployment)}`;
-  if (passing.has(code)) return `pierhead retry ${name}`;
+  if (mayPass(code)) return tryAgain(deployment);
   if (inSource.has(code)) return deployAgain(deployment);
   return null;
 }
@@ -28,22 +29,10 @@ export function wayOut(deployment: Subject, { code, variables }: Failure): strin
 const buildLog = new Set<FailureCode>(["build_failed", "build_timed_out", "install_failed", "toolchain_failed"]);
 const replicaLog = new Set<FailureCode>(["exited", "never_healthy", "init_failed"]);
 
-/** What may succeed with the same source and settings. */
-const passing = new Set<FailureCode>([
-  "builder_failed",
-  "database_unavailable",
-  "disk_full",
-  "fetch_failed",
-  "listener_gone",
-  "lost",
-  "port_taken",
-  "repository_unreachable",
-  "timed_out",
-]);
-
 const inSource = new Set<FailureCode>([
   "archive_refused",
   "config_invalid",
+  "out_of_disk",
   "source_missing",
   "start_refused",
   "unsupported",
@@ -52,6 +41,10 @@ const inSource = new Set<FailureCode>([
 /** The log of a revision that never served is not that of the deployment. */
 const revisionOf = ({ latest_revision_id: latest, active_revision_id: active }: Subject) =>
   latest === null || latest === active ? "" : ` --revision ${shortId(latest)}`;
+
+/** A revision that has served did not fail, so it is not retried. */
+const tryAgain = ({ name, latest_revision_id: latest, active_revision_id: active }: Subject) =>
+  latest === active ? `pierhead restart ${name}` : `pierhead retry ${name}`;
 
 function deployAgain({ name, source }: Subject): string {
   if (source === "github") return `pierhead deploy --latest --name ${name}`;

@@ -28,7 +28,7 @@ import { Containers } from "./replicas/containers.ts";
 import { watchDisk } from "./replicas/disk-watch.ts";
 import { hasEnded, type ListedContainer, Replica, type ReplicaContext, removeContainer } from "./replicas/replica.ts";
 import { ReplicaJournal } from "./replicas/replica-journal.ts";
-import { isImageAtFault } from "./replicas/start-failure.ts";
+import { isImageAtFault, orNoCapacity } from "./replicas/start-failure.ts";
 import { readUsage } from "./replicas/usage.ts";
 
 export interface DockerComputeOptions {
@@ -318,7 +318,7 @@ class DockerCompute implements DockerComputeDriver {
       this.#drop(spec.replicaId);
       if (containerId !== null) await removeContainer(this.#engine, containerId);
       await this.#networks.leave(spec.tenantId, spec.replicaId).catch(() => {});
-      if (!isFinal) throw error;
+      if (!isFinal) throw orNoCapacity(error);
       const reason = error instanceof UnusableSpec ? error.reason : "StartError";
       this.#add(await Replica.refuse(this.#context, record, { reason, message: error.message }));
       this.#context.notifyChange();

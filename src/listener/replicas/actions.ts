@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { type Compute, offersRuns, RegistryUnreachable } from "../../compute/compute.ts";
+import { type Compute, NoCapacity, offersRuns, RegistryUnreachable } from "../../compute/compute.ts";
 import type { Assignment } from "../../contract/listeners/assignment.ts";
 import type { Traffic } from "../../gateway/route.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
@@ -92,6 +92,7 @@ export class Actions {
     } catch (error) {
       preparation.phase = "failed";
       preparation.message = describeError(error);
+      if (error instanceof NoCapacity) preparation.reason = "NoCapacity";
       if (error instanceof RegistryUnreachable || (error as { reason?: unknown }).reason === "ImagePull") {
         preparation.reason = "ImagePull";
       }

@@ -2,7 +2,7 @@ import type { ReplicaExit, ReplicaState } from "../../compute/compute.ts";
 
 /** Why a replica could not be started for now. */
 export interface Refusal {
-  reason: "EngineRefused" | "RegistryUnreachable";
+  reason: "EngineRefused" | "NoCapacity" | "RegistryUnreachable";
   message: string;
 }
 

@@ -3,6 +3,7 @@ import { type Clock, sleep } from "../../base/clock.ts";
 import { settledWithin, withDeadline } from "../../base/deadline.ts";
 import {
   type Compute,
+  NoCapacity,
   offersPreparation,
   RegistryUnreachable,
   type ReplicaSpec,
@@ -54,6 +55,15 @@ export interface OperationLimits {
  * therefore start a few at a time, and a few that hang do not block the rest: with 16 slots, at least 3 start per second.
  */
 const startSlotMsMax = 5_000;
+
+/** Errors of a machine without more disk, memory, processes or files. */
+const fullCodes = ["EAGAIN", "EDQUOT", "EMFILE", "ENFILE", "ENOMEM", "ENOSPC"];
+
+function refusalOf(error: unknown): Refusal["reason"] {
+  const { code = "" } = error as NodeJS.ErrnoException;
+  if (error instanceof NoCapacity || fullCodes.includes(code)) return "NoCapacity";
+  return error instanceof RegistryUnreachable ? "RegistryUnreachable" : "EngineRefused";
+}
 
 /** Time that a driver gets beyond the grace period to kill and reap the process and to clean up. */
 const removeSlackMs = 30_000;
@@ -163,8 +173,7 @@ export class Operations {
       const fields = { deployment_id: deploymentId, replica_id: replicaId, error: describeError(error) };
       this.#logger.warn(fields, "replica could not be started");
       span?.fail("StartRefused");
-      const reason = error instanceof RegistryUnreachable ? "RegistryUnreachable" : "EngineRefused";
-      return { reason, message: fields.error };
+      return { reason: refusalOf(error), message: fields.error };
     }
   }
 

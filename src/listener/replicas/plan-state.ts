@@ -58,7 +58,7 @@ export interface Preparation {
   revisionId: string;
   phase: "running" | "done" | "failed";
   /** Why it failed. */
-  reason: "ImagePull" | "StartError";
+  reason: "ImagePull" | "NoCapacity" | "StartError";
   message: string;
 }
 

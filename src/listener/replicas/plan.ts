@@ -189,7 +189,7 @@ function recordFailedStart(pass: Pass, revisionId: string, exit: ReplicaExit): v
   const sinceMs = before?.sinceMs ?? nowMs;
   const attempts = (before?.attempts ?? 0) + 1;
   const cause = causeOf(exit);
-  const isRefused = exit.reason === "EngineRefused" || exit.reason === "RegistryUnreachable";
+  const isRefused = ["EngineRefused", "NoCapacity", "RegistryUnreachable"].includes(exit.reason);
   const isExternal = exit.reason === "PortTaken" || exit.reason === "Lost";
   const delayMs = isRefused ? backoffMs(attempts, refusedStartBounds) : 0;
   const isInTime = nowMs + delayMs < sinceMs + (startTimeoutMsOf(pass, revisionId) ?? 0);

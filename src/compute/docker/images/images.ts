@@ -1,6 +1,7 @@
-import { RegistryUnreachable, type ReplicaSpec } from "../../compute.ts";
+import { NoCapacity, RegistryUnreachable, type ReplicaSpec } from "../../compute.ts";
 import { type Engine, EngineError } from "../engine/engine.ts";
 import { labels } from "../replicas/container.ts";
+import { orNoCapacity } from "../replicas/start-failure.ts";
 
 /** A spec that can never run here: retrying cannot help. */
 export class UnusableSpec extends Error {
@@ -138,6 +139,8 @@ export class Images {
     } catch (error) {
       if (!(error instanceof EngineError)) throw error;
       if (isFinal(error)) throw unavailable(uri, error);
+      const cause = orNoCapacity(error);
+      if (cause instanceof NoCapacity) throw cause;
       throw new RegistryUnreachable(
         `The image ${uri} cannot be pulled now: ${error.message}. Check that this machine reaches its registry.`,
         { cause: error },

@@ -1,5 +1,7 @@
+import { NoCapacity } from "../../compute.ts";
 import type { ObservedExit, StartFailure, Verdict } from "../../exit-cause.ts";
 import { answersBadly, shownHealthPath } from "../../health.ts";
+import { EngineError } from "../engine/engine.ts";
 import { agentPort, type ReplicaRecord } from "./container.ts";
 
 /** Line that the container's init process prints when the program does not exist; it exits with 126 or 127. */
@@ -12,6 +14,16 @@ export function explainStartFailure({ exitCode, lastLines }: ObservedExit): Star
   if (program === undefined) return undefined;
   return { reason: "StartError", message: `The image's command '${program}' cannot be run: ${why}. Correct its CMD.` };
 }
+
+/** What a machine has no more of: disk, memory, processes, addresses of a network. */
+const full =
+  /no space left|disk quota|cannot allocate memory|resource temporarily unavailable|too many open files|no available IPv4|no addresses left/i;
+
+/** Returns that the engine's machine is full if the engine reports that, else the error itself. */
+export const orNoCapacity = (error: unknown): unknown =>
+  error instanceof EngineError && full.test(error.message)
+    ? new NoCapacity(`The machine of the container engine has no room: ${error.message}`, { cause: error })
+    : error;
 
 /** Temporary shortages of the machine or the engine, which come in the same sentences as faults of the image. */
 const machineLacks =
