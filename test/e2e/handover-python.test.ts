@@ -10,8 +10,8 @@ const longRunMs = 1_000 * Number(process.env["PIERHEAD_TEST_LONG_RUN_S"] ?? 15);
 /** A run that is cut at the drain timeout of 3 s, well after a busy machine has begun to switch. */
 const cutRunMs = 20_000;
 
-/** A promise for an idle machine. The suite runs beside others, so it only reports how long requests waited. */
-const waitMaxMs = process.env["PIERHEAD_TEST_LONG_RUN_S"] === undefined ? Number.POSITIVE_INFINITY : 8_000;
+/** 5 s are promised for an idle machine. The suite runs beside others, so it only reports how long requests waited. */
+const waitMaxMs = process.env["PIERHEAD_TEST_LONG_RUN_S"] === undefined ? Number.POSITIVE_INFINITY : 5_000;
 
 /** Longer than a cold installation of the server on a loaded machine. Not a measurement. */
 const timeoutMs = 550_000 + longRunMs;
@@ -57,9 +57,9 @@ test("replaces a Python server beside long runs while requests flow", async (con
     assert.ok(longestMs < waitMaxMs, `a request waited ${longestMs} ms`);
   });
 
-  await context.test("cuts a run at the drain timeout, and the new server finishes it", async (part) => {
+  await context.test("cuts a run at the drain timeout, and the new server continues it", async (part) => {
     await pierhead.restart({ PIERHEAD_DRAIN_TIMEOUT_MS: "3000" });
     const { because } = await beside(cutRunMs, part);
-    assert.match(because, /cut at the drain timeout: \d+ requests, 1 runs/);
+    assert.match(because, /cut at the drain timeout: \d+ requests, 1 runs, which continue from their last/);
   });
 });

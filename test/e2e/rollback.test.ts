@@ -56,4 +56,11 @@ test("a rollback brings back the answers of an earlier revision: its code and it
   assert.equal(resources[0]?.commit?.message, "change", "a revision that runs code again keeps its commit");
   const reasons = resources.map(({ number, reason }) => `${number} ${reason}`);
   assert.deepEqual(reasons, ["6 restart", "5 rollback", "4 rollback", "3 latest", "2 variables", "1 deploy"]);
+
+  // Bad code and a bad variable, undone at once.
+  await settled(await client.changeVariables({ ...good, body: { set: [{ name: "WORD", value: "wrong" }] } }));
+  await settled(await client.deployLatest(good));
+  assert.equal(await answer(), "bad wrong");
+  await settled(await client.rollbackRevision({ ...good, body: {} }));
+  assert.equal(await answer(), "good right");
 });

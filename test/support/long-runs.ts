@@ -44,8 +44,9 @@ export async function deployLongRuns(pierhead: TestServer, of: { name: string; r
     const { thread, ended } = await startRun(url, durationMs);
     const load = startRequests(url, part);
     const because = await redeploy();
-    const { failures, longestMs, count } = await load.stop();
-    part.diagnostic(`${durationMs / 1_000} s run: ${count} requests, the slowest ${Math.round(longestMs)} ms`);
+    const { failures, longestMs, count, slow } = await load.stop();
+    const waits = `the slowest ${Math.round(longestMs)} ms, ${slow} above 1 s`;
+    part.diagnostic(`${durationMs / 1_000} s run: ${count} requests, ${failures.length} failed, ${waits}; ${because}`);
     assert.deepEqual(failures, []);
     assert.deepEqual(await ended(), [String(durationMs), "first", "second", "third"], thread);
     return { because, longestMs };
@@ -87,12 +88,14 @@ async function startRun(url: string, durationMs: number) {
 function startRequests(url: string, part: TestContext) {
   const failures: string[] = [];
   const requests: Promise<void>[] = [];
-  let longestMs = 0;
+  let [longestMs, slow] = [0, 0];
   const timer = setInterval(() => {
     const beganMs = performance.now();
     const request = fetch(`${url}/info`).then(async (response) => {
       await response.text();
-      longestMs = Math.max(longestMs, performance.now() - beganMs);
+      const tookMs = performance.now() - beganMs;
+      longestMs = Math.max(longestMs, tookMs);
+      if (tookMs > 1_000) slow += 1;
       if (response.status !== 200) failures.push(`GET /info: ${response.status}`);
     });
     requests.push(request.catch((error: unknown) => void failures.push(String(error))));
@@ -102,7 +105,7 @@ function startRequests(url: string, part: TestContext) {
     async stop() {
       clearInterval(timer);
       await Promise.all(requests);
-      return { failures, longestMs, count: requests.length };
+      return { failures, longestMs, count: requests.length, slow };
     },
   };
 }

@@ -147,9 +147,15 @@ function handoverTo({ memory }: Pass, { revision_id: id, artifact }: RevisionRun
   const { handover, currentRevisionId } = memory;
   if (handover?.revisionId !== id || currentRevisionId !== id) return undefined;
   const { heldMs, requestsCut, runsCut } = handover;
-  const runs_continue = artifact.kind === "directory" && artifact.start.runner === "langgraph-js";
+  const runs_continue = continuesRuns(artifact);
   return { handover: { held_ms: heldMs, requests_cut: requestsCut, runs_cut: runsCut, runs_continue } };
 }
+
+/** An artifact of an earlier builder does not name its engine. */
+const continuesRuns = (artifact: RevisionRun["artifact"]) =>
+  artifact.engine === "file" ||
+  artifact.engine === "memory" ||
+  (artifact.kind === "directory" && artifact.start.runner !== "command");
 
 const reportedPhases = { starting: "starting", ready: "ready", stopping: "draining", exited: "exited" } as const;
 
