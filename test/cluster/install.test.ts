@@ -12,6 +12,7 @@ import { kinds } from "../../src/compute/kubernetes/api/kinds.ts";
 import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
 import type { DeploymentView, PodView } from "../../src/compute/kubernetes/watch/rollout.ts";
 import { gitHttpServer } from "../integrations/git-http-server.ts";
+import { elsewhere } from "../kubeplane/harness.ts";
 import { make, type Plane, startPlane } from "../kubeplane/plane.ts";
 import { keys } from "../storm/fleet.ts";
 import { createAgentRepository } from "../support/agent-repository.ts";
@@ -19,10 +20,12 @@ import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { startPostgresServer } from "../support/postgres-server.ts";
 import { startTcpProxy } from "../support/tcp-proxy.ts";
+import { agentProgram } from "./agent.ts";
 import { pushBuildkit } from "./buildkit.ts";
 import { addDisk } from "./disk.ts";
-import { pushPierhead, pushPostgres, pushRedis } from "./images.ts";
+import { pushAgent, pushPierhead, pushPostgres, pushRedis } from "./images.ts";
 import { pushNodeWithPackages } from "./npm-image.ts";
+import { followPodStart } from "./pod-start.ts";
 import { address, type RealNode, startRealNode } from "./real-node.ts";
 
 const run = promisify(execFile);
@@ -30,7 +33,7 @@ const example = "examples/hello-agent";
 
 let plane: Plane;
 let node: RealNode;
-let images: Record<"pierhead" | "buildkit" | "node" | "postgres" | "redis", string>;
+let images: Record<"pierhead" | "buildkit" | "node" | "postgres" | "redis" | "agent", string>;
 
 before(async () => {
   const program = process.env["PIERHEAD_TEST_KUBEPLANE"];
@@ -47,6 +50,7 @@ before(async () => {
     ]),
     postgres: await pushPostgres(node.images),
     redis: await pushRedis(node.images),
+    agent: await pushAgent(node.images, "agent:1", agentProgram("one")),
   };
   await node.images.tag(images.pierhead, "next");
 });
@@ -228,6 +232,32 @@ test("two installed charts lead from git to an agent with its own databases, and
   // What the listener's chart creates in the namespace of agents stays when a deployment goes.
   const before = await objectsIn(agents);
 
+  // What Pierhead and the cluster's controllers add to the start of a pod with a prepared image.
+  const deployPrepared = async () => {
+    using start = await followPodStart(plane.admin, agents);
+    const postedMs = performance.now();
+    const { id, latest_revision_id } = await client.createDeployment({
+      body: {
+        ...{ name: "prepared", source: "external_docker" },
+        source_config: { listener_id, resource_spec: { cpu: 0.1, cpu_limit: 1, memory_mb: 128, max_scale: 1 } },
+        source_revision_config: { image_uri: images.agent },
+        secrets: Object.entries(elsewhere).map(([name, value]) => ({ name, value })),
+      },
+    });
+    const ids = { deployment_id: id, revision_id: latest_revision_id as string };
+    const { status, status_message } = await client.waitForRevision(ids, { timeoutMs: 120_000 });
+    const deployedMs = performance.now();
+    assert.equal(status, "DEPLOYED", status_message ?? "");
+    const [podCreatedMs, podReadyMs] = await Promise.all([start.podCreatedMs, start.podReadyMs]);
+    const steps = [podCreatedMs - postedMs, podReadyMs - podCreatedMs, deployedMs - podReadyMs].map(Math.round);
+    note(
+      `a prepared image: pod created after ${steps[0]} ms, ready after ${steps[1]} ms, DEPLOYED after ${steps[2]} ms`,
+    );
+    await client.deleteDeployment({ deployment_id: id });
+    await client.waitForDeletion({ deployment_id: id }, { timeoutMs: 120_000 });
+  };
+  await deployPrepared();
+
   const disk = await addDisk(plane, node, "of-the-walk", "Delete");
   const created = await client.createDeployment({
     body: {
@@ -356,4 +386,5 @@ test("two installed charts lead from git to an agent with its own databases, and
   assert.ok(!existsSync(disk), "the disk is deleted");
   note("nothing of the deployment is left");
   for (const release of ["listener", "pierhead"]) await helm("uninstall", release);
+  note("both charts are uninstalled");
 });

@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createWriteStream, existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Plane } from "../kubeplane/plane.ts";
@@ -35,8 +36,12 @@ export interface RealNode extends AsyncDisposable {
   directory: string;
 }
 
-/** A node with containerd, kubelet, kube-proxy, DNS and a registry, beside a control plane. One at a time on a machine. */
+/**
+ * A node with containerd, kubelet, kube-proxy, DNS and a registry, beside a control plane. Waits while another process of this machine
+ * has one.
+ */
 export async function startRealNode(plane: Plane, program: string): Promise<RealNode> {
+  const turn = await takeTurn();
   const directory = path.join(plane.directory, "node");
   const at = (name: string) => path.join(directory, name);
   for (const name of ["cni", "registry", "images", "kubelet", "run"]) await mkdir(at(name), { recursive: true });
@@ -57,6 +62,7 @@ export async function startRealNode(plane: Plane, program: string): Promise<Real
       removeContainers(socket);
       for (const child of children) await end(child);
       await removeTraces(directory);
+      turn.close();
     },
   };
   try {
@@ -114,6 +120,22 @@ export async function startRealNode(plane: Plane, program: string): Promise<Real
     await node[Symbol.asyncDispose]();
     throw error;
   }
+}
+
+/**
+ * Nodes of one machine share an address, a bridge and the rules of kube-proxy, and each removes them at its end. The abstract socket goes
+ * away with its process, whatever ends it.
+ */
+async function takeTurn(): Promise<Server> {
+  const listen = () =>
+    new Promise<Server | null>((resolve) => {
+      const server = createServer().unref();
+      server.once("error", () => resolve(null)).listen("\0pierhead-test-node", () => resolve(server));
+    });
+  const server = await eventually(listen, (taken) => taken !== null, {
+    ...{ timeoutMs: 600_000, what: "the end of another node on this machine" },
+  });
+  return server as Server;
 }
 
 interface NodeView {
