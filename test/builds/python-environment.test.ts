@@ -332,6 +332,17 @@ test("installs a setuptools with pkg_resources for packages that need setuptools
   assert.match(host.log(), /Note: the project needs a newer setuptools/);
 });
 
+test("installs what a Pipfile allows when the versions of its Pipfile.lock exclude each other", async () => {
+  const start = JSON.stringify({ start: ["python", "a.py"], python: true });
+  const lock = JSON.stringify({ default: { fastapi: { version: "==0.1.0" } } });
+  const files = { Pipfile: '[packages]\nfastapi = "*"\n', "Pipfile.lock": lock };
+  await using host = await openHost({ "pierhead.json": start, ...files });
+  await host.fail("error: No solution found when resolving dependencies");
+  await host.build();
+  assert.match(host.log(), /versions in Pipfile\.lock contradict the project.*run `pipenv lock`/s);
+  assert.match((await host.installs()).at(-1) ?? "", /pipfile-requirements\.txt/);
+});
+
 test("gives up what only requirements.txt lists when it cannot be installed", async () => {
   const start = JSON.stringify({ start: ["python", "a.py"], python: true });
   const project = { "pyproject.toml": '[project]\nname = "a"\ndependencies = ["fastapi"]\n' };

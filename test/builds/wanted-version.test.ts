@@ -14,12 +14,20 @@ const project = {
 async function wanted(files: Files) {
   await using place = await scratch();
   await writeFiles(place.dir, files);
-  return wantedPython({ sourceDir: place.dir, log: { say: () => {} } }, project);
+  return await wantedPython({ sourceDir: place.dir, log: { say: () => {} } }, project);
 }
 
 test("reads the range of a pyproject.toml", async () => {
   const { ranges } = await wanted({ "pyproject.toml": '[project]\n  requires-python = ">=3.11"\n' });
   assert.deepEqual(ranges, [{ range: ">=3.11", from: "pyproject.toml" }]);
+});
+
+test("prefers the version that a Pipfile requires, unless .python-version names another", async () => {
+  const pipfile = { Pipfile: '[packages]\nfastapi = "*"\n[requires]\npython_version = "3.12"\n' };
+  const { version, from, isPreference } = await wanted(pipfile);
+  assert.deepEqual([version, from, isPreference], ["3.12", "Pipfile", true]);
+  assert.equal((await wanted({ ...pipfile, ".python-version": "3.13\n" })).version, "3.13");
+  assert.equal((await wanted({ Pipfile: '[requires]\npython_version = "3.8"\n' })).version, null);
 });
 
 test("answers about a pyproject.toml that is made to be slow, and skips one that is too large", async () => {

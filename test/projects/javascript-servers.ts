@@ -231,6 +231,19 @@ export const javascriptServers = [
     /pnpm-lock\.yaml does not fit package\.json/,
   ),
   javascript(
+    "a program that pm2 would start",
+    {
+      "package.json": manifest(
+        {},
+        { type: "module", scripts: { start: "pm2 start ecosystem.config.json --no-daemon" } },
+      ),
+      "ecosystem.config.json": { apps: [{ name: "server", script: "server.js", env: { TONE: "calm" } }] },
+      "server.js": nodeServer('"hello " + process.env.TONE'),
+    },
+    /Start: env TONE=calm node server\.js/,
+    { ask: [{ path: "/", answers: /^hello calm$/ }] },
+  ),
+  javascript(
     "a bun lock file with a version that does not exist",
     {
       "package.json": manifest({ "is-odd": "^3.0.0" }, { type: "module", scripts: { start: "node server.js" } }),

@@ -145,7 +145,9 @@ const isUnsolvable = ({ log }: BuildContext) => log.lastLines(100).some((line) =
 
 /** The command that writes a lock file again. */
 export const lockAgain = (lock = "uv.lock") =>
-  lock === "requirements.txt" ? "compile requirements.txt again" : `run \`${lock.replace(".lock", " lock")}\``;
+  lock === "requirements.txt"
+    ? "compile requirements.txt again"
+    : `run \`${lock.replace(".lock", " lock").replace("Pipfile", "pipenv")}\``;
 
 /** What build back ends say when the files of a project do not have the form of a package. */
 export const packagingErrors =

@@ -126,17 +126,22 @@ async function fromPipfile(
 ): Promise<ServerRequirements> {
   const read = (name: string) => readFile(path.join(sourceDir, directory, name), "utf8").catch(() => null);
   const [text, lock] = [(await read("Pipfile")) ?? "", await read("Pipfile.lock")];
-  const lines = lock === null ? poetryRequirements(tomlSection(text, "packages")) : pipfileLockRequirements(lock);
-  const file = path.join(path.dirname(sourceDir), "pipfile-requirements.txt");
-  await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-  return {
-    argv: ["--requirement", file, ...adds],
-    withoutProject: null,
-    cwd: directory,
-    because: `Installing the packages in ${lock === null ? "Pipfile" : "Pipfile.lock"}.`,
-    identity: [lines, adds],
-    isShareable: !elsewhere.test(lines.join("\n")),
+  const allowed = poetryRequirements(tomlSection(text, "packages"));
+  const ofLines = async (lines: string[], name: string): Promise<ServerRequirements> => {
+    const file = path.join(path.dirname(sourceDir), `${name.replace(".", "-").toLowerCase()}-requirements.txt`);
+    await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+    return {
+      argv: ["--requirement", file, ...adds],
+      withoutProject: null,
+      cwd: directory,
+      because: `Installing the packages in ${name}.`,
+      identity: [lines, adds],
+      isShareable: !elsewhere.test(lines.join("\n")),
+    };
   };
+  if (lock === null) return ofLines(allowed, "Pipfile");
+  const locked = await ofLines(pipfileLockRequirements(lock), "Pipfile.lock");
+  return { ...locked, lock: "Pipfile.lock", unlocked: () => ofLines(allowed, "Pipfile") };
 }
 
 async function fromConda(

@@ -1,4 +1,5 @@
 import path from "node:path";
+import type { ProjectReader } from "../../domain/detection/project-sources.ts";
 import type { PythonProject } from "../detect/langgraph-config.ts";
 import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { projectReader } from "../detect/project-reader.ts";
@@ -81,7 +82,15 @@ export async function wantedPython(
     if (Number(minor) >= pythonMinorMin) return { version: `3.${minor}`, from: file, isPreference: true, ranges };
     log.say(`Note: ${file} names Python 3.${minor}, but the agent server needs Python 3.${pythonMinorMin} or newer.`);
   }
-  return { ...(await preferredByConda(sourceDir, directory)), ranges };
+  const preferred = await preferredByPipfile(read, directory);
+  return { ...(preferred ?? (await preferredByConda(sourceDir, directory))), ranges };
+}
+
+async function preferredByPipfile(read: ProjectReader["read"], directory: string) {
+  const requires = sectionOf((await read(path.posix.join(directory, "Pipfile"))) ?? "", "requires");
+  const [, version] = /^[ \t]*python(?:_full)?_version[ \t]*=[ \t]*["'](3\.\d{1,2})\b/m.exec(requires) ?? [];
+  const isSupported = version !== undefined && Number(version.slice(2)) >= pythonMinorMin;
+  return isSupported ? { version, from: "Pipfile", isPreference: true } : null;
 }
 
 async function preferredByConda(sourceDir: string, directory: string): Promise<Omit<WantedPython, "ranges">> {
