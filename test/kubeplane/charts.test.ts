@@ -365,7 +365,7 @@ test("`listener install --print` prints the same manifests as the chart without 
   const agents = await world.plane.newNamespace();
   const controlPlaneUrl = "https://pierhead.example.com";
   const flags = [`controlPlaneUrl=${controlPlaneUrl}`, "listenerKey=secret", "image.tag=9", "agents.gateway=infra/web"];
-  flags.push(`namespaces={${agents}}`, "gateway.enabled=false");
+  flags.push(`namespaces={${agents}}`, "gateway.enabled=false", "programs=true");
   const yaml = await template(
     "pierhead-listener",
     namespace,
@@ -383,6 +383,7 @@ test("`listener install --print` prints the same manifests as the chart without 
     agentsUrl: "",
     gateway: "infra/web",
     ingressClass: "",
+    mayRunPrograms: true,
   }) as { kind: string; metadata: { name: string; namespace: string } }[];
   const byChart = await Promise.all(documentsOf(yaml).toSorted(byKind).map(dryRunLater()));
   const byCommand = await Promise.all(

@@ -111,7 +111,7 @@ test("the installed listener reads nothing in its own namespace and does not sta
   const manifests = installManifests({
     ...{ name: "pierhead-listener", namespace, namespaces: [agents], listenerKey: "key", image: "pierhead:1" },
     ...{ controlPlaneUrl: "http://127.0.0.1:1", version: "0.1.0", replicas: 2 },
-    ...{ agentsUrl: "", gateway: "", ingressClass: "" },
+    ...{ agentsUrl: "", gateway: "", ingressClass: "", mayRunPrograms: false },
   }) as Manifest[];
   const roles = "/apis/rbac.authorization.k8s.io/v1";
   for (const { kind, ...manifest } of manifests) {

@@ -19,6 +19,7 @@ export interface InstallListenerOptions {
   agentsUrl?: string;
   gateway?: string;
   ingressClass?: string;
+  programs?: boolean;
 }
 
 /** Prints the Kubernetes objects of a listener, without Helm. Sends nothing except for an enrollment token to exchange. */
@@ -49,6 +50,7 @@ export async function installListener(session: Session, _: string[], options: In
     agentsUrl: options.agentsUrl ?? "",
     gateway: options.gateway ?? "",
     ingressClass: options.ingressClass ?? "",
+    mayRunPrograms: options.programs === true,
   });
   session.terminal.say(
     "These objects do not include the gateway in the cluster, which checks callers, counts requests and wakes deployments. To get it, install the Helm chart instead.",

@@ -67,6 +67,7 @@ export const serverCommands: readonly CommandSpec[] = [
           ],
           ["--gateway <gateway>", "namespace/name of the Gateway that the routes attach to"],
           ["--ingress-class <class>", "class of the Ingress objects, without a Gateway"],
+          ["--programs", "the listener may run programs in pods and connect to them, for exec, shell and port-forward"],
         ],
         examples: [
           "pierhead listener install --print --url https://pierhead.example.com --key-file key | kubectl apply -f -",

@@ -1,4 +1,4 @@
-import { listenerRules } from "./role.ts";
+import { listenerRules, programRules } from "./role.ts";
 
 export interface InstallOptions {
   name: string;
@@ -14,6 +14,8 @@ export interface InstallOptions {
   agentsUrl: string;
   gateway: string;
   ingressClass: string;
+  /** Whether the listener may run programs in pods and connect to their ports. */
+  mayRunPrograms: boolean;
 }
 
 /** Returns the same manifests as `helm template pierhead-listener` with the same options and no gateway; a test compares them. */
@@ -22,12 +24,13 @@ export function installManifests(options: InstallOptions): object[] {
   const labels = { ...selectorOf(options), "app.kubernetes.io/version": options.version };
   const metadata = { name, namespace, labels };
   const rbac = "rbac.authorization.k8s.io";
+  const rules = options.mayRunPrograms ? [...listenerRules, ...programRules] : listenerRules;
   const budget = { apiVersion: "policy/v1", kind: "PodDisruptionBudget", metadata };
   return [
     ...namespaces.map((one) => namespaceOfAgents(one, labels)),
     { apiVersion: "v1", kind: "ServiceAccount", metadata },
     ...namespaces.flatMap((one) => [
-      { apiVersion: `${rbac}/v1`, kind: "Role", metadata: { ...metadata, namespace: one }, rules: listenerRules },
+      { apiVersion: `${rbac}/v1`, kind: "Role", metadata: { ...metadata, namespace: one }, rules },
       {
         apiVersion: `${rbac}/v1`,
         kind: "RoleBinding",
