@@ -113,6 +113,11 @@ test("a real API server accepts the Job for Argo CD and Flux, in a namespace wit
   assert.ok(job);
   const accepted = (await dryRun({ ...job, namespace })) as { spec: { template: { spec: object } } };
   const { spec } = accepted.spec.template;
+  // The controller makes it a moment after the namespace, and no pod is accepted before.
+  await eventually(
+    () => world.plane.admin.get("ServiceAccount", namespace, "default", AbortSignal.timeout(10_000)),
+    (found) => found !== null,
+  );
   const pod = { apiVersion: "v1", kind: "Pod", metadata: { name: "apply" }, spec };
   await dryRun({ kind: "Pod", name: "apply", namespace, text: JSON.stringify(pod) });
 });
