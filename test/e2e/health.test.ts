@@ -1,11 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
+import { readEventStream } from "../support/event-reader.ts";
 import { eventually } from "../support/eventually.ts";
 import { startTestServer } from "../support/server.ts";
+import { startReceiver } from "../webhooks/receiver.ts";
 
 test("a server that exits soon after each start is crash-looping, with one event, until a fix serves", async () => {
-  await using pierhead = await startTestServer();
+  await using pierhead = await startTestServer({ PIERHEAD_ALLOW_PRIVATE_NETWORK: "true" });
+  await using receiver = await startReceiver(() => ({ status: 200 }));
+  await pierhead.client.createWebhook({ body: { url: receiver.url, types: ["deployment.health"] } });
+  const watched = await readEventStream(`${pierhead.url}/v2/events?types=deployment.health`, {
+    "x-api-key": pierhead.apiKey,
+  });
   await using repository = await createAgentRepository(nodeAgent("one"));
   const made = await pierhead.client.createDeployment(from(repository.url));
   const ids = { deployment_id: made.id };
@@ -51,6 +58,11 @@ test("a server that exits soon after each start is crash-looping, with one event
   const words = events.map(({ data }) => (data as { to: string }).to);
   assert.equal(words.filter((word) => word === "crash_looping").length, 1, words.join(" "));
   assert.equal(words.at(-1), "live");
+  const ofWebhook = () => receiver.received.map(({ message }) => message.data.data.to);
+  const ofStream = () => watched.messages.map(({ data }) => data.data.to);
+  for (const [what, told] of Object.entries({ "the webhook": ofWebhook, "the stream": ofStream }))
+    assert.deepEqual(await eventually(told, ({ length }) => length >= words.length, { what }), words, what);
+  watched.close();
   const exits = await pierhead.client.listDeploymentEvents({ ...ids, types: ["replica.exited"] });
   assert.deepEqual(
     exits.events.map(({ data }) => [data["reason"], data["exit_code"], data["exits_in_a_row"]]),
