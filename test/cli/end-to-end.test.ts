@@ -64,7 +64,7 @@ test("deploys a directory, prints only the address to stdout, and builds nothing
   assert.match((await cli(["logs", "directory-agent", "--build"])).stdout, /built before: reusing its artifact/);
 
   const status = await cli(["status", "directory-agent"]);
-  assert.match(status.stdout, /serving +DEPLOYED/);
+  assert.match(status.stdout, /active +DEPLOYED/);
   assert.match((await cli(["list"])).stdout, /directory-agent .* live .* internal_source/);
   assert.match(
     (await cli(["why", "directory-agent"])).stdout,
@@ -128,7 +128,7 @@ test("repairs a deployment whose only revision failed: another directory, then t
   assert.deepEqual([latest.revision.reason, latest.revision.number], ["latest", 4]);
   assert.equal(latest.revision.source_revision_config.repo_commit_sha, commit);
   const status = await cli(["status", "repaired"]);
-  assert.match(status.stdout, /4 +[0-9a-f]{8} +serving +DEPLOYED +latest commit/);
+  assert.match(status.stdout, /4 +[0-9a-f]{8} +active +DEPLOYED +latest commit/);
 });
 
 test("deploys a template by id and lists the templates for an unknown word", async () => {

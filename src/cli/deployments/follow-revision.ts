@@ -137,8 +137,8 @@ async function explainEnd(session: Session, deployment: Deployment, revision: Re
   const hints =
     status === "CREATE_FAILED" ? [] : [`Full log:      pierhead logs ${name}${type} --revision ${shortId(id)}`];
   if (revision.failure != null) hints.unshift(...nextSteps(deployment, revision, revision.failure));
-  if (deployment.active_revision_id !== null)
-    hints.push(`Still serving: revision ${shortId(deployment.active_revision_id)}`);
+  const { active_revision_id: active, health } = deployment as Partial<Deployment>;
+  if (active != null && health?.status !== "crash_looping") hints.push(`Still serving: revision ${shortId(active)}`);
   throw outcomeFailure(session, deployment, revision, steps, `The deploy of ${name} ended in ${status}.`, {
     because,
     hints,

@@ -66,12 +66,12 @@ function render({ terminal, context }: Session, deployments: Deployment[]): stri
     harmless(deployment.name),
     shortId(deployment.id),
     healthText(deployment).text,
-    serving(deployment),
+    activeRevision(deployment),
     age(deployment.updated_at),
     deployment.source,
     harmless(deployment.url ?? "-"),
   ]);
-  const table = [["NAME", "ID", "HEALTH", "SERVING", "CHANGED", "SOURCE", "URL"], ...rows];
+  const table = [["NAME", "ID", "HEALTH", "ACTIVE", "CHANGED", "SOURCE", "URL"], ...rows];
   const [head, ...lines] = fittingColumns(table, context.stdout).split("\n");
   const painted = lines.map((line, row) => {
     const { text, style } = healthText(deployments[row] as Deployment);
@@ -91,7 +91,7 @@ function fittingColumns(table: string[][], { isTTY, columns: width }: Output): s
 }
 
 /** Formats the active revision: `b8a1c2d3`, or `b8a1c2d3 < 77aa00bb` if a newer revision does not serve yet. */
-function serving({ active_revision_id: active, latest_revision_id: latest }: Deployment): string {
+function activeRevision({ active_revision_id: active, latest_revision_id: latest }: Deployment): string {
   if (latest === null) return "-";
   if (active === latest) return shortId(latest);
   return `${active === null ? "-" : shortId(active)} < ${shortId(latest)}`;

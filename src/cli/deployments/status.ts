@@ -150,7 +150,7 @@ function describeRevisions({ terminal, context }: Session, deployment: Deploymen
   const rows = revisions.map((revision) => [
     `  ${revision.number ?? "-"}`,
     shortId(revision.id),
-    revision.id === deployment.active_revision_id ? "serving" : "",
+    revision.id === deployment.active_revision_id ? "active" : "", // whether it serves is the health above
     revision.status,
     describeReason(revision),
     describeMaker(revision),
