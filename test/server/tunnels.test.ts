@@ -223,7 +223,7 @@ test("refuses readers, strangers, and keys that are not the listener's", async (
   }
 });
 
-test("a program runs through a listener that is connected to another replica of the control plane", async (context) => {
+test("a program runs through a listener that is connected to another replica of the control plane (postgres)", async (context) => {
   const database = await openTestDatabase("postgres");
   if (database === undefined) return context.skip("PostgreSQL is not installed");
   const dataDir = await mkdtemp(path.join(tmpdir(), "pierhead-listener-"));

@@ -46,6 +46,14 @@ export const assignmentsTable = table("assignments", {
   updated_at: timestamp,
 });
 
+export const tunnelsTable = table("tunnels", {
+  id: uuid,
+  listener_id: uuid,
+  wanted: jsonb,
+  replica_url: text,
+  expires_at: timestamp,
+});
+
 export const observationsTable = table("observations", {
   deployment_id: uuid,
   listener_id: uuid,

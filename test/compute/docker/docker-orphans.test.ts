@@ -161,14 +161,24 @@ test("a temporary shortage of the machine fails one start, a fault of the image 
     if (!request.url?.includes("/start")) return answerOf({ containers: [] }, request, response);
     return response.writeHead(500).end(JSON.stringify({ message: refusal }));
   });
-  for (const why of [
-    `${runtime}: unable to start container process: error during container init: error mounting "resolv.conf" to rootfs: no space left on device: unknown`,
-    `${runtime}: unable to start container process: can't copy bootstrap data to pipe: cannot allocate memory: unknown`,
-    "failed to create task for container: failed to start shim: start failed: resource temporarily unavailable: unknown",
-    "failed to create task for container: failed to create shim task: context deadline exceeded: unknown",
-  ]) {
+  const noRoom = "The machine of the container engine has no room: ";
+  for (const [why, said] of [
+    [
+      `${runtime}: unable to start container process: error during container init: error mounting "resolv.conf" to rootfs: no space left on device: unknown`,
+      noRoom,
+    ],
+    [
+      `${runtime}: unable to start container process: can't copy bootstrap data to pipe: cannot allocate memory: unknown`,
+      noRoom,
+    ],
+    [
+      "failed to create task for container: failed to start shim: start failed: resource temporarily unavailable: unknown",
+      noRoom,
+    ],
+    ["failed to create task for container: failed to create shim task: context deadline exceeded: unknown", ""],
+  ] as const) {
     refusal = why;
-    await assert.rejects(compute.ensure(spec, soon()), { message: why });
+    await assert.rejects(compute.ensure(spec, soon()), { message: said + why });
     assert.deepEqual(await compute.observe(soon()), []);
   }
   refusal = `${runtime}: unable to start container process: chdir to cwd ("/agent.mjs") set in config.json failed: not a directory: unknown`;
