@@ -252,7 +252,10 @@ test("the palette and keys offer the acts of the page, and the bell lists how de
   await page.keyboard.press("d");
   await page.getByRole("menuitem", { name: /^Deploy/ }).waitFor();
   await page.keyboard.press("Escape");
+  // A menu that closes takes the focus back to its button.
+  await page.getByRole("menu").waitFor({ state: "detached" });
   await page.keyboard.press("Control+k");
+  await page.getByRole("combobox", { name: "Page, action or deployment" }).and(page.locator(":focus")).waitFor();
   await page.keyboard.type("everyday restart");
   await page.getByRole("option", { name: /^Restart/ }).waitFor();
   for (let letter = 0; letter < 16; letter += 1) await page.keyboard.press("Backspace");
@@ -303,7 +306,8 @@ test("a variable group is created, used by a deployment, changed, and deployed f
 });
 
 test("the first revision of a new deployment has the variables of the chosen group", async () => {
-  await repository.commit({ "server.js": agent }, "Answer without the ledger");
+  const pierheadJson = JSON.stringify({ start: ["node", "server.js"], health: "/ok" });
+  await repository.commit({ "pierhead.json": pierheadJson, "server.js": agent }, "Answer without the ledger");
   const page = await open({ path: "/host/new" });
   await page.getByRole("button", { name: "Git repository" }).click();
   await page.getByLabel("Repository").fill(repository.url);
