@@ -33,7 +33,54 @@ test("reads the program and its variables from a configuration of pm2", async ()
   );
 });
 
+/** A configuration of pm2 with one program. */
+const config = (text: string) => ({ "ecosystem.config.js": `module.exports = { apps: [{ name: "x", ${text} }] };\n` });
+
+test("keeps the arguments of a program and of Node in a configuration of pm2", async () => {
+  const start = "pm2-runtime ecosystem.config.js";
+  for (const [text, command] of [
+    [`script: "npm run serve", instances: "max"`, "npm run serve"],
+    [`script: "node_modules/.bin/next", args: "start"`, "node_modules/.bin/next start"],
+    [`script: "dist/cli.js", args: ["start", '--all'], // both`, "node dist/cli.js start --all"],
+    [
+      `script: "./bin/www", node_args: "-r dotenv/config --trace-warnings"`,
+      "node -r dotenv/config --trace-warnings ./bin/www",
+    ],
+    [
+      `script: "a.js", cwd: __dirname, env: { ...process.env, PORT: process.env.PORT || 80, A: "1" }`,
+      "env A=1 node a.js",
+    ],
+  ] as const)
+    assert.equal(await startOf(start, config(text)), command);
+  assert.equal(await startOf("pm2-runtime --node-args=--import=tsx --only api a.js"), "node --import=tsx a.js");
+  assert.equal(await startOf("pm2-runtime app.py --interpreter=python3"), "python3 app.py");
+});
+
+test("leaves a configuration of pm2 that computes what it starts to pm2", async () => {
+  const start = "pm2-runtime ecosystem.config.js --env 'prod(x)'";
+  for (const text of [
+    `script: "main.js", cwd: path.join(__dirname, "dist")`,
+    `script: "main.js", args: process.argv.slice(2)`,
+    `script: "main.js", node_args: options`,
+    `script: "main.js", env: { TTL: 60 * 1000 }`,
+    `script: "main.js", env: { TONE: process.env.TONE || "calm" }`,
+    `script: "run.sh"`,
+    `script: "serve"`,
+  ])
+    assert.match(await startOf(start, config(text)), /^pm2-runtime/, text);
+  const unquoted = { "pm2.yaml": "apps:\n  - script: 'a.js'\n    args: serve\n" };
+  assert.equal(await startOf("pm2-runtime pm2.yaml", unquoted), "pm2-runtime pm2.yaml");
+});
+
+test("reads a configuration of pm2 that is made to be slow", async () => {
+  const size = 200 * 1024;
+  for (const text of [`env: { ${"a".repeat(size)} }`, `env: {${"\n".repeat(size)}x}`, `args: [${" ".repeat(size)}x]`])
+    assert.match(await startOf("pm2-runtime ecosystem.config.js", config(`script: "a.js", ${text}`)), /^pm2-runtime/);
+});
+
 test("leaves what pm2 starts in another way to pm2", async () => {
+  for (const start of ["pm2-runtime a.js b.js", "pm2-runtime a.py", "pm2-runtime --container a.js"])
+    assert.equal(await startOf(start), start);
   const two = { "pm2.json": JSON.stringify({ apps: [{ script: "a.js" }, { script: "b.js" }] }) };
   assert.equal(await startOf("pm2-runtime start pm2.json", two), "pm2-runtime start pm2.json");
   assert.equal(await startOf("pm2 logs"), "pm2 logs");
