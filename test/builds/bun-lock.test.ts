@@ -16,10 +16,13 @@ const word = '"@x/word": ["@x/word@1.2.9", "", { "dependencies": { "sound": "^2.
 const gone = { name: "@x/word", version: "1.2.9" };
 
 /** Edits a lock file where npm answers as a registry with these versions would. */
-async function editWith(dependencies: Record<string, string>, text = lock([word, sound, tone])) {
+async function editWith(
+  dependencies: Record<string, string>,
+  { text = lock([word, sound, tone]), more = {} }: { text?: string; more?: object } = {},
+) {
   await using place = await scratch();
   const versions = JSON.stringify(["1.2.0", "1.3.0-beta.1", "1.3.1", "1.2.10", "1.4.0", "2.0.0"]);
-  const published = JSON.stringify({ version: "1.3.1", dependencies, "dist.integrity": "sha512-new" });
+  const published = JSON.stringify({ version: "1.3.1", dependencies, "dist.integrity": "sha512-new", ...more });
   await writeFiles(place.dir, {
     npm: `#!/bin/sh\ncase "$2" in\n@x/word) echo '${versions}' ;;\n@x/word@1.3.1) echo '${published}' ;;\n*) exit 1 ;;\nesac\n`,
   });
@@ -39,8 +42,27 @@ test("replaces a version that no registry has in a bun.lock by the newest that e
   assert.equal(await editWith({ sound: "^2.1.0" }), lock([replaced, sound, tone]));
 });
 
+test("keeps the programs and the other packages of the version that it chooses", async () => {
+  const more = {
+    optionalDependencies: { sound: "2.1.0" },
+    peerDependencies: { tone: "1.0.0", noise: "*" },
+    peerDependenciesMeta: { noise: { optional: true } },
+    bin: "word.js",
+  };
+  const text = (await editWith({}, { more })) ?? "";
+  const [, line = ""] = /^ {4}"@x\/word": (\[.*\]),$/m.exec(text) ?? [];
+  assert.deepEqual(JSON.parse(line)[2], {
+    dependencies: {},
+    optionalDependencies: { sound: "2.1.0" },
+    peerDependencies: { tone: "1.0.0", noise: "*" },
+    optionalPeers: ["noise"],
+    bin: { word: "word.js" },
+  });
+  assert.equal(await editWith({}, { more: { optionalDependencies: { sound: "3.0.0" } } }), null);
+});
+
 test("leaves a bun.lock alone when the other version needs packages that are not locked", async () => {
   assert.equal(await editWith({ sound: "^3.0.0" }), null);
   assert.equal(await editWith({ noise: "^1.0.0" }), null);
-  assert.equal(await editWith({}, lock([sound, tone])), null, "the version is not in the lock file");
+  assert.equal(await editWith({}, { text: lock([sound, tone]) }), null, "the version is not in the lock file");
 });

@@ -6,6 +6,10 @@ import type { LockedPackage } from "./lock-file.ts";
 /** What a registry says about one version of a package. */
 interface Published {
   dependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
+  peerDependencies?: Record<string, string>;
+  peerDependenciesMeta?: Record<string, { optional?: boolean }>;
+  bin?: Record<string, string> | string;
   "dist.integrity"?: string;
 }
 
@@ -32,23 +36,44 @@ export async function withOtherVersion(
   const [entry] = entries.filter(({ name, version }) => name === gone.name && version === gone.version);
   if (entry === undefined) return null;
   const ranges = rangesOf(text, gone);
+  // Under an alias, for example.
+  if (ranges.length === 0) return null;
   const versions = (await viewPackage(context, gone.name, ["versions"])) as string[] | string | null;
   const [version] = [versions ?? []]
     .flat()
     .filter((one) => one !== gone.version && /^[\d.]+$/.test(one) && ranges.every((range) => isInRange(one, range)))
     .sort((a, b) => compareVersions(b, a));
   if (version === undefined) return null;
-  const fields = ["dependencies", "dist.integrity", "version"];
+  const fields = ["version", "dist.integrity", ...informationFields, "peerDependenciesMeta"];
   const found = (await viewPackage(context, `${gone.name}@${version}`, fields)) as Published | null;
   const integrity = found?.["dist.integrity"];
-  if (integrity === undefined || !isLocked(found?.dependencies ?? {}, entry, entries)) return null;
-  const information = found?.dependencies === undefined ? {} : { dependencies: found.dependencies };
+  if (found === null || integrity === undefined) return null;
+  const information = informationOf(gone.name, found);
+  const { optionalPeers = [], ...needs } = information;
+  const peers = Object.entries(needs.peerDependencies ?? {}).filter(([name]) => !optionalPeers.includes(name));
+  const needed = { ...needs.dependencies, ...needs.optionalDependencies, ...Object.fromEntries(peers) };
+  if (!isLocked(needed, entry, entries)) return null;
   const key = JSON.stringify(entry.key);
   const other = `    ${key}: ${JSON.stringify([`${gone.name}@${version}`, "", information, integrity])},`;
   return text
     .split("\n")
     .map((line) => (line === entry.line ? other : line))
     .join("\n");
+}
+
+const informationFields = ["dependencies", "optionalDependencies", "peerDependencies", "bin"] as const;
+
+/** Returns what a bun.lock says of a version. Bun links only the programs that stand in it. */
+function informationOf(name: string, found: Published) {
+  const { dependencies, optionalDependencies, peerDependencies, peerDependenciesMeta = {}, bin } = found;
+  const optionalPeers = Object.keys(peerDependenciesMeta).filter((one) => peerDependenciesMeta[one]?.optional === true);
+  return {
+    ...(dependencies && { dependencies }),
+    ...(optionalDependencies && { optionalDependencies }),
+    ...(peerDependencies && { peerDependencies }),
+    ...(optionalPeers.length > 0 && { optionalPeers }),
+    ...(bin && { bin: typeof bin === "string" ? { [name.replace(/^.*\//, "")]: bin } : bin }),
+  };
 }
 
 function entryOf(line: string): Entry[] {
