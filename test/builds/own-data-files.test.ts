@@ -20,11 +20,12 @@ const linksOf = async (dir: string, file: string) => (await stat(path.join(dir, 
 test("copies data that uv links to its cache, because NLTK reads no file with several links", async () => {
   await using place = await scratch();
   const data = "index/core/_static/nltk_cache/corpora/stopwords/english";
-  await linkedEnvironment(place.dir, ["nltk/data.py", data]);
+  await linkedEnvironment(place.dir, ["nltk/data.py", "nvidia/libcublas.so.12", data]);
   await ownDataFiles(path.join(place.dir, "environment"));
   assert.equal(await linksOf(place.dir, data), 1);
   assert.equal(await readFile(path.join(place.dir, packages, data), "utf8"), `text of ${data}`);
   assert.equal(await linksOf(place.dir, "nltk/data.py"), 2, "code stays linked");
+  assert.equal(await linksOf(place.dir, "nvidia/libcublas.so.12"), 2, "libraries take gigabytes");
 });
 
 test("leaves the links of an environment without NLTK", async () => {

@@ -3,7 +3,7 @@ import path from "node:path";
 import { sitePackages } from "./local-packages.ts";
 
 /** Code, which no package checks. It is the larger part of an environment. */
-const codeForm = /\.(?:py|pyc|pyi|so|dylib)$/;
+const codeForm = /\.(?:py|pyc|pyi|dylib|so(?:\.\d+)*)$/;
 
 /**
  * Gives an environment with NLTK data files of its own. uv links all files to its cache, and NLTK refuses to read data from a file
