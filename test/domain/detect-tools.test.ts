@@ -37,6 +37,20 @@ test("reads the packages and the Python of a pixi.toml", () => {
   });
 });
 
+test("installs the commit of a package that a pixi.toml names", () => {
+  const text = '[pypi-dependencies]\nours = { git = "https://git.example/ours", rev = "1a2b3c" }\n';
+  assert.deepEqual(readCondaEnvironment("pixi.toml", text)?.pip, ["ours @ git+https://git.example/ours@1a2b3c"]);
+});
+
+test("reads a pixi.toml that is made to be slow", () => {
+  const names = Array.from({ length: 15_000 }, (_, at) => `a${at.toString(36)}`);
+  const text = `[pypi-dependencies]\n${names.map((name) => `${name} = "*"\n`).join("")}`;
+  const started = performance.now();
+  const found = readCondaEnvironment("pixi.toml", text);
+  assert.ok(performance.now() - started < 3_000);
+  assert.deepEqual(found?.pip, names);
+});
+
 test("recognizes a server whose packages a pixi.toml lists, and says what to do with packages of conda", async () => {
   const app = { "main.py": "from fastapi import FastAPI\napp = FastAPI()\n" };
   const { server } = await detect({ "pixi.toml": pixi, ...app });
@@ -56,6 +70,8 @@ test("serves the workflows of LlamaIndex that a pyproject.toml names", async () 
   assert.deepEqual(server?.adds, ["llama-agents-server"]);
   const own = await detect({ "pyproject.toml": pyproject, "main.py": "server = WorkflowServer()\n" });
   assert.equal(own.server?.start, "python -m uvicorn main:server.app --host $HOST --port $PORT");
+  const api = { "pyproject.toml": pyproject.replace('["llama', '["fastapi", "llama'), "main.py": "app = FastAPI()\n" };
+  assert.equal((await detect(api)).server?.start, "python -m uvicorn main:app --host $HOST --port $PORT");
 });
 
 test("starts the file that adds routes to a Flask application of another package", async () => {

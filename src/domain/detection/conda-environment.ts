@@ -55,26 +55,33 @@ function readPixi(file: string, text: string): CondaEnvironment {
   return {
     file,
     pythonVersion: /^\s*(?:==?|~=|>=)?\s*(3\.\d+)/.exec(tomlString(ofConda, "python") ?? "")?.[1] ?? null,
-    pip: tomlKeys(ofPip).map((name) => pipLine(name, ofPip)),
+    pip: ofPip.split("\n").flatMap(pipLine),
     packages: tomlKeys(ofConda).filter((name) => !brought.has(name)),
   };
 }
 
-/** Returns the line for pip of a package whose entry has the form `"*"`, `">=1,<2"` or `{ version = ">=1", extras = ["x"] }`. */
-function pipLine(name: string, section: string): string {
-  const plain = tomlString(section, name);
-  const [, table = ""] = new RegExp(`^[ \\t]*"?${name}"?[ \\t]*=[ \\t]*\\{(.*)\\}`, "m").exec(section) ?? [];
-  const valueIn = (key: string) => new RegExp(`\\b${key}\\s*=\\s*"([^"\\n]*)"`).exec(table)?.[1];
-  const [, extras = ""] = /\bextras\s*=\s*\[([^\]\n]*)\]/.exec(table) ?? [];
+/**
+ * Returns the line for pip of a package whose entry has the form `"*"`, `">=1,<2"` or `{ version = ">=1", extras = ["x"] }`. A form
+ * with the name of each package would take minutes for a file that is made to be slow.
+ */
+function pipLine(line: string): string[] {
+  const [, name = "", double, single, table = ""] = pypiEntry.exec(line) ?? [];
+  if (name === "" || name === "python") return [];
+  const values = new Map([...table.matchAll(tableValue)].map(([, key = "", value = ""]) => [key, value]));
+  const [, extras = ""] = /\bextras\s*=\s*\[([^\]]{0,500})\]/.exec(table) ?? [];
   const full = extras === "" ? name : `${name}[${extras.replaceAll(/["'\s]/g, "")}]`;
-  const [directory, git, url] = [valueIn("path"), valueIn("git"), valueIn("url")];
-  if (directory !== undefined) return /\beditable\s*=\s*true\b/.test(table) ? `-e ${directory}` : directory;
-  if (git !== undefined) return `${full} @ git+${git}`;
-  if (url !== undefined) return `${full} @ ${url}`;
-  const version = plain ?? valueIn("version") ?? "*";
-  if (version === "*") return full;
-  return `${full}${/^[\d]/.test(version) ? "==" : ""}${version.replaceAll(" ", "")}`;
+  const [directory, git, url] = [values.get("path"), values.get("git"), values.get("url")];
+  if (directory !== undefined) return [/\beditable\s*=\s*true\b/.test(table) ? `-e ${directory}` : directory];
+  const ref = values.get("rev") ?? values.get("tag") ?? values.get("branch");
+  if (git !== undefined) return [`${full} @ git+${git}${ref === undefined ? "" : `@${ref}`}`];
+  if (url !== undefined) return [`${full} @ ${url}`];
+  const version = double ?? single ?? values.get("version") ?? "*";
+  if (version === "*") return [full];
+  return [`${full}${/^[\d]/.test(version) ? "==" : ""}${version.replaceAll(" ", "")}`];
 }
+
+const pypiEntry = /^[ \t]*"?([\w.-]+)"?[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|\{(.*)\})?/;
+const tableValue = /\b(version|path|git|url|rev|tag|branch)[ \t]*=[ \t]*"([^"]*)"/g;
 
 const namedMax = 8;
 

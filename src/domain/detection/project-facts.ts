@@ -95,7 +95,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
   const scripts = scriptsOfPackage(pyproject ?? "");
   const pages = await pagesOf(reader, files);
   const found = findPythonEntries({ sources: texts, scripts, packages: names, pages }, files);
-  const entries = [...found, ...namedWorkflows(pyproject ?? "")];
+  const entries = [...found, ...namedWorkflows(pyproject ?? "", found)];
   const { texts: shown } = entries.length > 0 ? { texts: [] } : await readSources(reader, files, /\.py$/, isSample);
   return {
     packages: names,
@@ -146,9 +146,12 @@ const namesDatabase = (text: string) =>
 
 const workflowTable = "tool.llamadeploy.workflows";
 
-/** Returns the entry of a project whose pyproject.toml names workflows of LlamaIndex instead of a server. */
-const namedWorkflows = (pyproject: string): PythonEntry[] =>
-  tomlKeys(tomlSection(pyproject, workflowTable)).length === 0
+const hasServer = (entries: readonly PythonEntry[]) =>
+  entries.some(({ isIndirect, isOfOther }) => !isIndirect && isOfOther !== true);
+
+/** Returns the entry of a project without a server of its own, whose pyproject.toml names workflows of LlamaIndex. */
+const namedWorkflows = (pyproject: string, found: readonly PythonEntry[]): PythonEntry[] =>
+  hasServer(found) || tomlKeys(tomlSection(pyproject, workflowTable)).length === 0
     ? []
     : [
         {
