@@ -9,12 +9,13 @@ import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
 /** Returns what is installed for a Python server with these requirements. */
-async function requirementsOf(dir: string, requirements: string) {
+async function requirementsOf(dir: string, requirements: string, files: Record<string, string> = {}) {
   const sourceDir = path.join(dir, "source");
   await writeFiles(sourceDir, {
     "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
     "pyproject.toml": '[project]\nname = "a"\ndependencies = ["haystack-ai>=2.8.0"]\n',
     "requirements.txt": requirements,
+    ...files,
   });
   const context = {
     sourceDir,
@@ -47,6 +48,60 @@ test("also installs what only the requirements.txt beside a pyproject.toml lists
   assert.equal(await readFile(files.at(-1) ?? "", "utf8"), "sqlalchemy==2.0.1\nflask # pages\n");
   const alone = await found.unlocked?.("3.12", []);
   assert.equal(alone?.argv.filter((word) => word === "--requirement").length, 1, "given up when they fit nothing");
+});
+
+/** Returns the lines of the file that an option of an installer names last. */
+async function linesOf({ argv }: { argv: string[] }, option: string): Promise<string[]> {
+  const file = argv[argv.lastIndexOf(option) + 1] ?? "";
+  return (await readFile(file, "utf8")).trimEnd().split("\n");
+}
+
+test("keeps the markers of versions for other systems, and gives the versions up after any failure", async () => {
+  await using place = await scratch();
+  const lines = ['haystack-ai==2.8.0 ; python_version < "3.9"', 'haystack-ai==2.9.0; python_version >= "3.9"'];
+  const found = await requirementsOf(place.dir, `${lines.join(" # old\n")}\n`);
+  assert.deepEqual(await linesOf(found, "--constraint"), lines);
+  assert.equal(found.mayBeOutdated, true);
+});
+
+test("takes packages that only requirements.txt lists from the indexes that it names", async () => {
+  await using place = await scratch();
+  const index = "--extra-index-url https://packages.example/simple";
+  const found = await requirementsOf(place.dir, `${index}\nhaystack-ai\nours\n`);
+  assert.deepEqual(await linesOf(found, "--requirement"), [index, "ours"]);
+});
+
+test("shares no environment with a package of an address that only requirements.txt lists", async () => {
+  await using place = await scratch();
+  const found = await requirementsOf(place.dir, "ours @ git+https://git.example/ours\n");
+  assert.equal(found.isShareable, false);
+});
+
+test("keeps the versions of a lock file when it gives up what only requirements.txt lists", async () => {
+  await using place = await scratch();
+  const lock = '[[package]]\nname = "haystack-ai"\nversion = "2.8.1"\n';
+  const found = await requirementsOf(place.dir, "flask\n", { "poetry.lock": lock });
+  const locked = await found.unlocked?.("3.12", []);
+  assert.deepEqual(await linesOf(locked ?? found, "--constraint"), ["haystack-ai==2.8.1"]);
+  assert.deepEqual(await linesOf(locked ?? found, "--requirement"), ["haystack-ai>=2.8.0"]);
+  assert.equal((await locked?.unlocked?.("3.12", []))?.argv.includes("--constraint"), false);
+});
+
+test("adds nothing to a uv.lock, to a file that pierhead.json names, or to what setuptools reads", async () => {
+  const setup = {
+    "pyproject.toml": '[build-system]\nrequires = ["setuptools"]\n',
+    "setup.cfg": "[options]\ninstall_requires =\n  flask>=3\n",
+  };
+  const named = { start: ["python", "a.py"], python: { requirements: "pyproject.toml" } };
+  for (const files of [{ "uv.lock": "version = 1\n" }, setup, { "pierhead.json": JSON.stringify(named) }]) {
+    await using place = await scratch();
+    const { argv } = await requirementsOf(place.dir, "flask==3.0.0\n", files);
+    assert.equal(
+      argv.some((word) => word.endsWith("also-requirements.txt")),
+      false,
+      Object.keys(files).join(),
+    );
+  }
 });
 
 test("needs no versions of a requirements.txt that names none", async () => {

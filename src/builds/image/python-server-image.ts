@@ -6,9 +6,9 @@ import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import { gitVersionVariables } from "../python/git-version.ts";
 import {
-  lockAgain,
   olderSetuptools,
   packagingErrors,
+  sayGivenUp,
   sayWithoutProject,
   unbuildable,
   unsolvable,
@@ -89,21 +89,18 @@ async function installCommandOf(
     const file = fileURLToPath(new URL(`../python/${name}`, import.meta.url));
     await writeExtra(context.sourceDir, name, await readFile(file, "utf8"));
   }
-  const { lock } = requirements;
-  const unlocked = (await requirements.unlocked?.("python", [])) ?? null;
-  const stale = `The versions in ${lock} contradict the project, or do not exist any more. To fix all versions again, ${lockAgain(lock)}.`;
-  const attemptOf = async ({ argv, withoutProject, because, hasMore }: ServerRequirements) => ({
+  const attemptOf = async ({ argv, withoutProject, because, mayBeOutdated }: ServerRequirements) => ({
     argv: await moveRequirements(argv, context),
     withoutProject: withoutProject && (await moveRequirements(withoutProject, context)),
     because,
-    hasMore,
+    mayBeOutdated,
   });
+  const attempts = [await attemptOf(requirements)];
+  for (let before = requirements, next = await nextOf(before); next !== null; before = next, next = await nextOf(next))
+    attempts.push(await attemptOf({ ...next, because: `${sayGivenUp(before)} ${next.because}` }));
   const options = {
     installer: ["python", "-m", "pip", "install", "--no-cache-dir", "--use-pep517", "--root-user-action=ignore"],
-    attempts: [
-      await attemptOf(requirements),
-      ...(unlocked === null ? [] : [await attemptOf({ ...unlocked, because: `${stale} ${unlocked.because}` })]),
-    ],
+    attempts,
     uv: uvRequirement,
     unsolvable: unsolvable.source,
     packaging: packagingErrors.source,
@@ -121,6 +118,8 @@ async function installCommandOf(
     runs: { shown, reason: "InstallFailed" },
   };
 }
+
+const nextOf = async ({ unlocked }: ServerRequirements) => (await unlocked?.("python", [])) ?? null;
 
 const toolDir = `${ownDir}/tools`;
 

@@ -3,9 +3,9 @@
     python install-server.py OPTIONS
 
 OPTIONS is a JSON object: `installer` is the command to which arguments are added, `attempts` the arguments to try, each as `argv`,
-`withoutProject` (null: the project is not among them), `because`, the text to print before it, and `hasMore`, whether it installs more
-than the project declares, so that another attempt follows any failure. The first attempt has the versions of the lock file. Before another one is made, its packages are resolved with the versions of the lock file that still fit, by
-the uv that `uv` names. `unsolvable` and `packaging` are forms of what the installer prints when no versions fit, and when the
+`withoutProject` (null: the project is not among them), `because`, the text to print before it, and `mayBeOutdated`, whether another
+attempt follows any failure. The first attempt has the versions of the lock file. Before one without them is made, its packages are
+resolved with the versions of the lock file that still fit, by the uv that `uv` names. `unsolvable` and `packaging` are forms of what the installer prints when no versions fit, and when the
 files of the project do not have the form of a package.
 """
 
@@ -38,7 +38,7 @@ def main(options):
         if code == 0 and lacks_pkg_resources():
             print("Newer versions of setuptools have no pkg_resources, which older packages import.", flush=True)
             run_with_binaries(options, [*argv, options["olderSetuptools"]])
-        may_fail = attempt.get("hasKept") or attempt.get("hasMore")
+        may_fail = attempt.get("hasKept") or attempt.get("mayBeOutdated")
         if code == 0 or not (may_fail or any(unsolvable.search(line) for line in lines)):
             break
     return code
@@ -49,7 +49,8 @@ def attempts_of(options):
     first, *others = options["attempts"]
     yield first
     for attempt in others:
-        kept = with_kept(options, locked_in(first["argv"]), attempt)
+        has_lock = "--constraint" in attempt["argv"]
+        kept = None if has_lock else with_kept(options, locked_in(first["argv"]), attempt)
         if kept is not None:
             yield kept
         yield attempt

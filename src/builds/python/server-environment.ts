@@ -77,16 +77,20 @@ async function nextAttempt(
     const because = `${name} cannot be built on this machine. Looking for a version of it that needs no build.`;
     return { chosen, binaries: [...binaries, name], because };
   }
-  if (!isUnsolvable(context) && !chosen.hasKept && !chosen.hasMore) return null;
+  if (!isUnsolvable(context) && !chosen.hasKept && !chosen.mayBeOutdated) return null;
   const other = await chosen.unlocked?.(interpreter.python, binaries);
   if (other == null) return null;
   const because = chosen.hasKept
     ? "Not all versions that were kept can be installed. Installing without them."
-    : chosen.hasMore
-      ? "Not all that requirements.txt lists can be installed. Installing what pyproject.toml declares."
-      : `The versions in ${chosen.lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(chosen.lock)}.`;
+    : sayGivenUp(chosen);
   return { chosen: other, binaries, because };
 }
+
+/** Says why something else is installed after an attempt that failed. */
+export const sayGivenUp = ({ lock, mayBeOutdated }: ServerRequirements) =>
+  mayBeOutdated
+    ? "Not all that requirements.txt lists can be installed. Installing what pyproject.toml declares."
+    : `The versions in ${lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(lock)}.`;
 
 /** More packages that cannot be built are no accident. */
 const binariesMax = 3;
@@ -144,7 +148,7 @@ export const unsolvable =
 const isUnsolvable = ({ log }: BuildContext) => log.lastLines(100).some((line) => unsolvable.test(line));
 
 /** The command that writes a lock file again. */
-export const lockAgain = (lock = "uv.lock") =>
+const lockAgain = (lock = "uv.lock") =>
   lock === "requirements.txt"
     ? "compile requirements.txt again"
     : `run \`${lock.replace(".lock", " lock").replace("Pipfile", "pipenv")}\``;

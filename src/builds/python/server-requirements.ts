@@ -34,8 +34,8 @@ export interface ServerRequirements {
   withKept?: (python: string) => Promise<ServerRequirements>;
   /** Whether versions of a lock file that contradicts the project were kept. */
   hasKept?: true;
-  /** Whether packages are among them that the project itself does not declare. */
-  hasMore?: true;
+  /** Whether a requirements.txt beside the pyproject.toml decides, too. It is often outdated, so any failure gives it up. */
+  mayBeOutdated?: true;
   /** The lock file whose versions are installed; absent: none. */
   lock?: string;
   /** Packages of the source among the requirements, relative to its root. */
@@ -82,7 +82,7 @@ export async function findServerRequirements(
     if (locked !== null) return locked;
   }
   if (named !== null || (await has("pyproject.toml"))) {
-    const found = await fromPyproject(context, { directory, adds, uv });
+    const found = await fromPyproject(context, { directory, adds, uv, isNamed: named !== null });
     if (found !== null) return found;
   }
   for (const file of ["requirements.txt", "requirements/base.txt", "requirements/production.txt"])
@@ -332,19 +332,27 @@ async function pinnedRequirements(sourceDir: string, directory: string): Promise
 }
 
 /** Writes the versions of a poetry.lock, a pdm.lock, a requirements.txt, or without uv of a uv.lock, into a file of constraints. */
-async function constraintsOf({ sourceDir }: BuildContext, directory: string, uv: string | null) {
-  const from = (await findLock(sourceDir, directory)) ?? (await pinnedRequirements(sourceDir, directory));
+async function constraintsOf(
+  { sourceDir }: BuildContext,
+  { directory, uv, isNamed }: { directory: string; uv: string | null; isNamed: boolean },
+) {
+  const lock = await findLock(sourceDir, directory);
+  const from = lock ?? (isNamed ? null : await pinnedRequirements(sourceDir, directory));
   if (from === null || (from.endsWith("uv.lock") && uv !== null)) return null;
   const text = await readFile(path.join(sourceDir, from), "utf8");
   const lines = from.endsWith(".lock")
     ? lockConstraints(text)
-    : text
-        .split("\n")
-        .flatMap((line) => /^[\w.-]+(?=\[|==).*?(==[^\s;\\]+)/.exec(line)?.[0].replace(/\[.*\]/, "") ?? []);
+    : text.split("\n").flatMap((line) => {
+        const [, name, version, marker = ""] = pinnedForm.exec(line) ?? [];
+        return name === undefined ? [] : [`${name}${version}${marker.replace(/\s+#.*$/, "").trimEnd()}`];
+      });
   const file = path.join(path.dirname(sourceDir), "python-constraints.txt");
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-  return { file, from, text };
+  return { file, from, text, isByHand: lock === null };
 }
+
+/** A requirement of one version, whose marker may name other versions of Python or other systems. */
+const pinnedForm = /^([\w.-]+)(?:\[[^\]\n]*\])?(==[^\s;\\]+)(\s*;[^\\\n]*)?/;
 
 /**
  * Installs a project with its build system if it has one. Without one there is nothing to package, so only the dependencies
@@ -352,7 +360,12 @@ async function constraintsOf({ sourceDir }: BuildContext, directory: string, uv:
  */
 async function fromPyproject(
   context: BuildContext,
-  { directory, adds, uv }: { directory: string; adds: readonly string[]; uv: string | null },
+  {
+    directory,
+    adds,
+    uv,
+    isNamed = false,
+  }: { directory: string; adds: readonly string[]; uv: string | null; isNamed?: boolean },
 ): Promise<ServerRequirements | null> {
   const text = await readFile(path.join(context.sourceDir, directory, "pyproject.toml"), "utf8");
   const project = tomlSection(text, "project");
@@ -363,14 +376,14 @@ async function fromPyproject(
   const lines = [...tomlList(project, "dependencies"), ...poetryRequirements(poetry)];
   const file = path.join(path.dirname(context.sourceDir), "pyproject-requirements.txt");
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-  const locked = await constraintsOf(context, directory, uv);
+  const locked = await constraintsOf(context, { directory, uv, isNamed });
   // uv also reads where packages come from, such as a directory beside the project.
   const hasSources =
     uv !== null && tomlList(project, "dependencies").length > 0 && /^\s*\[tool\.uv\.sources\b/m.test(text);
   const wanted = hasSources ? ["--requirement", "pyproject.toml"] : lines.length === 0 ? [] : ["--requirement", file];
   const beside = isPackage && lines.length === 0 ? await requirementsBeside(context, directory, project) : null;
   const listed = beside === null ? [] : ["--requirement", "requirements.txt"];
-  const also = beside === null ? await alsoListed(context, directory, text) : null;
+  const also = beside === null && !isNamed ? await alsoListed(context, directory, text) : null;
   const allowed = (constraints: string[], others: string[] = []): ServerRequirements => {
     const dependencies = [...wanted, ...listed, ...others, ...constraints, ...adds];
     const versions = constraints.length === 0 ? "" : ` Its versions come from ${locked?.from}.`;
@@ -388,23 +401,32 @@ async function fromPyproject(
         ...(beside === null ? [] : [beside]),
         ...(others.length === 0 ? [] : [also?.lines]),
       ],
-      isShareable: !isPackage && !hasSources && !elsewhere.test(lines.join("\n")),
+      isShareable: !isPackage && !hasSources && !elsewhere.test([...lines, ...(also?.lines ?? [])].join("\n")),
     };
   };
   if (locked === null && also === null) return allowed([]);
   const constraints = locked === null ? [] : ["--constraint", locked.file];
   const lock = path.posix.basename(locked?.from ?? "requirements.txt");
-  if (also === null) return { ...allowed(constraints), lock, unlocked: async () => allowed([]) };
+  const mayBeOutdated = locked?.isByHand === true ? ({ mayBeOutdated: true } as const) : {};
+  const alone: ServerRequirements = {
+    ...allowed(constraints),
+    lock,
+    ...mayBeOutdated,
+    unlocked: async () => allowed([]),
+  };
+  if (also === null) return alone;
   context.log.say(
     `requirements.txt also lists ${showNames(also.names)}, which pyproject.toml does not. Installing them too. To avoid this note, add them to pyproject.toml.`,
   );
   const more = allowed(constraints, ["--requirement", also.file]);
-  return { ...more, lock, hasMore: true, unlocked: async () => allowed([]) };
+  // The versions of a lock file stay.
+  const unlocked = async () => (locked === null || locked.isByHand ? allowed([]) : alone);
+  return { ...more, lock, mayBeOutdated: true, unlocked };
 }
 
 /**
  * Writes the lines of a requirements.txt whose packages neither a pyproject.toml nor its lock file names into a file: one of the two
- * is often not kept up to date.
+ * is often not kept up to date. A setup.cfg or setup.py declares packages as well, and a uv.lock decides alone.
  * @returns null: there are none.
  */
 async function alsoListed({ sourceDir }: BuildContext, directory: string, pyproject: string) {
@@ -413,15 +435,25 @@ async function alsoListed({ sourceDir }: BuildContext, directory: string, pyproj
   if (!(await isFileInside(sourceDir, path.posix.join(directory, "requirements.txt")))) return null;
   const all = (await readFile(path.join(sourceDir, directory, "requirements.txt"), "utf8")).split("\n");
   const lockFile = await findLock(sourceDir, directory);
-  const lock = lockFile === null ? "" : await readFile(path.join(sourceDir, lockFile), "utf8");
-  const named = new Set([pyproject, lock].flatMap((text) => text.match(/[\w.-]+/g) ?? []).map(normalized));
+  if (lockFile?.endsWith("uv.lock") === true) return null;
+  const read = async (file: string) =>
+    (await isFileInside(sourceDir, file)) ? await readFile(path.join(sourceDir, file), "utf8") : "";
+  const others = ["setup.cfg", "setup.py"].map((name) => path.posix.join(directory, name));
+  const declared = await Promise.all([...others, ...(lockFile === null ? [] : [lockFile])].map(read));
+  const named = new Set([pyproject, ...declared].flatMap((text) => text.match(/[\w.-]+/g) ?? []).map(normalized));
   const plain = all.filter((line) => !line.trimEnd().endsWith("\\"));
   const lines = plain.filter((line) => requirementNames([line]).some((name) => !named.has(normalized(name))));
   if (lines.length === 0) return null;
+  const names = requirementNames(lines);
+  // Without them, a package of a private index would be looked for among those that anyone can publish.
+  lines.unshift(...plain.filter((line) => indexOption.test(line)));
   const file = path.join(path.dirname(sourceDir), "also-requirements.txt");
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-  return { file, lines, names: requirementNames(lines) };
+  return { file, lines, names };
 }
+
+/** Options that decide where packages come from. */
+const indexOption = /^\s*(?:-i|-f|--index-url|--extra-index-url|--find-links|--no-index)(?=[\s=]|$)/;
 
 const shownMax = 8;
 
