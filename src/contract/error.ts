@@ -162,6 +162,12 @@ export const errors = {
       "Source configuration error: 'source_config.listener_id' is required for workspace with available listener IDs: " +
         `[${ids.map((id) => `'${id}'`).join(", ")}]`,
     ),
+  noListenerMatches: (selector: string, because: string) =>
+    new ApiError(
+      "noListenerMatches",
+      400,
+      `Source configuration error: no listener fits 'source_config.listener_selector' (${selector}). ${because}`,
+    ),
   buildOnPushOfTag: () =>
     new ApiError(
       "buildOnPushOfTag",
@@ -418,6 +424,6 @@ export type ErrorCode = keyof typeof errors;
 function part(field: string): string {
   if (field.startsWith("source_revision_config")) return "Source revision configuration error";
   if (field.startsWith("source_config")) return "Source configuration error";
-  if (field.startsWith("compute_config")) return "Listener configuration error";
+  if (field.startsWith("compute_config") || field === "labels") return "Listener configuration error";
   return "Deployment error";
 }

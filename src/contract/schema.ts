@@ -34,11 +34,16 @@ export function optional<S extends TSchema>(schema: S, description?: string, rul
 }
 
 /** Returns the schema of an object with arbitrary keys and values of one schema, such as labels. */
-export function mapOf<S extends TSchema>(value: S, description?: string) {
+export function mapOf<S extends TSchema>(
+  value: S,
+  description?: string,
+  options: { examples?: Record<string, Static<S>>[] } = {},
+) {
   return Type.Unsafe<Record<string, Static<S>>>({
     type: "object",
     additionalProperties: value,
     ...describe(description),
+    ...options,
   });
 }
 

@@ -26,6 +26,7 @@ export function checkImmutables(current: CurrentDeployment, patch: PatchDeployme
     ],
     ["source_config.template_id", sent.template_id, is.template_id],
   ];
+  if (isGiven(sent.listener_selector)) throw errors.fieldImmutable("source_config.listener_selector");
   for (const [field, value, shown] of pairs) {
     if (isGiven(value) && value !== shown) throw errors.fieldImmutable(field);
   }

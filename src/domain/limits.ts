@@ -86,6 +86,9 @@ export const listenerSilentMs = 5 * minute;
 /** A replaced listener key stays valid for this long: time to restart the listener with the new one. */
 export const listenerKeyGraceMs = 60 * minute;
 
+/** Labels of a listener, and labels that a deployment may require. */
+export const listenerLabelsMax = 32;
+
 /** Lifetime of an enrollment token, which one person may pass to another. */
 export const enrollmentMs = 24 * 60 * minute;
 

@@ -1,6 +1,81 @@
-import type { ListenerConfig, SourceConfig, SourceKind } from "../contract/deployments/deployment.ts";
+import type {
+  ListenerConfig,
+  SourceConfig,
+  SourceConfigInput,
+  SourceKind,
+} from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
+import { checkLabels, hasLabels, type Labels, labelsText } from "./listener-labels.ts";
 import type { RuleContext } from "./settings.ts";
+import { sourceConfigRules } from "./source-rules.ts";
+
+/** A listener of the workspace, as a selector sees it. */
+export interface ListenerCandidate {
+  id: string;
+  computeId: string;
+  labels: Labels;
+  /** null: every namespace of the cluster. */
+  k8sNamespaces: readonly string[] | null;
+  buildsImages: boolean;
+  /** It has a session and is not draining. */
+  isConnected: boolean;
+  /** Number of deployments that it runs. */
+  deployments: number;
+}
+
+/**
+ * Chooses a listener with all labels of the selector: a connected one before others, then the one with the fewest
+ * deployments, then the oldest.
+ *
+ * @param candidates all listeners of the workspace, oldest first.
+ * @returns the listener's id.
+ * @throws ApiError 400 `noListenerMatches`, `fieldNotApplicable` or `invalidField`.
+ */
+export function chooseListener(
+  source: SourceKind,
+  config: Pick<SourceConfigInput, "listener_id" | "listener_config"> & { selector: Record<string, string> },
+  candidates: readonly ListenerCandidate[],
+): string {
+  const selector = checkLabels(selectorField, config.selector);
+  if (sourceConfigRules.listener_id[source] === "none") throw errors.fieldNotApplicable(selectorField, source);
+  if (config.listener_id) throw errors.invalidField(selectorField, "must not be combined with listener_id.");
+  const matching = candidates.filter(({ labels }) => hasLabels(labels, selector));
+  const because = (text: string) => errors.noListenerMatches(labelsText(selector) || "any labels", text);
+  if (matching.length === 0) throw because(knownLabels(candidates));
+  const names = shortList(matching.map(({ computeId }) => computeId));
+  const able = source === "external_docker" ? matching : matching.filter(({ buildsImages }) => buildsImages);
+  if (able.length === 0) throw because(`The listeners with these labels (${names}) build no images.`);
+  const namespace = config.listener_config?.k8s_namespace ?? null;
+  const fitting = able.filter(({ k8sNamespaces: offered }) =>
+    namespace === null ? (offered ?? []).length <= 1 : offered === null || offered.includes(namespace),
+  );
+  if (fitting.length === 0) {
+    const offered = shortList([...new Set(able.flatMap(({ k8sNamespaces }) => k8sNamespaces ?? []))]);
+    if (namespace === null) throw errors.invalidField(namespaceField, `is required: the listeners have ${offered}.`);
+    throw because(`The listeners with these labels (${names}) have other namespaces: ${offered}.`);
+  }
+  const [best] = fitting.toSorted(
+    (a, b) => Number(b.isConnected) - Number(a.isConnected) || a.deployments - b.deployments,
+  );
+  return (best as ListenerCandidate).id;
+}
+
+function knownLabels(candidates: readonly ListenerCandidate[]): string {
+  if (candidates.length === 0) return "The workspace has no listeners.";
+  const labels = candidates.flatMap((one) => Object.entries(one.labels).map(([key, value]) => `${key}=${value}`));
+  if (labels.length === 0) return "Its listeners have no labels.";
+  return `Listeners of the workspace have these labels: ${shortList([...new Set(labels)].toSorted())}.`;
+}
+
+/** Names at most this many, because a workspace may have hundreds of listeners. */
+const namedMax = 50;
+
+function shortList(names: readonly string[]): string {
+  const more = names.length - namedMax;
+  return names.slice(0, namedMax).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+const selectorField = "source_config.listener_selector";
 
 /**
  * Chooses where a deployment runs: a listener of the workspace and one of its namespaces, or the built-in data plane if

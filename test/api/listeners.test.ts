@@ -52,6 +52,7 @@ test("registers, reads, lists, changes and deletes a listener", async () => {
       drain: false,
       log_level: null,
       image_registry: null,
+      labels: {},
       created_at: "",
       updated_at: "",
     },

@@ -114,9 +114,15 @@ test("a new deployment chooses its listener, and a source only one that builds i
 
 test("a listener whose key was lost gets a new one, with its install commands", async () => {
   const { listener_key: lost } = await client.createListener({
-    body: { compute_type: "k8s", compute_id: "forgotten", compute_config: { k8s_namespaces: ["bots", "staging"] } },
+    body: {
+      compute_type: "k8s",
+      compute_id: "forgotten",
+      compute_config: { k8s_namespaces: ["bots", "staging"] },
+      labels: { region: "eu", gpu: "l4" },
+    },
   });
   const page = await open({ path: "/host/listeners" });
+  await page.getByRole("row", { name: /forgotten.*gpu=l4, region=eu/ }).waitFor();
   await page.getByRole("button", { name: "New key for forgotten" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("has never connected").waitFor();

@@ -306,3 +306,51 @@ test("a file sets alert rules of the workspace, leaves the others, and pulls wha
   await at.write("deployments: {}\nalerts: { latency: {} }\n");
   assert.match((await at.run(["plan"])).stderr, /alerts\.latency is not known\. Rules: crash_looping/);
 });
+
+test("a file gives listeners labels and places deployments by them, and `deploy --where` does the same", async () => {
+  await using at = await pipeline();
+  const declared = (labels: string, where: string) => `listeners:
+  cluster-eu: { namespaces: [a], labels: ${labels} }
+deployments:
+  european: {source: external_docker, image: "registry.example.com/agent:1", where: ${where}}
+`;
+  await at.write(declared("{ region: eu }", "{ region: eu }"));
+  const planned = await at.run(["plan"]);
+  assert.match(
+    planned.stdout,
+    /labels: \{"region":"eu"\}\n\+ european\n(?: {4}.*\n)*? {4}listener_selector: \{"region":"eu"\}/,
+  );
+  const applied = await at.run(["apply", "--no-wait"]);
+  assert.equal(applied.code, 8, applied.stderr);
+  const find = async (name: string) => (await server.client.listDeployments({ name })).resources[0]?.source_config;
+  const listener = (await server.client.listListeners({})).resources.find((one) => one.compute_id === "cluster-eu");
+  assert.equal((await find("european"))?.listener_id, listener?.id);
+  assert.equal((await at.run(["plan"])).code, 0);
+  assert.equal((await at.run(["pull"])).code, 0);
+  assert.match(await at.read(), /where:\n +region: eu\n/);
+  assert.equal((await at.run(["plan"])).code, 0);
+
+  await at.write(declared("{ region: eu, gpu: l4 }", "{ gpu: l4 }"));
+  assert.match((await at.run(["plan"])).stdout, /^~ listeners\.cluster-eu\n/, "labels of the same file count");
+  await at.write(declared("{ region: eu }", "{ gpu: l4 }"));
+  const moved = await at.run(["plan"]);
+  assert.deepEqual(
+    [moved.code, /european does not run on a listener with the labels gpu=l4/.test(moved.stderr)],
+    [1, true],
+  );
+  await at.write(declared("{ region: 1 }", "{ region: eu }"));
+  assert.match((await at.run(["plan"])).stderr, /listeners\.cluster-eu\.labels\.region must be a text/);
+
+  const deploy = (...argv: string[]) =>
+    at.run(["deploy", "--template", "node-server", "--name", "chosen", "--no-wait", ...argv]);
+  assert.match((await deploy("--where", "region=mars")).stderr, /no listener fits .*region=eu/);
+  assert.match((await deploy("--where", "region")).stderr, /--where needs KEY=VALUE, not "region"/);
+  assert.match((await deploy("--where", "region=eu", "--listener", "cluster-eu")).stderr, /exclude each other/);
+  const shown = await deploy("--where", "region=eu", "--where", "gpu=l4", "--dry-run", "--json");
+  assert.deepEqual(
+    JSON.parse(shown.stdout).changes[0].fields.find((one: { field: string }) => one.field.endsWith("listener_selector"))
+      ?.to,
+    { region: "eu", gpu: "l4" },
+    shown.stdout,
+  );
+});

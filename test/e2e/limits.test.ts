@@ -185,6 +185,10 @@ const probes: Record<string, Probe> = {
     return createImage(specOf("x".repeat(bytes - JSON.stringify(specOf("")).length)));
   },
   "replicas of a deployment (`max_scale`)": (count) => createImage({ max_scale: count }),
+  "labels of a listener": (count) => {
+    const labels = Object.fromEntries(Array.from({ length: count }, (_, index) => [`label-${index}`, ""]));
+    return ask("POST", "/v2/listeners", { compute_type: "k8s", compute_id: randomUUID(), compute_config: {}, labels });
+  },
   "tags of a workspace": async (count) => {
     await emptied("/v2/admin/tags");
     return repeated(count, () => ask("POST", "/v2/admin/tags", { name: randomUUID() }));

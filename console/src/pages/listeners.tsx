@@ -1,5 +1,6 @@
 import { useState } from "react";
 import type { Listener } from "../../../src/contract/listeners/listener.ts";
+import { labelsText } from "../../../src/domain/listener-labels.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { TextField } from "../parts/fields.tsx";
 import { Notice } from "../parts/notices.tsx";
@@ -41,6 +42,10 @@ export function ListenersPage() {
         { name: "Health", show: ({ status }) => <Status of={status} text={words[status]} /> },
         { name: "Last seen", show: ({ last_seen_at }) => <Ago at={last_seen_at} /> },
         { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "Any" },
+        {
+          name: "Labels",
+          show: ({ labels }) => labelsText(labels) || <span className="softer">None</span>,
+        },
         {
           name: "Builds into",
           show: ({ image_registry }) => image_registry ?? <span className="softer">Takes only images</span>,

@@ -4,9 +4,10 @@ import { listTemplates } from "../../builds/sources/templates.ts";
 import type { CreateDeployment } from "../../contract/deployments/deployment.ts";
 import { normaliseCreate } from "../../domain/create.ts";
 import { slugOf } from "../../domain/names.ts";
+import { chooseListener } from "../../domain/placement.ts";
 import type { RuleContext } from "../../domain/settings.ts";
 import { readAgentsUrl, readListenerCapabilities } from "../../store/data-plane/listener-sessions.ts";
-import { listListenerNamespaces } from "../../store/data-plane/workspace-listeners.ts";
+import { listListenerCandidates, listListenerNamespaces } from "../../store/data-plane/workspace-listeners.ts";
 import { createDeployment } from "../../store/deployments/create-deployment.ts";
 import { newRevision } from "../../store/deployments/deployment-settings.ts";
 import type { DeploymentRow } from "../../store/deployments/deployments.ts";
@@ -28,7 +29,8 @@ export async function createFromRequest(
   deps: ApiDeps,
   request: { principal: Principal; body: CreateDeployment; responseRow: (row: DeploymentRow) => SealedResponse | null },
 ): Promise<DeploymentRow> {
-  const { principal, body } = request;
+  const { principal } = request;
+  const body = await withChosenListener(deps, principal, request.body);
   const made = normaliseCreate(body, await contextOf(deps, principal, body));
   const { integration_id: integrationId, repo_url: repoUrl } = made.sourceConfig;
   if (integrationId !== null && repoUrl !== null) await checkIntegration(deps, principal, { integrationId, repoUrl });
@@ -77,6 +79,21 @@ export async function createFromRequest(
     await useGroups(deps.db, principal, { deployment: row, revisionId, ownSetId: secrets?.id ?? null, shared });
     return row;
   });
+}
+
+/**
+ * Returns the request with the listener that its selector chooses.
+ * @throws ApiError 400 `noListenerMatches` or `invalidField`.
+ */
+async function withChosenListener(
+  { db }: ApiDeps,
+  { tenantId }: Principal,
+  body: CreateDeployment,
+): Promise<CreateDeployment> {
+  const { listener_selector: selector, ...config } = body.source_config;
+  if (!selector) return body;
+  const listener_id = chooseListener(body.source, { ...config, selector }, await listListenerCandidates(db, tenantId));
+  return { ...body, source_config: { ...config, listener_id } };
 }
 
 /** Returns the address of a separate data plane; the built-in one has none. */

@@ -4,6 +4,7 @@ import { errors } from "../../contract/error.ts";
 import type { Listener, ListenerStatus } from "../../contract/listeners/listener.ts";
 import { operations } from "../../contract/operations.ts";
 import { enrollmentMs, listenerKeyGraceMs } from "../../domain/limits.ts";
+import { checkLabels } from "../../domain/listener-labels.ts";
 import { checkNamespaces } from "../../domain/listener-namespaces.ts";
 import { mayHaveListeners } from "../../domain/mode.ts";
 import {
@@ -34,6 +35,7 @@ export function addListenerRoutes(api: Api): void {
     const row = await createListener(db, principal, {
       computeId: body.compute_id,
       k8sNamespaces: namespacesIn(body),
+      labels: checkLabels("labels", body.labels ?? {}),
       version: body.version ?? null,
       key,
     });
@@ -50,7 +52,8 @@ export function addListenerRoutes(api: Api): void {
   route(api, operations.patchListener, async ({ principal, params, body }) => {
     await checkPlan(api, principal);
     const { version = null, drain = null, log_level: logLevel = null } = body;
-    const change = { version, drain, logLevel, k8sNamespaces: namespacesIn(body) };
+    const labels = body.labels ? checkLabels("labels", body.labels) : null;
+    const change = { version, drain, logLevel, labels, k8sNamespaces: namespacesIn(body) };
     return listenerOf(await changeListener(db, principal, params.listener_id, change), db.now());
   });
 
@@ -102,6 +105,7 @@ function listenerOf(row: ListenerRow, now: Date): Listener {
     drain: row.drain,
     log_level: row.log_level,
     image_registry: row.image_registry,
+    labels: row.labels,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CallOptions, Client } from "../../client/client.ts";
 import type { Deployment, PatchDeployment, Secret } from "../../contract/deployments/deployment.ts";
+import type { Listener } from "../../contract/listeners/listener.ts";
 import { normaliseRef } from "../../domain/refs.ts";
 import { withRoundedCores } from "../../domain/resource-rules.ts";
 import { findByName } from "../deployments/find-deployment.ts";
@@ -37,13 +38,14 @@ export async function compare(
   const { steps: listenerChanges, missing } = await listenerSteps(session, listeners);
   // A deployment may be placed on a listener that the same file creates.
   const steps: Step[] = [...listenerChanges];
+  const labelsOf = (one: Listener) => listeners[one.compute_id]?.labels ?? one.labels;
   const groups = await groupsFor(session, declared);
   const unchanged: Deployment[] = [];
   for (const [name, wanted] of Object.entries(declared)) {
     const variables = declaredVariables(session, name, wanted);
     const current = await findByName(client, name, session.signal);
     if (current !== undefined && variables !== undefined) await checkReadable(session, current);
-    if (current !== undefined) await checkPlacement(client, current, placedBy(wanted), session.signal);
+    if (current !== undefined) await checkPlacement(client, current, { ...placedBy(wanted), labelsOf }, session.signal);
     const ids = groupIdsOf(name, wanted, groups);
     const own =
       current === undefined
@@ -89,7 +91,8 @@ interface Placing {
   find(client: Client, signal: AbortSignal): Promise<Placement>;
 }
 
-const placedBy = ({ listener, namespace }: Declared) => ({
+const placedBy = ({ listener, where, namespace }: Declared) => ({
+  ...(where !== undefined && { where: Object.entries(where).map(([key, value]) => `${key}=${value}`) }),
   ...(listener !== undefined && { listener }),
   ...(namespace !== undefined && { namespace }),
 });

@@ -1,12 +1,14 @@
 import type { Listener, PatchListener } from "../../contract/listeners/listener.ts";
 import type { Session } from "../session.ts";
 import { differing } from "./change.ts";
-import { asObject, wrong } from "./read-object.ts";
+import { asObject, checkTexts, wrong } from "./read-object.ts";
 import type { Step } from "./step.ts";
 
 /** A listener as a file declares it. Absent fields stay as they are. */
 export interface DeclaredListener {
   namespaces?: string[];
+  /** All labels that it has. */
+  labels?: Record<string, string>;
   drain?: boolean;
   /** `own`: the level with which the program started. */
   log_level?: NonNullable<PatchListener["log_level"]>;
@@ -18,11 +20,13 @@ const levels = ["own", "debug", "info", "warn", "error"];
 export function checkListeners(value: unknown): Record<string, DeclaredListener> {
   for (const [name, listener] of Object.entries(asObject(value, "listeners"))) {
     const at = `listeners.${name}`;
-    const { namespaces, drain, log_level: level, ...others } = asObject(listener, at);
+    const { namespaces, labels, drain, log_level: level, ...others } = asObject(listener, at);
     const [other] = Object.keys(others);
-    if (other !== undefined) throw wrong(`${at}.${other} is not known. Known are: namespaces, drain, log_level.`);
+    if (other !== undefined)
+      throw wrong(`${at}.${other} is not known. Known are: namespaces, labels, drain, log_level.`);
     const isList = Array.isArray(namespaces) && namespaces.every((one) => typeof one === "string");
     if (namespaces !== undefined && !isList) throw wrong(`${at}.namespaces must be a list of names.`);
+    checkTexts(`${at}.labels`, labels);
     if (drain !== undefined && typeof drain !== "boolean") throw wrong(`${at}.drain must be true or false.`);
     if (level !== undefined && !levels.includes(String(level)))
       throw wrong(`${at}.log_level must be one of: ${levels.join(", ")}.`);
@@ -49,10 +53,10 @@ export async function listenerSteps(
 
 /** Discards the new key, because a pipeline must not show it. An enrollment token gives the cluster's operator another one. */
 const create =
-  ({ terminal }: Session, name: string, { namespaces, ...others }: DeclaredListener): Step["act"] =>
+  ({ terminal }: Session, name: string, { namespaces, labels, ...others }: DeclaredListener): Step["act"] =>
   async (client, signal) => {
     const compute_config = namespaces === undefined ? {} : { k8s_namespaces: namespaces };
-    const body = { compute_type: "k8s", compute_id: name, compute_config } as const;
+    const body = { compute_type: "k8s" as const, compute_id: name, compute_config, ...(labels && { labels }) };
     const { id } = await client.createListener({ body }, { signal });
     if (Object.keys(others).length > 0) await client.patchListener({ listener_id: id, body: others }, { signal });
     terminal.say(`Listener ${name} needs a token to connect: pierhead api POST /v2/listeners/${id}/enrollment`);
@@ -80,8 +84,8 @@ export async function pulledListeners(session: Session, declared: Record<string,
   return { listeners: Object.fromEntries(found) as Record<string, DeclaredListener> };
 }
 
-const fieldsOf = ({ compute_config: { k8s_namespaces: namespaces }, drain, log_level: level }: Listener) => ({
-  ...{ namespaces, drain, log_level: level ?? "own" },
+const fieldsOf = ({ compute_config: { k8s_namespaces: namespaces }, labels, drain, log_level: level }: Listener) => ({
+  ...{ namespaces, labels, drain, log_level: level ?? "own" },
 });
 
 async function listenersByName(session: Session): Promise<Map<string, Listener>> {

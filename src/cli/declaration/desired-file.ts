@@ -7,7 +7,7 @@ import type { Session } from "../session.ts";
 import { checkAlerts, type DeclaredRule } from "./declared-alerts.ts";
 import { checkGroups } from "./declared-groups.ts";
 import { checkListeners, type DeclaredListener } from "./declared-listeners.ts";
-import { asObject, wrong } from "./read-object.ts";
+import { asObject, checkTexts, wrong } from "./read-object.ts";
 
 export const usualFile = "pierhead.yaml";
 
@@ -28,6 +28,8 @@ export interface Declared {
   custom_url?: string;
   /** Name or id of the listener that runs it. Fixed at creation. */
   listener?: string;
+  /** Labels of the listener that runs it, instead of its name. Fixed at creation. */
+  where?: Record<string, string>;
   /** Namespace of that listener. Fixed at creation. */
   namespace?: string;
   resources?: NonNullable<SourceConfigInput["resource_spec"]>;
@@ -43,7 +45,7 @@ const texts = [
   ...["repo_url", "integration_id", "ref", "config_path", "template", "image", "type"],
   ...["install_command", "build_command", "engine", "custom_url", "listener", "namespace"],
 ];
-const known = ["source", ...texts, "build_on_push", "resources", "variable_groups", "variables", "secrets"];
+const known = ["source", ...texts, "build_on_push", "where", "resources", "variable_groups", "variables", "secrets"];
 const sources = ["github", "internal_template", "internal_docker", "external_docker"];
 
 const topKeys = ["deployments", "tag", "alerts", "listeners"];
@@ -105,10 +107,7 @@ function check(at: string, value: unknown): Declared {
   if (!["boolean", "undefined"].includes(typeof fields["build_on_push"])) {
     throw wrong(`${at}.build_on_push must be true or false.`);
   }
-  if (fields["namespace"] !== undefined && fields["listener"] === undefined)
-    throw wrong(`${at}.namespace needs a listener.`, "Name one: pierhead api GET /v2/listeners");
-  if (fields["type"] !== undefined && fields["listener"] !== undefined)
-    throw wrong(`${at} has a type and a listener. On a listener, resources set the sizes: remove type.`);
+  checkPlaced(at, fields);
   if (fields["resources"] !== undefined) asObject(fields["resources"], `${at}.resources`);
   checkGroups(`${at}.variable_groups`, fields["variable_groups"]);
   checkTexts(`${at}.variables`, fields["variables"]);
@@ -119,14 +118,15 @@ function check(at: string, value: unknown): Declared {
   return fields as unknown as Declared;
 }
 
-/** Null is refused, because a key whose lines are commented out would remove every variable. */
-function checkTexts(at: string, value: unknown): void {
-  if (value === undefined) return;
-  if (value === null)
-    throw wrong(`${at} is empty. Write {} to have none, or remove the key to leave them as they are.`);
-  for (const [name, text] of Object.entries(asObject(value, at))) {
-    if (typeof text !== "string") throw wrong(`${at}.${name} must be a text. Put it into quotes.`);
-  }
+function checkPlaced(at: string, { listener, where, namespace, type }: Record<string, unknown>): void {
+  const isPlaced = listener !== undefined || where !== undefined;
+  if (namespace !== undefined && !isPlaced)
+    throw wrong(`${at}.namespace needs a listener.`, "Name one: pierhead api GET /v2/listeners");
+  if (type !== undefined && isPlaced)
+    throw wrong(`${at} has a type and a listener. On a listener, resources set the sizes: remove type.`);
+  if (listener !== undefined && where !== undefined)
+    throw wrong(`${at} has listener and where. Name the listener or its labels, not both.`);
+  checkTexts(`${at}.where`, where);
 }
 
 /** Returns the variables that a deployment should have; undefined when the file leaves them alone. */

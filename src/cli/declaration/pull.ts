@@ -25,7 +25,8 @@ export async function pull(session: Session, names: string[], options: { file?: 
   for (const name of wanted) {
     const deployment = await findDeployment(session, name);
     if (before[name]?.variables !== undefined) await checkReadable(session, deployment);
-    const listener = await listenerOf(session, deployment);
+    // A file that chooses by labels keeps doing so.
+    const listener = before[name]?.where === undefined ? await listenerOf(session, deployment) : null;
     const groups = await groupsOf(session, deployment, before[name]);
     found[deployment.name] = declarationOf(deployment, { listener, groups }, before[name]);
   }
@@ -80,7 +81,7 @@ function declarationOf(
     .map(({ name }) => [name, before?.secrets?.[name] ?? name]);
   // Without the key the file would no longer declare that there are none.
   const isEmptied = before !== undefined && hasVariables && secrets.length === 0;
-  const hasSpec = source === "external_docker" || listener !== null;
+  const hasSpec = source === "external_docker" || config.listener_id !== null;
   const all: Record<string, unknown> = {
     source,
     repo_url: config.repo_url,
@@ -96,6 +97,7 @@ function declarationOf(
     engine: config.engine,
     custom_url: source === "external_docker" ? config.custom_url : null,
     listener,
+    where: before?.where ?? null,
     namespace: config.listener_config?.k8s_namespace ?? null,
     resources: hasSpec ? resourcesOf(config.resource_spec, before?.resources) : null,
     variable_groups: groups,

@@ -8,3 +8,13 @@ export function asObject(value: unknown, at: string): Record<string, unknown> {
   if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
   throw wrong(`${at} must have keys and values.`);
 }
+
+/** Null is refused, because a key whose lines are commented out would remove everything under it. */
+export function checkTexts(at: string, value: unknown): void {
+  if (value === undefined) return;
+  if (value === null)
+    throw wrong(`${at} is empty. Write {} to have none, or remove the key to leave them as they are.`);
+  for (const [name, text] of Object.entries(asObject(value, at))) {
+    if (typeof text !== "string") throw wrong(`${at}.${name} must be a text. Put it into quotes.`);
+  }
+}

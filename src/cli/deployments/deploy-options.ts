@@ -16,6 +16,8 @@ export interface DeployOptions extends FollowOptions {
   engine?: string;
   listener?: string;
   namespace?: string;
+  /** Labels of the listener: `KEY=VALUE`, also several with commas. */
+  where?: string[];
 }
 
 /** Returns the settings of a deployment that decide how its source is built. The server checks them. */

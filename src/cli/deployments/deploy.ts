@@ -38,11 +38,11 @@ export async function deploy(session: Session, [given]: (string | undefined)[], 
 
 /** Returns the deployment that `--latest` names. @throws CliFailure for input that it would ignore. */
 function nameOnly(given: string | undefined, options: DeployOptions): string {
-  const { name, ref, config, template, envFrom, listener, namespace } = options;
+  const { name, ref, config, template, envFrom, listener, namespace, where } = options;
   const only = name ?? given;
   if (only === undefined)
     throw usageFailure("--latest needs the name of a deployment.", "pierhead deploy --latest NAME");
-  const isMore = [ref, config, template, envFrom, listener, namespace].some((value) => value !== undefined);
+  const isMore = [ref, config, template, envFrom, listener, namespace, where].some((value) => value !== undefined);
   if (isMore || (name !== undefined && given !== undefined) || Object.keys(buildSettingsOf(options)).length > 0) {
     throw usageFailure(
       "--latest takes only the name of a deployment.",

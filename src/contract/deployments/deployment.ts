@@ -6,7 +6,7 @@ import {
   patchDeploymentExample,
 } from "../examples.ts";
 import { offsetQuery, resourcePage, SortOrder } from "../page.ts";
-import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
+import { literals, mapOf, nullable, optional, timestamp, uuid } from "../schema.ts";
 import { deploymentStatuses } from "./deployment-statuses.ts";
 import { DeploymentHealth, HealthWord } from "./health.ts";
 import { ResourceSpec } from "./resource-spec.ts";
@@ -87,8 +87,16 @@ export const SourceConfig = Type.Object(
 );
 export type SourceConfig = Static<typeof SourceConfig>;
 
+const listenerSelector = nullable(
+  mapOf(Type.String(), undefined, { examples: [{ region: "eu" }] }),
+  "Labels that the listener must have, instead of `listener_id`. The server chooses the listener when it creates the deployment, and responses show its id. Extension of Pierhead.",
+);
+
 /** Source settings as a request may send them. Null and absent mean the same. */
-export const SourceConfigInput = Type.Partial(Type.Object(sourceConfigFields), { $id: "SourceConfigInput" });
+export const SourceConfigInput = Type.Partial(
+  Type.Object({ ...sourceConfigFields, listener_selector: listenerSelector }),
+  { $id: "SourceConfigInput" },
+);
 export type SourceConfigInput = Static<typeof SourceConfigInput>;
 
 const configPath =

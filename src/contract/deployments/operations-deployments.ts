@@ -65,6 +65,7 @@ export const deploymentOperations = {
       "invalidName",
       "sourceNotInMode",
       "listenerRequired",
+      "noListenerMatches",
       "templateUnknown",
       "nameTaken",
       "agentEnvironmentTaken",

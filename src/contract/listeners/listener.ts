@@ -1,6 +1,6 @@
 import { type Static, Type } from "typebox";
 import { offsetQuery, resourcePage } from "../page.ts";
-import { literals, nullable, optional, timestamp, uuid } from "../schema.ts";
+import { literals, mapOf, nullable, optional, timestamp, uuid } from "../schema.ts";
 
 /** Where a listener runs agents. Only clusters have their own listeners. The built-in listener is not listed. */
 export const ListenerComputeType = literals(["k8s"]);
@@ -14,6 +14,12 @@ export type ListenerLogLevel = Static<typeof ListenerLogLevel>;
 
 const drain =
   "The listener ends its session and changes nothing in its cluster until this is false. Agents keep running.";
+
+/** `domain/listener-labels.ts` checks keys and values. */
+const labels = (description: string) =>
+  mapOf(Type.String(), `${description} Keys and values as Kubernetes allows them. Extension of Pierhead.`, {
+    examples: [{ region: "eu", gpu: "l4" }],
+  });
 
 const namespaces = "Namespaces that the listener watches, of which a deployment chooses one. null: any.";
 
@@ -38,6 +44,7 @@ export const Listener = Type.Object(
       Type.String({ examples: ["registry.example.com/agents"] }),
       "Repository to which the listener pushes the images that it builds from sources. The listener reports it when it opens a session. null: the listener takes only images.",
     ),
+    labels: labels("Labels by which deployments choose a listener."),
     created_at: timestamp(),
     updated_at: timestamp(),
   },
@@ -92,6 +99,7 @@ export const CreateListener = Type.Object(
     compute_id: Type.String({ minLength: 1, maxLength: 256, examples: ["cluster-1"] }),
     compute_config: ComputeConfigInput,
     version: optional(Type.String({ maxLength: 64 })),
+    labels: optional(labels("Labels by which deployments choose a listener. Default {}.")),
   },
   { $id: "CreateListener" },
 );
@@ -102,6 +110,7 @@ export const PatchListener = Type.Object(
   {
     version: optional(Type.String({ maxLength: 64 })),
     compute_config: optional(ComputeConfigInput),
+    labels: optional(labels("Replaces all labels. Deployments stay where they are.")),
     drain: optional(Type.Boolean(), drain),
     log_level: optional(
       literals(["own", "debug", "info", "warn", "error"]),

@@ -43,7 +43,7 @@ export const listenerOperations = {
   patchListener: operation("patchListener", {
     operationId: "patch_listener_v2_listeners__listener_id__patch",
     tag: "Listeners",
-    summary: "Change the version or the namespaces of a listener",
+    summary: "Change the version, the namespaces or the labels of a listener",
     params: ListenerPath,
     body: PatchListener,
     response: { status: 200, schema: Listener },

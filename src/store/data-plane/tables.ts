@@ -6,6 +6,7 @@ import {
   double,
   integer,
   jsonb,
+  jsonbOf,
   nullable,
   table,
   text,
@@ -31,6 +32,7 @@ export const listenersTable = table("listeners", {
   last_seen_at: nullable(timestamp),
   drain: boolean,
   log_level: nullable(textOf<ListenerLogLevel>()),
+  labels: jsonbOf<Record<string, string>>(),
   created_at: timestamp,
   updated_at: timestamp,
 });

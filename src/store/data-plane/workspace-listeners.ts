@@ -3,6 +3,7 @@ import { errors } from "../../contract/error.ts";
 import type { ListenerLogLevel } from "../../contract/listeners/listener.ts";
 import { changesBetween } from "../../domain/audit.ts";
 import { checkNamespacesKept } from "../../domain/listener-namespaces.ts";
+import type { ListenerCandidate } from "../../domain/placement.ts";
 import { batched } from "../engine/batched.ts";
 import { type Db, isForeignKeyViolation, isUniqueViolation, type Trx } from "../engine/database.ts";
 import { sql } from "../engine/sql.ts";
@@ -19,6 +20,7 @@ const listenerFields = pick(
   "last_seen_at",
   "drain",
   "log_level",
+  "labels",
   "created_at",
   "updated_at",
 );
@@ -76,6 +78,17 @@ export const listListenerNamespaces = batched(async (db, tenantIds: string[]): P
   );
 });
 
+/** Returns the listeners of a workspace with what a selector needs to choose one, oldest first. */
+export async function listListenerCandidates(db: Db, tenantId: string): Promise<ListenerCandidate[]> {
+  const { rows } = await db.query<ListenerCandidate>(sql`
+    select l.id, l.compute_id as "computeId", l.labels, l.compute_config -> 'k8s_namespaces' as "k8sNamespaces",
+           l.facts ->> 'image_registry' is not null as "buildsImages",
+           not l.drain and coalesce(l.lease_until > now(), false) as "isConnected",
+           (select count(*) from deployments d where d.listener_id = l.id) as deployments
+      from listeners l where l.tenant_id = ${tenantId} and not l.builtin order by l.created_at, l.id`);
+  return rows;
+}
+
 /** Returns a listener; undefined for an unknown one and equally for another workspace's. */
 export async function findListener(db: Db | Trx, tenantId: string, id: string): Promise<ListenerRow | undefined> {
   const { rows } = await db.query<ListenerRow>(sql`
@@ -90,15 +103,26 @@ export async function findListener(db: Db | Trx, tenantId: string, id: string): 
 export async function createListener(
   db: Db,
   owner: Owner,
-  made: { computeId: string; k8sNamespaces: string[] | null; version: string | null; key: NewKey },
+  made: {
+    computeId: string;
+    k8sNamespaces: string[] | null;
+    labels: Record<string, string>;
+    version: string | null;
+    key: NewKey;
+  },
 ): Promise<ListenerRow> {
   const id = randomUUID();
-  const note = { action: "listener.create", details: { k8s_namespaces: made.k8sNamespaces } };
+  const details = {
+    k8s_namespaces: made.k8sNamespaces,
+    ...(Object.keys(made.labels).length > 0 && { labels: made.labels }),
+  };
+  const note = { action: "listener.create", details };
   try {
     await db.query(sql`
       with listener as (
-        insert into listeners (id, tenant_id, compute_type, compute_id, compute_config, version)
-        values (${id}, ${owner.tenantId}, 'k8s', ${made.computeId}, ${configOf(made.k8sNamespaces)}, ${made.version})
+        insert into listeners (id, tenant_id, compute_type, compute_id, compute_config, version, labels)
+        values (${id}, ${owner.tenantId}, 'k8s', ${made.computeId}, ${configOf(made.k8sNamespaces)}, ${made.version},
+          ${JSON.stringify(made.labels)})
       ), audit as (${auditedListener(owner, { id, computeId: made.computeId }, note)})
       ${insertedKey(owner, { id, computeId: made.computeId }, made.key)}`);
   } catch (error) {
@@ -113,6 +137,7 @@ export async function createListener(
 export interface ListenerChange {
   version: string | null;
   k8sNamespaces: string[] | null;
+  labels: Record<string, string> | null;
   drain: boolean | null;
   logLevel: ListenerLogLevel | "own" | null;
 }
@@ -126,18 +151,19 @@ export async function changeListener(db: Db, owner: Owner, id: string, change: L
   return db.transaction(async (trx) => {
     const before = await lockListener(trx, owner.tenantId, id);
     if (change.k8sNamespaces !== null) checkNamespacesKept(change.k8sNamespaces, await usedNamespaces(trx, id));
-    const { version, k8s_namespaces, drain, log_level } = before;
+    const { version, k8s_namespaces, labels, drain, log_level } = before;
     const logLevel = change.logLevel === "own" ? null : (change.logLevel ?? log_level);
     const after = {
       ...{ version: change.version ?? version, k8s_namespaces: change.k8sNamespaces ?? k8s_namespaces },
-      ...{ drain: change.drain ?? drain, log_level: logLevel },
+      ...{ labels: change.labels ?? labels, drain: change.drain ?? drain, log_level: logLevel },
     };
-    const changes = changesBetween({ version, k8s_namespaces, drain, log_level }, after);
+    const changes = changesBetween({ version, k8s_namespaces, labels, drain, log_level }, after);
     if (Object.keys(changes).length === 0) return before;
     await trx.query(sql`
       with listener as (
         update listeners set version = ${after.version}, compute_config = ${configOf(after.k8s_namespaces)},
-               drain = ${after.drain}, log_level = ${after.log_level}, updated_at = now()
+               labels = ${JSON.stringify(after.labels)}, drain = ${after.drain}, log_level = ${after.log_level},
+               updated_at = now()
          where id = ${id})
       ${auditedListener(owner, { id, computeId: before.compute_id }, { action: "listener.patch", changes })}`);
     return (await findListener(trx, owner.tenantId, id)) as ListenerRow;

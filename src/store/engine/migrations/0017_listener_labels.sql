@@ -1,0 +1,3 @@
+-- additive
+-- Labels by which deployments choose a listener.
+alter table listeners add column labels jsonb not null default '{}';
