@@ -1,3 +1,4 @@
+import type { Socket } from "node:net";
 import { type Compute, ExecRefused, type ExecRequest, type ExecSession, offersExec } from "./compute.ts";
 
 const observeTimeoutMs = 10_000;
@@ -7,6 +8,14 @@ export interface FoundReplica {
   replicaId: string;
   /** @throws ExecRefused */
   start(request: ExecRequest): Promise<ExecSession>;
+}
+
+/** An agent to which a connection can lead. */
+export interface AgentConnection {
+  /** Joins it with a connection of a caller. */
+  join(socket: Socket): void;
+  /** Gives it up when no caller comes. */
+  close(): void;
 }
 
 /**

@@ -19,9 +19,12 @@ export function replicaTunnels(compute: Compute, gateway: Gateway): TunnelTarget
   return {
     findProgram: (deploymentId, replicaId) => findReplica(compute, deploymentId, replicaId),
     connect: async ({ slug }) => {
-      return (socket) => {
-        slugs.set(socket, slug);
-        server.emit("connection", socket);
+      return {
+        join(socket) {
+          slugs.set(socket, slug);
+          server.emit("connection", socket);
+        },
+        close() {},
       };
     },
   };

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { type Clock, jitteredBackoffMs, sleep } from "../../base/clock.ts";
 import { encodeFrame, FrameReader } from "../../base/frames.ts";
 import { CallRefused, type ListenerSession } from "../../client/listener-client.ts";
-import type { FoundReplica } from "../../compute/choose-replica.ts";
+import type { AgentConnection, FoundReplica } from "../../compute/choose-replica.ts";
 import { ExecRefused } from "../../compute/compute.ts";
 import { epochHeader } from "../../contract/listeners/assignment.ts";
 import {
@@ -11,7 +11,7 @@ import {
   type TunnelOrder,
   tunnelFrameBytesMax,
 } from "../../contract/listeners/tunnel.ts";
-import { tunnelsOfListenerMax, tunnelWaitMs } from "../../domain/limits.ts";
+import { slowReaderTimeoutMs, tunnelsOfListenerMax, tunnelWaitMs } from "../../domain/limits.ts";
 import { describeError, type Logger } from "../../telemetry/log.ts";
 import { serveProgram } from "./serve-program.ts";
 
@@ -33,8 +33,8 @@ export type OpenUpgrade = (path: string, headers: Record<string, string>, signal
 export interface TunnelTargets {
   /** @throws ExecRefused */
   findProgram(deploymentId: string, replicaId: string | null, signal: AbortSignal): Promise<FoundReplica>;
-  /** Returns a function that joins a tunnel with the agent. @throws ExecRefused */
-  connect(order: TunnelOrder, signal: AbortSignal): Promise<(socket: Socket) => void>;
+  /** @throws ExecRefused */
+  connect(order: TunnelOrder, signal: AbortSignal): Promise<AgentConnection>;
 }
 
 export interface TunnelServerOptions {
@@ -123,33 +123,45 @@ export class TunnelServer {
 
   async #serve(order: TunnelOrder, headers: Record<string, string>, signal: AbortSignal): Promise<void> {
     const target = await this.#find(order, signal);
-    const socket = await this.#open(`${path}/${order.tunnel_id}`, headers, signal);
+    const isConnection = typeof target !== "string" && "join" in target;
+    let socket: Socket;
+    try {
+      socket = await this.#open(`${path}/${order.tunnel_id}`, headers, signal);
+    } catch (error) {
+      if (isConnection) target.close();
+      throw error;
+    }
     const leave = () => socket.destroy();
+    const closed = new Promise<void>((resolve) => socket.once("close", () => resolve()));
     signal.addEventListener("abort", leave, { once: true });
     socket.on("error", leave).once("close", () => signal.removeEventListener("abort", leave));
     if (signal.aborted) leave();
     const found: TunnelFound =
       typeof target === "string"
-        ? { replica_id: null, message: target }
+        ? { replica_id: null, message: target.slice(0, 4_000) }
         : { replica_id: "replicaId" in target ? target.replicaId : null, message: null };
     const first = encodeFrame(channels.found, JSON.stringify(found));
-    if (typeof target === "string") return void socket.end(first);
+    // The control plane may read slowly what it has not got yet, but not stop.
+    const endSoon = () => socket.setTimeout(slowReaderTimeoutMs, leave).destroySoon();
     socket.write(first);
-    if ("join" in target) target.join(socket);
-    else await serveProgram(socket, target).finally(leave);
+    if (typeof target === "string") endSoon();
+    else if ("join" in target) target.join(socket);
+    else
+      await serveProgram(socket, target).then(endSoon, (error: unknown) => {
+        leave();
+        throw error;
+      });
+    await closed;
   }
 
   /** Returns where a tunnel leads, or why it leads nowhere. */
-  async #find(
-    order: TunnelOrder,
-    signal: AbortSignal,
-  ): Promise<FoundReplica | { join(socket: Socket): void } | string> {
+  async #find(order: TunnelOrder, signal: AbortSignal): Promise<FoundReplica | AgentConnection | string> {
     const { targets } = this.#options;
     if (this.#served.size >= tunnelsOfListenerMax)
       return "The listener of this agent carries as many connections as it may. Try again later.";
     const ending = AbortSignal.any([signal, AbortSignal.timeout(tunnelWaitMs)]);
     try {
-      if (order.kind === "connect") return { join: await targets.connect(order, ending) };
+      if (order.kind === "connect") return await targets.connect(order, ending);
       return await targets.findProgram(order.deployment_id, order.replica_id, ending);
     } catch (error) {
       if (error instanceof ExecRefused) return error.message;

@@ -1,5 +1,4 @@
-import type { Socket } from "node:net";
-import { type FoundReplica, missing } from "../../choose-replica.ts";
+import { type AgentConnection, type FoundReplica, missing } from "../../choose-replica.ts";
 import { ExecRefused } from "../../compute.ts";
 import type { ApiServer } from "../api/api-server.ts";
 import { componentLabel } from "../render/names.ts";
@@ -33,7 +32,7 @@ export class ClusterPrograms {
   async connect(
     { deployment_id: deploymentId }: { deployment_id: string },
     signal: AbortSignal,
-  ): Promise<(socket: Socket) => void> {
+  ): Promise<AgentConnection> {
     const { namespace, name } = (await this.#find(deploymentId, null, signal, ["server"])).metadata;
     return connectToPod(this.#api, { namespace, name, port: agentPort }, signal);
   }

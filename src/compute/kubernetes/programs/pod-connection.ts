@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import { drained } from "../../../base/drained.ts";
+import type { AgentConnection } from "../../choose-replica.ts";
 import { ExecRefused } from "../../compute.ts";
 import { type ApiServer, KubeError } from "../api/api-server.ts";
 import { pathOf } from "../api/kinds.ts";
@@ -13,14 +14,13 @@ const portBytes = 2;
 
 /**
  * Connects to a port of a pod through the API server, which reaches pods that no NetworkPolicy admits the listener to.
- * @returns a function that joins a connection with it
  * @throws ExecRefused when the cluster refuses it
  */
 export async function connectToPod(
   api: ApiServer,
   { namespace, name, port }: { namespace: string; name: string; port: number },
   signal: AbortSignal,
-): Promise<(socket: Socket) => void> {
+): Promise<AgentConnection> {
   const path = `${pathOf("Pod", namespace, name)}/portforward`;
   const query = new URLSearchParams({ ports: String(port) });
   const { socket: pod } = await api
@@ -29,27 +29,33 @@ export async function connectToPod(
       throw error instanceof KubeError ? new ExecRefused(explain(error, name)) : error;
     });
   pod.pause();
-  return (socket) => {
-    const seen = new Set<number>();
-    const connection = new ChannelSocket(pod, (channel, bytes) => {
-      const isFirst = !seen.has(channel);
-      seen.add(channel);
-      const payload = isFirst ? bytes.subarray(portBytes) : bytes;
-      if (payload.length === 0) return;
-      // The agent does not listen, for example.
-      if (channel === channels.error) return void socket.destroy();
-      if (!socket.writable || socket.write(payload) || pod.isPaused()) return;
-      pod.pause();
-      void drained(socket).then(() => pod.resume());
-    });
-    pod.once("close", () => socket.destroySoon());
-    socket.on("end", () => connection.close()).on("close", () => connection.close());
-    socket.on("data", (chunk: Buffer) => {
-      if (connection.send(channels.data, chunk)) return;
-      socket.pause();
-      void drained(pod).then(() => socket.resume());
-    });
-    pod.resume();
-    socket.resume();
-  };
+  const close = () => pod.destroy();
+  // The cluster may end the connection before it is joined.
+  pod.on("error", close);
+  return { close, join: (socket) => join(socket, pod) };
+}
+
+function join(socket: Socket, pod: Socket): void {
+  const seen = new Set<number>();
+  const connection = new ChannelSocket(pod, (channel, bytes) => {
+    const isFirst = !seen.has(channel);
+    seen.add(channel);
+    const payload = isFirst ? bytes.subarray(portBytes) : bytes;
+    if (payload.length === 0) return;
+    // The agent does not listen, for example.
+    if (channel === channels.error) return void socket.destroy();
+    if (!socket.writable || socket.write(payload) || pod.isPaused()) return;
+    pod.pause();
+    void drained(socket).then(() => pod.resume());
+  });
+  pod.once("close", () => socket.destroySoon());
+  socket.on("end", () => connection.close()).on("close", () => connection.close());
+  socket.on("data", (chunk: Buffer) => {
+    if (connection.send(channels.data, chunk)) return;
+    socket.pause();
+    void drained(pod).then(() => socket.resume());
+  });
+  if (pod.closed) socket.destroySoon();
+  pod.resume();
+  socket.resume();
 }

@@ -40,7 +40,11 @@ export class ChannelSocket {
       const frame = readFrame(bytes);
       if (frame === null) break;
       if (frame === "too long") return void this.socket.destroy();
-      this.#take(frame.opcode, frame.payload);
+      try {
+        this.#take(frame.opcode, frame.payload);
+      } catch {
+        return void this.socket.destroy(); // what the cluster sent is wrong
+      }
       bytes = bytes.subarray(frame.bytes);
     }
     this.#rest = bytes;
