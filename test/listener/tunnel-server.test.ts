@@ -127,7 +127,7 @@ test("a connection to a pod ends when the caller has left before it was opened",
     toPod.resolve(socket);
   });
   const server = serve(new ClusterPrograms(api, ["agents"]), async (path) => {
-    if (path.endsWith(order.tunnel_id)) throw new CallRefused(404, null, "nobody waits");
+    if (path.endsWith(order.tunnel_id)) throw new CallRefused(404, null, "no user waits");
     return plane.connect();
   });
   try {
@@ -135,7 +135,7 @@ test("a connection to a pod ends when the caller has left before it was opened",
     await eventually(
       async () => socket.readableEnded || socket.destroyed,
       (hasEnded) => hasEnded,
-      { timeoutMs: 5_000, what: "the end of the connection to the pod" },
+      { timeoutMs: 15_000, what: "the end of the connection to the pod" },
     );
   } finally {
     await server.close();

@@ -22,9 +22,9 @@ export async function connectThroughListener(
   // Before the connection: one that cannot be recorded is not opened.
   await recordConnect(db, deployment, { organizationId, actor });
   const wanted = { deployment_id: deployment.id, slug: deployment.slug, kind: "connect" as const, replica_id: null };
-  const { socket: agent } = await tunnels.open(deployment.listener_id, wanted);
+  const { socket: agent } = await tunnels.open(deployment.listener_id, wanted, upgrade.socket);
   const socket = upgrade.accept(protocol);
-  if (socket.destroyed) return void agent.destroy();
+  if (socket.destroyed) return; // The client left, and the agent's connection with it.
   tunnels.keep(socket);
   for (const one of [socket, agent]) one.setTimeout(execIdleMs, () => one.destroy());
   const timer = setInterval(() => {

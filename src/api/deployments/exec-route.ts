@@ -44,7 +44,7 @@ export function addExecRoutes(api: Api): void {
     const socket = upgrade.accept(execProtocol);
     socket.once("close", () => held.release());
     const find = admitted.isElsewhere
-      ? (replicaId: string | null) => findThroughListener(tunnels, deployment, replicaId)
+      ? (replicaId: string | null) => findThroughListener(tunnels, deployment, replicaId, socket)
       : (replicaId: string | null) => openExec(deployment.id, replicaId);
     void new ExecConnection(api.deps, { socket, find, deployment, principal, recheck }).serve();
   });

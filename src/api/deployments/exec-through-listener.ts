@@ -20,15 +20,20 @@ const inputBytesMax = 64 * 1024;
 
 const lost = "The connection to the listener of this agent ended before the program did.";
 
-/** Lets the listener of a deployment find the replica beside which a program can run. @throws ApiError `execUnavailable` */
+/**
+ * Lets the listener of a deployment find the replica beside which a program can run.
+ * @param user connection of the user, with which the program ends
+ * @throws ApiError `execUnavailable`
+ */
 export async function findThroughListener(
   tunnels: Tunnels,
   deployment: DeploymentRow,
   wanted: string | null,
+  user: Socket,
 ): Promise<FoundExec> {
   const { id, slug, listener_id: listenerId } = deployment;
   const order = { deployment_id: id, slug, kind: "exec" as const, replica_id: wanted };
-  const { socket, replicaId } = await tunnels.open(listenerId, order);
+  const { socket, replicaId } = await tunnels.open(listenerId, order, user);
   return { replicaId: replicaId ?? "", start: (request) => new RemoteProgram(socket).start(request) };
 }
 

@@ -7,7 +7,7 @@ import { joinSockets } from "../../base/join-sockets.ts";
 import { ApiError, errors } from "../../contract/error.ts";
 import { epochHeader } from "../../contract/listeners/assignment.ts";
 import { tunnelChannels, tunnelHopHeader, tunnelProtocol } from "../../contract/listeners/tunnel.ts";
-import { execKeyCheckMs } from "../../domain/limits.ts";
+import { execIdleMs, execKeyCheckMs } from "../../domain/limits.ts";
 import { checkEpoch } from "../../store/data-plane/listener-sessions.ts";
 import { findTunnelReplica } from "../../store/data-plane/tunnels.ts";
 import { credentialsOf } from "../http/authenticate.ts";
@@ -101,8 +101,11 @@ async function passOn(
   if (peer === null)
     throw errors.unavailable("The replica of the control plane that waits for this cannot be reached.", 1);
   const socket = parts.upgrade.accept(tunnelProtocol);
-  parts.tunnels.keep(socket);
-  parts.tunnels.keep(peer);
+  for (const one of [socket, peer]) {
+    parts.tunnels.keep(one);
+    // The other replica ends idle connections, but may vanish without a word.
+    one.setTimeout(execIdleMs + hopTimeoutMs, () => one.destroy());
+  }
   joinSockets(socket, peer);
   return parts.reply;
 }

@@ -4,13 +4,14 @@ import { encodeFrame, readFirstFrame } from "../../base/frames.ts";
 import { errors } from "../../contract/error.ts";
 import {
   tunnelChannels as channels,
-  type TunnelFound,
+  TunnelFound,
   type TunnelOrder,
   tunnelFrameBytesMax,
 } from "../../contract/listeners/tunnel.ts";
 import { changePollIntervalMs, tunnelWaitMs } from "../../domain/limits.ts";
 import { listTunnels, placeTunnel, removeTunnel, type TunnelRow } from "../../store/data-plane/tunnels.ts";
 import type { Db } from "../../store/engine/database.ts";
+import { compileValidator } from "../validation/validate.ts";
 
 /** A listener that takes orders on this server. */
 interface Follower {
@@ -22,7 +23,8 @@ interface Follower {
 
 interface Waiting {
   listenerId: string;
-  resolve(socket: Socket): void;
+  /** Ends the wait. null: no connection comes. */
+  settle(socket: Socket | null): void;
 }
 
 export interface OpenTunnel {
@@ -52,23 +54,34 @@ export class Tunnels {
   }
 
   /**
-   * Asks a listener for a connection to one of its agents and waits for it.
-   * @throws ApiError `execUnavailable` when the listener does not answer in time, or does not find the agent.
+   * Asks a listener for a connection to one of its agents and waits for it. The connection ends with that of the user.
+   * @throws ApiError `execUnavailable` when the listener does not answer in time, or does not find the agent; `unavailable` when this
+   * server stops.
    */
-  async open(listenerId: string, wanted: Omit<TunnelOrder, "tunnel_id">): Promise<OpenTunnel> {
-    if (this.#isClosed) throw errors.unavailable("This server stops.", 5);
+  async open(listenerId: string, wanted: Omit<TunnelOrder, "tunnel_id">, user: Socket): Promise<OpenTunnel> {
+    if (this.#isClosed) throw errors.unavailable(stops, 5);
     const id = randomUUID();
     const { promise, resolve } = Promise.withResolvers<Socket | null>();
-    const timer = setTimeout(() => resolve(null), tunnelWaitMs);
-    this.#waiting.set(id, { listenerId, resolve });
+    const settle = (socket: Socket | null) => {
+      this.#waiting.delete(id);
+      if (socket !== null) endWith(socket, user);
+      resolve(socket);
+    };
+    const leave = () => settle(null);
+    const timer = setTimeout(leave, tunnelWaitMs);
+    this.#waiting.set(id, { listenerId, settle });
+    user.once("close", leave);
+    if (user.destroyed) leave();
     try {
       const replicaUrl = this.#replicaUrl();
       await placeTunnel(this.#db, { id, listener_id: listenerId, wanted, replicaUrl, forMs: tunnelWaitMs });
       const socket = await promise;
+      if (this.#isClosed) throw errors.unavailable(stops, 5);
       if (socket === null) throw errors.execUnavailable(unanswered);
       return await read(socket);
     } finally {
       clearTimeout(timer);
+      user.off("close", leave);
       this.#waiting.delete(id);
       // It expires anyway.
       await removeTunnel(this.#db, id).catch(() => {});
@@ -83,8 +96,9 @@ export class Tunnels {
   /** Hands a connection of a listener over to the user who waits for it. */
   accept(id: string, socket: Socket): void {
     this.keep(socket);
-    this.#waiting.get(id)?.resolve(socket);
-    this.#waiting.delete(id);
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) socket.destroy();
+    else waiting.settle(socket);
   }
 
   /** Sends orders to a listener for as long as its connection lasts, or until it opens another one here. */
@@ -104,6 +118,7 @@ export class Tunnels {
   /** Ends a connection with this server. */
   keep(socket: Socket): void {
     if (this.#isClosed) socket.destroy();
+    if (socket.closed) return;
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
   }
@@ -112,6 +127,7 @@ export class Tunnels {
   close(): void {
     this.#isClosed = true;
     this.#stop();
+    for (const { settle } of [...this.#waiting.values()]) settle(null);
     for (const socket of this.#sockets) socket.destroy();
   }
 
@@ -159,21 +175,37 @@ export class Tunnels {
   }
 }
 
+const stops = "This server stops.";
+
 const unanswered =
   "The listener of this agent did not open a connection in time. It may not run, be older than this server, or reach the server " +
   "through a proxy that does not pass upgraded connections.";
 
+/** Ends the connection of a listener with that of the user, wherever that one ends. */
+function endWith(socket: Socket, user: Socket): void {
+  const leave = () => socket.destroy();
+  user.once("close", leave);
+  socket.once("close", () => user.off("close", leave));
+  if (user.destroyed) leave();
+}
+
 /** Reads whether the listener found the agent. */
 async function read(socket: Socket): Promise<OpenTunnel> {
   const frame = await readFirstFrame(socket, { bytesMax: tunnelFrameBytesMax, timeoutMs: tunnelWaitMs });
-  if (frame === null || frame.channel !== channels.found) {
-    socket.destroy();
-    throw errors.execUnavailable("The listener of this agent closed the connection.");
+  const found = frame === null || frame.channel !== channels.found ? null : parse(frame.payload);
+  if (found?.message === null) return { socket, replicaId: found.replica_id };
+  socket.destroy();
+  throw errors.execUnavailable(found?.message ?? "The listener of this agent closed the connection.");
+}
+
+const checkFound = compileValidator(TunnelFound, "body");
+
+/** @returns null for what no listener of Pierhead sends */
+function parse(payload: Buffer): TunnelFound | null {
+  try {
+    const { value, problems } = checkFound(JSON.parse(payload.toString("utf8")));
+    return problems.length === 0 ? (value as TunnelFound) : null;
+  } catch {
+    return null;
   }
-  const { replica_id: replicaId, message } = JSON.parse(frame.payload.toString("utf8")) as TunnelFound;
-  if (message !== null) {
-    socket.destroy();
-    throw errors.execUnavailable(message);
-  }
-  return { socket, replicaId };
 }

@@ -13,11 +13,11 @@ export async function placeTunnel(
   db: Db,
   { id, listener_id, wanted, replicaUrl, forMs }: TunnelRow & { replicaUrl: string; forMs: number },
 ): Promise<void> {
-  const expiresAt = new Date(db.now().getTime() + forMs);
   await db.query(sql`
     with expired as (delete from tunnels where expires_at < now())
     insert into tunnels (id, listener_id, wanted, replica_url, expires_at)
-    values (${id}, ${listener_id}, ${JSON.stringify(wanted)}::jsonb, ${replicaUrl}, ${expiresAt})`);
+    values (${id}, ${listener_id}, ${JSON.stringify(wanted)}::jsonb, ${replicaUrl},
+            now() + ${forMs} * interval '1 millisecond')`);
   db.changes.wakeWatchers();
 }
 
