@@ -290,6 +290,7 @@ export function readConfig(environment: Environment): Config {
     publicUrl,
     corsOrigins: readOrigins(read.corsOrigins),
     agentsDomain,
+    replicaUrl: read.replicaUrl === undefined ? undefined : readReplicaUrl(read.replicaUrl),
     basePath: readBasePath(read.basePath),
     cacheDir: path.resolve(read.cacheDir ?? path.join(read.dataDir, "cache")),
     posture,
@@ -316,6 +317,13 @@ function readPublicUrl(given: string): string {
     return given.replace(/\/+$/, "");
   }
   throw new Error(`PIERHEAD_PUBLIC_URL must be a URL such as https://pierhead.example.org, got "${given}"`);
+}
+
+/** Replicas speak HTTP to each other, and append paths. */
+function readReplicaUrl(given: string): string {
+  const url = URL.parse(given);
+  if (url?.protocol === "http:" && url.href === `${url.origin}/`) return url.origin;
+  throw new Error(`PIERHEAD_REPLICA_URL must be a URL such as http://10.0.0.7:8124, got "${given}"`);
 }
 
 function readBasePath(given: string): string {

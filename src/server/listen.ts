@@ -72,14 +72,16 @@ export async function listen(
 const apiProtocols = new Set([execProtocol, connectProtocol, tunnelProtocol]);
 
 /**
- * Returns the address of this server for other machines: `own`, or the first address of this machine if it listens on all.
+ * Returns the address of this server for other machines: `own`, or the first address of this machine if it listens on all. A machine
+ * without IPv4 has only addresses of IPv6, those of one link aside.
  * @param own URL with which this machine reaches the server
  */
-export function replicaUrlOf(host: string, own: string): string {
+export function replicaUrlOf(host: string, own: string, interfaces = networkInterfaces()): string {
   if (!/^[0.:]+$/.test(host)) return own;
-  const addresses = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
-  const outside = addresses.find(({ internal, family }) => !internal && family === "IPv4");
-  return outside === undefined ? own : `http://${outside.address}:${new URL(own).port}`;
+  const addresses = Object.values(interfaces).flatMap((all) => all ?? []);
+  const outside = addresses.filter(({ internal, address }) => !internal && !/^fe[89ab]/i.test(address));
+  const first = outside.find(({ family }) => family === "IPv4") ?? outside[0];
+  return first === undefined ? own : urlOf(first.address, Number(new URL(own).port));
 }
 
 /**

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readConfig } from "../../src/server/config.ts";
+import { replicaUrlOf } from "../../src/server/listen.ts";
 import { readListenerConfig } from "../../src/server/listener-config.ts";
 
 test("accepts the public address and the base path with and without trailing slashes", () => {
@@ -123,4 +124,27 @@ test("names the setting of an invalid database address without repeating its pas
     assert.equal(readConfig({ DATABASE_URL: given }).databaseUrl, given);
   }
   assert.equal(readConfig({ PIERHEAD_AGENT_REDIS_URL: "rediss://u:p@cache:6380/1" }).compute, "process");
+});
+
+test("takes the address of a replica for the others as an origin of HTTP alone", () => {
+  for (const given of ["http://10.0.0.7:8124", "http://10.0.0.7:8124/"])
+    assert.equal(readConfig({ PIERHEAD_REPLICA_URL: given }).replicaUrl, "http://10.0.0.7:8124");
+  for (const given of ["10.0.0.7:8124", "https://10.0.0.7:8124", "http://10.0.0.7/a", "http://u:p@10.0.0.7"])
+    assert.throws(() => readConfig({ PIERHEAD_REPLICA_URL: given }), /^Error: PIERHEAD_REPLICA_URL must be .*, got "/);
+});
+
+test("a replica names the first address with which other machines reach it", () => {
+  const address = (text: string, family: "IPv4" | "IPv6", internal = false) => ({
+    ...{ address: text, internal, netmask: "", mac: "", cidr: null },
+    ...(family === "IPv4" ? { family } : { family, scopeid: 0 }),
+  });
+  const lo = [address("127.0.0.1", "IPv4", true), address("::1", "IPv6", true)];
+  const own = "http://127.0.0.1:8124";
+  const urlOf = (host: string, ...outside: ReturnType<typeof address>[]) =>
+    replicaUrlOf(host, own, { lo, eth0: outside });
+  const [link, v6, v4] = [address("fe80::1", "IPv6"), address("fd00::7", "IPv6"), address("10.0.0.7", "IPv4")];
+  assert.equal(urlOf("0.0.0.0", v6, v4), "http://10.0.0.7:8124");
+  assert.equal(urlOf("::", link, v6), "http://[fd00::7]:8124");
+  assert.equal(urlOf("::", link), own);
+  assert.equal(urlOf("127.0.0.1", v4), own);
 });
