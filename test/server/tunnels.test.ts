@@ -9,6 +9,7 @@ import path from "node:path";
 import { PassThrough } from "node:stream";
 import { after, before, test } from "node:test";
 import { openProcessCompute } from "../../src/compute/process/process-compute.ts";
+import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
 import { type RunOptions, runCli } from "../cli/run-cli.ts";
 import { makeWorkspace } from "../security/two-workspaces.ts";
@@ -201,9 +202,9 @@ test("port-forward goes through the listener, with streams and WebSockets, and r
 test("refuses readers, strangers, and keys that are not the listener's", async () => {
   const reader = await pierhead.client.createApiKey({ body: { name: "reader", role: "reader" } });
   const stranger = await makeWorkspace(pierhead);
-  const statusOf = (at: string, apiKey: string, protocol: string) => {
+  const statusOf = (at: string, apiKey: string, protocol: string, epoch = "0") => {
     const { hostname, port } = new URL(pierhead.url);
-    const headers = { connection: "Upgrade", upgrade: protocol, "x-api-key": apiKey, "pierhead-epoch": "1" };
+    const headers = { connection: "Upgrade", upgrade: protocol, "x-api-key": apiKey, [epochHeader]: epoch };
     const sent = request({ hostname, port, path: at, headers }).end();
     return new Promise<number | undefined>((resolve, reject) => {
       sent.on("response", (answer) => resolve(answer.resume().statusCode));
@@ -220,6 +221,7 @@ test("refuses readers, strangers, and keys that are not the listener's", async (
   for (const at of ["/dp/v1/tunnels", `/dp/v1/tunnels/${crypto.randomUUID()}`]) {
     assert.equal(await statusOf(at, pierhead.apiKey, "pierhead-tunnel"), 403, at);
     assert.equal(await statusOf(at, key, "pierhead-tunnel"), 409, "a session that is not the newest");
+    assert.equal(await statusOf(at, key, "pierhead-tunnel", "none"), 409, "no session");
   }
 });
 
