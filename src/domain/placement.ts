@@ -1,3 +1,4 @@
+import { firstNames } from "../base/first-names.ts";
 import type {
   ListenerConfig,
   SourceConfig,
@@ -42,7 +43,8 @@ export function chooseListener(
   const matching = candidates.filter(({ labels }) => hasLabels(labels, selector));
   const because = (text: string) => errors.noListenerMatches(labelsText(selector) || "any labels", text);
   if (matching.length === 0) throw because(knownLabels(candidates));
-  const names = shortList(matching.map(({ computeId }) => computeId));
+  const namesOf = (all: readonly string[]) => firstNames(all, namedMax);
+  const names = namesOf(matching.map(({ computeId }) => computeId));
   const able = source === "external_docker" ? matching : matching.filter(({ buildsImages }) => buildsImages);
   if (able.length === 0) throw because(`The listeners with these labels (${names}) build no images.`);
   const namespace = config.listener_config?.k8s_namespace ?? null;
@@ -50,7 +52,7 @@ export function chooseListener(
     namespace === null ? (offered ?? []).length <= 1 : offered === null || offered.includes(namespace),
   );
   if (fitting.length === 0) {
-    const offered = shortList([...new Set(able.flatMap(({ k8sNamespaces }) => k8sNamespaces ?? []))]);
+    const offered = namesOf([...new Set(able.flatMap(({ k8sNamespaces }) => k8sNamespaces ?? []))]);
     if (namespace === null) throw errors.invalidField(namespaceField, `is required: the listeners have ${offered}.`);
     throw because(`The listeners with these labels (${names}) have other namespaces: ${offered}.`);
   }
@@ -64,16 +66,11 @@ function knownLabels(candidates: readonly ListenerCandidate[]): string {
   if (candidates.length === 0) return "The workspace has no listeners.";
   const labels = candidates.flatMap((one) => Object.entries(one.labels).map(([key, value]) => `${key}=${value}`));
   if (labels.length === 0) return "Its listeners have no labels.";
-  return `Listeners of the workspace have these labels: ${shortList([...new Set(labels)].toSorted())}.`;
+  return `Listeners of the workspace have these labels: ${firstNames([...new Set(labels)].toSorted(), namedMax)}.`;
 }
 
 /** Names at most this many, because a workspace may have hundreds of listeners. */
 const namedMax = 50;
-
-function shortList(names: readonly string[]): string {
-  const more = names.length - namedMax;
-  return names.slice(0, namedMax).join(", ") + (more > 0 ? ` and ${more} more` : "");
-}
 
 const selectorField = "source_config.listener_selector";
 

@@ -1,7 +1,7 @@
 import { request as begin, type IncomingMessage } from "node:http";
 import { request as beginTls } from "node:https";
-import type { Socket } from "node:net";
 import type { FastifyInstance } from "fastify";
+import { awaitUpgrade } from "../base/await-upgrade.ts";
 import { readText } from "../base/read-text.ts";
 import { CallRefused, type Send } from "../client/listener-client.ts";
 import { tunnelProtocol } from "../contract/listeners/tunnel.ts";
@@ -104,20 +104,11 @@ export function httpUpgrades(baseUrl: string, apiKey: string | (() => Promise<st
   return async (path, headers, signal) => {
     const key = typeof apiKey === "string" ? apiKey : await apiKey();
     const asked = { ...headers, "x-api-key": key, connection: "Upgrade", upgrade: tunnelProtocol };
-    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
     const send = base.startsWith("https:") ? beginTls : begin;
     const sent = send(base + path, { headers: asked, signal, agent: false });
-    const timer = setTimeout(() => sent.destroy(new Error("no answer in time")), upgradeTimeoutMs);
-    sent.on("upgrade", (_answer, socket: Socket, head) => {
-      socket.setNoDelay(true);
-      socket.setKeepAlive(true, upgradeTimeoutMs);
-      if (head.length > 0) socket.unshift(head);
-      resolve(socket);
-    });
-    sent.on("response", (answer) => void refused(answer).then(reject, reject));
-    sent.on("error", reject);
     sent.end();
-    return promise.finally(() => clearTimeout(timer));
+    const { socket } = await awaitUpgrade(sent, { timeoutMs: upgradeTimeoutMs, refused });
+    return socket.setKeepAlive(true, upgradeTimeoutMs);
   };
 }
 

@@ -28,6 +28,18 @@ export interface RunOptions {
   onStdout?: (text: string) => void;
 }
 
+/** Options of a `shell` in a terminal of 93 columns, in which a line is typed as soon as there is a prompt. */
+export function typing(line: string): RunOptions {
+  const stdin = new PassThrough();
+  let isTyped = false;
+  const onStdout = () => {
+    // There may be any prompt: a shell reads what was typed before it.
+    if (!isTyped) stdin.write(`${line}\n`);
+    isTyped = true;
+  };
+  return { isTTY: true, stdin, columns: 93, onStdout };
+}
+
 /** Runs a command line in this process and records its streams. */
 export async function runCli(argv: string[], options: RunOptions = {}): Promise<Ran> {
   const written = { stdout: "", stderr: "" };

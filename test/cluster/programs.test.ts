@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { PassThrough } from "node:stream";
 import { after, before, test } from "node:test";
-import { type RunOptions, runCli } from "../cli/run-cli.ts";
+import { type RunOptions, runCli, typing } from "../cli/run-cli.ts";
 import { grant } from "../kubeplane/harness.ts";
 import { type Plane, startPlane } from "../kubeplane/plane.ts";
 import { type ListenerProgram, startListenerProgram } from "../server/listener-program.ts";
@@ -93,17 +93,7 @@ test("runs programs in a pod with its variables, input, terminal and exit code, 
   const large = await run(["exec", "bot", "--", "cat"], { stdin: input });
   assert.ok(large.stdout === input, `${large.stdout.length} of ${input.length} characters: ${large.stderr}`);
 
-  const stdin = new PassThrough();
-  let isTyped = false;
-  const shell = await run(["shell", "bot"], {
-    isTTY: true,
-    stdin,
-    columns: 93,
-    onStdout() {
-      if (!isTyped) stdin.write("stty size; exit 3\n");
-      isTyped = true;
-    },
-  });
+  const shell = await run(["shell", "bot"], typing("stty size; exit 3"));
   assert.deepEqual([shell.code, /\n24 93\r\n/.test(shell.stdout)], [3, true], shell.stdout);
 
   const left = new AbortController();

@@ -5,7 +5,7 @@ import { type IncomingMessage, request } from "node:http";
 import type { Socket } from "node:net";
 import { PassThrough } from "node:stream";
 import { after, before, test } from "node:test";
-import { type RunOptions, runCli } from "../cli/run-cli.ts";
+import { type RunOptions, runCli, typing } from "../cli/run-cli.ts";
 import { makeWorkspace } from "../security/two-workspaces.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { eventually } from "../support/eventually.ts";
@@ -67,18 +67,7 @@ test("a large output and a large input arrive whole", async () => {
 });
 
 test("a shell has a terminal of the caller's size", { skip: !existsSync("/usr/bin/python3") }, async () => {
-  const stdin = new PassThrough();
-  let isTyped = false;
-  const { code, stdout } = await run(["shell", "bot"], {
-    isTTY: true,
-    stdin,
-    columns: 93,
-    // There may be any prompt: a shell reads what was typed before it.
-    onStdout() {
-      if (!isTyped) stdin.write("stty size; echo $GREETING; yes | head -n 1; exit 3\n");
-      isTyped = true;
-    },
-  });
+  const { code, stdout } = await run(["shell", "bot"], typing("stty size; echo $GREETING; yes | head -n 1; exit 3"));
   assert.equal(code, 3, stdout);
   // After the echo of the line, its output. A program that inherits an ignored SIGPIPE reports a broken pipe.
   assert.match(stdout, /\n24 93\r\ngood morning\r\ny\r\n/);

@@ -11,7 +11,7 @@ import { after, before, test } from "node:test";
 import { openProcessCompute } from "../../src/compute/process/process-compute.ts";
 import { epochHeader } from "../../src/contract/listeners/assignment.ts";
 import { createLogger } from "../../src/telemetry/log.ts";
-import { type RunOptions, runCli } from "../cli/run-cli.ts";
+import { type RunOptions, runCli, typing } from "../cli/run-cli.ts";
 import { makeWorkspace } from "../security/two-workspaces.ts";
 import { createAgentRepository, nodeAgent } from "../support/agent-repository.ts";
 import { openTestDatabase } from "../support/database.ts";
@@ -113,17 +113,7 @@ test("large input and output arrive whole through the listener, though the reade
 });
 
 test("a shell has a terminal through the listener", { skip: !existsSync("/usr/bin/python3") }, async () => {
-  const stdin = new PassThrough();
-  let isTyped = false;
-  const { code, stdout } = await run(["shell", "bot"], {
-    isTTY: true,
-    stdin,
-    columns: 93,
-    onStdout() {
-      if (!isTyped) stdin.write("stty size; echo $GREETING; exit 3\n");
-      isTyped = true;
-    },
-  });
+  const { code, stdout } = await run(["shell", "bot"], typing("stty size; echo $GREETING; exit 3"));
   assert.equal(code, 3, stdout);
   assert.match(stdout, /\n24 93\r\ngood morning\r\n/);
 });

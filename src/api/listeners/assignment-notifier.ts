@@ -1,6 +1,6 @@
-import { changePollIntervalMs } from "../../domain/limits.ts";
 import { readListenerVersions } from "../../store/data-plane/listener-sessions.ts";
 import type { Db } from "../../store/engine/database.ts";
+import { ChangeCheck } from "./change-check.ts";
 
 interface Waiter {
   listenerId: string;
@@ -15,12 +15,14 @@ interface Waiter {
 export class AssignmentNotifier {
   readonly #db: Db;
   readonly #waiters = new Set<Waiter>();
-  #isChecking = false;
-  #mustCheck = false;
-  #stopWatching: (() => void) | null = null;
+  readonly #changes: ChangeCheck;
 
   constructor(db: Db) {
     this.#db = db;
+    this.#changes = new ChangeCheck(
+      (wake) => db.changes.onWake(wake),
+      () => this.#check(),
+    );
   }
 
   /**
@@ -32,50 +34,23 @@ export class AssignmentNotifier {
       clearTimeout(timer);
       signal.removeEventListener("abort", notify);
       this.#waiters.delete(waiter);
-      if (this.#waiters.size === 0) this.#stopPolling();
+      if (this.#waiters.size === 0) this.#changes.stop();
       resolve();
     };
     const waiter = { ...cursor, notify };
     const timer = setTimeout(notify, maxMs);
     signal.addEventListener("abort", notify);
     this.#waiters.add(waiter);
-    this.#startPolling();
+    this.#changes.start();
     return { came, cancel: notify };
   }
 
-  #startPolling(): void {
-    if (this.#stopWatching !== null) return;
-    const check = () => void this.#check();
-    const stopListening = this.#db.changes.onWake(check);
-    const poll = setInterval(check, changePollIntervalMs);
-    this.#stopWatching = () => {
-      stopListening();
-      clearInterval(poll);
-    };
-  }
-
-  #stopPolling(): void {
-    this.#stopWatching?.();
-    this.#stopWatching = null;
-  }
-
   async #check(): Promise<void> {
-    this.#mustCheck = true;
-    if (this.#isChecking) return;
-    this.#isChecking = true;
-    while (this.#mustCheck && this.#waiters.size > 0) {
-      this.#mustCheck = false;
-      try {
-        const ids = new Set(Array.from(this.#waiters, ({ listenerId }) => listenerId));
-        const versions = await readListenerVersions(this.#db, [...ids]);
-        // A listener without a version was deleted; its next read reports that.
-        for (const { listenerId, after, notify } of [...this.#waiters]) {
-          if ((versions.get(listenerId) ?? Infinity) > after) notify();
-        }
-      } catch {
-        // The next check retries.
-      }
+    const ids = new Set(Array.from(this.#waiters, ({ listenerId }) => listenerId));
+    const versions = await readListenerVersions(this.#db, [...ids]);
+    // A listener without a version was deleted; its next read reports that.
+    for (const { listenerId, after, notify } of [...this.#waiters]) {
+      if ((versions.get(listenerId) ?? Infinity) > after) notify();
     }
-    this.#isChecking = false;
   }
 }

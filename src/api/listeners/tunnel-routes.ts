@@ -1,7 +1,8 @@
-import { request as begin, type ClientRequest, type IncomingMessage } from "node:http";
+import { request as begin } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { findListenerPrincipal, type ListenerPrincipal } from "../../auth/principal.ts";
+import { awaitUpgrade } from "../../base/await-upgrade.ts";
 import { encodeFrame } from "../../base/frames.ts";
 import { joinSockets } from "../../base/join-sockets.ts";
 import { ApiError, errors } from "../../contract/error.ts";
@@ -95,11 +96,18 @@ async function passOn(
   const kept = Object.fromEntries(
     names.flatMap((name) => (headers[name] === undefined ? [] : [[name, headers[name]]])),
   );
-  const peer = await opened(
-    begin(url, { headers: { ...kept, connection: "Upgrade", upgrade: tunnelProtocol, [tunnelHopHeader]: "1" } }),
-  );
-  if (peer === null)
-    throw errors.unavailable("The replica of the control plane that waits for this cannot be reached.", 1);
+  const sent = begin(url, {
+    headers: { ...kept, connection: "Upgrade", upgrade: tunnelProtocol, [tunnelHopHeader]: "1" },
+  });
+  sent.end();
+  const { socket: peer } = await awaitUpgrade(sent, {
+    timeoutMs: hopTimeoutMs,
+    refused: async (answer) => {
+      answer.resume();
+      return unreachable();
+    },
+    failed: unreachable,
+  });
   const socket = parts.upgrade.accept(tunnelProtocol);
   for (const one of [socket, peer]) {
     parts.tunnels.keep(one);
@@ -110,19 +118,5 @@ async function passOn(
   return parts.reply;
 }
 
-function opened(sent: ClientRequest): Promise<Socket | null> {
-  const { promise, resolve } = Promise.withResolvers<Socket | null>();
-  const timer = setTimeout(() => sent.destroy(new Error("no answer in time")), hopTimeoutMs);
-  sent.on("upgrade", (_answer, socket: Socket, head) => {
-    if (head.length > 0) socket.unshift(head);
-    socket.setNoDelay(true);
-    resolve(socket);
-  });
-  sent.on("response", (answer: IncomingMessage) => {
-    answer.resume();
-    resolve(null);
-  });
-  sent.on("error", () => resolve(null));
-  sent.end();
-  return promise.finally(() => clearTimeout(timer));
-}
+const unreachable = () =>
+  errors.unavailable("The replica of the control plane that waits for this cannot be reached.", 1);

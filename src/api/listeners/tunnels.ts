@@ -8,10 +8,11 @@ import {
   type TunnelOrder,
   tunnelFrameBytesMax,
 } from "../../contract/listeners/tunnel.ts";
-import { changePollIntervalMs, tunnelWaitMs } from "../../domain/limits.ts";
-import { listTunnels, placeTunnel, removeTunnel, type TunnelRow } from "../../store/data-plane/tunnels.ts";
+import { tunnelWaitMs } from "../../domain/limits.ts";
+import { listTunnels, placeTunnel, removeTunnel } from "../../store/data-plane/tunnels.ts";
 import type { Db } from "../../store/engine/database.ts";
 import { compileValidator } from "../validation/validate.ts";
+import { ChangeCheck } from "./change-check.ts";
 
 /** A listener that takes orders on this server. */
 interface Follower {
@@ -42,15 +43,17 @@ export class Tunnels {
   readonly #waiting = new Map<string, Waiting>();
   readonly #followers = new Set<Follower>();
   readonly #sockets = new Set<Socket>();
-  #stopWatching: (() => void) | null = null;
-  #isChecking = false;
-  #mustCheck = false;
+  readonly #changes: ChangeCheck;
   #isClosed = false;
 
   /** @param replicaUrl address of this server as other replicas reach it */
   constructor(db: Db, replicaUrl: () => string) {
     this.#db = db;
     this.#replicaUrl = replicaUrl;
+    this.#changes = new ChangeCheck(
+      (wake) => db.changes.onEvents(wake),
+      () => this.#sendOrders(),
+    );
   }
 
   /**
@@ -109,10 +112,10 @@ export class Tunnels {
     this.#followers.add(follower);
     socket.once("close", () => {
       this.#followers.delete(follower);
-      if (this.#followers.size === 0) this.#stop();
+      if (this.#followers.size === 0) this.#changes.stop();
     });
-    this.#stopWatching ??= this.#watch();
-    void this.#check();
+    this.#changes.start();
+    void this.#changes.run();
   }
 
   /** Ends a connection with this server. */
@@ -126,43 +129,14 @@ export class Tunnels {
   /** Ends all connections. Listeners follow another server, or this one when it runs again. */
   close(): void {
     this.#isClosed = true;
-    this.#stop();
+    this.#changes.stop();
     for (const { settle } of [...this.#waiting.values()]) settle(null);
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  #watch(): () => void {
-    const check = () => void this.#check();
-    const stopListening = this.#db.changes.onEvents(check);
-    const poll = setInterval(check, changePollIntervalMs);
-    return () => {
-      stopListening();
-      clearInterval(poll);
-    };
-  }
-
-  #stop(): void {
-    this.#stopWatching?.();
-    this.#stopWatching = null;
-  }
-
-  async #check(): Promise<void> {
-    this.#mustCheck = true;
-    if (this.#isChecking) return;
-    this.#isChecking = true;
-    while (this.#mustCheck && this.#followers.size > 0) {
-      this.#mustCheck = false;
-      try {
-        const ids = new Set(Array.from(this.#followers, ({ listenerId }) => listenerId));
-        this.#send(await listTunnels(this.#db, [...ids]));
-      } catch {
-        // The next check retries.
-      }
-    }
-    this.#isChecking = false;
-  }
-
-  #send(rows: TunnelRow[]): void {
+  async #sendOrders(): Promise<void> {
+    const ids = new Set(Array.from(this.#followers, ({ listenerId }) => listenerId));
+    const rows = await listTunnels(this.#db, [...ids]);
     for (const { listenerId, socket, sent } of this.#followers) {
       const own = rows.filter((row) => row.listener_id === listenerId);
       for (const { id, wanted } of own) {

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { awaitUpgrade } from "../../base/await-upgrade.ts";
 import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 
@@ -23,7 +24,6 @@ export async function openConnection(
   const { url, apiKey, workspaceId } = await session.connection();
   // An import of node:http would load `fetch`.
   const { request } = process.getBuiltinModule(url.startsWith("https:") ? "node:https" : "node:http");
-  const { promise, resolve, reject } = Promise.withResolvers<Socket>();
   const sent = request(`${url}/v2/deployments/${deploymentId}/${wanted.path}`, {
     signal: session.signal,
     headers: {
@@ -32,16 +32,13 @@ export async function openConnection(
       ...(workspaceId !== undefined && { "x-tenant-id": workspaceId }),
     },
   });
-  const timer = setTimeout(() => sent.destroy(new Error("The server did not answer.")), connectTimeoutMs);
-  sent.on("upgrade", (_answer, socket, head) => {
-    if (head.length > 0) socket.unshift(head);
-    (socket as Socket).setNoDelay(true);
-    resolve(socket as Socket);
-  });
-  sent.on("response", (answer) => void explain(answer, wanted).then(reject, reject));
-  sent.on("error", reject);
   sent.end();
-  return promise.finally(() => clearTimeout(timer));
+  const { socket } = await awaitUpgrade(sent, {
+    timeoutMs: connectTimeoutMs,
+    late: "The server did not answer.",
+    refused: (answer) => explain(answer, wanted),
+  });
+  return socket;
 }
 
 /** Returns why the server refused. */

@@ -1,4 +1,5 @@
 import { parse } from "yaml";
+import { firstNames } from "../../base/first-names.ts";
 import { tomlKeys, tomlSection, tomlString } from "./toml-text.ts";
 
 /** What an environment.yml of conda, or a pixi.toml, lists. */
@@ -87,10 +88,8 @@ const namedMax = 8;
 
 /** Why the packages of a conda environment are not installed, and what to do. */
 export function condaProblem({ file, packages }: CondaEnvironment): string {
-  const named = packages.slice(0, namedMax).join(", ");
-  const more = packages.length > namedMax ? ` and ${packages.length - namedMax} more` : "";
   const listing = isPixi(file)
     ? "Add what the server imports from PyPI instead, for example with: pixi add --pypi fastapi"
     : "List the packages that the server imports in a requirements.txt, for example in the activated environment with: pip list --not-required --format=freeze > requirements.txt";
-  return `${file} lists packages for conda: ${named}${more}. Pierhead installs Python packages with pip. ${listing}`;
+  return `${file} lists packages for conda: ${firstNames(packages, namedMax)}. Pierhead installs Python packages with pip. ${listing}`;
 }

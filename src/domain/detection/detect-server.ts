@@ -1,3 +1,4 @@
+import { firstNames } from "../../base/first-names.ts";
 import { condaProblem } from "./conda-environment.ts";
 import { denoAddress, detectDeno, runsDeno } from "./deno-server.ts";
 import type { DetectedServer } from "./detected-server.ts";
@@ -426,12 +427,11 @@ function adviceForSamples(python: PythonFacts): string | null {
   const found = [...new Map([...servers, ...sites].map((one) => [one.file, one])).values()];
   const [first] = found.filter(({ start }) => !/&&|^\w+=/.test(start)).concat(found);
   if (first === undefined) return null;
-  const named = found.slice(0, samplesMax).map(({ file, name }) => `${file} (${name})`);
-  const more = found.length > samplesMax ? ` and ${found.length - samplesMax} more` : "";
+  const named = found.map(({ file, name }) => `${file} (${name})`);
   const argv = first.start.includes("&&") ? ["sh", "-c", first.start] : first.start.split(" ");
   const missing = first.adds.filter((name) => !python.packages.has(name));
   const adds = missing.length === 0 ? "" : ` Add ${missing.join(", ")} to the project's dependencies, too.`;
-  return `The project itself has no server, but its samples do: ${named.join(", ")}${more}. To deploy one of them, write a pierhead.json that starts it, such as {"python": true, "start": ${JSON.stringify(argv)}}.${adds}`;
+  return `The project itself has no server, but its samples do: ${firstNames(named, samplesMax)}. To deploy one of them, write a pierhead.json that starts it, such as {"python": true, "start": ${JSON.stringify(argv)}}.${adds}`;
 }
 
 /** Samples of Django name no server for production. */
@@ -447,14 +447,11 @@ const offeredMax = 5;
 function offer({ programs, servers }: NodeFacts): string {
   const [script] = programs;
   if (script !== undefined)
-    return ` These scripts run programs: ${listed(programs)}. If one is the server, write a pierhead.json such as {"build": ["npm", "install"], "start": ["npm", "run", "${script}"]}.`;
+    return ` These scripts run programs: ${firstNames(programs, offeredMax)}. If one is the server, write a pierhead.json such as {"build": ["npm", "install"], "start": ["npm", "run", "${script}"]}.`;
   return servers.length === 0
     ? ""
-    : ` These files open a port: ${listed(servers)}. If one is the server, name it in main of package.json.`;
+    : ` These files open a port: ${firstNames(servers, offeredMax)}. If one is the server, name it in main of package.json.`;
 }
-
-const listed = (names: readonly string[]) =>
-  `${names.slice(0, offeredMax).join(", ")}${names.length > offeredMax ? ` and ${names.length - offeredMax} more` : ""}`;
 
 /** The sentence for a directory whose Python files need packages that no file lists, as in samples whose README lists them; null: it has none. */
 export const withoutPackages = (files: Iterable<string>): string | null =>

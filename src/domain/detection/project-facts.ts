@@ -4,7 +4,7 @@ import { condaFileNames } from "./install-files.ts";
 import { type NodeFacts, readNode } from "./node-facts.ts";
 import { isSample, type ProjectReader, readSources } from "./project-sources.ts";
 import { findPythonEntries, type PythonEntry, pythonStdio } from "./python-entries.ts";
-import { requirementNames, tomlKeys, tomlList, tomlSection, tomlString } from "./toml-text.ts";
+import { normalizedName, requirementNames, tomlKeys, tomlList, tomlSection, tomlString } from "./toml-text.ts";
 
 /** What the files of a project say about its server. */
 export interface ProjectFacts {
@@ -90,7 +90,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     ...requirementNames(conda?.pip ?? []),
     ...(conda?.packages ?? []),
   ];
-  const names = new Set(packages.map(normalized));
+  const names = new Set(packages.map(normalizedName));
   const { texts, isComplete } = await readSources(reader, files, /\.py$/);
   const scripts = scriptsOfPackage(pyproject ?? "");
   const pages = await pagesOf(reader, files);
@@ -184,8 +184,6 @@ const inWorkspace = /\bworkspace[ \t]*=[ \t]*true\b/;
 
 /** Python code that reads the variable PORT. Subclasses of `BaseSettings` read it without naming it. */
 const pythonPort = /["']PORT["']|\benv\.PORT\b|\bBaseSettings\b/;
-
-const normalized = (name: string) => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
 
 async function pythonVersion(
   reader: ProjectReader,

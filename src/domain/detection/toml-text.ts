@@ -33,6 +33,9 @@ export function tomlList(section: string, key: string): string[] {
   return found;
 }
 
+/** Returns a name as PEP 503 compares it. */
+export const normalizedName = (name: string): string => name.toLowerCase().replaceAll(/[-_.]+/g, "-");
+
 /** Returns the name at the beginning of each requirement (PEP 508), without options, comments and addresses. */
 export function requirementNames(lines: readonly string[]): string[] {
   return lines.flatMap((line) => {

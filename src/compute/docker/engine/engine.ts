@@ -1,6 +1,7 @@
 import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "node:http";
 import type { Socket } from "node:net";
 import type { Readable } from "node:stream";
+import { awaitUpgrade } from "../../../base/await-upgrade.ts";
 import { readText } from "../../../base/read-text.ts";
 import { jsonValues } from "./streams.ts";
 
@@ -102,7 +103,6 @@ export class Engine {
    */
   async hijack(path: string, body: object): Promise<Socket> {
     const payload = JSON.stringify(body);
-    const { promise, resolve, reject } = Promise.withResolvers<Socket>();
     const sent = request({
       ...this.#target,
       method: "POST",
@@ -113,15 +113,10 @@ export class Engine {
         ...{ connection: "Upgrade", upgrade: "tcp" },
       },
     });
-    const timer = setTimeout(() => sent.destroy(new Error("no answer")), callTimeoutMs);
-    sent.on("upgrade", (_answer, socket, head) => {
-      if (head.length > 0) socket.unshift(head);
-      resolve(socket as Socket);
-    });
-    sent.on("response", (answer) => refusal(answer).then(reject, reject));
-    sent.on("error", (error) => reject(this.#unreachable(error)));
     sent.end(payload);
-    return promise.finally(() => clearTimeout(timer));
+    const failed = (error: Error) => this.#unreachable(error);
+    const { socket } = await awaitUpgrade(sent, { timeoutMs: callTimeoutMs, refused: refusal, failed });
+    return socket;
   }
 
   /** Yields the JSON values of a streaming answer. */

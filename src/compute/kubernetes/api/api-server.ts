@@ -4,6 +4,7 @@ import { Agent, type IncomingMessage, type OutgoingHttpHeaders, request } from "
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import type { Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { awaitUpgrade } from "../../../base/await-upgrade.ts";
 import { readText } from "../../../base/read-text.ts";
 import { pathOf } from "./kinds.ts";
 import type { Manifest } from "./manifest.ts";
@@ -217,24 +218,18 @@ export class ApiServer {
     path: string,
     { query, protocols, signal }: { query: URLSearchParams; protocols: string[]; signal: AbortSignal },
   ): Promise<{ socket: Socket; protocol: string }> {
-    const ending = AbortSignal.any([signal, AbortSignal.timeout(callTimeoutMs)]);
     const headers: OutgoingHttpHeaders = {
       authorization: `Bearer ${await this.#address.token()}`,
       ...{ connection: "Upgrade", upgrade: "websocket", "sec-websocket-version": "13" },
       "sec-websocket-key": randomBytes(16).toString("base64"),
       "sec-websocket-protocol": protocols.join(", "),
     };
-    const { promise, resolve, reject } = Promise.withResolvers<{ socket: Socket; protocol: string }>();
     const send = this.#base.protocol === "https:" ? tlsRequest : request;
-    const sent = send(new URL(`${path}?${query}`, this.#base), { headers, agent: this.#streamAgent(), signal: ending });
-    sent.on("upgrade", (answer, socket: Socket, head) => {
-      if (head.length > 0) socket.unshift(head);
-      resolve({ socket, protocol: answer.headers["sec-websocket-protocol"] ?? "" });
-    });
-    sent.on("response", (answer) => void refusal(answer).then(reject, reject));
-    sent.on("error", (error) => reject(ending.aborted ? ending.reason : unreachable(this.#base, error)));
+    const sent = send(new URL(`${path}?${query}`, this.#base), { headers, agent: this.#streamAgent(), signal });
     sent.end();
-    return promise;
+    const failed = (error: Error) => (signal.aborted ? signal.reason : unreachable(this.#base, error));
+    const { socket, answer } = await awaitUpgrade(sent, { timeoutMs: callTimeoutMs, refused: refusal, failed });
+    return { socket, protocol: answer.headers["sec-websocket-protocol"] ?? "" };
   }
 
   close(): void {
