@@ -1,5 +1,6 @@
 // npm test [-- FILES]: installs what is missing, checks types and style, builds, and runs the fast suite, which needs only
 // Node and git. npm run test:api, test:e2e, test:faults and test:postgres run the other suites of scripts/suites.mjs.
+// `--part-of N` runs one of N parts of the files, which the commit chooses.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { ensureInstalled, isBuildOld, node, root, runOrExit } from "./ensure.mjs";
@@ -15,7 +16,10 @@ const { globSync } = await import("node:fs");
 const glob = (pattern) => globSync(pattern, { cwd: root, exclude: ["**/node_modules/**"] });
 
 const named = process.argv[2] === "--suite" ? process.argv[3] : undefined;
-const chosen = named === undefined ? process.argv.slice(2) : process.argv.slice(4);
+const given = named === undefined ? process.argv.slice(2) : process.argv.slice(4);
+const partAt = given.indexOf("--part-of");
+const part = partAt < 0 ? [] : given.splice(partAt, 2);
+const chosen = given;
 const suite = named ?? "fast";
 if (!suites.includes(suite)) {
   console.error(`There is no suite '${suite}'. Suites: ${suites.join(", ")}.`);
@@ -31,7 +35,7 @@ const files = chosen.length > 0 ? chosen.flatMap(glob).sort() : filesOf(suite, g
 const usesPostgres = (file) => readFileSync(file, "utf8").includes("support/database.ts");
 const options = chosen.length > 0 ? [] : optionsOf(suite);
 const run = suite === "postgres" && chosen.length === 0 ? files.filter(usesPostgres) : files;
-const ended = spawnSync(node, ["test/run.ts", ...options, ...run], { cwd: root, stdio: "inherit" });
+const ended = spawnSync(node, ["test/run.ts", ...options, ...part, ...run], { cwd: root, stdio: "inherit" });
 process.exit(ended.status ?? 1);
 
 /** `fast` and `api` run on the embedded database only. `postgres` runs the same tests on PostgreSQL. */

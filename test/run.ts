@@ -3,11 +3,13 @@ import path from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { parseArgs } from "node:util";
+import { filesToRun } from "./support/commit-part.ts";
 import { postgresSkipped, startPostgresServer } from "./support/postgres-server.ts";
 
 /**
  * Runs the given test files, each in a process of its own, and ends with the line `N passed, N failed`. `--only PATTERN` runs
- * the tests whose names match, `--without PATTERN` the others. The slowest files are listed before the last line.
+ * the tests whose names match, `--without PATTERN` the others. The slowest files are listed before the last line. `--part-of N` runs one of
+ * N parts of the files, which the commit chooses.
  *
  * A file that hangs is killed after `--timeout-minutes`, 10 by default. The slowest file takes about 2, so this limit measures
  * nothing.
@@ -15,14 +17,17 @@ import { postgresSkipped, startPostgresServer } from "./support/postgres-server.
  * With `CI` in the environment, files that failed run once more when all others have ended. A test that passed in one of the two
  * runs is printed as `FLAKY` and counts as passed: a machine that two suites share must not decide whether a commit is good.
  */
-const { values, positionals: files } = parseArgs({
+const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     only: { type: "string" },
     without: { type: "string" },
+    "part-of": { type: "string", default: "1" },
     "timeout-minutes": { type: "string", default: "10" },
   },
 });
+
+const files = filesToRun(["--part-of", values["part-of"], ...positionals], []);
 
 /** More failing files than this are no accident of the machine. */
 const retriedFilesMax = 5;

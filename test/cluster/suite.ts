@@ -1,10 +1,9 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
-import { parseArgs } from "node:util";
 import { buildKubeplane } from "../kubeplane/build.ts";
 import { findHelm } from "../kubeplane/helm.ts";
-import { partOfCommit } from "../support/commit-part.ts";
+import { filesToRun } from "../support/commit-part.ts";
 import { buildkitMissing, compileBuildkit } from "./buildkit.ts";
 import { nodeMissing } from "./real-node.ts";
 
@@ -12,24 +11,14 @@ import { nodeMissing } from "./real-node.ts";
  * `npm run test:cluster [-- FILES] [--part-of N]`: runs deployments on a real node, with a kubelet and containerd. `--part-of N` runs
  * one of N parts, which the commit chooses, so that all files are run in turn. The programs that it compiles are kept.
  */
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { "part-of": { type: "string", default: "1" } },
-});
-
 /** Files that take long are far apart, so that no part gets two of them. */
 const all = ["updates", "databases", "builds", "failures", "gateway", "programs", "install"].map(
   (name) => `test/cluster/${name}.test.ts`,
 );
 const buildkitUsers = ["builds", "install"];
 
-const parts = Number(values["part-of"]);
-const part = partOfCommit(parts);
-const files = (positionals.length > 0 ? positionals : all).filter((_, index) => index % parts === part);
-if (parts > 1) {
-  const names = files.map((file) => path.basename(file, ".test.ts")).join(" and ");
-  console.log(`This commit runs part ${part + 1} of ${parts}: ${names}. Without --part-of, all files are run.`);
-}
+const files = filesToRun(process.argv.slice(2), all);
+console.log(files.join(" "));
 const usesBuildkit = files.some((file) => buildkitUsers.includes(path.basename(file, ".test.ts")));
 const missing = nodeMissing() ?? (usesBuildkit ? buildkitMissing : null);
 const built = missing === null ? await buildKubeplane({ withNode: true }) : { missing };

@@ -1,9 +1,10 @@
 import { spawnSync } from "node:child_process";
 import path from "node:path";
+import { filesToRun } from "../support/commit-part.ts";
 import { findChromium, installPackages } from "../support/own-packages.ts";
 
 /**
- * npm run test:console: tests the console in a real browser, on a real server with real agents, and prints its figures (G16).
+ * npm run test:console [-- FILES] [--part-of N]: tests the console in a real browser, on a real server with real agents, and prints its figures (G16).
  * `--screenshots DIRECTORY` takes the pictures of docs/guides/console.md instead. Without a browser or its packages the runner
  * prints what is missing and skips the suite.
  */
@@ -35,7 +36,8 @@ else {
           "scale",
         ]
       : ["screenshots"];
-  const files = names.map((name) => path.join(here, `${name}.test.ts`));
+  const all = names.map((name) => path.join(here, `${name}.test.ts`));
+  const files = at < 0 ? filesToRun(process.argv.slice(2), all) : all;
   const pictures = at < 0 ? {} : { PIERHEAD_TEST_SCREENSHOTS: path.resolve(process.argv[at + 1] ?? "screenshots") };
   const env = { ...process.env, ...pictures, PIERHEAD_TEST_CHROMIUM: chromium, PIERHEAD_TEST_DATABASE_URL: "none" };
   process.exitCode = spawnSync(process.execPath, ["test/run.ts", ...files], { stdio: "inherit", env }).status ?? 1;

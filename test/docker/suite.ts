@@ -2,11 +2,12 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { globSync } from "node:fs";
 import { Engine } from "../../src/compute/docker/engine/engine.ts";
+import { filesToRun } from "../support/commit-part.ts";
 import { importNodeImage } from "./base-image.ts";
 import { missingForDockerd, startDockerd } from "./dockerd.ts";
 
 /**
- * `npm run test:docker [-- FILES]`: runs the tests that need a container engine, on one that is started for them, or on
+ * `npm run test:docker [-- FILES] [--part-of N]`: runs the tests that need a container engine, on one that is started for them, or on
  * the one in PIERHEAD_TEST_DOCKER_HOST.
  */
 const given = process.env["PIERHEAD_TEST_DOCKER_HOST"];
@@ -21,8 +22,7 @@ async function runAll(): Promise<void> {
     const engine = await new Engine(host).open();
     await importNodeImage(engine);
     engine.close();
-    const chosen = process.argv.slice(2);
-    const files = chosen.length > 0 ? chosen : globSync("test/docker/*.test.ts").sort();
+    const files = filesToRun(process.argv.slice(2), globSync("test/docker/*.test.ts").sort());
     const env = { ...process.env, PIERHEAD_TEST_DOCKER_HOST: host };
     const tests = spawn(process.execPath, ["test/run.ts", ...files], { stdio: "inherit", env });
     const [exitCode] = await once(tests, "exit");

@@ -1,18 +1,18 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { globSync } from "node:fs";
+import { filesToRun } from "../support/commit-part.ts";
 import { buildKubeplane } from "./build.ts";
 import { findHelm } from "./helm.ts";
 
 /**
- * `npm run test:kubernetes [-- FILES]`: runs the tests that need a Kubernetes control plane, which is built from its modules
+ * `npm run test:kubernetes [-- FILES] [--part-of N]`: runs the tests that need a Kubernetes control plane, which is built from its modules
  * when needed, or which PIERHEAD_TEST_KUBEPLANE names.
  */
 const built = await buildKubeplane();
 if ("missing" in built) console.log(`SKIPPED kubernetes: ${built.missing}`);
 else {
-  const chosen = process.argv.slice(2);
-  const files = chosen.length > 0 ? chosen : globSync("test/kubeplane/*.test.ts").sort();
+  const files = filesToRun(process.argv.slice(2), globSync("test/kubeplane/*.test.ts").sort());
   const helm = await findHelm();
   const env = {
     ...process.env,

@@ -1,15 +1,15 @@
 import { spawn } from "node:child_process";
 import { globSync } from "node:fs";
 import path from "node:path";
+import { filesToRun } from "../support/commit-part.ts";
 import { findChromium, installPackages } from "../support/own-packages.ts";
 
 /**
- * `npm run test:security [-- FILES]`: attacks running servers as an outsider, a tenant and an agent would. Each test is named by
+ * `npm run test:security [-- FILES] [--part-of N]`: attacks running servers as an outsider, a tenant and an agent would. Each test is named by
  * what must not happen. Pages of agents are opened in Chromium, and builds run on a container engine that is started for them.
  * Without a browser or an engine, the runner prints what is missing and skips those files.
  */
-const chosen = process.argv.slice(2);
-const all = chosen.length > 0 ? chosen : globSync("test/security/*.test.ts").sort();
+const all = filesToRun(process.argv.slice(2), globSync("test/security/*.test.ts").sort());
 const containers = all.filter((file) => path.basename(file).startsWith("docker-"));
 const browser = all.filter((file) => path.basename(file).startsWith("browser-"));
 const plain = all.filter((file) => !containers.includes(file) && !browser.includes(file));
