@@ -4,9 +4,9 @@ import { startCommand } from "../../src/builds/node/run-script.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
 /** Returns the command that starts a project with this start script. */
-async function startOf(start: string, files: Record<string, string> = {}): Promise<string> {
+async function startOf(start: string, files: Record<string, string> = {}, scripts = {}): Promise<string> {
   await using place = await scratch();
-  await writeFiles(place.dir, { "package.json": JSON.stringify({ scripts: { start } }), ...files });
+  await writeFiles(place.dir, { "package.json": JSON.stringify({ scripts: { start, ...scripts } }), ...files });
   return (await startCommand(place.dir, ".", { start: ["script:start"], searchPath: "" })).join(" ");
 }
 
@@ -84,4 +84,35 @@ test("leaves what pm2 starts in another way to pm2", async () => {
   const two = { "pm2.json": JSON.stringify({ apps: [{ script: "a.js" }, { script: "b.js" }] }) };
   assert.equal(await startOf("pm2-runtime start pm2.json", two), "pm2-runtime start pm2.json");
   assert.equal(await startOf("pm2 logs"), "pm2 logs");
+});
+
+test("starts the program of pm2 after the programs that a start script runs before it", async () => {
+  for (const [start, command] of [
+    ["npm run build && pm2 start dist/main.js", "sh -c npm run build && exec node dist/main.js"],
+    [
+      "NODE_ENV=production tsc && NODE_ENV=production pm2-runtime dist/main.js",
+      "sh -c npm exec --no --call 'env NODE_ENV=production tsc' && exec env NODE_ENV=production node dist/main.js",
+    ],
+    ["cd server && pm2 start app.js", "sh -c cd server && exec node app.js"],
+    ["pm2 delete all && pm2 start app.js && pm2 logs", "node app.js"],
+    ["yarn build && pm2 start app.js -- --port $PORT", "sh -c npm run build && exec node app.js --port '$PORT'"],
+  ] as const)
+    assert.equal(await startOf(start), command);
+});
+
+test("finds pm2 in the script that a start script runs", async () => {
+  const scripts = { prod: "LEVEL=info npm run daemon", predaemon: "tsc", daemon: "pm2 start dist/main.js -i 2" };
+  assert.equal(
+    await startOf("npm run migrate && yarn prod", {}, scripts),
+    "sh -c npm run migrate && env LEVEL=info npm run predaemon && exec env LEVEL=info node dist/main.js",
+  );
+});
+
+test("leaves several programs of pm2, and scripts that call each other, to npm", async () => {
+  for (const start of ["pm2 start a.js && pm2 start b.js", "npm run again", "pm2 start a.js && node b.js"])
+    assert.equal(await startOf(start, {}, { again: "npm run start" }), "npm run start");
+  assert.equal(
+    await startOf("npm run daemon", {}, { daemon: "pm2 start a.js", postdaemon: "node b.js" }),
+    "npm run start",
+  );
 });

@@ -231,17 +231,24 @@ export const javascriptServers = [
     /pnpm-lock\.yaml does not fit package\.json/,
   ),
   javascript(
-    "a program that pm2 would start",
+    "a program that pm2 would start after another one",
     {
       "package.json": manifest(
         {},
-        { type: "module", scripts: { start: "pm2 start ecosystem.config.json --no-daemon" } },
+        {
+          type: "module",
+          scripts: {
+            start: "node prepare.js && npm run daemon",
+            daemon: "pm2 start ecosystem.config.json --no-daemon",
+          },
+        },
       ),
+      "prepare.js": 'import { writeFileSync } from "node:fs";\nwriteFileSync("tone.txt", "very");\n',
       "ecosystem.config.json": { apps: [{ name: "server", script: "server.js", env: { TONE: "calm" } }] },
-      "server.js": nodeServer('"hello " + process.env.TONE'),
+      "server.js": `import { readFileSync } from "node:fs";\n${nodeServer('readFileSync("tone.txt") + " " + process.env.TONE')}`,
     },
-    /Start: env TONE=calm node server\.js/,
-    { ask: [{ path: "/", answers: /^hello calm$/ }] },
+    /Start: sh -c 'node prepare\.js && exec env TONE=calm node server\.js'/,
+    { ask: [{ path: "/", answers: /^very calm$/ }] },
   ),
   javascript(
     "a bun lock file with a version that does not exist",

@@ -11,6 +11,13 @@ const placeholder = /\$\{(PORT|HOST|PUBLIC_URL)(?::?-[^{}]*)?\}|\$(PORT|HOST|PUB
  * @throws BuildFailure `CommandInvalid`
  */
 export function parseStartLine(text: string, { cwd, what }: { cwd: string; what: string }): Command {
+  const steps = parseStartSteps(text, { cwd, what });
+  const from = steps[0]?.cwd ?? cwd;
+  return { argv: joinSteps(steps, from), cwd: from, env: {} };
+}
+
+/** Parses such a command into its programs. The last one is the server. Assignments before a program become arguments of env(1). */
+export function parseStartSteps(text: string, { cwd, what }: { cwd: string; what: string }): Step[] {
   // Private use characters, which no shell interprets, replace the placeholders while the words are split.
   const hidden = text.replaceAll(
     placeholder,
@@ -23,16 +30,25 @@ export function parseStartLine(text: string, { cwd, what }: { cwd: string; what:
     const argv = command.argv.map(shown);
     return variables.length === 0 ? argv : ["env", ...variables, ...argv];
   };
-  const last = commands.at(-1);
-  if (last === undefined) {
+  if (commands.length === 0) {
     throw new BuildFailure("CommandInvalid", `The ${what} '${text.slice(0, 200)}' starts no program.`);
   }
-  if (commands.length === 1) return { argv: argvOf(last), cwd: last.cwd, env: {} };
-  // The programs before the server run first, in a shell that the server replaces.
-  const steps = commands.flatMap((command, at) => {
-    const from = commands[at - 1]?.cwd ?? command.cwd;
-    const move = from === command.cwd ? [] : [`cd ${showCommand([path.posix.relative(from, command.cwd)])}`];
-    return [...move, `${command === last ? "exec " : ""}${showCommand(argvOf(command))}`];
+  return commands.map((command) => ({ argv: argvOf(command), cwd: command.cwd }));
+}
+
+export type Step = Pick<Command, "argv" | "cwd">;
+
+/**
+ * Returns one program that runs all: the programs before the server run first, in a shell that the server replaces.
+ * @param from directory in which it starts.
+ */
+export function joinSteps(steps: readonly Step[], from: string): string[] {
+  const [first] = steps;
+  if (first !== undefined && steps.length === 1 && first.cwd === from) return first.argv;
+  const lines = steps.flatMap((step, at) => {
+    const before = steps[at - 1]?.cwd ?? from;
+    const move = before === step.cwd ? [] : [`cd ${showCommand([path.posix.relative(before, step.cwd)])}`];
+    return [...move, `${at === steps.length - 1 ? "exec " : ""}${showCommand(step.argv)}`];
   });
-  return { argv: ["sh", "-c", steps.join(" && ")], cwd: commands[0]?.cwd ?? cwd, env: {} };
+  return ["sh", "-c", lines.join(" && ")];
 }

@@ -9,7 +9,16 @@ import { installCommand } from "../node/install-command.ts";
 import { launchLine } from "../node/launch-line.ts";
 import { readManifests } from "../node/npm-ci.ts";
 import { hostVariables } from "../node/preloads.ts";
-import { beforeCommand, isScript, scriptCommand, scriptName, shownCommand, startCommand } from "../node/run-script.ts";
+import {
+  beforeCommand,
+  isScript,
+  joinManaged,
+  managedStart,
+  scriptCommand,
+  scriptName,
+  shownCommand,
+  startCommand,
+} from "../node/run-script.ts";
 import { startsBuiltFile } from "../node/start-file.ts";
 
 /** A step of a JavaScript project's build in an image: arguments of `project-steps`. */
@@ -138,8 +147,13 @@ export async function planStart(sourceDir: string, project: CommandProject): Pro
 
 async function startArgv(sourceDir: string, project: CommandProject): Promise<string[]> {
   const { start } = project;
-  if (!isScript(start)) return ofPackages(project, start);
   const directory = project.startDirectory ?? project.directory;
+  const managed = await managedStart(sourceDir, directory, start);
+  if (managed !== null) {
+    const { argv, cwd } = managed.server;
+    return joinManaged({ ...managed, server: { argv: beforeCommand(argv), cwd } });
+  }
+  if (!isScript(start)) return ofPackages(project, start);
   const direct = await startCommand(sourceDir, directory, { start, searchPath: "" });
   // Without a package manager between them where nothing is lost. Programs of packages are only in the image.
   if (direct[0] === "node") return direct;

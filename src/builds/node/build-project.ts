@@ -6,7 +6,7 @@ import { buildDenoLinks } from "./deno-links.ts";
 import { buildWithLocalFonts } from "./local-fonts.ts";
 import { buildWithPlaceholders } from "./placeholder-variables.ts";
 import { runAll } from "./run-all.ts";
-import { isScript, scriptCommand, shownCommand, startCommand } from "./run-script.ts";
+import { isScript, scriptCommand, shownCommand, withOwnProgram } from "./run-script.ts";
 
 /**
  * Runs the build command that a user wrote.
@@ -29,7 +29,7 @@ export async function runBuildCommand(context: BuildContext, directory: string, 
   if (given.some((word) => path.posix.basename(word) === "deno")) await buildDenoLinks(context, directory);
   const argv = isScript(given)
     ? await scriptCommand(sourceDir, directory, { argv: given, searchPath })
-    : await startCommand(sourceDir, directory, { start: given, searchPath });
+    : await withOwnProgram(sourceDir, directory, given);
   await build(context, directory, [{ argv, cwd: directory, env: {} }]);
 }
 

@@ -8,7 +8,7 @@ import { installInRepository, needsRepository } from "./git-hooks.ts";
 import { type Install, installCommand } from "./install-command.ts";
 import { refusalIn, retryFor } from "./install-retries.ts";
 import { findFailedScript, hasFailedMember, installWithoutScripts } from "./install-scripts.ts";
-import { unreachableHosts, withoutAddresses } from "./lock-addresses.ts";
+import { unreachableCause, unreachableHosts, withoutAddresses } from "./lock-addresses.ts";
 import { type LockedPackage, withoutPackage } from "./lock-file.ts";
 import { narrowWorkspace } from "./narrow-workspace.ts";
 import { runAll } from "./run-all.ts";
@@ -39,6 +39,7 @@ export async function installPackages(
     if (!(error instanceof ProgramFailure)) throw error;
     const because = causeIn(context.log.lastLines(100));
     if (because === null) throw error;
+    context.log.say(because);
     throw new ProgramFailure(error.reason, `${because}\n${error.message}`, error.exitCode);
   }
 }
@@ -47,7 +48,7 @@ function causeIn(lines: readonly string[]): string | null {
   const refusal = refusalIn(lines);
   if (refusal !== null) return refusal;
   const gone = findGonePackage(lines);
-  if (gone === null) return null;
+  if (gone === null) return unreachableCause(lines);
   return `The registry does not have ${showPackage(gone)}, which the project needs. Correct the version in package.json, or name a registry that has it in .npmrc.`;
 }
 

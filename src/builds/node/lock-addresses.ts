@@ -10,6 +10,20 @@ export function unreachableHosts(output: readonly string[]): string[] {
   return [...new Set(hosts)].filter((host) => !publicHosts.has(host));
 }
 
+/**
+ * Returns why a package manager could not download, and what to do; null: no host is the cause.
+ * @param output of the installation.
+ */
+export function unreachableCause(output: readonly string[]): string | null {
+  const lines = output.map((line) => line.slice(0, lineLengthMax));
+  for (const line of lines) {
+    const [, code = "", host = ""] = /\bgetaddrinfo (ENOTFOUND|EAI_AGAIN) ([\w.-]{1,253})/.exec(line) ?? [];
+    if (host !== "")
+      return `The name ${host} cannot be resolved (${code}), so nothing can be downloaded from there. Let this server reach it. If it is a registry, another one can be named in .npmrc and in the lock file.`;
+  }
+  return null;
+}
+
 /** Longer than what a package manager reports of one package. */
 const lineLengthMax = 2_000;
 

@@ -1,12 +1,12 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { showCommand } from "../detect/command-line.ts";
-import { parseStartLine } from "../detect/start-line.ts";
+import { joinSteps, parseStartLine } from "../detect/start-line.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { findProgram } from "../worker/environment.ts";
 import { installCommand } from "./install-command.ts";
-import { withoutProcessManager } from "./process-managers.ts";
+import { findManagedStart, type ManagedStart } from "./managed-start.ts";
 
 /** Prefix of a command that is a script of package.json. */
 const scriptPrefix = "script:";
@@ -62,18 +62,16 @@ export async function startCommand(
   directory: string,
   { start, searchPath }: { start: readonly string[]; searchPath: string },
 ): Promise<string[]> {
-  if (!isScript(start))
-    return withOwnProgram(sourceDir, directory, await withoutProcessManager(sourceDir, directory, start));
+  const managed = await managedStart(sourceDir, directory, start);
+  if (managed !== null) return startManaged(sourceDir, directory, managed);
+  if (!isScript(start)) return withOwnProgram(sourceDir, directory, start);
   const viaManager = () => scriptCommand(sourceDir, directory, { argv: start, searchPath, isStart: true });
   const scripts = await readScripts(path.join(sourceDir, directory));
   const name = scriptName(start);
   const text = scripts[name];
   if (text === undefined || scripts[`pre${name}`] !== undefined) return viaManager();
   try {
-    const { argv: words, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
-    const argv = await withoutProcessManager(sourceDir, path.posix.join(directory, cwd), words);
-    // npm would run the script, which starts the process manager.
-    if (argv.join(" ") !== words.join(" ") && cwd === ".") return await withOwnProgram(sourceDir, directory, argv);
+    const { argv, cwd } = parseStartLine(text, { cwd: ".", what: `script ${name}` });
     const program = argv.find((word) => word !== "env" && !/^\w+=/.test(word)) ?? "";
     const isHere = program === "bun" && findProgram(program, searchPath) !== null;
     if (cwd !== "." || (!isHere && /^(npm|npx|yarn|pnpm|bunx?|turbo|nx|cross-env|dotenv|sh)$/.test(program)))
@@ -85,12 +83,34 @@ export async function startCommand(
   }
 }
 
+/** Returns what pm2 would start in a start command, or in the script that it names; null: nothing that Pierhead can start. */
+export const managedStart = (
+  sourceDir: string,
+  directory: string,
+  start: readonly string[],
+): Promise<ManagedStart | null> =>
+  findManagedStart(sourceDir, directory, {
+    argv: isScript(start) ? ["npm", "run", scriptName(start)] : start,
+    scripts: readScripts,
+  });
+
+async function startManaged(sourceDir: string, directory: string, managed: ManagedStart): Promise<string[]> {
+  const { argv, cwd } = managed.server;
+  const server = await withOwnProgram(sourceDir, path.posix.join(directory, cwd), argv);
+  return joinManaged({ ...managed, server: { argv: server, cwd } });
+}
+
+/** Returns one command for all programs of such a start. */
+export const joinManaged = ({ before, server }: ManagedStart): string[] =>
+  joinSteps([...before.map(({ argv, cwd }) => ({ argv: beforeCommand(argv), cwd })), server], ".");
+
 /**
  * Returns the program and arguments of a command before the start. npm finds programs of the project's packages, and runs its
  * scripts, because a machine that runs agents needs no other package manager.
  */
 export function beforeCommand([program = "", ...rest]: readonly string[]): string[] {
-  if (/^(?:node|npm|npx|env|sh)$/.test(program)) return [program, ...rest];
+  const set = program === "env" ? rest.find((word) => !/^\w+=/.test(word)) : program;
+  if (/^(?:node|npm|npx|sh)$/.test(set ?? "")) return [program, ...rest];
   // Without --call, npm finds only programs of packages, not those of the machine.
   if (!/^(?:pnpm|yarn|bunx?)$/.test(program)) return ["npm", "exec", "--no", "--call", showCommand([program, ...rest])];
   const [first = "", ...others] = rest;
@@ -103,7 +123,7 @@ export function beforeCommand([program = "", ...rest]: readonly string[]): strin
 const toleratesMissingFile = (word: string) => word.replace(/^--env-file(?==|$)/, "--env-file-if-exists");
 
 /** Replaces a program of the project's packages by its path, because the PATH of an agent server has only programs of the machine. */
-async function withOwnProgram(sourceDir: string, directory: string, argv: readonly string[]): Promise<string[]> {
+export async function withOwnProgram(sourceDir: string, directory: string, argv: readonly string[]): Promise<string[]> {
   const at = argv[0] === "env" ? argv.findIndex((word, index) => index > 0 && !/^\w+=/.test(word)) : 0;
   const program = argv[at] ?? "";
   if (program.includes("/")) return [...argv];

@@ -13,6 +13,7 @@ const passedOn = new Set(
     "NODE_EXTRA_CA_CERTS SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE GIT_SSL_CAINFO",
     "npm_config_registry npm_config_cafile npm_config_ca npm_config_proxy npm_config_https_proxy npm_config_noproxy",
     "npm_config_strict_ssl NPM_CONFIG_REGISTRY",
+    "npm_config_fetch_retries npm_config_fetch_retry_mintimeout npm_config_fetch_retry_maxtimeout",
     "PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_NO_INDEX PIP_FIND_LINKS PIP_TRUSTED_HOST PIP_CERT PIP_CLIENT_CERT PIP_PROXY",
     "PIP_DEFAULT_TIMEOUT PIP_RETRIES UV_DEFAULT_INDEX UV_INDEX UV_INDEX_URL UV_EXTRA_INDEX_URL UV_NO_INDEX UV_FIND_LINKS",
     "UV_INSECURE_HOST UV_NATIVE_TLS UV_SYSTEM_CERTS UV_HTTP_TIMEOUT UV_PYTHON_DOWNLOADS UV_PYTHON_INSTALL_MIRROR",
@@ -32,6 +33,7 @@ export function buildEnvironment(
 ): Record<string, string> {
   const userConfig = npmUserConfig(host);
   return {
+    ...(setsRetries(userConfig) ? {} : downloadRetries),
     ...pick(host, (name) => passedOn.has(name) || passedOnPattern.test(name)),
     ...(userConfig === null ? {} : { npm_config_userconfig: userConfig, ...referredIn(userConfig, host) }),
     PATH: [
@@ -61,6 +63,18 @@ export function buildEnvironment(
     ...buildMark(build),
   };
 }
+
+/**
+ * How long npm and pnpm wait between attempts at a download, in milliseconds. With their own values, a host whose name cannot be
+ * resolved holds a build for more than a minute before it fails.
+ */
+export const downloadRetries: Readonly<Record<string, string>> = {
+  npm_config_fetch_retry_mintimeout: "1000",
+  npm_config_fetch_retry_maxtimeout: "5000",
+};
+
+const setsRetries = (userConfig: string | null) =>
+  userConfig !== null && /^\s*fetch-retry/m.test(readFileSync(userConfig, "utf8"));
 
 /** Settings of package managers that are the same on this host and in an image. */
 export const packageManagerSettings: Readonly<Record<string, string>> = {
