@@ -61,10 +61,14 @@ export async function readNode(reader: ProjectReader, files: ReadonlySet<string>
   const started = sourceOf(scripts[script ?? ""] ?? entry ?? "", scripts, sources.texts);
   // A package often has a program for each transport.
   const reached = started === null ? texts : reachedFrom(started, sources.texts).map(({ text }) => text);
+  // A build may bundle the program from a directory that does not count as source, such as `scripts`.
+  const developed = devScripts
+    .flatMap((name) => fileOf(scripts[name] ?? "", files))
+    .find((file) => textOf(file) === "" && path.posix.dirname(file) !== path.posix.dirname(entry ?? ""));
   const mcp = readMcpTransport(packages, {
     started: reached,
     entry: textOf(started),
-    beside: await textsBeside(reader, files, entry),
+    beside: [...(await textsBeside(reader, files, entry)), ...(await textsBeside(reader, files, developed ?? null))],
     registry: await textIn(reader, files, "server.json"),
   });
   const isStdioEntry = mcp.isStdioOnly && stdio.test(entryText);
@@ -171,7 +175,7 @@ function fileOf(script: string, files: ReadonlySet<string>): string[] {
 
 /** Scripts that are no servers by their names. */
 const otherProgram =
-  /^(?:pre|post)(?:build|install|start)|setup|bootstrap|doctor|test|lint|format|check|clean|client|\bcli\b|migrat|seed|generat|build|\bdb\b|script/i;
+  /^(?:pre|post)(?:build|install|start)|setup|bootstrap|doctor|test|lint|format|check|clean|verif|validat|smoke|coverage|\bpack\b|release|publish|client|\bcli\b|migrat|seed|generat|build|\bdb\b|script/i;
 
 /** Searched files with a usual name, in any directory but those of packages. */
 const searchedMax = 100;

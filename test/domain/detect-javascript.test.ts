@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { detectServer } from "../../src/domain/detection/detect-server.ts";
+import { readProjectFacts } from "../../src/domain/detection/project-facts.ts";
+
+type Files = Record<string, string>;
+
+async function detect(files: Files) {
+  const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+  return detectServer(await readProjectFacts(reader));
+}
+
+test("runs an MCP server through a proxy when the build bundles it from a directory of scripts", async () => {
+  const manifest = {
+    scripts: { build: "node scripts/bundle.js", dev: "tsx watch scripts/start-server.ts" },
+    bin: { tickets: "bin/cli.mjs" },
+    dependencies: { "@modelcontextprotocol/sdk": "1" },
+  };
+  const { server } = await detect({
+    "package.json": JSON.stringify(manifest),
+    "scripts/start-server.ts": "if (transport === 'stdio') new StdioServerTransport()\nelse app.listen(options.port)",
+    "scripts/options.ts": "let transport = 'stdio'",
+    "src/proxy.ts": "export class Proxy {}",
+  });
+  assert.match(server?.start ?? "", /mcp-proxy.*--port \$PORT -- node bin\/cli\.mjs$/);
+});
+
+test("does not take checks of a package for its server", async () => {
+  const scripts = {
+    "verify:types": "node scripts/types.mjs",
+    "smoke:web": "node scripts/smoke.mjs",
+    "pack:all": "node scripts/pack.mjs",
+    web: "node scripts/web.mjs",
+  };
+  const files = Object.values(scripts).map((script) => [script.replace("node ", ""), ""] as const);
+  const detection = await detect({ "package.json": JSON.stringify({ scripts }), ...Object.fromEntries(files) });
+  assert.equal(detection.server, null);
+  assert.match(JSON.stringify(detection), /These scripts run programs: web\./);
+  assert.doesNotMatch(JSON.stringify(detection), /verify:types|smoke:web|pack:all/);
+});
