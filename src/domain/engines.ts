@@ -1,4 +1,4 @@
-import type { Engine, Rollout } from "../contract/listeners/assignment.ts";
+import type { Engine, EngineBecause, Rollout } from "../contract/listeners/assignment.ts";
 
 export interface EngineFacts {
   /** For people, after "Engine". */
@@ -50,4 +50,12 @@ export const engines: Record<Engine, EngineFacts> = {
     hasQueue: false,
     drain: "The server decides. Requests in flight may end until the drain timeout.",
   },
+};
+
+/** What decided about the engine, for people, after its title. */
+export const engineReasons: Record<EngineBecause, string> = {
+  deployment: "chosen for this deployment",
+  configuration: "named in langgraph.json",
+  default: "by default",
+  packages: "its packages do not work with PostgreSQL, see the build log",
 };

@@ -41,7 +41,10 @@ test("builds an agent that serves from PostgreSQL for nothing else, when its pac
     return { ...started, result: await started.build.result };
   };
   const fresh = await build(false);
-  assert.equal(fresh.result.ok && fresh.result.artifact.engine, "file", fresh.log());
+  assert.ok(fresh.result.ok, fresh.log());
+  const { engine, engine_because, rollout } = fresh.result.artifact;
+  assert.deepEqual([engine, engine_because, rollout], ["file", "packages", "handover"]);
+  assert.match(fresh.log(), /Engine: file, although the deployment has a PostgreSQL, because .*were installed\./);
   const serving = await build(true);
   assert.ok(!serving.result.ok, serving.log());
   assert.equal(serving.result.reason, "ToolchainFailed");

@@ -172,8 +172,6 @@ test("two installed charts lead from git to an agent with its own databases, and
   await owner.query("alter user postgres password 'secret'");
   await owner.end();
   const files = await exampleFiles();
-  const configuration = { ...JSON.parse(files["langgraph.json"] ?? ""), engine: "postgres" };
-  files["langgraph.json"] = JSON.stringify(configuration);
   await using repository = await createAgentRepository(files);
   const served = path.join(plane.directory, "repositories");
   await mkdir(served);
@@ -291,7 +289,8 @@ test("two installed charts lead from git to an agent with its own databases, and
     const patched = await client.patchDeployment({ deployment_id, body: { source_revision_config } });
     return patched.latest_revision_id as string;
   };
-  await deployed(created.latest_revision_id);
+  const { engine, engine_because, rollout } = await deployed(created.latest_revision_id);
+  assert.deepEqual([engine, engine_because, rollout], ["postgres", "default", "rolling"]);
   note("the first commit serves");
 
   const [slug] = new URL(created.url as string).pathname.split("/").slice(-1);

@@ -28,7 +28,10 @@ describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || database
     await end?.();
   });
 
-  test("an agent moves from files to its PostgreSQL, runs as two containers, and keeps its threads", async () => {
+  const create = async (
+    name: string,
+    { files = {}, ...settings }: { files?: Record<string, string>; engine?: "file"; install_command?: string } = {},
+  ) => {
     const { client } = pierhead;
     const names = [
       "package.json",
@@ -38,13 +41,12 @@ describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || database
       "src/calculate.ts",
       "src/understand.ts",
     ];
-    const files = await Promise.all(names.map(async (name) => [name, await readFile(`${example}/${name}`, "utf8")]));
-    await using repository = await createAgentRepository(Object.fromEntries(files));
+    const read = await Promise.all(names.map(async (name) => [name, await readFile(`${example}/${name}`, "utf8")]));
+    const repository = await createAgentRepository({ ...Object.fromEntries(read), ...files });
     const made = await client.createDeployment({
       body: {
-        name: "durable",
-        source: "github",
-        source_config: { repo_url: repository.url, deployment_type: "prod", build_on_push: false },
+        ...{ name, source: "github" },
+        source_config: { repo_url: repository.url, deployment_type: "prod", build_on_push: false, ...settings },
         source_revision_config: { repo_ref: "main", langgraph_config_path: "langgraph.json" },
       },
     });
@@ -54,7 +56,42 @@ describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || database
       assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
       return [revision.engine, revision.engine_because, revision.rollout];
     };
-    assert.deepEqual(await settled(made.latest_revision_id), ["file", "default", "handover"]);
+    const log = async () => {
+      const { logs } = await client.readBuildLogs({
+        ...ids,
+        revision_id: String(made.latest_revision_id),
+        body: { limit: 500 },
+      });
+      return logs.map(({ message }) => message).join("\n");
+    };
+    return { repository, ids, settled, log, first: made.latest_revision_id };
+  };
+
+  test("a new agent runs on its PostgreSQL, or on files with the reason if its packages do not fit", async () => {
+    const fitting = await create("fitting");
+    await using _repository = fitting.repository;
+    assert.deepEqual(await fitting.settled(fitting.first), ["postgres", "default", "rolling"]);
+    const { url } = await pierhead.client.getDeployment(fitting.ids);
+    const input = { messages: [{ role: "user", content: "What is 6 * 7?" }] };
+    const answer = await fetch(`${url}/runs/wait`, {
+      ...{ method: "POST", headers: { "content-type": "application/json" } },
+      body: JSON.stringify({ assistant_id: "agent", input }),
+    });
+    assert.match(await answer.text(), /6 \* 7 = 42/);
+
+    // The lock file fits, but what the command installs does not.
+    const command = "npm install --no-save @langchain/langgraph@1.3.6";
+    const other = await create("other", { install_command: command });
+    await using _other = other.repository;
+    assert.deepEqual(await other.settled(other.first), ["file", "packages", "handover"], await other.log());
+    assert.match(await other.log(), /Engine: file, although .* because its server does not work with the packages/);
+  });
+
+  test("an agent moves from files to its PostgreSQL, runs as two containers, and keeps its threads", async () => {
+    const { client } = pierhead;
+    const { repository, ids, settled, first } = await create("durable", { engine: "file" });
+    await using _repository = repository;
+    assert.deepEqual(await settled(first), ["file", "deployment", "handover"]);
     const { url } = await client.getDeployment(ids);
     const call = async (method: string, path: string, body?: object) => {
       const headers = { "content-type": "application/json" };

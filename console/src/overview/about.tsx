@@ -1,5 +1,5 @@
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
-import { engines } from "../../../src/domain/engines.ts";
+import { engineReasons, engines } from "../../../src/domain/engines.ts";
 import { CopyText } from "../parts/address.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
 import { shortId } from "../parts/text.ts";
@@ -7,7 +7,8 @@ import { type Deployment, refText, repositoryText, sourceText, typeText } from "
 import { CardHead, PartLink } from "./card-head.tsx";
 
 /** The facts of a deployment that do not change with its revisions. */
-export function About({ deployment, engine }: { deployment: Deployment; engine: Revision["engine"] }) {
+export function About({ deployment, served }: { deployment: Deployment; served: Revision | undefined }) {
+  const { engine = null, engine_because: because = null } = served ?? {};
   const { source_config: config, source_revision_config: revision, image_version: version } = deployment;
   const type = deployment.is_preview ? "Preview" : config.deployment_type;
   const size = sizeText(config.resource_spec);
@@ -58,7 +59,10 @@ export function About({ deployment, engine }: { deployment: Deployment; engine: 
         {engine !== null && engine !== "own" && (
           <>
             <dt>Threads and runs</dt>
-            <dd>{engines[engine].title}</dd>
+            <dd>
+              {engines[engine].title}
+              {because !== null && <span className="softer"> ({engineReasons[because]})</span>}
+            </dd>
           </>
         )}
         <dt>Variables</dt>

@@ -367,7 +367,7 @@ function General({ draft, change, problems, placement }: FormProps & { placement
 }
 
 const engineOptions = [
-  { value: "" as const, text: "As langgraph.json says" },
+  { value: "" as const, text: "As langgraph.json says, or the default" },
   { value: "file" as const, text: "LangGraph.js on files" },
   { value: "postgres" as const, text: "LangGraph.js on PostgreSQL" },
   { value: "memory" as const, text: "LangGraph for Python, in memory" },

@@ -52,7 +52,7 @@ export function OverviewPart({ deployment }: { deployment: Deployment }) {
           <PlaygroundLink deployment={deployment} />
         )}
         <Replicas deployment={deployment} />
-        <About deployment={deployment} engine={(active ?? rows[0])?.engine ?? null} />
+        <About deployment={deployment} served={active ?? rows[0]} />
         <Events events={found} revisions={rows} />
       </div>
     </div>

@@ -94,6 +94,10 @@ export function withEngine<Any extends { kind: string; configPath: string }>(
   throw unfit(chosen, `${project.configPath} has graphs in Python`, '"memory" or "aegra"');
 }
 
+/** Whether a project is on PostgreSQL only because that is the default. */
+export const isOnDefaultPostgres = (project: { kind: string }): project is JavascriptProject =>
+  isJavascriptProject(project) && project.engine === "postgres" && project.engineBecause === "default";
+
 const isJavascriptProject = (project: { kind: string }): project is JavascriptProject =>
   project.kind === "langgraph-js";
 

@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Engine, EngineError } from "../../compute/docker/engine/engine.ts";
 import { processesMax } from "../../compute/docker/replicas/container.ts";
-import { BuildFailure, tooLarge } from "../failure.ts";
+import { BuildFailure, ProgramFailure, tooLarge } from "../failure.ts";
 import { LineSplitter } from "../worker/build-log.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import type { OpenTarget } from "./build-network.ts";
@@ -249,7 +249,8 @@ class StepLog {
     if (code === undefined) return new BuildFailure(reason, `${this.#shown}: ${message}`);
     const killed = code === 137 ? `, probably because it needed more than the ${memoryMib} MiB a build may use` : "";
     const said = lines.length === 0 ? "It printed nothing." : `Last lines:\n${lines.join("\n")}`;
-    return new BuildFailure(reason, `\`${runs?.shown ?? this.#shown}\` ended with exit code ${code}${killed}. ${said}`);
+    const ended = `\`${runs?.shown ?? this.#shown}\` ended with exit code ${code}${killed}. ${said}`;
+    return new ProgramFailure(reason, ended, code);
   }
 
   #read(line: string): void {

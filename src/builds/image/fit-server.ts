@@ -6,7 +6,14 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { sharedPackages } from "../../compute/process/langgraph/langgraph-js-packages.ts";
 import { BuildFailure } from "../failure.ts";
-import { type AgentServer, agentServers, apiPackage, fittingServers, postgresServer } from "../node/agent-servers.ts";
+import {
+  type AgentServer,
+  agentServers,
+  apiPackage,
+  fittingServers,
+  misfitExitCode,
+  postgresServer,
+} from "../node/agent-servers.ts";
 import { updateLanggraph } from "../node/update-packages.ts";
 import { stepContext } from "./step-context.ts";
 
@@ -35,10 +42,12 @@ async function main([toolchainDir = "", projectDir = "", engine]: string[]): Pro
   if (isUpdated && findServer(toolchainDir, projectDir, servers)) return 0;
   const installed = Object.entries(packages).map(([name, { version }]) => `${name} ${version}`);
   const kind = isOnPostgres ? "LangGraph.js server on PostgreSQL" : "LangGraph.js server";
-  const advice = `Update them together${isOnPostgres ? ', or set engine to "file" in the configuration' : ""}`;
-  console.error(`No ${kind} works with ${installed.join(", ")}. ${advice}.`);
-  return 1;
+  console.error(`No ${kind} works with ${installed.join(", ")}. Update them together.${isOnPostgres ? files : ""}`);
+  return isOnPostgres ? misfitExitCode : 1;
 }
+
+const files =
+  " Files, which begin without the threads of the database, are possible too: pierhead change NAME --engine file";
 
 /** Installs the first server that works with the project's packages into the toolchain directory. @returns false: none works. */
 function findServer(toolchainDir: string, projectDir: string, servers: readonly AgentServer[]): boolean {

@@ -12,10 +12,12 @@ import type { BaseImages, BuildRequest, ClusterTarget, ImageTarget, PreparedCont
 import { artifactManifestName, builderVersion } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import { parseJsonText } from "../detect/json-text.ts";
-import type { LanggraphProject, PythonProject } from "../detect/langgraph-config.ts";
+import { isOnDefaultPostgres, type LanggraphProject, type PythonProject } from "../detect/langgraph-config.ts";
 import type { Project } from "../detect/project.ts";
 import { databaseSchemes, wantedVariables } from "../detect/read-variables.ts";
-import { BuildFailure, tooLarge } from "../failure.ts";
+import { BuildFailure, ProgramFailure, tooLarge } from "../failure.ts";
+import { misfitExitCode } from "../node/agent-servers.ts";
+import { withoutDefault } from "../node/default-engine.ts";
 import { startsAlone } from "../node/launch-line.ts";
 import { preloadsOf } from "../node/preloads.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
@@ -51,6 +53,23 @@ type ImageArtifact = Extract<Artifact, { kind: "image" }>;
  * @throws BuildFailure
  */
 export async function makeImage(
+  request: BuildRequest,
+  target: ImageTarget,
+  { project, context }: { project: Project; context: BuildContext },
+): Promise<ImageArtifact> {
+  try {
+    return await makeProjectImage(request, target, { project, context });
+  } catch (error) {
+    if (request.isDefaultKept || !isOnDefaultPostgres(project) || !isMisfit(error)) throw error;
+    const because = "its server does not work with the packages that were installed";
+    return makeProjectImage(request, target, { project: withoutDefault(project, because, context.log), context });
+  }
+}
+
+const isMisfit = (error: unknown) =>
+  error instanceof ProgramFailure && error.reason === "ToolchainFailed" && error.exitCode === misfitExitCode;
+
+async function makeProjectImage(
   request: BuildRequest,
   target: ImageTarget,
   { project, context }: { project: Project; context: BuildContext },

@@ -42,6 +42,9 @@ export const agentServers: readonly AgentServer[] = [
 /** The newest server with the packages of `engines/langgraph-js-postgres`, which works with this version alone. */
 export const postgresServer: AgentServer = agentServer(manifestPostgres, lockPostgres);
 
+/** Exit code of `fit-server` when the engine on PostgreSQL does not work with the packages in an image. */
+export const misfitExitCode = 3;
+
 function agentServer(manifest: { dependencies: { [apiPackage]: string } }, lock: { packages: object }): AgentServer {
   const version = manifest.dependencies[apiPackage];
   const digest = createHash("sha256")

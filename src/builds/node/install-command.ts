@@ -123,6 +123,15 @@ async function managerEnvironment(manager: Manager, project: ProjectFiles): Prom
   return (await project.runsYarnClassic()) ? { YARN_IGNORE_ENGINES: "true" } : { YARN_NODE_LINKER: "node-modules" };
 }
 
+/** Returns the directory in which a project is installed and the name of its lock file there; null: there is no package.json. */
+export async function lockOf(
+  sourceDir: string,
+  directory: string,
+): Promise<{ directory: string; lockFile: string | null } | null> {
+  const root = await installRoot(sourceDir, directory);
+  return root === null ? null : { directory: root.directory, lockFile: root.locked?.file ?? null };
+}
+
 /** Finds the directory to install: the nearest one upwards with a package.json, or the root of the workspace that has it. */
 async function installRoot(sourceDir: string, directory: string) {
   let nearest: string | null = null;

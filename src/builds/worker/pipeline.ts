@@ -8,7 +8,7 @@ import type { BuildRequest, BuildResult } from "../build.ts";
 import { artifactManifestName, builderVersion, directorySize, nodeMajor, readArtifact } from "../cache/artifact.ts";
 import { moveWhole } from "../cache/move-atomically.ts";
 import { expectedVariables } from "../detect/expected-variables.ts";
-import { type PythonProject, withEngine } from "../detect/langgraph-config.ts";
+import { isOnDefaultPostgres, type PythonProject, withEngine } from "../detect/langgraph-config.ts";
 import type { CommandProject } from "../detect/pierhead-config.ts";
 import { type Project, readProject } from "../detect/project.ts";
 import { databaseSchemes, wantedVariables } from "../detect/read-variables.ts";
@@ -16,6 +16,7 @@ import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
 import { addEnvironmentFiles } from "../node/add-environment-files.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
+import { postgresMisfit, withoutDefault } from "../node/default-engine.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { launchLine, showLaunch, startsAlone } from "../node/launch-line.ts";
 import { hostVariables, preloadsOf } from "../node/preloads.ts";
@@ -128,19 +129,17 @@ class Steps {
   }
 }
 
-async function readConfiguration(request: BuildRequest, { sourceDir, log }: BuildContext): Promise<Project> {
+async function readConfiguration(request: BuildRequest, context: BuildContext): Promise<Project> {
+  const { sourceDir, log } = context;
   const host = { nodeMajor, target: request.target.kind === "directory" ? "directory" : "image" } as const;
-  const project = withEngine(
-    await readProject(sourceDir, request.configPath, host),
-    request.engine,
-    request.defaultEngine,
-  );
+  const found = await readProject(sourceDir, request.configPath, host);
+  const project = await fittingImage(withEngine(found, request.engine, request.defaultEngine), request, context);
   const recognized = project.kind === "command" ? project.recognized : undefined;
   if (recognized === undefined) log.say(`${project.configPath} describes ${descriptions[project.kind]}.`);
   else log.say(`Recognized ${recognized.name}: ${recognized.because}.`);
   for (const warning of project.warnings) log.say(`Note: ${warning}`);
   if (request.engine !== null) log.say(`Engine: ${request.engine}, as the deployment chose it.`);
-  else if (project.kind === "langgraph-js" && project.engineBecause === "default" && project.engine === "postgres")
+  else if (isOnDefaultPostgres(project))
     log.say(`Engine: postgres, because the deployment has a PostgreSQL and ${project.configPath} names no engine.`);
   const names = Object.keys(request.variables ?? {});
   if (names.length > 0)
@@ -149,6 +148,20 @@ async function readConfiguration(request: BuildRequest, { sourceDir, log }: Buil
   if (expected !== null && expected.names.length > 0)
     log.say(`${expected.file} names these variables: ${expected.names.join(", ")}.`);
   return project;
+}
+
+/**
+ * Returns a project on files if its image would not work with the default. An image has the server of its engine before the packages
+ * are installed, and a cluster builds it elsewhere, so what the source says of them decides.
+ */
+async function fittingImage(
+  project: Project,
+  { target, isDefaultKept }: BuildRequest,
+  { sourceDir, log }: BuildContext,
+): Promise<Project> {
+  if (target.kind === "directory" || isDefaultKept || !isOnDefaultPostgres(project)) return project;
+  const misfit = await postgresMisfit(sourceDir, project.directory);
+  return misfit === null ? project : withoutDefault(project, misfit, log);
 }
 
 const descriptions = {
@@ -321,9 +334,7 @@ async function postgresToolchain(
     return langgraphToolchain(context, { ...directories, engine: "postgres" });
   const found = await findPostgresToolchain(context, directories.graphDir);
   if (found === null)
-    context.log.say(
-      "Engine: file, because the one on PostgreSQL does not work with the project's packages. Update them and choose it: pierhead change NAME --engine postgres",
-    );
+    withoutDefault(project, "its server does not work with the packages that were installed", context.log);
   return found;
 }
 
@@ -347,7 +358,9 @@ async function store(
     health_path: project.kind === "command" ? project.healthPath : healthPath,
     rollout: project.kind === "command" && project.isExclusive ? "handover" : rollout,
     engine,
-    ...(project.kind !== "command" && { engine_because: project.engineBecause }),
+    ...(project.kind !== "command" && {
+      engine_because: engine === project.engine ? project.engineBecause : ("packages" as const),
+    }),
     ...(variables.length === 0 ? {} : { variables }),
     ...(Object.keys(schemes).length === 0 ? {} : { database_schemes: schemes }),
     ...(project.kind === "command" && startsAlone(project.start, project.launch) && { starts_alone: true }),

@@ -1,9 +1,8 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
 import type { DeploymentReplicas } from "../../contract/deployments/replica.ts";
-import type { EngineBecause } from "../../contract/listeners/assignment.ts";
 import type { MetricPoint } from "../../contract/logs/metrics.ts";
 import type { Revision } from "../../contract/revisions/revision.ts";
-import { engines } from "../../domain/engines.ts";
+import { engineReasons, engines } from "../../domain/engines.ts";
 import { CliFailure, exitCodes } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { fittedTo } from "../terminal/choose.ts";
@@ -110,12 +109,6 @@ function render(session: Session, deployment: Deployment, { revisions, replicas,
     ...describeRevisions(session, deployment, revisions),
   ].join("\n");
 }
-
-const engineReasons: Record<EngineBecause, string> = {
-  deployment: "chosen for this deployment",
-  configuration: "named in langgraph.json",
-  default: "by default",
-};
 
 /** The engine of the revision that serves, or of the newest one. */
 function engineFacts({ active_revision_id: active }: Deployment, revisions: Revision[]): string[][] {

@@ -16,8 +16,11 @@ export type Rollout = Static<typeof Rollout>;
 export const Engine = literals(["file", "memory", "postgres", "aegra", "own"]);
 export type Engine = Static<typeof Engine>;
 
-/** What decided about the engine: the choice of the deployment, the configuration, or the default. */
-export const EngineBecause = literals(["deployment", "configuration", "default"]);
+/**
+ * What decided about the engine: the choice of the deployment, the configuration, the default, or the packages of the project, which
+ * do not work with the default.
+ */
+export const EngineBecause = literals(["deployment", "configuration", "default", "packages"]);
 export type EngineBecause = Static<typeof EngineBecause>;
 
 const engineBecause = Type.Optional(EngineBecause);

@@ -85,7 +85,7 @@ export const Revision = Type.Object(
     ),
     engine_because: nullable(
       EngineBecause,
-      "What decided about the engine of a LangGraph agent: the choice of the deployment, the configuration, or the default, which is `postgres` for a new LangGraph.js deployment with a PostgreSQL. null: nothing to choose, or built by an older server.",
+      "What decided about the engine of a LangGraph agent: the choice of the deployment, the configuration, or the default, which is `postgres` for a new LangGraph.js deployment with a PostgreSQL. packages: the default would be `postgres`, but the packages of the project do not work with it, as the build log says. null: nothing to choose, or built by an older server.",
     ),
     artifact_digest: nullable(Type.String(), "Digest of the build or of the image. null until it is known."),
     builder_version: nullable(Type.String(), "Version of the builder. null: this server did not build it."),

@@ -1,5 +1,5 @@
 import type { DeploymentType } from "../../contract/deployments/deployment.ts";
-import type { RevisionRun } from "../../contract/listeners/assignment.ts";
+import type { Artifact, RevisionRun } from "../../contract/listeners/assignment.ts";
 import type { ClusterRun } from "../../contract/listeners/cluster.ts";
 import { agentEnvironment } from "../../domain/agent-environment.ts";
 import { servingUrl } from "../../domain/serving-url.ts";
@@ -54,7 +54,7 @@ function runOf(row: AssignedRevisionRow, settings: ReconcilerSettings): Revision
   const url = servingUrl(row, settings.deploymentsUrl);
   return {
     revision_id: row.revision_id,
-    artifact: row.manifest,
+    artifact: knownToAll(row.manifest),
     env: agentEnvironment({
       tenantId: row.tenant_id,
       deploymentId: row.deployment_id,
@@ -78,6 +78,11 @@ function runOf(row: AssignedRevisionRow, settings: ReconcilerSettings): Revision
     drain_timeout_ms: settings.drainTimeoutMs,
     cluster: row.is_builtin ? null : clusterRunOf(row, sizes, url),
   };
+}
+
+/** Leaves out a reason for the engine that listeners of earlier versions do not know: they refuse such an assignment. */
+function knownToAll({ engine_because: because, ...artifact }: Artifact): Artifact {
+  return because === undefined || because === "packages" ? artifact : { ...artifact, engine_because: because };
 }
 
 function clusterRunOf(row: AssignedRevisionRow, sizes: DeploymentSizes, url: string): ClusterRun {

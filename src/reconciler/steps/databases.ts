@@ -39,11 +39,10 @@ const retryWhileWaitedForMs = 2_000;
 const retryMs = 30_000;
 
 type DatabaseDeps = Pick<StepDeps, "store" | "databases" | "logger" | "outward">;
-type ProvisionDeps = DatabaseDeps & Pick<StepDeps, "settings">;
 
 /** Creates the databases of a deployment and moves it AWAITING_DATABASE -> READY. Retries until it succeeds. */
 export async function provisionDatabase(
-  deps: ProvisionDeps,
+  deps: DatabaseDeps,
   state: DeploymentState,
   _step: unknown,
   signal: AbortSignal,
@@ -62,17 +61,15 @@ export async function provisionDatabase(
 
 /**
  * Decides, once for a new deployment, where LangGraph.js projects that name no engine keep their state: on its PostgreSQL if it has
- * one. A deployment that scales to zero stays on files, because the engine on PostgreSQL never sleeps.
+ * one, as every deployment in a cluster does. A deployment that scales to zero stays on files, because the engine on PostgreSQL
+ * never sleeps. A build takes files for a project whose packages do not work with that engine.
  */
-async function defaultEngineOf(
-  { store, databases, settings }: ProvisionDeps,
-  state: DeploymentState,
-): Promise<"postgres" | null> {
-  if (settings.buildTarget.kind !== "directory") return null;
+async function defaultEngineOf({ store, databases }: DatabaseDeps, state: DeploymentState): Promise<"postgres" | null> {
   const given = await store.readDatabaseSettings(state.id);
-  if (given === undefined || given.source_config.listener_id != null) return null;
-  const { deployment_type: type, resource_spec: spec } = given.source_config;
+  if (given === undefined) return null;
+  const { deployment_type: type, resource_spec: spec, listener_id: listenerId } = given.source_config;
   if (effectiveSizes(type ?? null, spec ?? null, given.sizes ?? null).minReplicas === 0) return null;
+  if (listenerId != null) return "postgres";
   const kinds = databases === null ? undefined : await store.findDatabaseKinds(state.id);
   if (kinds !== undefined && kinds.postgres !== "none") return "postgres";
   return (await readSecrets(store, state.id, given.secret_set_id))[customNames.postgres] ? "postgres" : null;
