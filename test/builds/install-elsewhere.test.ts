@@ -107,6 +107,8 @@ test("removes addresses of an unreachable registry from each form of lock file, 
     'greeting@^1:\n  version "1.0.0"\n  resolved "https://registry.yarnpkg.com/greeting/-/greeting-1.0.0.tgz#abc"\n  integrity sha512-x\n',
   );
   assert.equal(without("yarn.lock", yarn("")), null);
+  const queried = yarn("  integrity sha512-x\n").replace(".tgz#", ".tgz?cache=0&other_urls=https%3A%2F%2Fa#");
+  assert.equal(without("yarn.lock", queried), without("yarn.lock", yarn("  integrity sha512-x\n")));
   const berry = (url: string) => `"greeting@npm:^1":\n  resolution: "greeting@npm:1.0.0${url}"\n  checksum: 10c0/x\n`;
   assert.equal(without("yarn.lock", berry(`::__archiveUrl=${encodeURIComponent(address)}`)), berry(""));
 
@@ -123,6 +125,7 @@ test("finds the registry that did not answer or wants a login, but not a public 
   const yarn = 'error An unexpected error occurred: "https://npm.example.com/a/-/a-1.tgz: connect ECONNREFUSED".';
   const pnpm = "ERR_PNPM_FETCH_403  GET https://npm.example.com/a/-/a-1.tgz: Forbidden - 403";
   for (const line of [login, yarn, pnpm]) assert.deepEqual(unreachableHosts([line]), ["npm.example.com"]);
+  assert.deepEqual(unreachableHosts(["error Error: getaddrinfo ENOTFOUND npm.example.com"]), ["npm.example.com"]);
   const missing = "npm error 404 Not Found - GET https://npm.example.com/a/-/a-1.tgz";
   const offline = npm.replace("npm.example.com:8443", "registry.npmjs.org");
   assert.deepEqual(unreachableHosts([missing, offline, "see https://npm.example.com/help"]), []);

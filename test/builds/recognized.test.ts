@@ -361,6 +361,11 @@ test("recognizes that a registry does not have a version of a lock file", () => 
     ["error: GET https://registry.example/@x%2fcli/-/cli-0.0.58.tgz - 404", gone],
     ["npm error notarget No matching version found for @x/cli@0.0.58.", gone],
     [" ERR_PNPM_FETCH_404  GET https://registry.example/@x%2Fcli: Not Found - 404", { ...gone, version: "unknown" }],
+    [`error Couldn't find any versions for "@x/cli" that matches "0.0.58"`, gone],
+    [
+      " ERR_PNPM_NO_VERSIONS  No versions available for @x/cli. It may be unpublished.",
+      { ...gone, version: "unknown" },
+    ],
     [`npm error code EINTEGRITY ${url}`, null],
     ["GET https://registry.example/app returned 404", null],
   ];

@@ -72,19 +72,23 @@ async function installFromOwnRegistry(
   { unlocked }: Install,
   install: () => Promise<void>,
 ): Promise<void> {
-  try {
-    await install();
-  } catch (error) {
-    const hosts = error instanceof BuildFailure ? unreachableHosts(context.log.lastLines(100)) : [];
-    if (unlocked === null || hosts.length === 0) throw error;
-    const isEdited = await editLock(context, unlocked.lockFile, (name, text) => withoutAddresses(name, text, hosts));
-    if (!isEdited) throw error;
-    context.log.say(
-      `${unlocked.lockFile} names addresses at ${hosts.join(", ")}, which this machine cannot use. Installing again the same versions, with the same checksums, from the registry of this machine. To avoid this attempt, write the lock file with a public registry.`,
-    );
-    await install();
+  for (let tried = 0; ; tried++) {
+    try {
+      return await install();
+    } catch (error) {
+      const hosts = error instanceof BuildFailure ? unreachableHosts(context.log.lastLines(100)) : [];
+      if (unlocked === null || hosts.length === 0 || tried === registriesMax) throw error;
+      const isEdited = await editLock(context, unlocked.lockFile, (name, text) => withoutAddresses(name, text, hosts));
+      if (!isEdited) throw error;
+      context.log.say(
+        `${unlocked.lockFile} names addresses at ${hosts.join(", ")}, which this machine cannot use. Installing again the same versions, with the same checksums, from the registry of this machine. To avoid this attempt, write the lock file with a public registry.`,
+      );
+    }
   }
 }
+
+/** Registries of one lock file. Package managers often report one at a time, and each costs another installation. */
+const registriesMax = 3;
 
 async function installWithRepairs(context: BuildContext, command: Install, directory: string): Promise<void> {
   try {
@@ -253,9 +257,12 @@ export function findGonePackage(output: readonly string[]): LockedPackage | null
   if (line === undefined) return null;
   const ofArchive = /\/((?:@[^/\s"]+(?:\/|%2f))?[^/\s"]+)\/-\/[^/\s"]*?-(\d[^/\s"]*)\.tgz/i.exec(line);
   const ofVersion = /No matching version found for ([^\s:]+)@([^\s:]*[^\s:.])/.exec(line);
-  const found = ofArchive ?? ofVersion;
+  const ofRange = /any versions for "([^"\s]+)" that matches "([^"\s]+)"/.exec(line);
+  const found = ofArchive ?? ofVersion ?? ofRange;
   if (found !== null) return packageOf(found);
-  const ofPackage = /\bGET \S{1,500}\/((?:@[^/\s%]{1,200}%2f)?[^/\s%:]{1,200}): Not Found/i.exec(line);
+  const ofPackage =
+    /\bGET \S{1,500}\/((?:@[^/\s%]{1,200}%2f)?[^/\s%:]{1,200}): Not Found/i.exec(line) ??
+    /\bNo versions available for (\S{1,200}?)\.?(?:\s|$)/.exec(line);
   return packageOf(["", ofPackage?.[1] ?? "a package", unknown]);
 }
 
@@ -265,4 +272,4 @@ const packageOf = ([, name = "", version = ""]: readonly string[]) => ({ name: n
 const reportLengthMax = 2_000;
 
 const goneForms =
-  /\.tgz\b.*\b404\b|\b404\b.*\.tgz\b|\bERR_PNPM_(?:FETCH_404|NO_MATCHING_VERSION)\b|No matching version found for/;
+  /\.tgz\b.*\b404\b|\b404\b.*\.tgz\b|\bERR_PNPM_(?:FETCH_404|NO_MATCHING_VERSION|NO_VERSIONS)\b|No matching version found for|Couldn't find any versions for "/;

@@ -4,9 +4,12 @@
  */
 export function unreachableHosts(output: readonly string[]): string[] {
   const lines = output.map((line) => line.slice(0, lineLengthMax)).filter((line) => failedForms.test(line));
-  const hosts = lines.flatMap((line) =>
-    [...line.matchAll(/\bhttps?:\/\/([\w.-]+(?::\d+)?)\//g)].map(([, host = ""]) => host.replace(/:(?:443|80)$/, "")),
-  );
+  const hosts = lines.flatMap((line) => {
+    // Yarn 1 names only the host.
+    const unknown = unknownName.exec(line)?.[2];
+    const named = [...line.matchAll(/\bhttps?:\/\/([\w.-]+(?::\d+)?)\//g)].map(([, host = ""]) => host);
+    return [...named.map((host) => host.replace(/:(?:443|80)$/, "")), ...(unknown === undefined ? [] : [unknown])];
+  });
   return [...new Set(hosts)].filter((host) => !publicHosts.has(host));
 }
 
@@ -17,12 +20,14 @@ export function unreachableHosts(output: readonly string[]): string[] {
 export function unreachableCause(output: readonly string[]): string | null {
   const lines = output.map((line) => line.slice(0, lineLengthMax));
   for (const line of lines) {
-    const [, code = "", host = ""] = /\bgetaddrinfo (ENOTFOUND|EAI_AGAIN) ([\w.-]{1,253})/.exec(line) ?? [];
+    const [, code = "", host = ""] = unknownName.exec(line) ?? [];
     if (host !== "")
       return `The name ${host} cannot be resolved (${code}), so nothing can be downloaded from there. Let this server reach it. If it is a registry, another one can be named in .npmrc and in the lock file.`;
   }
   return null;
 }
+
+const unknownName = /\bgetaddrinfo (ENOTFOUND|EAI_AGAIN) ([\w.-]{1,253})/;
 
 /** Longer than what a package manager reports of one package. */
 const lineLengthMax = 2_000;
@@ -109,7 +114,7 @@ function ofYarn(text: string, isMeant: IsMeant): string {
         ? block
         : block
             .replace(/^( {2}resolved ")([^"\n]+)"/m, (whole, start: string, address: string) => {
-              const file = address.split("/").at(-1) ?? "";
+              const file = (address.split("/").at(-1) ?? "").replace(/\?[^#]*/, "");
               return isMeant(address) && name !== "" ? `${start}${yarnRegistry}/${name}/-/${file}"` : whole;
             })
             .replace(/::__archiveUrl=([^"\n:]+)/, (whole, address: string) =>
