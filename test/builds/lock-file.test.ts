@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import path from "node:path";
 import { test } from "node:test";
 import { findFailedScript } from "../../src/builds/node/install-scripts.ts";
-import { withoutPackage } from "../../src/builds/node/lock-file.ts";
+import { withoutNames, withoutPackage } from "../../src/builds/node/lock-file.ts";
 import { narrowWorkspace } from "../../src/builds/node/narrow-workspace.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
@@ -64,6 +64,14 @@ snapshots:
   );
   assert.equal(withoutPackage("yarn.lock", berry, { ...gone, version: "9.9.9" }), null);
   assert.equal(withoutPackage("bun.lock", '"@x/gone": ["@x/gone@1.2.3", "", {}],', gone), null);
+});
+
+test("removes all versions of some packages from a lock file of Yarn", () => {
+  const block = (key: string) => `${key}:\n  version "1.2.3"\n  dependencies:\n    "@x/core" "^1"\n`;
+  const kept = `# yarn lockfile v1\n\n\n${block("react@^18")}`;
+  const text = `${kept}\n${block('"@x/core@>0.2.0 <0.3.0", "@x/core@^0.2.31"')}\n${block('"@x/core@^1"')}`;
+  assert.equal(withoutNames(text, ["@x/core", "other"]), kept.trimEnd());
+  assert.equal(withoutNames(text, ["@x/co", "react-dom"]), text);
 });
 
 test("reduces a workspace to what one member and the root need", async () => {

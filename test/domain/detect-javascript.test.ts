@@ -25,6 +25,20 @@ test("runs an MCP server through a proxy when the build bundles it from a direct
   assert.match(server?.start ?? "", /mcp-proxy.*--port \$PORT -- node bin\/cli\.mjs$/);
 });
 
+test("sets the variable that makes an MCP server serve events instead of its standard input", async () => {
+  const manifest = {
+    scripts: { start: "node dist/index.js", build: "tsc" },
+    dependencies: { "@modelcontextprotocol/sdk": "1" },
+  };
+  const { server } = await detect({
+    "package.json": JSON.stringify(manifest),
+    "src/index.ts":
+      "if (process.env.SSE_LOCAL === 'true') serve(new SSEServerTransport(path, response)).listen(process.env.PORT)\nelse serve(new StdioServerTransport())",
+  });
+  assert.deepEqual(server?.variables, { SSE_LOCAL: "true" });
+  assert.equal(server?.start, "script:start");
+});
+
 test("does not take checks of a package for its server", async () => {
   const scripts = {
     "verify:types": "node scripts/types.mjs",

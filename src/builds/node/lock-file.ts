@@ -40,17 +40,27 @@ function withoutNpm(text: string, gone: LockedPackage): string | null {
 
 /** Yarn 1 and later versions have one block of lines for each version, with a blank line between. */
 function withoutYarn(text: string, { name, version }: LockedPackage): string {
-  const isGone = (block: string) => {
+  return withoutBlocks(text, (names, lines) => {
+    const isOfName = names.some((one) => one.startsWith(`${name}@`));
+    return isOfName && lines.some((line) => /^ {2}version:? /.test(line) && line.includes(version));
+  });
+}
+
+/** Returns the text of a yarn.lock without all versions of some packages, so that Yarn chooses them again. */
+export const withoutNames = (text: string, packages: readonly string[]): string =>
+  withoutBlocks(text, (names) => names.some((one) => packages.some((name) => one.startsWith(`${name}@`))));
+
+function withoutBlocks(text: string, isGone: (names: string[], lines: string[]) => boolean): string {
+  const isKept = (block: string) => {
     const lines = block.split("\n").filter((line) => !line.startsWith("#"));
     const [header = ""] = lines.filter((line) => line.trim() !== "");
     const names = header.replace(/:$/, "").split(/,\s*/);
-    const isOfName = names.some((one) => one.replaceAll('"', "").startsWith(`${name}@`));
-    return isOfName && lines.some((line) => /^ {2}version:? /.test(line) && line.includes(version));
+    return !isGone(
+      names.map((one) => one.replaceAll('"', "")),
+      lines,
+    );
   };
-  return text
-    .split(/\n\n/)
-    .filter((block) => !isGone(block))
-    .join("\n\n");
+  return text.split(/\n\n/).filter(isKept).join("\n\n");
 }
 
 /** Removes the blocks of a package and its mentions as a direct dependency; pnpm repairs the other mentions. */

@@ -1,7 +1,8 @@
-import { readFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { installCommand } from "./install-command.ts";
+import { withoutNames } from "./lock-file.ts";
 
 /** Updates LangChain's packages when no agent server works with their locked versions. @returns whether an update ran. */
 export const updateLanggraph = (context: BuildContext, directory: string): Promise<boolean> =>
@@ -30,6 +31,14 @@ async function updatePackages(
   const names = Object.keys(dependencies).filter(isMeant);
   if (command === null || command.update === null || names.length === 0) return false;
   context.log.say(`${because} Updating ${names.join(", ")} as far as package.json allows.`);
+  const { unlocked } = command;
+  // Yarn 1 leaves the versions of a workspace as they are when it updates a member.
+  if (unlocked !== null && command.update[0] === "upgrade" && command.cwd !== path.posix.normalize(directory)) {
+    const lockFile = path.join(context.sourceDir, unlocked.lockFile);
+    await writeFile(lockFile, withoutNames(await readFile(lockFile, "utf8"), names));
+    await runCommand(context, { ...command, argv: unlocked.argv }, "InstallFailed");
+    return true;
+  }
   const argv = [...command.manager, ...command.update, ...names];
   await runCommand(context, { ...command, argv, cwd: directory }, "InstallFailed");
   return true;

@@ -137,12 +137,13 @@ function httpSetting(texts: readonly string[]): McpTransport["setting"] {
   const flags = texts.flatMap((text) =>
     [...text.matchAll(flag)].map(([, one = "", wanted = ""]) => ({ name: one, value: wanted })),
   );
-  return flags.find((one) => /HTTP/.test(one.name)) ?? null;
+  return flags.find((one) => /HTTP/.test(one.name)) ?? flags[0] ?? null;
 }
 
 const transportVariable = /\benv(?:\.|\[["'])(\w*TRANSPORT(?:_TYPE|_MODE)?)\b/;
 
-const flag = /\benv(?:\.|\[["'])((?:[A-Z0-9]+_)*HTTP(?:_(?!PROXY)[A-Z0-9]+)*)(?:["']\])?\s*={2,3}\s*["'](true|1)["']/g;
+const flag =
+  /\benv(?:\.|\[["'])((?:[A-Z0-9]+_)*(?:HTTP|SSE)(?:_(?!PROXY)[A-Z0-9]+)*)(?:["']\])?\s*={2,3}\s*["'](true|1)["']/g;
 
 /** Whether a text compares with a value, or lists it beside `stdio`. */
 function isChoice(text: string, value: string): boolean {
