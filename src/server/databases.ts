@@ -24,6 +24,22 @@ export function databaseServers(
   };
 }
 
+/** Returns which databases new deployments of this server get, for the log. */
+export function describeAgentDatabases(config: Config): string {
+  if (config.agentDatabases === "containers") return "PostgreSQL and Redis in containers";
+  const { agentPostgresUrl, agentPostgresAddress, agentRedisUrl, agentRedisAddress } = config;
+  const shown = (name: string, url: string | undefined, address = hostOf(url)) =>
+    url === undefined ? [] : [`${name}${address === "" ? "" : ` at ${address}`}`];
+  const found = [
+    ...shown("PostgreSQL", agentPostgresUrl, agentPostgresAddress),
+    ...shown("Redis", agentRedisUrl, agentRedisAddress),
+  ];
+  return found.join(", ") || "none";
+}
+
+/** Without the credentials of the address. */
+const hostOf = (url = "") => (URL.canParse(url) ? new URL(url).host : "");
+
 function containerServers(
   { dockerHost: host, agentPostgresImage, agentRedisImage }: Config,
   parts: { installationId: string; imageNames: ImageNames; closing: Closing },

@@ -18,6 +18,7 @@ import { Closing } from "./closing.ts";
 import { openCompute } from "./compute.ts";
 import type { Config } from "./config.ts";
 import { consoleDirectory } from "./console.ts";
+import { describeAgentDatabases } from "./databases.ts";
 import { deploymentMetrics, metricsRights, readLevels } from "./deployment-metrics.ts";
 import { freeBytes } from "./files.ts";
 import { listen } from "./listen.ts";
@@ -89,7 +90,8 @@ export async function startServer(config: Config, { logger }: { logger: Logger }
       pid: process.pid,
     });
     const { mode, compute } = config;
-    logger.info({ url: listening.url, mode, compute, database: db.kind, version }, "server started");
+    const kinds = { database: db.kind, agent_databases: describeAgentDatabases(config) };
+    logger.info({ url: listening.url, mode, compute, ...kinds, version }, "server started");
     const { kind, because, items } = config.posture;
     const switches = items.map(({ name, is_on, because }) => `${name}: ${is_on ? "on" : "off"} (${because})`);
     logger.info({ posture: kind, because, items: switches }, "posture determined");
