@@ -73,7 +73,11 @@ export async function findProject(directory: string, configOption: string | unde
 
 const localPaths = async (directory: string) => [...(await nodePaths(directory)), ...(await pythonPaths(directory))];
 
-const installNames = installFiles.map(({ file }) => file);
+/** Names of the files that decide what a build installs of a language. */
+const installNames = (language: "python" | "node" | null) =>
+  installFiles
+    .filter(({ manager }) => language === null || /^(?:uv|poetry|pip)$/.test(manager) === (language === "python"))
+    .map(({ file }) => file);
 
 async function describeConfig(config: string, content: Record<string, unknown>): Promise<string> {
   const { graphs, start, python_version: python, node_version: node } = content;
@@ -83,9 +87,14 @@ async function describeConfig(config: string, content: Record<string, unknown>):
     ...(Array.isArray(start) ? [`start ${start.join(" ")}`] : []),
     ...(python === undefined ? [] : [`Python ${python}`]),
     ...(node === undefined ? [] : [`Node ${node}`]),
-    ...(await firstFile(path.dirname(config), installNames)),
+    ...(await firstFile(path.dirname(config), installNames(languageOf(content)))),
   ];
   return `${path.basename(config)}${parts.length === 0 ? "" : `: ${parts.join(", ")}`}`;
+}
+
+/** Returns the language of the agents of a configuration; null: it does not say. A project may have tools in another one. */
+function languageOf({ graphs, node_version: node }: Record<string, unknown>): "node" | null {
+  return node !== undefined || /\.[cm]?[jt]sx?[:"]/.test(JSON.stringify(graphs ?? {})) ? "node" : null;
 }
 
 /** @throws CliFailure when no server is recognized in the directory of the file. */
@@ -108,7 +117,10 @@ async function describeServer(file: string): Promise<string> {
   const parts = [
     because,
     ...(pythonVersion === null ? [] : [`Python ${pythonVersion}`]),
-    ...(await firstFile(directory, installNames.slice(0, -1))),
+    ...(await firstFile(
+      directory,
+      installNames(detection.server.language).filter((file) => file !== "package.json"),
+    )),
   ];
   return `${name}: ${parts.join(", ")}. Start: ${command}`;
 }
