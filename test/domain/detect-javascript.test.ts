@@ -39,6 +39,24 @@ test("sets the variable that makes an MCP server serve events instead of its sta
   assert.equal(server?.start, "script:start");
 });
 
+test("runs an MCP server through a proxy when it serves HTTP only with a port in its arguments", async () => {
+  const manifest = {
+    scripts: { build: "tsc" },
+    bin: "dist/index.js",
+    dependencies: { "@modelcontextprotocol/sdk": "1" },
+  };
+  const files = {
+    "src/index.ts":
+      "if (args[0] === '--port') startHttp(args[1])\nelse connect(new StdioServerTransport())\nimport { startHttp } from './http.js'",
+    "src/http.ts": "export const startHttp = (port) => app.listen(port)\nnew SSEServerTransport(path, response)",
+  };
+  const { server } = await detect({ "package.json": JSON.stringify(manifest), ...files });
+  assert.match(server?.start ?? "", /mcp-proxy.* -- node dist\/index\.js$/);
+  const asking = { ...manifest, scripts: { ...manifest.scripts, start: "node dist/index.js --port $PORT" } };
+  const { server: asked } = await detect({ "package.json": JSON.stringify(asking), ...files });
+  assert.equal(asked?.start, "script:start");
+});
+
 test("does not take checks of a package for its server", async () => {
   const scripts = {
     "verify:types": "node scripts/types.mjs",

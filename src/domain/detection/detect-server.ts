@@ -147,7 +147,7 @@ function speaksStdio({ id }: NodePreset, { mcp, scripts }: NodeFacts, { start }:
 
 /** Whether a command, or the script that it names, chooses a transport over HTTP. */
 const asksForHttp = (start: string, scripts: NodeFacts["scripts"]) =>
-  /http|sse/i.test(`${start} ${scripts[start.replace("script:", "")] ?? ""}`);
+  /http|sse|--port\b/i.test(`${start} ${scripts[start.replace("script:", "")] ?? ""}`);
 
 /** The output of the server is its protocol, to which package managers must add nothing. */
 function behindProxy({ start, adds }: NodeStart): NodeStart {

@@ -46,7 +46,7 @@ export function readMcpTransport(
     // Where a variable chooses the transport, the deployment may set it.
     isStdioDefault:
       setting === null &&
-      (all.some((text) => stdioDefault.test(text)) || (isHttp && isChosen(texts))) &&
+      (all.some((text) => stdioDefault.test(text)) || (isHttp && (isChosen(texts) || isAskedForPort(entry)))) &&
       !all.some((text) => transportVariable.test(text)),
     setting,
   };
@@ -114,6 +114,10 @@ const stdioDefault = /(?:\btransport\w{0,20}\s*=|\bdefault:|\.default\()\s*["']s
 /** Whether a program compares its transport with `stdio`, and no HTTP is its default: without arguments it then speaks that. */
 const isChosen = (texts: readonly string[]) =>
   texts.some((text) => /===?\s*["']stdio["']/.test(text)) && !texts.some((text) => httpDefault.test(text));
+
+/** Whether a program speaks over standard input unless an argument has the port of another one of its files. */
+const isAskedForPort = (entry: string) =>
+  stdio.test(entry) && !opensPort.test(entry) && /["'`]--port\b/.test(entry) && !/--stdio\b|\benv\.PORT\b/.test(entry);
 
 const httpDefault = /(?:[^=!]=|\?\?|\|\||\bdefault:|\.default\()\s*["'](?:http|sse|streamable)/i;
 
