@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { DatabaseServer } from "../../src/provision/database-server.ts";
 import { ReconcilerLoop } from "../../src/reconciler/loop/loop.ts";
 import { sql } from "../../src/store/engine/sql.ts";
+import { clearRetries } from "../../src/store/queue/describe-retries.ts";
 import { openSealer } from "../../src/store/secrets/seal.ts";
 import { createMetrics } from "../../src/telemetry/metrics.ts";
 import { makeDeployment, makeWorld } from "../store/fixtures.ts";
@@ -114,3 +115,56 @@ eachDatabase(
     }
   },
 );
+
+eachDatabase("a revision that cannot go on says what is retried and since when, until it goes on", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  let [attempts, isAway] = [0, true];
+  const server: DatabaseServer = {
+    async ensure() {
+      attempts += 1;
+      if (isAway) throw new Error(`connect ECONNREFUSED, attempt ${attempts}`);
+    },
+    remove: async () => {},
+    environment: () => ({}),
+  };
+  const databases = { shared: { postgres: server, redis: null }, container: null, areContainersWanted: false };
+  const settings = { owner: "me", resyncIntervalMs: 3_600_000 };
+  const loop = new ReconcilerLoop(passDeps(db, { databases, sealer }), createMetrics().reconciler, settings);
+  const { id } = await makeDeployment(db, await makeWorld(db));
+  const message = async () => {
+    const { rows } = await db.query<{ message: string | null }>(sql`
+      select status_message as message from revisions where deployment_id = ${id}`);
+    return rows[0]?.message ?? "";
+  };
+  const says = (text: RegExp) => eventually(message, (found) => text.test(found), { what: String(text) });
+  /** Each pass ends in a failure or in a wait, and is repeated at once. */
+  const retry = () => db.query(sql`update reconcile_queue set run_at = now() where deployment_id = ${id}`);
+  const beganAtMs = Date.now();
+  loop.start();
+  try {
+    const first = await says(/^Retried since .+ UTC: .*the database is not provisioned yet: connect ECONNREFUSED/);
+    const since = /^Retried since (.+ UTC): /.exec(first)?.[1] ?? "";
+    const afterMs = Date.parse(since) - beganAtMs;
+    assert.ok(afterMs > -2_000 && afterMs < 30_000, `the time of the first attempt: ${since}`);
+    const seen = attempts;
+    await retry();
+    await says(new RegExp(`^Retried since ${since}: .*attempt ${seen + 1}$`));
+
+    await db.query(sql`alter table observations rename to observations_gone`);
+    for (let failures = 0; !/observations/.test(await message()); failures += 1) {
+      assert.ok(failures < 200, await message());
+      await retry();
+      await sleep(100);
+    }
+    assert.match(await message(), new RegExp(`^Retried since ${since}: .*observations`));
+    await db.query(sql`alter table observations_gone rename to observations`);
+    isAway = false;
+    await retry();
+    await says(/^(?!.*(ECONNREFUSED|observations))/);
+  } finally {
+    await loop.stop();
+    sealer.close();
+  }
+  await clearRetries(db, id);
+  assert.equal(await message(), "");
+});

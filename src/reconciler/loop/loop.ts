@@ -6,6 +6,7 @@ import {
   passTimeoutMs,
   reconcileConcurrencyMax,
 } from "../../domain/limits.ts";
+import { clearRetries, describeRetries } from "../../store/queue/describe-retries.ts";
 import {
   type Claim,
   claim,
@@ -27,6 +28,9 @@ import { resync, watchListeners } from "./resync.ts";
 
 /** Deployments that become due within this time are claimed together. The first is claimed at once. */
 const claimPauseMs = 5;
+
+/** Failures in a row from which revisions say that they are retried. A single one is made good within a second. */
+const shownFailuresMin = 3;
 
 /**
  * The control-plane half of the loop: claims deployments that are due and runs one pass on each, in parallel up to a limit
@@ -135,6 +139,8 @@ export class ReconcilerLoop {
       const outcome = await reconcileDeployment(this.#deps, one.deploymentId, signal);
       const durationMs = performance.now() - began;
       await this.#settle(key, outcome, durationMs);
+      if (outcome.kind === "waiting" && outcome.isProblem) await this.#describe(one, outcome.because);
+      else if (one.attempts > 0) await clearRetries(db, one.deploymentId);
       this.#metrics.passes.inc({ outcome: outcome.kind });
       this.#metrics.passSeconds.observe(durationMs / 1_000);
     } catch (error) {
@@ -145,12 +151,22 @@ export class ReconcilerLoop {
       const failure = { ...key, because: describeError(error), durationMs: performance.now() - began };
       // Retried while the database is away, until the lease has run out anyway.
       const end = { forMs: deploymentLeaseMs, signal: this.#stopping.signal };
-      await retryDatabase(() => failPass(db, failure), end).catch(() => false);
+      const isFailed = await retryDatabase(() => failPass(db, failure), end).catch(() => false);
+      if (isFailed && one.attempts + 1 >= shownFailuresMin) await this.#describe(one, failure.because);
     } finally {
       release();
       this.#running.delete(one);
       this.#claimSoon();
     }
+  }
+
+  /** Shows why the revisions in progress are retried. A message that is lost comes with the next attempt. */
+  async #describe({ deploymentId }: Claim, error: string): Promise<void> {
+    const { db, logger } = this.#deps;
+    if (this.#stopping.signal.aborted) return;
+    await describeRetries(db, deploymentId, error).catch((lost: unknown) => {
+      logger.warn({ deployment_id: deploymentId, error: describeError(lost) }, "retries could not be described");
+    });
   }
 
   /** Not AbortSignal.timeout: its timer would keep a pass in memory until it fires, 90 s after the start. */

@@ -43,6 +43,7 @@ async function takeSteps(deps: StepDeps, first: Read, signal: AbortSignal): Prom
         kind: "waiting",
         retryAt: new Date(read.now.getTime() + performed.retryInMs),
         because: performed.because,
+        ...(performed.isProblem && { isProblem: true }),
       };
     }
     last = step.kind;

@@ -237,6 +237,7 @@ async function failLateRevisions(store: ReconcilerStore, state: DeploymentState,
     kind: "later",
     retryInMs: isWaitedFor ? retryWhileWaitedForMs : retryMs,
     because: notProvisionedYet(reason),
+    isProblem: true,
   };
 }
 

@@ -30,7 +30,7 @@ export async function resolveRevision(
   const refused = await checkDatabase(deps, revision, signal);
   if (refused !== null) {
     const { message, retryInMs } = refused;
-    if (retryInMs !== null) return { kind: "later", retryInMs, because: message };
+    if (retryInMs !== null) return { kind: "later", retryInMs, because: message, isProblem: true };
     return fail("the database cannot be used", message, failure("database_unavailable"));
   }
   const found = await resolveContent(deps, revision, signal);
