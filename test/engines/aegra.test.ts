@@ -10,6 +10,7 @@ import { replicaFiles } from "../../src/compute/process/replicas/replica-files.t
 import type { EngineChoice } from "../../src/contract/deployments/deployment.ts";
 import { eventually } from "../support/eventually.ts";
 import { testKills } from "./aegra-kills.ts";
+import { testOutages } from "./aegra-outages.ts";
 import { startAegraReplica } from "./aegra-replicas.ts";
 import { startAegraWorld, timeoutMs } from "./aegra-world.ts";
 import type { Loose } from "./checks.ts";
@@ -41,6 +42,7 @@ const ids = { deployment_id: made.id };
 const settled = (revisionId: string | null) =>
   client.waitForRevision({ ...ids, revision_id: String(revisionId) }, { timeoutMs });
 const replicas = () => world.replicasOf(made.id);
+const databaseOf = (id: string) => world.postgresUrl.replace(/postgres$/, `ph_${id.replaceAll("-", "")}`);
 const twoReplicas = (old = new Set<string>()) =>
   eventually(replicas, (ready) => ready.length === 2 && ready.every(({ replica_id: id }) => !old.has(id)), {
     timeoutMs: 90_000,
@@ -267,7 +269,7 @@ test("a Python agent moves from memory to Aegra with its state, and out again", 
   const program = path.resolve("src/compute/process/langgraph/pierhead_aegra/export.py");
   const env = {
     ...process.env,
-    DATABASE_URI: world.postgresUrl.replace(/postgres$/, `ph_${mover.id.replaceAll("-", "")}`),
+    DATABASE_URI: databaseOf(mover.id),
   };
   const write = () => promisify(execFile)(python, [program, exported], { env });
   const counts = JSON.parse((await write()).stdout);
@@ -284,6 +286,12 @@ test("a Python agent moves from memory to Aegra with its state, and out again", 
   assert.equal((await run(null, "memory", { input: {} })).answer, 3);
 });
 
+testOutages(async () => ({
+  pid: await pidOf((await twoReplicas())[0]?.replica_id),
+  redisUrl: world.redisUrl,
+  journal,
+  adminUrl: databaseOf(made.id),
+}));
 testKills(async () => pidOf((await twoReplicas())[0]?.replica_id));
 
 async function pidOf(replicaId: string | undefined): Promise<number> {

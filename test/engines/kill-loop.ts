@@ -3,7 +3,8 @@ import { createReadStream } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { eventually } from "../support/eventually.ts";
 import type { Loose } from "./checks.ts";
-import { expectComplete, expectNeverTwice, type Started } from "./expectations.ts";
+import { expectNeverTwice, type Started, whyIncomplete } from "./expectations.ts";
+import { describeIncomplete, type Hit } from "./incomplete-runs.ts";
 import { followStream, type Replica, readJournal, type Step } from "./replicas.ts";
 
 /** What a fault hits. `end` is SIGTERM, `cut` takes the network from one replica for longer than a lease. */
@@ -55,12 +56,18 @@ const readAtOnce = 12;
 export async function surviveKills(world: KillWorld, size: KillSize, signal: AbortSignal): Promise<Loose> {
   const { total } = size;
   // A busy machine may let a start time out. What starts replicas then starts another one.
-  const start = () => world.start().catch(() => world.start());
+  const started: Replica[] = [];
+  const start = async () => {
+    const replica = await world.start().catch(() => world.start());
+    started.push(replica);
+    return replica;
+  };
   const replicas = await Promise.all(Array.from({ length: world.replicas }, start));
   const anyReplica = () => replicas[Math.floor(Math.random() * replicas.length)] as Replica;
   const runs: Started[] = [];
   const streams: { events: Awaited<ReturnType<typeof followStream>>; sawRedisEnd: boolean }[] = [];
   const stop = new AbortController();
+  const hits: Hit[] = [];
   const made = { kill: 0, end: 0, cut: 0, database: 0, redis: 0 } satisfies Record<Fault, number>;
 
   /** Starts one run after the other. A start whose replica dies is repeated with another one. */
@@ -96,11 +103,14 @@ export async function surviveKills(world: KillWorld, size: KillSize, signal: Abo
         what: `a step of the replica before ${fault} ${done + 1}`,
       },
     );
+    const hit = { fault, number: done + 1, pid: pidHitBy(fault, victim), from: Date.now(), until: Date.now() };
+    hits.push(hit);
     if (fault === "kill" || fault === "end") {
       victim.process.kill(fault === "kill" ? "SIGKILL" : "SIGTERM");
       replicas.push(await start());
     } else {
       await world.perform(fault, victim);
+      hit.until = Date.now();
       replicas.push(victim);
     }
     made[fault] += 1;
@@ -110,11 +120,21 @@ export async function surviveKills(world: KillWorld, size: KillSize, signal: Abo
   await Promise.all(clients);
   const last = replicas.at(-1) as Replica;
   console.log(`${done} kills, ${runs.length} runs`);
+  const complete: Started[] = [];
+  const incomplete: { run: Started; why: string }[] = [];
   for (let at = 0; at < runs.length; at += readAtOnce) {
-    await Promise.all(runs.slice(at, at + readAtOnce).map((run) => expectComplete(last, [run], total)));
+    const part = runs.slice(at, at + readAtOnce);
+    const reasons = await Promise.all(part.map((run) => whyIncomplete(last, run, total)));
+    for (const [index, run] of part.entries()) {
+      const why = reasons[index];
+      if (why === undefined) complete.push(run);
+      else incomplete.push({ run, why });
+    }
   }
   const steps = readJournal(world.journal);
-  const { repeated, restarts, mostRepeated } = expectNeverTwice(steps, runs, total);
+  const report = describeIncomplete(incomplete, steps, hits, started);
+  if (report.length > 0) console.log(`${incomplete.length} runs are not complete:\n${report.join("\n")}`);
+  const { repeated, restarts, mostRepeated } = expectNeverTwice(steps, complete, total);
   const whole = streams.filter(({ sawRedisEnd }) => !sawRedisEnd);
   for (const { events } of whole) {
     assert.deepEqual(
@@ -132,12 +152,17 @@ export async function surviveKills(world: KillWorld, size: KillSize, signal: Abo
   );
   const kinds = Object.entries(made).filter(([, count]) => count > 0);
   console.log(
-    `${done} kills (${kinds.map(([kind, count]) => `${count} ${kind}`).join(", ")}): ${runs.length} runs, 0 lost, 0 twice at once, ${queue.n_recovered} recovered, ${restarts} restarts, ${repeated} steps repeated, at most ${mostRepeated} times, ${whole.length} of ${streams.length} streams whole`,
+    `${done} kills (${kinds.map(([kind, count]) => `${count} ${kind}`).join(", ")}): ${runs.length} runs, ${incomplete.length} not complete, 0 twice at once, ${queue.n_recovered} recovered, ${restarts} restarts, ${repeated} steps repeated, at most ${mostRepeated} times, ${whole.length} of ${streams.length} streams whole`,
   );
   assert.ok(done > 0, "no kill was made");
+  assert.equal(incomplete.length, 0, `${incomplete.length} runs are not complete:\n${report.join("\n")}`);
   assert.deepEqual([queue.n_pending, queue.n_running, queue.n_failed], [0, 0, 0]);
   return { ...queue, done };
 }
+
+/** Returns the replica that a fault hits; undefined if it hits all. */
+const pidHitBy = (fault: Fault, victim: Replica) =>
+  fault === "database" || fault === "redis" ? undefined : victim.process.pid;
 
 async function startRun({ client }: Replica, { total, ms }: KillSize): Promise<Started> {
   const { thread_id } = await client.threads.create();

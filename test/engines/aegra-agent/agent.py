@@ -25,7 +25,7 @@ def note(event, step):
     file = os.environ.get("JOURNAL")
     if file:
         configurable = get_config()["configurable"]
-        line = {"event": event, "run_id": str(configurable.get("run_id")), "thread_id": configurable.get("thread_id"), "step": step, "pid": os.getpid(), "at": time.time()}
+        line = {"event": event, "run_id": str(configurable.get("run_id")), "thread_id": configurable.get("thread_id"), "step": step, "pid": os.getpid(), "at": time.time() * 1000}
         with open(file, "a") as opened:
             opened.write(json.dumps(line) + "\n")
 
@@ -71,6 +71,17 @@ failing = (
     .add_edge("second", END)
     .compile()
 )
+
+
+def connect(state):
+    """Fails with an error of a connection of the agent's own: nothing listens there."""
+    import psycopg  # which the server in memory lacks
+
+    note("begin", 1)
+    psycopg.connect("postgresql://127.0.0.1:1/agent", connect_timeout=5)
+
+
+unreachable = StateGraph(State).add_node("connect", connect).add_edge(START, "connect").add_edge("connect", END).compile()
 
 
 async def remember(state):

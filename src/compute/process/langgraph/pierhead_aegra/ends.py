@@ -6,7 +6,6 @@ import functools
 import sys
 import time
 
-import psycopg
 from aegra_api.core.redis_manager import redis_manager
 from aegra_api.settings import settings
 from redis import RedisError
@@ -14,6 +13,9 @@ from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
 from .database import execute, sessions
+from .leases import leases
+from .outages import is_noted, is_outage
+from .start import lease_s
 
 # How often a waiting request asks the database, in case that an announcement was lost.
 ask_s = 3
@@ -87,31 +89,61 @@ def wait_for_completion(_original):
     return wait
 
 
-# A run that loses its connection this often without a new checkpoint ends with the error. It may be a connection of the agent's own.
-count_loss = """UPDATE runs SET execution_params = execution_params || jsonb_build_object('_retry_count',
-        coalesce((execution_params ->> '_retry_count')::int, 0) + 1)
-    WHERE run_id = :run AND status = 'running' AND coalesce((execution_params ->> '_retry_count')::int, 0) < :retries RETURNING run_id"""
+# How long a run whose PostgreSQL or Redis was away waits before it goes back into the queue.
+pause_s = 1
+
+# How often the end of a run is written again while PostgreSQL is away.
+write_s = 0.5
+
+losses = "coalesce((execution_params ->> '_retry_count')::int, 0)"
+
+# One outage may break several connections. Those that break within a lease count as one.
+is_counted = f"coalesce((execution_params ->> 'counted_at')::float8, 0) > extract(epoch FROM now()) - {lease_s}"
+
+count_loss = f"""UPDATE runs SET execution_params = execution_params || CASE WHEN {is_counted} THEN '{{}}'
+        ELSE jsonb_build_object('_retry_count', {losses} + 1, 'counted_at', extract(epoch FROM now())) END
+    WHERE run_id = :run AND status = 'running' AND ({is_counted} OR {losses} < :retries) RETURNING run_id"""
 
 
 def finalize_run(original):
-    """A run whose connection to PostgreSQL broke goes on at its last checkpoint. Aegra would end it with an error."""
+    """A run whose PostgreSQL or Redis was away goes on at its last checkpoint. Aegra would end it with an error."""
 
     @functools.wraps(original)
     async def finalize(run_id, *given, **how):
-        if how.get("status") == "error" and isinstance(sys.exc_info()[1], (psycopg.OperationalError, psycopg.InterfaceError)):
-            async with sessions() as session:
-                await execute(session, forgive, runs=[run_id])
-                counted = (await execute(session, count_loss, run=run_id, retries=settings.worker.BG_JOB_MAX_RETRIES)).first()
-                await session.commit()
-            if counted is not None:
-                # `release` hands it back.
-                return False
-        finalized = await original(run_id, *given, **how)
+        if how.get("status") == "error" and is_noted(sys.exc_info()[1]) and await may_retry(run_id):
+            await asyncio.sleep(pause_s)
+            # `release` hands it back.
+            return False
+        finalized = await write_end(run_id, functools.partial(original, run_id, *given, **how))
         if finalized and how.get("status") == "error":
             await count("failed", 1)
         return finalized
 
     return finalize
+
+
+async def may_retry(run_id):
+    """Counts the loss. A run that is lost too often without a new checkpoint may itself be the reason, by a state that is too large."""
+    if not leases.keeps(run_id):
+        return True
+    async with sessions() as session:
+        await execute(session, forgive, runs=[run_id])
+        counted = (await execute(session, count_loss, run=run_id, retries=settings.worker.BG_JOB_MAX_RETRIES)).first()
+        await session.commit()
+    return counted is not None
+
+
+async def write_end(run_id, write):
+    """Writes the end of a run, again and again while PostgreSQL is away, but not after another replica may have taken the run over."""
+    is_executed_here = run_id in leases.held
+    while not is_executed_here or leases.keeps(run_id):
+        try:
+            return await write()
+        except Exception as error:
+            if not is_executed_here or not is_outage(error):
+                raise
+        await asyncio.sleep(write_s)
+    return False
 
 
 # Only losses without a new checkpoint count against a run: it may be the run that kills its replicas.

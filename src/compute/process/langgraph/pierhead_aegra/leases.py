@@ -10,6 +10,9 @@ from aegra_api.settings import settings
 
 from .start import lease_s, renew_s
 
+# This process ends a run before another one may take it over.
+kept_s = 0.7 * lease_s
+
 
 class Leases:
     """Renews the leases of this process in a thread of its own, because agents block the event loop."""
@@ -29,6 +32,7 @@ class Leases:
             held = dict(self.held)
             if not held:
                 continue
+            sent_at = time.monotonic()
             try:
                 connection = connection or self.connect()
                 rows = connection.execute(
@@ -38,15 +42,20 @@ class Leases:
                 ).fetchall()
                 kept = {run_id for (run_id,) in rows}
                 for run_id in kept & held.keys():
-                    held[run_id][2][0] = time.monotonic()
+                    held[run_id][2][0] = sent_at
             except Exception:
                 # Another replica takes a run over when its lease ends.
                 with contextlib.suppress(Exception):
                     connection.close()
                 connection = None
-                kept = {run_id for run_id, (_, _, at) in held.items() if time.monotonic() - at[0] < 0.7 * lease_s}
+                kept = {run_id for run_id in held if self.keeps(run_id)}
             for run_id in held.keys() - kept:
                 self.loop.call_soon_threadsafe(held[run_id][1])
+
+    def keeps(self, run_id):
+        """Whether no other replica can have the run yet."""
+        held = self.held.get(run_id)
+        return held is not None and time.monotonic() - held[2][0] < kept_s
 
     @staticmethod
     def connect():
@@ -67,6 +76,10 @@ def hold_lease(_original):
 
         leases.held[run_id] = (worker_name, lose, [time.monotonic()])
         try:
+            # A renewal may hang in a broken network for longer than the lease.
+            while leases.keeps(run_id):
+                await asyncio.sleep(1)
+            lose()
             await asyncio.Event().wait()
         finally:
             leases.held.pop(run_id, None)

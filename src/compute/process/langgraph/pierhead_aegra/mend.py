@@ -25,8 +25,15 @@ def mend(schema):
     RunCreate.model_config["extra"] = "allow"
     RunCreate.model_rebuild(force=True)
 
-    from . import assistants, ends, leases, runs
+    from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
+    from langgraph.store.postgres.aio import AsyncPostgresStore
 
+    from . import assistants, ends, leases, outages, runs
+
+    for name in ("aget_tuple", "aget_delta_channel_history", "aput", "aput_writes"):
+        replace(AsyncPostgresSaver, name, outages.noting_outages)
+    replace(AsyncPostgresStore, "abatch", outages.noting_outages)
+    replace(run_status, "start_run", outages.noting_outages)
     replace(run_status, "finalize_run", ends.finalize_run)
     replace(run_status, "interrupt_unowned_run", runs.interrupt_unowned_run)
 
@@ -35,6 +42,8 @@ def mend(schema):
     from . import streams
 
     replace(redis_broker.RedisRunBroker, "aiter", streams.aiter)
+    replace(redis_broker.RedisRunBroker, "put", outages.noting_outages)
+    replace(redis_broker.RedisBrokerManager, "allocate_event_id", outages.noting_outages)
     replace(langgraph_service.LangGraphService, "initialize", database.initialize_graphs)
     replace(run_preparation, "_prepare_run", runs.prepare_run)
     replace(run_executor, "_signal_run_done", ends.signal_run_done)

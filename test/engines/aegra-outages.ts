@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { after, type TestContext, test } from "node:test";
+import pg from "pg";
+import { eventually } from "../support/eventually.ts";
+import { type AegraOptions, startAegraReplica } from "./aegra-replicas.ts";
+import type { Loose } from "./checks.ts";
+import { expectComplete } from "./expectations.ts";
+import { type Replica, readJournal } from "./replicas.ts";
+
+interface World extends Pick<AegraOptions, "pid" | "redisUrl" | "journal"> {
+  /** Database of the replica, as its superuser. */
+  adminUrl: string;
+}
+
+const schema = "outages";
+
+/**
+ * Adds the tests of outages of one replica's connections. They break a connection while its statement waits for a lock, so that it is always
+ * the same statement that fails.
+ */
+export function testOutages(worldOf: () => Promise<World>): void {
+  let started: Promise<{ replica: Replica; world: World }> | undefined;
+  const start = () => {
+    started ??= worldOf().then(async (world) => ({ world, replica: await startAegraReplica({ ...world, schema }) }));
+    return started;
+  };
+  after(async () => (await started)?.replica.process.kill("SIGKILL"));
+
+  test("a run whose end cannot be written, because the connection breaks, is complete", async (context) => {
+    const { world, replica } = await start();
+    const run = await startSteps(world, replica);
+    const admin = await connect(world, context);
+    await admin.lock(`select from ${schema}.runs where run_id = '${run.run_id}' for update`);
+    await admin.breakStatement("update % set status=%");
+    await admin.unlock();
+    await expectComplete(replica, [run], total);
+    const begun = readJournal(world.journal).filter(({ run_id, event }) => run_id === run.run_id && event === "begin");
+    assert.equal(begun.length, total, "no step is repeated");
+  });
+
+  test("a run goes on although its connection breaks five times at one checkpoint", async (context) => {
+    const { world, replica } = await start();
+    const run = await startSteps(world, replica);
+    const admin = await connect(world, context);
+    await admin.lock(`lock table ${schema}.checkpoints in share row exclusive mode`);
+    for (let time = 1; time <= 5; time += 1) await admin.breakStatement("%insert into checkpoints%");
+    await admin.unlock();
+    await expectComplete(replica, [run], total);
+  });
+
+  test("a run goes on although the connection of its store breaks", async (context) => {
+    const { world, replica } = await start();
+    const admin = await connect(world, context);
+    await admin.lock(`lock table ${schema}.store in share row exclusive mode`);
+    const { thread_id } = await replica.client.threads.create();
+    const { run_id } = await replica.client.runs.create(thread_id, "memory", { input: {} });
+    await admin.breakStatement("%store%");
+    await admin.unlock();
+    await replica.client.runs.join(thread_id, run_id);
+    const { status, error_message: error } = await replica.client.runs.get(thread_id, run_id);
+    assert.deepEqual([status, error], ["success", null]);
+    assert.equal((await replica.client.threads.getState(thread_id)).values.answer, 1);
+  });
+
+  test("an error of a connection of the agent's own ends its run at once", async () => {
+    const { world, replica } = await start();
+    const { thread_id } = await replica.client.threads.create();
+    const { run_id } = await replica.client.runs.create(thread_id, "unreachable", { input: {} });
+    await replica.client.runs.join(thread_id, run_id);
+    const { status, error_message: error } = await replica.client.runs.get(thread_id, run_id);
+    assert.equal(status, "error");
+    assert.match(error, /connection/i);
+    assert.equal(readJournal(world.journal).filter((step) => step.run_id === run_id).length, 1);
+  });
+}
+
+const total = 3;
+
+/** Starts a run, and waits for its first step. */
+async function startSteps({ journal }: World, { client }: Replica) {
+  const { thread_id } = await client.threads.create();
+  const { run_id } = await client.runs.create(thread_id, "steps", { input: { total, ms: 1_000 } });
+  await eventually(
+    () => readJournal(journal).some((step) => step.run_id === run_id),
+    (hasBegun) => hasBegun,
+    { what: "a step" },
+  );
+  return { thread_id, run_id };
+}
+
+/** Connects to the database of the replica twice: one connection holds locks, the other one breaks the connections that wait for them. */
+async function connect({ adminUrl }: World, context: TestContext) {
+  const [locking, breaking] = [1, 2].map(() => new pg.Client({ connectionString: adminUrl })) as [pg.Client, pg.Client];
+  await Promise.all([locking.connect(), breaking.connect()]);
+  context.after(() => Promise.all([locking.end(), breaking.end()]));
+  const waiting = (pattern: string) =>
+    breaking.query(
+      "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query ilike $1",
+      [pattern],
+    );
+  return {
+    async lock(statement: string) {
+      await locking.query("begin");
+      await locking.query(statement);
+    },
+    unlock: () => locking.query("rollback"),
+    /** Waits for a statement that waits for the lock, and breaks its connection. */
+    async breakStatement(pattern: string) {
+      const { rows } = await eventually(
+        () => waiting(pattern),
+        (found: Loose) => found.rows.length > 0,
+        { what: `a statement ${pattern}`, timeoutMs: 30_000 },
+      );
+      for (const { pid } of rows as Loose[]) await breaking.query("select pg_terminate_backend($1, 5000)", [pid]);
+    },
+  };
+}
