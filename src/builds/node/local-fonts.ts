@@ -14,6 +14,7 @@ export async function buildWithLocalFonts(
   build: (context: BuildContext) => Promise<void>,
 ): Promise<void> {
   const sheets: Record<string, string> = {};
+  const unnamed = new Set<string>();
   let env = context.env;
   for (let attempt = 1; ; attempt++) {
     try {
@@ -21,14 +22,18 @@ export async function buildWithLocalFonts(
       return;
     } catch (error) {
       context.signal.throwIfAborted();
-      const missing = missingSheets(context.log.lastLines(100)).filter((url) => sheets[url] === undefined);
-      if (!(error instanceof BuildFailure) || missing.length === 0 || attempt === attemptsMax) throw error;
+      const lines = context.log.lastLines(100);
+      const missing = missingSheets(lines).filter((url) => sheets[url] === undefined);
+      const families = missing.length > 0 ? missing.flatMap(familiesIn) : failedFamilies(lines);
+      const isNew = missing.length > 0 || families.some((name) => !unnamed.has(name));
+      if (!(error instanceof BuildFailure) || !isNew || attempt === attemptsMax) throw error;
       for (const url of missing) sheets[url] = sheetFor(url);
+      for (const name of families) unnamed.add(name);
       const file = path.join(context.env["TMPDIR"] ?? tmpdir(), "pierhead-fonts.js");
-      await writeFile(file, `module.exports = ${JSON.stringify(sheets)};\n`);
+      await writeFile(file, responsesModule(sheets));
       env = { ...context.env, NEXT_FONT_GOOGLE_MOCKED_RESPONSES: file };
       context.log.say(
-        `The build downloads fonts from Google (${missing.flatMap(familiesIn).join(", ")}), which this machine cannot reach. Building again with system fonts. To use the fonts from Google, let builds reach fonts.googleapis.com and fonts.gstatic.com, or keep the fonts in the project with next/font/local.`,
+        `The build downloads fonts from Google (${families.join(", ")}), which this machine cannot reach. Building again with system fonts. To use the fonts from Google, let builds reach fonts.googleapis.com and fonts.gstatic.com, or keep the fonts in the project with next/font/local.`,
       );
     }
   }
@@ -53,10 +58,25 @@ function familiesIn(url: string): string[] {
   return families.map((one) => one.split(":")[0] ?? "").filter((name) => /^[\w -]+$/.test(name));
 }
 
+/** Returns the names of fonts whose addresses the build does not name, as webpack with newer versions of Next.js. */
+const failedFamilies = (output: readonly string[]): string[] => [
+  ...new Set(output.flatMap((line) => /Failed to fetch `([\w -]{1,100})` from Google Fonts/.exec(line)?.[1] ?? [])),
+];
+
+/** Returns a module with a style sheet for each address. Webpack asks it for any other one, and Turbopack reads what it contains. */
+const responsesModule = (sheets: Readonly<Record<string, string>>): string =>
+  `const sheets = ${JSON.stringify(sheets)};
+const sheet = ${JSON.stringify(fontFace)};
+const familiesIn = (url) => new URL(url).searchParams.getAll("family").map((one) => one.split(":")[0]);
+const sheetFor = (url) => familiesIn(url).map((name) => sheet.replace("NAME", name)).join("");
+const get = (known, url) => known[url] ?? (/^https:/.test(String(url)) ? sheetFor(url) : undefined);
+module.exports = new Proxy(sheets, { get });
+`;
+
+const fontFace =
+  "@font-face {\n  font-family: 'NAME';\n  font-style: normal;\n  font-weight: 100 900;\n  font-display: swap;\n  src: local('Arial'), local('Helvetica');\n}\n";
+
 const sheetFor = (url: string) =>
   familiesIn(url)
-    .map(
-      (name) =>
-        `@font-face {\n  font-family: '${name}';\n  font-style: normal;\n  font-weight: 100 900;\n  font-display: swap;\n  src: local('Arial'), local('Helvetica');\n}\n`,
-    )
+    .map((name) => fontFace.replace("NAME", name))
     .join("");
