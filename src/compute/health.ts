@@ -40,6 +40,8 @@ async function askLoopback({
   // No agent: a keep-alive connection would count as a client while the replica drains.
   const method = json === undefined ? "GET" : "POST";
   const headers = {
+    // Sites that choose a language fail on a request that names none.
+    "accept-language": "en",
     ...(json !== undefined && { "content-type": "application/json" }),
     ...(asStudio && { "x-auth-scheme": "langsmith" }),
   };

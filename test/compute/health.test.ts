@@ -29,6 +29,16 @@ test("counts any response of a server without a health path", async () => {
   assert.deepEqual(await check({ "/": 302, "*": 401 }), { path: null });
 });
 
+test("asks in a language, because some sites fail without one", async () => {
+  await using server = createServer(({ headers }, response) => {
+    response.writeHead(headers["accept-language"] === undefined ? 500 : 200).end();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { healthy } = await checkHealth((server.address() as AddressInfo).port, "");
+  server.closeAllConnections();
+  assert.deepEqual(healthy, { path: "/ok" });
+});
+
 test("waits while a server reports that it is not ready", async () => {
   assert.equal(await check({ "/health": 503, "/": 200 }), null);
   assert.equal(await check({ "/ok": 500, "/": 200 }), null);
