@@ -8,7 +8,6 @@ import {
   stringifySearchWith,
 } from "@tanstack/react-router";
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
-import type { LogLevel } from "../../src/contract/logs/log.ts";
 import { DeploymentsPage } from "./pages/deployments.tsx";
 import { lazyPart } from "./parts/lazy-part.tsx";
 import { NotFound } from "./parts/not-found.tsx";
@@ -21,12 +20,10 @@ import {
   chartRanges,
   type DeploymentSearch,
   type ListSearch,
-  type LogSearchParams,
-  logSpans,
+  logSearchOf,
   type NewSearch,
   type RevisionFilter,
   revisionFilters,
-  searchSpans,
 } from "./search.ts";
 import { basePath } from "./server.ts";
 
@@ -95,15 +92,12 @@ const create = createRoute({
   }),
   component: lazyPart(() => import("./pages/new-deployment.tsx").then((file) => file.NewDeploymentPage)),
 });
-const levels: readonly LogLevel[] = ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"];
 const deploymentSearch = (raw: Record<string, unknown>): DeploymentSearch => ({
   ...(text(raw["revision"]) !== undefined && { revision: String(raw["revision"]) }),
   ...(text(raw["thread"]) !== undefined && { thread: String(raw["thread"]) }),
   ...(text(raw["checkpoint"]) !== undefined && { checkpoint: String(raw["checkpoint"]) }),
   ...((raw["view"] === "runs" || raw["view"] === "state") && { view: raw["view"] }),
-  ...(raw["q"] !== undefined && String(raw["q"]) !== "" && { q: String(raw["q"]) }),
-  ...(levels.includes(raw["level"] as LogLevel) && { level: raw["level"] as LogLevel }),
-  ...(logSpans.some(({ seconds }) => seconds === Number(raw["span"])) && { span: Number(raw["span"]) }),
+  ...logSearchOf(raw),
   ...(Object.hasOwn(chartRanges, String(raw["range"])) && { range: raw["range"] as ChartRange }),
   ...(text(raw["compare"]) !== undefined && { compare: String(raw["compare"]) }),
   ...(/^[A-Za-z_]\w*$/.test(String(raw["variable"] ?? "")) && { variable: String(raw["variable"]) }),
@@ -142,22 +136,10 @@ const approvals = createRoute({
   path: "/host/approvals",
   component: lazyPart(() => import("./pages/approvals.tsx").then((file) => file.ApprovalsPage)),
 });
-const moment = (value: unknown) =>
-  typeof value === "string" && !Number.isNaN(Date.parse(value)) ? new Date(value).toISOString() : undefined;
-const logsSearch = (raw: Record<string, unknown>): LogSearchParams => {
-  const [since, until] = [moment(raw["since"]), moment(raw["until"])];
-  return {
-    ...(raw["q"] !== undefined && String(raw["q"]) !== "" && { q: String(raw["q"]) }),
-    ...(searchSpans.slice(1).some(({ seconds }) => seconds === raw["span"]) && { span: Number(raw["span"]) }),
-    ...(since !== undefined && { since }),
-    ...(until !== undefined && since !== undefined && { until }),
-    ...(/^\d+$/.test(String(raw["line"])) && { line: String(raw["line"]) }),
-  };
-};
 const logs = createRoute({
   getParentRoute: () => root,
   path: "/host/logs",
-  validateSearch: logsSearch,
+  validateSearch: logSearchOf,
   component: lazyPart(() => import("./pages/log-search.tsx").then((file) => file.LogSearchPage)),
 });
 const deviceLogin = createRoute({

@@ -1,6 +1,5 @@
 import type { DeploymentSort } from "../../src/contract/deployments/deployment.ts";
 import type { HealthWord } from "../../src/contract/deployments/health.ts";
-import type { LogLevel } from "../../src/contract/logs/log.ts";
 import type { SortOrder } from "../../src/contract/page.ts";
 
 /** Search part of the list's address. Users can share a view as a link, and the Back button restores it. */
@@ -26,7 +25,7 @@ export interface NewSearch {
 }
 
 /** Search part of a deployment page's address: the revision and the log to show. */
-export interface DeploymentSearch {
+export interface DeploymentSearch extends LogSearchParams {
   revision?: string;
   log?: "build" | "deploy";
   /** The revisions that are listed: those that served, or those that failed. */
@@ -35,10 +34,6 @@ export interface DeploymentSearch {
   thread?: string;
   view?: "timeline" | "runs" | "state";
   checkpoint?: string;
-  /** The lines of the log that are shown: a text, a level, and the seconds to look back. */
-  q?: string;
-  level?: LogLevel;
-  span?: number;
   /** The time that the charts show, as in `chartRanges`. Default: an hour. */
   range?: ChartRange;
   /** Two runs of the thread that are compared, separated by a comma. */
@@ -63,14 +58,7 @@ export const chartRanges = {
 };
 export type ChartRange = keyof typeof chartRanges;
 
-/** Times that a log can look back. */
-export const logSpans = [
-  { seconds: 900, text: "Last 15 min" },
-  { seconds: 3_600, text: "Last hour" },
-  { seconds: 86_400, text: "Last day" },
-] as const;
-
-/** Search part of the address of the logs of all deployments. */
+/** Search part of the address of a log: of all deployments, or of one. */
 export interface LogSearchParams {
   q?: string;
   /** Seconds to look back. */
@@ -82,10 +70,25 @@ export interface LogSearchParams {
   line?: string;
 }
 
-/** Times that a search of all logs can look back. The first is the default. */
+/** Times that a log can look back. The first is the default. */
 export const searchSpans = [
   { seconds: 86_400, text: "Last day" },
   { seconds: 3_600, text: "Last hour" },
   { seconds: 900, text: "Last 15 min" },
   { seconds: 604_800, text: "Last 7 days" },
 ] as const;
+
+const moment = (value: unknown) =>
+  typeof value === "string" && !Number.isNaN(Date.parse(value)) ? new Date(value).toISOString() : undefined;
+
+/** Returns what a search part says about a log. Values that the pages do not offer are left out. */
+export function logSearchOf(raw: Partial<Record<keyof LogSearchParams, unknown>>): LogSearchParams {
+  const [since, until] = [moment(raw.since), moment(raw.until)];
+  return {
+    ...(raw.q !== undefined && String(raw.q) !== "" && { q: String(raw.q) }),
+    ...(searchSpans.slice(1).some(({ seconds }) => seconds === Number(raw.span)) && { span: Number(raw.span) }),
+    ...(since !== undefined && { since }),
+    ...(until !== undefined && since !== undefined && { until }),
+    ...(/^\d+$/.test(String(raw.line)) && { line: String(raw.line) }),
+  };
+}

@@ -3,7 +3,8 @@ import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { after, test } from "node:test";
-import { assertNoBrowserErrors, startWorld } from "./world.ts";
+import { eventually } from "../support/eventually.ts";
+import { assertNoBrowserErrors, setShown, startWorld } from "./world.ts";
 
 /** An agent server with one thread, whose node asks several questions. Like LangGraph's, all of them have the same id. */
 const server = `import { createServer } from "node:http";
@@ -70,5 +71,43 @@ test("a question stays while its agent does not answer, and an answer never reac
   await form.getByRole("button", { name: "Approve" }).click();
   await form.getByText("This has been answered in the meantime.").waitFor();
   assert.deepEqual(await atAgent("/answers"), ["first"]);
+  await page.context().close();
+});
+
+test("an agent with nothing new is asked less and less often, and not at all while the page is in the background", async () => {
+  const page = await open({ path: "/host/approvals" });
+  // A lost event stream would make the page read everything again, and its deadlines pass quickly here.
+  await page.route("**/events*", () => {});
+  await page.clock.install();
+  await page.reload();
+  await page.getByRole("form").first().waitFor();
+  let asked = 0;
+  let pending = 0;
+  page.on("request", () => (pending += 1));
+  page.on("requestfinished", () => (pending -= 1));
+  page.on("requestfailed", () => (pending -= 1));
+  page.on("request", (request) => {
+    if (request.url().endsWith("/threads/search")) asked += 1;
+  });
+  const askedIn = async (minutes: number) => {
+    const before = asked;
+    for (let step = 0; step < minutes * 12; step += 1) {
+      await page.clock.runFor(5_000);
+      await eventually(
+        () => pending,
+        (count) => count <= 0,
+        { what: "answers to the requests" },
+      );
+    }
+    return asked - before;
+  };
+  const [first, later] = [await askedIn(2), await askedIn(10)];
+  assert.ok(first >= 2, `${first} requests in the first 2 minutes`);
+  assert.ok(later >= 4 && later <= 20, `${later} requests in 10 minutes`);
+  await setShown(page, false);
+  await askedIn(1);
+  assert.equal(await askedIn(10), 0);
+  await setShown(page, true);
+  assert.ok((await askedIn(1)) >= 2, "a page that is in front again asks often");
   await page.context().close();
 });

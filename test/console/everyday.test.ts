@@ -128,21 +128,21 @@ test("copied commands do what the page does and contain no values of variables",
   await page.context().close();
 });
 
-test("a log stays scrolled to its newest line after the page reached its maximum number of lines", async () => {
+test("a log stays scrolled to its newest line while thousands of lines arrive", async () => {
   const page = await open({ path: addressOf(made) });
   await goToPart(page, "Logs");
-  const log = page.getByRole("log", { name: "Log lines" });
+  const log = page.getByRole("region", { name: "Log lines" });
   const say = async (count: number) => {
     const { url } = await client.getDeployment(ids);
     await fetch(`${url}/say/${count}`);
-    await log.getByText(`line ${count} of ${count}`, { exact: false }).waitFor({ state: "attached" });
+    const last = log.getByText(`line ${count} of ${count}`, { exact: false });
+    await last.waitFor({ state: "attached", timeout: 120_000 });
   };
   const below = () => log.evaluate((box) => box.scrollHeight - box.clientHeight - box.scrollTop);
   await say(3);
   await say(5_100);
-  assert.equal(await log.locator(".line").count(), 5_000);
   for (const count of [40, 41, 42]) await say(count);
-  assert.equal(await log.locator(".line").count(), 5_000);
+  assert.ok((await log.locator(".ll").count()) < 150, "only the visible rows are in the page");
   await eventually(below, (px) => px < 2, { timeoutMs: 10_000, what: "the log is scrolled to its end" });
   await page.context().close();
 });

@@ -226,11 +226,12 @@ test("log lines of the agent appear as they are written and can be searched by t
   await deployed("talking", page);
   const url = await page.locator(".address a[href*='/d/']").getAttribute("href");
   await goToPart(page, "Logs");
-  await page.getByRole("log", { name: "Log lines" }).waitFor();
+  const query = page.getByLabel("Query", { exact: true });
+  await query.waitFor();
   await fetch(`${url}/?needle=1`);
   await page.getByText("asked for /?needle=1").waitFor();
-  await page.getByLabel("Text in the message").fill("needle=1");
-  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await query.fill("needle=1");
+  await query.press("Enter");
   await page.getByText("asked for /?needle=1").waitFor();
   await fetch(`${url}/?other=2`);
   await fetch(`${url}/?needle=12`);
@@ -244,7 +245,7 @@ test("log lines of the agent appear as they are written and can be searched by t
   await page.context().close();
 });
 
-test("log lines can be filtered by level, time and replica", async () => {
+test("the log of a deployment is explored by level, time, replica and source, and shows no other deployment", async () => {
   const page = await open();
   const { url, ...ids } = await deployed("leveled", page);
   const longAgo = new Date(Date.now() - 5 * 3_600_000).toISOString();
@@ -266,7 +267,12 @@ test("log lines can be filtered by level, time and replica", async () => {
   const { logs } = await waitForLog("second replica");
 
   await goToPart(page, "Logs");
-  const log = page.getByRole("log", { name: "Log lines" });
+  const log = page.getByRole("region", { name: "Log lines" });
+  const query = page.getByLabel("Query", { exact: true });
+  const ask = async (text: string) => {
+    await query.fill(text);
+    await query.press("Enter");
+  };
   const seen = async (there: string[], gone: string[]) => {
     // Wait for the removals first, because lines of the previous result would otherwise count as found.
     for (const text of gone) await log.getByText(text).waitFor({ state: "detached" });
@@ -274,25 +280,35 @@ test("log lines can be filtered by level, time and replica", async () => {
     for (const text of gone) assert.equal(await log.getByText(text).count(), 0, text);
   };
   await seen(["running low", "was out", "first replica", "second replica"], []);
-  await page.getByLabel("Replica").selectOption(logs[0]?.replica ?? "");
+  const replica = logs[0]?.replica ?? "";
+  await page
+    .getByRole("region", { name: "Lines by replica" })
+    .getByRole("button", { name: replica.slice(-8) })
+    .click();
   await seen(["second replica"], ["first replica", "running low", "was out"]);
-  await page.getByLabel("Replica").selectOption({ label: "All replicas" });
-  await page.getByLabel("Minimum level").selectOption("WARNING");
+  assert.equal(await query.inputValue(), `replica:${replica}`);
+  await ask("level:>=warning");
   await seen(["running low", "was out", "second replica"], ["first replica"]);
-  await page.getByLabel("Since").selectOption({ label: "Last hour" });
+  await page.getByLabel("Time range").selectOption({ label: "Last hour" });
   await seen(["running low", "second replica"], ["was out", "first replica"]);
-  await page.getByLabel("Minimum level").selectOption("ERROR");
-  await seen(["second replica"], ["running low", "was out"]);
-  await page.getByLabel("Text in the message").fill("replica");
-  await page.getByRole("button", { name: "Search", exact: true }).click();
-  await page.waitForURL(/level=ERROR.*span=3600.*q=replica/);
+  await ask("level:error replica");
+  await page.waitForURL((at) => at.searchParams.get("q") === "level:error replica");
   await page.reload();
   await seen(["second replica"], ["running low", "was out", "first replica"]);
-  assert.equal(await page.getByLabel("Text in the message").inputValue(), "replica");
-  assert.equal(await page.getByLabel("Minimum level").inputValue(), "ERROR");
+  assert.equal(await query.inputValue(), "level:error replica");
+  assert.equal(await page.getByLabel("Time range").inputValue(), "3600");
   await page.goto(page.url().replace("span=3600", "span=1e30"));
   await seen(["second replica"], ["running low", "first replica"]);
-  assert.equal(await page.getByLabel("Since").inputValue(), "", "an age that the page does not offer is no filter");
+  assert.equal(await page.getByLabel("Time range").inputValue(), "86400", "the page offers no such age");
+  await ask("");
+  await seen(["second replica"], ["reusing its artifact"]);
+  await page.getByLabel("Builds").check();
+  await page.waitForURL((at) => at.searchParams.get("q") === "source:deploy,build");
+  await ask("source:build artifact");
+  await seen([], ["second replica"]);
+  await log.getByText("reusing its artifact").first().waitFor();
+  await ask("deployment:talking");
+  await page.getByRole("alert").getByText("This page has the lines of one deployment.").waitFor();
   assert.deepEqual(await findings(page), []);
   await page.context().close();
 });
@@ -377,7 +393,7 @@ test("a user signs in, runs an action, creates a deployment and opens its log wi
   await page.getByRole("option", { name: "by-keyboard: logs" }).waitFor();
   await keyboard.press("ArrowDown");
   await keyboard.press("Enter");
-  await page.getByRole("log", { name: "Log lines" }).waitFor();
+  await page.getByLabel("Query", { exact: true }).waitFor();
   assert.match(new URL(page.url()).pathname, /\/logs$/);
   await page.context().close();
 });

@@ -100,8 +100,8 @@ export const screens: Screen[] = [
   {
     name: "logs",
     async open(page, { pierhead, support }) {
-      await page.goto(`${pierhead.url}${addressOf(support)}/logs?span=86400`);
-      await page.getByRole("log", { name: "Log lines" }).locator(".line").nth(3).waitFor();
+      await page.goto(`${pierhead.url}${addressOf(support)}/logs`);
+      await page.locator(".ll").nth(3).waitFor();
     },
   },
   {

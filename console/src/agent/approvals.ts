@@ -3,6 +3,7 @@ import type { Client } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import { queries } from "../server.ts";
 import { useSession } from "../session.tsx";
+import { backOff } from "./back-off.ts";
 import { AgentError, createAgent, isForeign, segment } from "./client.ts";
 import { isKnownForeign, rememberForeign } from "./foreign-servers.ts";
 import { assistantIdOf, fromNewest, resumeCommand } from "./resume.ts";
@@ -14,9 +15,12 @@ const threadsMax = 50;
 const callsMax = 4;
 const callTimeoutMs = 10_000;
 
-/** How often the navigation and the page ask. Agents report no events. */
-export const countMs = 60_000;
-export const inboxMs = 8_000;
+/** Answers that are younger are not asked for again. */
+const freshMs = 8_000;
+
+/** How often the navigation and the page of approvals ask. */
+export const countPace = backOff<Inbox>(60_000, 120_000);
+export const inboxPace = backOff<Inbox>(freshMs, 60_000);
 
 /** A run that waits for a person. */
 export interface Request {
@@ -43,14 +47,14 @@ export interface Inbox {
 }
 
 /** Requests of all agents of the workspace. */
-export function useInbox(everyMs: number, isEnabled = true) {
+export function useInbox(pace: typeof countPace, isEnabled = true) {
   const { client, workspaceId } = useSession();
   const queryKey = ["approvals", workspaceId];
   return useQuery({
     queryKey,
     queryFn: ({ signal }) => readInbox(client, queries.getQueryData<Inbox>(queryKey), signal),
-    refetchInterval: everyMs,
-    staleTime: inboxMs,
+    refetchInterval: pace,
+    staleTime: freshMs,
     enabled: isEnabled,
   });
 }

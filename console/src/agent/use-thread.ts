@@ -1,10 +1,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
+import { backOff } from "./back-off.ts";
 import { type Agent, AgentError, segment } from "./client.ts";
 import type { Run, Thread, ThreadState } from "./types.ts";
 
 export const historyMax = 100;
-const pollMs = 4_000;
+const pace = backOff<Partial<Thread>>(4_000, 60_000, ({ status }) => status === "busy");
 
 /** Reads one thread: its state, the checkpoints that led there, and its runs. */
 export function useThread(agent: Agent, deploymentId: string, threadId: string | undefined) {
@@ -18,7 +19,7 @@ export function useThread(agent: Agent, deploymentId: string, threadId: string |
       ...(await agent.call<Partial<Thread>>("GET", base, undefined, signal)),
     }),
     enabled: isChosen,
-    refetchInterval: ({ state }) => (isGone(state.error) ? false : pollMs),
+    refetchInterval: (query) => (isGone(query.state.error) ? false : pace(query)),
   });
   const history = useQuery({
     queryKey: [...key, "history"],

@@ -15,7 +15,12 @@ export interface Completion {
 const shownMax = 8;
 
 /** Returns what can complete the word before the cursor: fields, then the values of a field that the found lines have. */
-export function completionsOf(query: string, cursor: number, counts: LogCounts | null): Completion[] {
+export function completionsOf(
+  query: string,
+  cursor: number,
+  counts: LogCounts | null,
+  without: readonly LogField[] = [],
+): Completion[] {
   const before = query.slice(0, cursor);
   // Within a phrase nothing is a field.
   if ((before.match(/"/g)?.length ?? 0) % 2 === 1) return [];
@@ -34,8 +39,11 @@ export function completionsOf(query: string, cursor: number, counts: LogCounts |
   const matches = (text: string) => text.toLowerCase().startsWith(typed.toLowerCase()) && text !== typed;
   if (field === undefined) {
     if (typed === "" && minus === "") return [];
-    return logFields.filter(matches).map((name) => ({ ...insert(name, null, ":"), text: `${name}:` }));
+    return logFields
+      .filter((name) => matches(name) && !without.includes(name))
+      .map((name) => ({ ...insert(name, null, ":"), text: `${name}:` }));
   }
+  if (without.includes(field as LogField)) return [];
   return valuesOf(field as LogField, counts)
     .filter(({ value }) => matches(value))
     .slice(0, shownMax)

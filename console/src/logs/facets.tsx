@@ -1,6 +1,6 @@
 import { memo } from "react";
 import type { LogLevel } from "../../../src/contract/logs/log.ts";
-import type { LogCounts } from "../../../src/contract/logs/search.ts";
+import type { FoundLogEntry, LogCounts } from "../../../src/contract/logs/search.ts";
 import { type LogField, logLevelNames, logTermsOf } from "../../../src/domain/log-query.ts";
 
 /** Deployments that are listed. More are found by their name in the query. */
@@ -8,16 +8,19 @@ const deploymentsShown = 15;
 
 interface Facet {
   field: LogField;
-  values: { value: string; count: number }[];
+  /** `count`: null where only the shown lines are known, not all. `text`: what is shown, if it is not the value. */
+  values: { value: string; count: number | null; text?: string }[];
 }
 
 /** Counts by field. A click adds the value to the query, or takes it out. */
 export const Facets = memo(function Facets(props: {
   counts: LogCounts;
   query: string;
+  /** The lines of one deployment, whose replicas and revisions are offered. null: the deployments are. */
+  lines: readonly FoundLogEntry[] | null;
   onToggle: (field: LogField, value: string) => void;
 }) {
-  const { counts, query, onToggle } = props;
+  const { counts, query, lines, onToggle } = props;
   const chosen = chosenOf(query);
   const order = (level: string) => logLevelNames.indexOf(level as LogLevel);
   const facets: Facet[] = [
@@ -27,10 +30,14 @@ export const Facets = memo(function Facets(props: {
         .map(({ level, count }) => ({ value: level.toLowerCase(), count }))
         .sort((a, b) => order(b.value.toUpperCase()) - order(a.value.toUpperCase())),
     },
-    {
-      field: "deployment",
-      values: counts.deployments.slice(0, deploymentsShown).map(({ name, count }) => ({ value: name, count })),
-    },
+    ...(lines === null
+      ? [
+          {
+            field: "deployment" as const,
+            values: counts.deployments.slice(0, deploymentsShown).map(({ name, count }) => ({ value: name, count })),
+          },
+        ]
+      : facetsOf(lines, chosen)),
     { field: "source", values: counts.sources.map(({ source, count }) => ({ value: source, count })) },
   ];
   return (
@@ -38,23 +45,27 @@ export const Facets = memo(function Facets(props: {
       {facets
         .filter(({ values }) => values.length > 0)
         .map(({ field, values }) => {
-          const max = Math.max(...values.map(({ count }) => count));
+          const max = Math.max(...values.map(({ count }) => count ?? 0));
           return (
             <section key={field} className="facet" aria-label={`Lines by ${field}`}>
               <h2>{field}</h2>
               <ul className="plain">
-                {values.map(({ value, count }) => (
+                {values.map(({ value, count, text = value }) => (
                   <li key={value}>
                     <button
                       type="button"
                       className="quiet"
-                      aria-pressed={chosen.has(`${field}:${value}`)}
+                      aria-pressed={chosen.has(`${field}:${value.toLowerCase()}`)}
                       onClick={() => onToggle(field, value)}
                     >
                       {field === "level" && <i className={`lv ${value}`} />}
-                      <span className="clip">{value}</span>
-                      <em>{count.toLocaleString("en")}</em>
-                      <b style={{ width: `${(count / max) * 100}%` }} />
+                      <span className={text === value ? "clip" : "clip mono"}>{text}</span>
+                      {count !== null && (
+                        <>
+                          <em>{count.toLocaleString("en")}</em>
+                          <b style={{ width: `${(count / max) * 100}%` }} />
+                        </>
+                      )}
                     </button>
                   </li>
                 ))}
@@ -65,6 +76,24 @@ export const Facets = memo(function Facets(props: {
     </>
   );
 });
+
+/** Replicas and revisions that are listed, newest first. */
+const foundShown = 8;
+
+/** Returns the replicas and revisions of the shown lines. One alone is no choice, unless the query has it. */
+function facetsOf(lines: readonly FoundLogEntry[], chosen: Set<string>): Facet[] {
+  const [replicas, revisions] = [new Set<string>(), new Set<string>()];
+  for (const { replica, revision_number: number } of lines) {
+    if (replica !== null) replicas.add(replica);
+    if (number !== null) revisions.add(String(number));
+  }
+  const facet = (field: LogField, found: Set<string>, textOf: (value: string) => string): Facet => {
+    const isChoice = found.size > 1 || [...found].some((value) => chosen.has(`${field}:${value.toLowerCase()}`));
+    const values = isChoice ? [...found].toReversed().slice(0, foundShown) : [];
+    return { field, values: values.map((value) => ({ value, count: null, text: textOf(value) })) };
+  };
+  return [facet("revision", revisions, (value) => value), facet("replica", replicas, (value) => value.slice(-8))];
+}
 
 /** Returns the values that the query asks for. A query with a mistake asks for none. */
 function chosenOf(query: string): Set<string> {

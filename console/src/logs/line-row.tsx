@@ -8,19 +8,21 @@ import { useToasts } from "../parts/toasts.tsx";
 import { useSession } from "../session.tsx";
 import { clockOf, fieldsOf, idIn } from "./line-fields.ts";
 
-/** One line in the list: time, level, deployment and message. It opens its details. */
+/** One line in the list: time, level, where it comes from, and message. It opens its details. */
 export const LineRow = memo(function LineRow(props: {
   line: FoundLogEntry;
+  /** The deployment, or the replica. */
+  from: string;
   isOpen: boolean;
   onToggle: (id: string) => void;
 }) {
-  const { line, isOpen, onToggle } = props;
+  const { line, from, isOpen, onToggle } = props;
   const { text, fields } = fieldsOf(line.message);
   return (
     <button type="button" aria-expanded={isOpen} onClick={() => onToggle(line.id)}>
       <time dateTime={line.timestamp}>{clockOf(line.timestamp)}</time>
       <b>{line.level.toLowerCase()}</b>
-      <span className="of clip">{line.deployment_name}</span>
+      <span className="of clip">{from}</span>
       <span className="text">
         {text}
         {fields.map(([name, value]) => (
@@ -37,13 +39,15 @@ export const LineRow = memo(function LineRow(props: {
 
 interface DetailsProps {
   line: FoundLogEntry;
+  /** Only one deployment is shown, which needs no name. */
+  isOne: boolean;
   /** Adds a value to the query. */
   onFilter: (field: LogField, value: string, isNegated: boolean) => void;
   onAround: () => void;
 }
 
 /** Everything about one line: where it comes from, its fields, and what led to it. */
-export function LineDetails({ line, onFilter, onAround }: DetailsProps) {
+export function LineDetails({ line, isOne, onFilter, onAround }: DetailsProps) {
   const { workspaceId } = useSession();
   const { notify, notifyError } = useToasts();
   const { json } = fieldsOf(line.message);
@@ -58,11 +62,13 @@ export function LineDetails({ line, onFilter, onAround }: DetailsProps) {
       <p className="softer">{new Date(line.timestamp).toLocaleString([], { hourCycle: "h23" })}</p>
       <pre>{json === null ? line.message : JSON.stringify(json, null, 2)}</pre>
       <Field name="level" value={line.level.toLowerCase()} onFilter={onFilter} />
-      <Field name="deployment" value={line.deployment_name} onFilter={onFilter}>
-        <Link to="/o/$tenantId/host/deployments/$id" params={address} className="link">
-          {line.deployment_name}
-        </Link>
-      </Field>
+      {!isOne && (
+        <Field name="deployment" value={line.deployment_name} onFilter={onFilter}>
+          <Link to="/o/$tenantId/host/deployments/$id" params={address} className="link">
+            {line.deployment_name}
+          </Link>
+        </Field>
+      )}
       {line.revision_id !== null && (
         <Field name="revision" value={shortId(line.revision_id)} onFilter={onFilter}>
           <Link

@@ -1,18 +1,21 @@
 import { Search } from "lucide-react";
 import { type KeyboardEvent, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
 import type { LogCounts } from "../../../src/contract/logs/search.ts";
-import { LogQueryError, parseLogQuery } from "../../../src/domain/log-query.ts";
+import { LogQueryError, logFields, logTermsOf, parseLogQuery } from "../../../src/domain/log-query.ts";
 import { useKeys } from "../parts/keys.ts";
 import { type Completion, completionsOf } from "./complete-query.ts";
+import { refusedWithin } from "./one-deployment.ts";
 
 interface Props {
   query: string;
   counts: LogCounts | null;
   onQuery: (query: string) => void;
+  /** The log of one deployment. */
+  isOne: boolean;
 }
 
 /** The query of the search. It completes fields and their values while the user types, and marks the place of a mistake. */
-export function QueryForm({ query, counts, onQuery }: Props) {
+export function QueryForm({ query, counts, onQuery, isOne }: Props) {
   const [typed, setTyped] = useState(query);
   const [mistake, setMistake] = useState<LogQueryError | null>(null);
   const box = useRef<HTMLInputElement>(null);
@@ -24,6 +27,7 @@ export function QueryForm({ query, counts, onQuery }: Props) {
   const submit = (text: string) => {
     try {
       parseLogQuery(text);
+      if (isOne) refuseDeployments(text);
     } catch (error) {
       if (!(error instanceof LogQueryError)) throw error;
       setMistake(error);
@@ -34,7 +38,7 @@ export function QueryForm({ query, counts, onQuery }: Props) {
     setMistake(null);
     onQuery(text.trim());
   };
-  const completion = useCompletion({ typed, setTyped, box, counts });
+  const completion = useCompletion({ typed, setTyped, box, counts, isOne });
   return (
     <search>
       <form
@@ -51,7 +55,7 @@ export function QueryForm({ query, counts, onQuery }: Props) {
             ref={box}
             type="search"
             aria-label="Query"
-            placeholder={'level:error deployment:support "timed out" -health'}
+            placeholder={`level:error${isOne ? "" : " deployment:support"} "timed out" -health`}
             spellCheck={false}
             autoComplete="off"
             autoCapitalize="off"
@@ -71,11 +75,18 @@ export function QueryForm({ query, counts, onQuery }: Props) {
         role={mistake === null ? undefined : "alert"}
       >
         {mistake === null
-          ? 'Words, "phrases", -without, and fields: level, deployment, revision, replica, source, stream, run.'
+          ? `Words, "phrases", -without, and fields: ${logFields.filter((one) => !(isOne && refusedWithin.includes(one))).join(", ")}.`
           : `Character ${mistake.position}: ${mistake.message}`}
       </p>
     </search>
   );
+}
+
+/** @throws LogQueryError */
+function refuseDeployments(text: string): void {
+  const term = logTermsOf(text).find(({ field }) => field !== null && refusedWithin.includes(field));
+  if (term === undefined) return;
+  throw new LogQueryError("This page has the lines of one deployment. Search the others under Logs.", term.from + 1);
 }
 
 /** A list below the field. Arrows choose, Enter and Tab insert the chosen one, Escape closes. Enter without a choice searches. */
@@ -84,8 +95,9 @@ function useCompletion(props: {
   setTyped: (typed: string) => void;
   box: React.RefObject<HTMLInputElement | null>;
   counts: LogCounts | null;
+  isOne: boolean;
 }) {
-  const { typed, setTyped, box, counts } = props;
+  const { typed, setTyped, box, counts, isOne } = props;
   const id = useId();
   // null: closed.
   const [cursor, setCursor] = useState<number | null>(null);
@@ -96,7 +108,7 @@ function useCompletion(props: {
     box.current?.setSelectionRange(moveTo.current, moveTo.current);
     moveTo.current = null;
   });
-  const offered = cursor === null ? [] : completionsOf(typed, cursor, counts);
+  const offered = cursor === null ? [] : completionsOf(typed, cursor, counts, isOne ? refusedWithin : []);
   const isOpen = offered.length > 0;
   const openAt = (place: number | null) => {
     setCursor(place);

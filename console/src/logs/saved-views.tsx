@@ -11,11 +11,18 @@ interface SavedView {
   search: LogSearchParams;
 }
 
+interface Props {
+  search: LogSearchParams;
+  onOpen: (search: LogSearchParams) => void;
+  /** Views of one deployment's log. All deployments share them. */
+  isOne: boolean;
+}
+
 /** A menu of searches that this user saved in this browser. */
-export function SavedViews({ search, onOpen }: { search: LogSearchParams; onOpen: (search: LogSearchParams) => void }) {
+export function SavedViews({ search, onOpen, isOne }: Props) {
   const { session, workspaceId } = useSession();
   const { notify } = useToasts();
-  const key = `pierhead.log-views:${workspaceId}:${session.member_id ?? session.api_key_id ?? ""}`;
+  const key = `pierhead.${isOne ? "deployment-log-views" : "log-views"}:${workspaceId}:${session.member_id ?? session.api_key_id ?? ""}`;
   const [views, setViews] = useState(() => storedViews(key));
   const [isNaming, setNaming] = useState(false);
   const { line: _line, ...own } = search;
@@ -58,7 +65,10 @@ export function SavedViews({ search, onOpen }: { search: LogSearchParams; onOpen
               if (name) save(name);
             }}
           >
-            <p className="soft">The query and the time range are kept in this browser, for you in this workspace.</p>
+            <p className="soft">
+              The query and the time range are kept in this browser, for you in this workspace
+              {isOne && ", and for every deployment"}.
+            </p>
             <label className="field">
               <span>Name</span>
               <input name="name" required maxLength={60} autoComplete="off" />

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { ArrowRight, MessagesSquare } from "lucide-react";
-import { countMs, useInbox } from "../agent/approvals.ts";
+import { countPace, useInbox } from "../agent/approvals.ts";
 import { questionOf, titleOf } from "../agent/types.ts";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
 import { Ago } from "../parts/time.tsx";
@@ -11,7 +11,7 @@ const waitingShown = 3;
 
 /** What the agent asks people. Empty while it asks nothing. */
 export function Waiting({ deployment }: { deployment: Deployment }) {
-  const all = useInbox(countMs).data?.requests ?? [];
+  const all = useInbox(countPace).data?.requests ?? [];
   const own = all.filter((request) => request.deployment.id === deployment.id);
   if (own.length === 0) return null;
   return (

@@ -6,7 +6,7 @@ import {
   answerRequest,
   deploymentsMax,
   type Inbox,
-  inboxMs,
+  inboxPace,
   type Request,
   useInbox,
   wake,
@@ -30,7 +30,7 @@ interface Answered {
 /** What agents ask people, from all deployments. */
 export function ApprovalsPage() {
   usePageTitle("Approvals");
-  const inbox = useInbox(inboxMs);
+  const inbox = useInbox(inboxPace);
   const [answered, setAnswered] = useState<Answered[]>([]);
   // The thread changes when its run goes on, so a later question is not taken for the answered one.
   const done = new Set(answered.map(({ request }) => momentOf(request)));
@@ -166,7 +166,7 @@ function Nothing({ inbox, hasAnswered }: { inbox: Inbox; hasAnswered: boolean })
         <h2>Nothing waits for you</h2>
         <p>
           {askedCount === 1 ? "One agent was asked" : `${askedCount} agents were asked`}, and no run waits for an
-          answer. A new request appears here within seconds.
+          answer. A new request appears here within a minute.
         </p>
       </section>
     );
@@ -188,6 +188,9 @@ function Nothing({ inbox, hasAnswered }: { inbox: Inbox; hasAnswered: boolean })
 /** Deployments about which the inbox knows nothing, and why. */
 function NotAsked({ inbox: { sleeping, unreached, foreignCount, leftCount } }: { inbox: Inbox }) {
   if (sleeping.length + unreached.length + foreignCount + leftCount === 0) return null;
+  // Servers that cannot ask anything are no news.
+  if (sleeping.length + unreached.length + leftCount === 0)
+    return <p className="softer">{servers(foreignCount)} without the agent API cannot ask.</p>;
   const others = [
     ...(foreignCount > 0 ? [`${servers(foreignCount)} without the agent API`] : []),
     ...(leftCount > 0

@@ -4,7 +4,7 @@ import { ArrowUpRight, Copy, Gauge, KeyRound, Trash2, Undo2 } from "lucide-react
 import { type ReactNode, Suspense, useEffect } from "react";
 import { isRefusal } from "../../../src/client/client.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { countMs, useInbox } from "../agent/approvals.ts";
+import { countPace, useInbox } from "../agent/approvals.ts";
 import { isKnownForeign } from "../agent/foreign-servers.ts";
 import { Address } from "../parts/address.tsx";
 import { causeOf } from "../parts/cause.tsx";
@@ -21,10 +21,10 @@ import { Status, statusText } from "../parts/status.tsx";
 import { typeText } from "../parts/words.ts";
 import { useRemembered } from "../recent.ts";
 import { ownerOf, useSession } from "../session.tsx";
-import { LogsPart } from "./logs.tsx";
 import { OverviewPart } from "./overview.tsx";
 import { RevisionsPart } from "./revisions.tsx";
 
+const LogsPart = lazyPart(() => import("./logs.tsx").then((file) => file.LogsPart));
 const ChartsPart = lazyPart(() => import("./charts.tsx").then((file) => file.ChartsPart));
 const EnvironmentPart = lazyPart(() => import("./environment.tsx").then((file) => file.EnvironmentPart));
 const ThreadsPart = lazyPart(() => import("./threads.tsx").then((file) => file.ThreadsPart));
@@ -75,7 +75,7 @@ function Found({ deployment, part }: { deployment: Deployment; part: string }) {
   const { health } = deployment;
   const { session, workspaceId } = useSession();
   const row = useCurrentInView(part);
-  const inbox = useInbox(countMs);
+  const inbox = useInbox(countPace);
   const waiting = inbox.data?.requests.filter((request) => request.deployment.id === deployment.id).length ?? 0;
   const hasNoThreads = inbox.data !== undefined && isKnownForeign(deployment);
   const warning = health.status === "live" ? undefined : statusText(health.status);

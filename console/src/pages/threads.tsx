@@ -1,22 +1,24 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { MessageSquarePlus, Search } from "lucide-react";
+import { MessageSquarePlus, RefreshCw, Search } from "lucide-react";
 import { useDeferredValue, useState } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
+import { backOff } from "../agent/back-off.ts";
 import { useAgent } from "../agent/client.ts";
 import { findThreads, shownMax, type Which } from "../agent/find-threads.ts";
 import { lastOf, type Thread, type ThreadStatus, titleOf } from "../agent/types.ts";
 import { AgentGate } from "../parts/agent/agent-gate.tsx";
 import { ThreadLight } from "../parts/agent/thread-status.tsx";
 import { Tabs } from "../parts/fields.tsx";
+import { IconButton } from "../parts/icon-button.tsx";
 import { Failure, Loading } from "../parts/notices.tsx";
 import { Ago } from "../parts/time.tsx";
 import { ThreadView } from "./thread-view.tsx";
 import "../style/threads.css";
 import "../style/playground.css";
 
-/** How often the list is read again. Agents report no events. */
-const pollMs = 5_000;
+/** How often the list is read again. */
+const pace = backOff<Thread[]>(5_000, 60_000, (threads) => threads.some(({ status }) => status === "busy"));
 
 /** The threads of an agent, and what happened in one of them. */
 export function ThreadsPart({ deployment }: { deployment: Deployment }) {
@@ -33,7 +35,7 @@ function Threads({ deployment }: { deployment: Deployment }) {
     queryKey: ["agent", deployment.id, "threads", which, search],
     queryFn: ({ signal }) => findThreads(agent, { which, search, signal }),
     placeholderData: keepPreviousData,
-    refetchInterval: pollMs,
+    refetchInterval: pace,
   });
   const threads = found.data ?? [];
   const isFiltered = search !== "" || which !== "all";
@@ -62,16 +64,7 @@ function Threads({ deployment }: { deployment: Deployment }) {
     <div className={chosen === undefined ? "threads" : "threads one"}>
       <section className="thread-list" aria-label="Threads">
         <div className="thread-tools">
-          <div className="with-icon">
-            <Search size={14} />
-            <input
-              type="search"
-              aria-label="Search the threads"
-              placeholder="Text, id or key:value"
-              value={typed}
-              onChange={(event) => setTyped(event.target.value)}
-            />
-          </div>
+          <ThreadSearch typed={typed} onTyped={setTyped} onReadAgain={() => void found.refetch()} />
           <Tabs
             label="Status"
             value={which}
@@ -118,6 +111,25 @@ function Threads({ deployment }: { deployment: Deployment }) {
       ) : (
         <ThreadView key={chosen} deployment={deployment} agent={agent} threadId={chosen} />
       )}
+    </div>
+  );
+}
+
+function ThreadSearch(props: { typed: string; onTyped: (typed: string) => void; onReadAgain: () => void }) {
+  const { typed, onTyped, onReadAgain } = props;
+  return (
+    <div className="row thread-search">
+      <div className="with-icon">
+        <Search size={14} />
+        <input
+          type="search"
+          aria-label="Search the threads"
+          placeholder="Text, id or key:value"
+          value={typed}
+          onChange={(event) => onTyped(event.target.value)}
+        />
+      </div>
+      <IconButton name="Read the threads again" icon={<RefreshCw size={14} />} onClick={onReadAgain} />
     </div>
   );
 }

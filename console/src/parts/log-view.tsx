@@ -1,5 +1,5 @@
 import { Download as DownloadIcon } from "lucide-react";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import type { FollowLogs } from "../../../src/client/client.ts";
 import { isPassing } from "../../../src/client/failure.ts";
 import type { LogEntry } from "../../../src/contract/logs/log.ts";
@@ -202,51 +202,6 @@ function stepTookText({ title, lines }: Step, next: Step | undefined): string {
   if (end === undefined) return "";
   const ms = Date.parse(end.timestamp) - Date.parse(title.timestamp);
   return ms < shortMs ? "< 0.1 s" : durationText(ms);
-}
-
-/** The lines of the replicas. The newest line stays in view until the user stops following. `children`: further actions. */
-export function RuntimeLog({ question, children }: { question: FollowLogs; children?: ReactNode }) {
-  const { lines, problem } = useLog(question, 500);
-  const [replica, setReplica] = useState("");
-  const [isFollowing, setFollowing] = useState(true);
-  const box = useRef<HTMLDivElement>(null);
-  const replicas = [...new Set(lines.flatMap((line) => line.replica ?? []))];
-  const shown = replica === "" ? lines : lines.filter((line) => line.replica === replica);
-  // The id and not the count, because the count of a full page stays the same.
-  const newest = shown.at(-1)?.id;
-  useEffect(() => {
-    if (isFollowing && newest !== undefined && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }, [newest, isFollowing]);
-  return (
-    <>
-      <div className="row filters log-acts">
-        <label className="row">
-          <input type="checkbox" checked={isFollowing} onChange={(event) => setFollowing(event.target.checked)} />{" "}
-          Follow
-        </label>
-        {replicas.length > 1 && (
-          <select aria-label="Replica" value={replica} onChange={(event) => setReplica(event.target.value)}>
-            <option value="">All replicas</option>
-            {replicas.map((name) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
-        )}
-        <span className="row">
-          <Download lines={shown} name={`log-${question.deployment_id}.log`} />
-          {children}
-        </span>
-      </div>
-      {problem && <p role="alert">{problem}</p>}
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: scrollable content must be reachable with the keyboard. */}
-      <div className="log scroll" ref={box} tabIndex={0} role="log" aria-label="Log lines">
-        {shown.length === 0 && <p className="soft">No lines yet. They appear here as they are written.</p>}
-        {shown.map((line) => (
-          <Line key={line.id} line={line} isFirstBad={false} />
-        ))}
-      </div>
-    </>
-  );
 }
 
 interface LineProps {

@@ -17,7 +17,7 @@ import {
 } from "lucide-react";
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
-import { countMs, useInbox } from "../agent/approvals.ts";
+import { countPace, useInbox } from "../agent/approvals.ts";
 import { useIsLive, useWorkspaceEvents } from "../live.ts";
 import { useSession } from "../session.tsx";
 import { chooseTheme, currentTheme, onThemeChoice } from "../theme.ts";
@@ -166,7 +166,7 @@ function WaitingCount() {
     const timer = setTimeout(() => setDue(true), inboxDelayMs);
     return () => clearTimeout(timer);
   }, []);
-  const count = useInbox(countMs, isDue).data?.requests.length ?? 0;
+  const count = useInbox(countPace, isDue).data?.requests.length ?? 0;
   if (count === 0) return null;
   return (
     <span className="lamp-count">
