@@ -23,8 +23,10 @@ export interface Draft {
   image: string;
   /** "": the configuration of the source says it. */
   engine: "" | "file" | "postgres" | "memory" | "aegra";
-  /** "": this server. */
+  /** "": this server, unless there are labels. */
   listenerId: string;
+  /** The server chooses a listener with these labels. null: `listenerId` says where. */
+  labels: Readonly<Record<string, string>> | null;
   /** "": the listener's own choice. */
   namespace: string;
   files: SourceFile[];
@@ -50,6 +52,7 @@ export const emptyDraft: Draft = {
   image: "",
   engine: "",
   listenerId: "",
+  labels: null,
   namespace: "",
   files: [],
   variables: [],
@@ -112,7 +115,7 @@ export function bodyOf(draft: Draft): CreateDeployment {
   };
   if (source === "external_docker")
     return { ...shared, source_config: placementOf(draft), source_revision_config: { image_uri: draft.image } };
-  const place = draft.listenerId === "" ? { deployment_type: draft.type } : placementOf(draft);
+  const place = isHere(draft) ? { deployment_type: draft.type } : placementOf(draft);
   const settings = { ...place, ...engineOf(draft) };
   if (source === "internal_template") {
     const config = { template_id: draft.templateId, ...settings };
@@ -130,7 +133,12 @@ export function bodyOf(draft: Draft): CreateDeployment {
 
 const engineOf = ({ engine }: Draft) => (engine === "" ? {} : { engine });
 
-function placementOf({ listenerId, namespace }: Draft) {
-  if (listenerId === "") return {};
-  return { listener_id: listenerId, ...(namespace !== "" && { listener_config: { k8s_namespace: namespace } }) };
+/** Whether this server runs the deployment. */
+export const isHere = ({ listenerId, labels }: Draft): boolean => listenerId === "" && labels === null;
+
+function placementOf(draft: Draft) {
+  if (isHere(draft)) return {};
+  const { listenerId, labels, namespace } = draft;
+  const chosen = labels === null ? { listener_id: listenerId } : { listener_selector: labels };
+  return { ...chosen, ...(namespace !== "" && { listener_config: { k8s_namespace: namespace } }) };
 }

@@ -112,6 +112,44 @@ test("a new deployment chooses its listener, and a source only one that builds i
   await page.context().close();
 });
 
+test("an administrator labels a listener, and a new deployment runs on the one that its labels choose", async () => {
+  const add = (compute_id: string, labels: Record<string, string>) =>
+    client.createListener({ body: { compute_type: "k8s", compute_id, compute_config: {}, labels } });
+  const [inEurope] = [await add("eu-1", {}), await add("us-1", { region: "us" })];
+  const page = await open({ path: "/host/listeners" });
+  await page.getByRole("button", { name: "Labels of eu-1" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Labels").fill("region");
+  await dialog.getByText("A label is a key, =, and a value").waitFor();
+  assert.ok(await dialog.getByRole("button", { name: "Save" }).isDisabled());
+  await dialog.getByLabel("Labels").fill("region=eu, tier=gold");
+  assert.deepEqual(await findings(page), []);
+  await dialog.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("row", { name: /eu-1.*region=eu.*tier=gold/ }).waitFor();
+
+  await page.goto(`${pierhead.url}/host/new`);
+  await page.getByRole("button", { name: "Image", exact: true }).click();
+  await page.getByLabel("Runs on").selectOption({ label: "A listener with labels …" });
+  const answer = page.getByRole("status");
+  await page.getByLabel("Label tier").selectOption("gold");
+  await page.getByLabel("Label region").selectOption("us");
+  await answer.getByText("No listener has these labels.").waitFor();
+  await page.getByLabel("Label region").selectOption("eu");
+  await answer.getByText("It will run on eu-1, and stay there.").waitFor();
+  assert.deepEqual(await findings(page), []);
+  assert.ok((await narrowWidthOf(page)) <= 360);
+  await page.getByLabel("Image", { exact: true }).fill("registry.example.org/team/agent:1");
+  await page.getByLabel("Name", { exact: true }).fill("by-labels");
+  await page.getByRole("button", { name: "Create and deploy" }).click();
+  await page.waitForURL(/made=/);
+  const { resources } = await client.listDeployments({ name: "by-labels" });
+  assert.equal(resources[0]?.source_config.listener_id, inEurope.id);
+  await page.goto(`${pierhead.url}${addressOf(resources[0] ?? { id: "", tenant_id: "" })}`);
+  const about = page.getByRole("region", { name: "About" });
+  for (const text of ["eu-1", "never connected", "region=eu"]) await about.getByText(text, { exact: true }).waitFor();
+  await page.context().close();
+});
+
 test("a listener whose key was lost gets a new one, with its install commands", async () => {
   const { listener_key: lost } = await client.createListener({
     body: {
@@ -122,7 +160,7 @@ test("a listener whose key was lost gets a new one, with its install commands", 
     },
   });
   const page = await open({ path: "/host/listeners" });
-  await page.getByRole("row", { name: /forgotten.*gpu=l4, region=eu/ }).waitFor();
+  await page.getByRole("row", { name: /forgotten.*gpu=l4.*region=eu/ }).waitFor();
   await page.getByRole("button", { name: "New key for forgotten" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("has never connected").waitFor();

@@ -136,7 +136,8 @@ async function makeSettings(client: Client): Promise<void> {
   await client.createApiKey({ body: { name: "dashboard", role: "reader" } });
   await client.createWebhook({ body: { url: "https://ci.invalid/pierhead", types: ["revision.status"] } });
   await client.createWebhook({ body: { url: "https://chat.invalid/hooks/x", format: "slack", description: "#ops" } });
-  await client.createListener({ body: { compute_type: "k8s", compute_id: "eu-cluster", compute_config: {} } });
+  const labels = { region: "eu", gpu: "l4" };
+  await client.createListener({ body: { compute_type: "k8s", compute_id: "eu-cluster", compute_config: {}, labels } });
   const git = { host: "gitlab" as const, name: "Our GitLab", url: "https://gitlab.invalid/acme", token: "glpat-0" };
   await client.createIntegration({ body: git });
 }

@@ -1,4 +1,5 @@
 import { Fragment } from "react";
+import { RunsOn } from "../parts/runs-on.tsx";
 import { type Deployment, typeText } from "../parts/words.ts";
 
 /** The addresses and ids of a deployment. */
@@ -9,8 +10,7 @@ export function Addresses({ deployment }: { deployment: Deployment }) {
     ID: <span className="mono">{id}</span>,
     Type: config.deployment_type === null ? null : typeText(config.deployment_type),
     "Agent server": image_version === null ? null : `Version ${image_version}`,
-    Listener:
-      config.listener_id === null ? "Built-in, on this server" : <span className="mono">{config.listener_id}</span>,
+    "Runs on": <RunsOn listenerId={config.listener_id} />,
     "Config file":
       source.langgraph_config_path === null ? null : <span className="mono">{source.langgraph_config_path}</span>,
   };

@@ -1,6 +1,7 @@
 import type { Revision } from "../../../src/contract/revisions/revision.ts";
 import { engineReasons, engines } from "../../../src/domain/engines.ts";
 import { CopyText } from "../parts/address.tsx";
+import { RunsOn } from "../parts/runs-on.tsx";
 import { SourceIcon } from "../parts/source-icon.tsx";
 import { shortId } from "../parts/text.ts";
 import { type Deployment, refText, repositoryText, sourceText, typeText } from "../parts/words.ts";
@@ -42,6 +43,14 @@ export function About({ deployment, served }: { deployment: Deployment; served: 
           <>
             <dt>Type</dt>
             <dd>{typeText(type)}</dd>
+          </>
+        )}
+        {config.listener_id != null && (
+          <>
+            <dt>Runs on</dt>
+            <dd>
+              <RunsOn listenerId={config.listener_id} />
+            </dd>
           </>
         )}
         {size !== "" && (

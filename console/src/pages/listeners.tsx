@@ -3,6 +3,7 @@ import type { Listener } from "../../../src/contract/listeners/listener.ts";
 import { labelsText } from "../../../src/domain/listener-labels.ts";
 import { CommandLine } from "../parts/command-line.tsx";
 import { TextField } from "../parts/fields.tsx";
+import { LabelTags, labelsFrom } from "../parts/labels.tsx";
 import { Notice } from "../parts/notices.tsx";
 import { ActionButton, FormDialog, ResourcePage } from "../parts/resource-page.tsx";
 import { Status } from "../parts/status.tsx";
@@ -44,7 +45,8 @@ export function ListenersPage() {
         { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "Any" },
         {
           name: "Labels",
-          show: ({ labels }) => labelsText(labels) || <span className="softer">None</span>,
+          show: ({ labels }) =>
+            Object.keys(labels).length === 0 ? <span className="softer">None</span> : <LabelTags labels={labels} />,
         },
         {
           name: "Builds into",
@@ -55,6 +57,7 @@ export function ListenersPage() {
       {...(mayAdminister && {
         actions: (listener) => (
           <div className="row end">
+            <EditLabels listener={listener} />
             <NewKey listener={listener} />
             <ActionButton
               text="Delete"
@@ -77,6 +80,8 @@ function NewListener() {
   const { client, workspaceId } = useSession();
   const [name, setName] = useState("");
   const [namespaces, setNamespaces] = useState("");
+  const [text, setText] = useState("");
+  const labels = labelsFrom(text);
   const list = namespaces
     .split(",")
     .map((one) => one.trim())
@@ -85,13 +90,14 @@ function NewListener() {
     compute_type: "k8s" as const,
     compute_id: name,
     compute_config: list.length === 0 ? {} : { k8s_namespaces: list },
+    ...(labels !== null && Object.keys(labels).length > 0 && { labels }),
   };
   return (
     <FormDialog
       open="New listener"
       title="New listener"
       submit="Create"
-      isReady={name !== ""}
+      isReady={name !== "" && labels !== null}
       call={{ id: "createListener", input: { body } }}
       send={() => client.createListener({ body })}
       renews={["listeners", workspaceId]}
@@ -104,6 +110,45 @@ function NewListener() {
         onValue={setNamespaces}
         hint="Separate with commas. Leave empty for any namespace."
       />
+      <LabelsField text={text} onText={setText} />
+    </FormDialog>
+  );
+}
+
+function LabelsField({ text, onText }: { text: string; onText: (text: string) => void }) {
+  return (
+    <TextField
+      label="Labels"
+      value={text}
+      onValue={onText}
+      placeholder="region=eu, gpu=l4"
+      problem={labelsFrom(text) === null ? "A label is a key, =, and a value, such as region=eu." : null}
+      hint="New deployments choose a listener by its labels. Separate with commas."
+    />
+  );
+}
+
+/** Labels decide where later deployments go. */
+function EditLabels({ listener }: { listener: Listener }) {
+  const { client, workspaceId } = useSession();
+  const { id, compute_id } = listener;
+  const [text, setText] = useState(labelsText(listener.labels));
+  const labels = labelsFrom(text);
+  const body = { labels: labels ?? {} };
+  return (
+    <FormDialog
+      isQuiet
+      open="Labels"
+      label={`Labels of ${compute_id}`}
+      title={`Labels of ${compute_id}`}
+      submit="Save"
+      isReady={labels !== null}
+      call={{ id: "patchListener", input: { listener_id: id, body } }}
+      send={() => client.patchListener({ listener_id: id, body })}
+      renews={["listeners", workspaceId]}
+    >
+      <LabelsField text={text} onText={setText} />
+      <p className="soft">Deployments that run on this listener stay there.</p>
     </FormDialog>
   );
 }

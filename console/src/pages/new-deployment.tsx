@@ -5,8 +5,9 @@ import type { Client } from "../../../src/client/client.ts";
 import { ApiFailure } from "../../../src/client/failure.ts";
 import type { Deployment } from "../../../src/contract/deployments/deployment.ts";
 import type { Detection } from "../../../src/contract/detections/detection.ts";
+import { labelsText } from "../../../src/domain/listener-labels.ts";
 import type { SourceFile } from "../archive.ts";
-import { bodyOf, type Draft, type Problems, problemsOf } from "../draft.ts";
+import { bodyOf, type Draft, isHere, type Problems, problemsOf } from "../draft.ts";
 import { forgetDraft, keepDraft, keptDraft } from "../kept-draft.ts";
 import { CopyAs, shellWord } from "../parts/copy-as.tsx";
 import { DeployWatch } from "../parts/deploy-watch.tsx";
@@ -329,7 +330,7 @@ function General({ draft, change, problems, placement }: FormProps & { placement
         <PlacementFields draft={draft} placement={placement} change={change} />
         {draft.source !== "external_docker" && (
           <div className="pair">
-            {draft.listenerId === "" && (
+            {isHere(draft) && (
               <SelectField
                 label="Type"
                 value={draft.type}
@@ -414,8 +415,12 @@ function commandOf(draft: Draft): string | undefined {
   const variables = draft.variables.length === 0 ? "" : " --env-from .env";
   const engine = draft.engine === "" ? "" : ` --engine ${draft.engine}`;
   const namespace = draft.namespace === "" ? "" : ` --namespace ${draft.namespace}`;
-  const placed =
-    draft.listenerId === "" ? ` --type ${draft.type}${engine}` : ` --listener ${draft.listenerId}${namespace}`;
+  if (draft.labels !== null && Object.keys(draft.labels).length === 0) return undefined;
+  const where =
+    draft.labels === null
+      ? `--listener ${draft.listenerId}`
+      : `--where ${shellWord(labelsText(draft.labels).replaceAll(" ", ""))}`;
+  const placed = isHere(draft) ? ` --type ${draft.type}${engine}` : ` ${where}${namespace}`;
   const named = `--name ${shellWord(draft.name || "NAME")}${placed}${variables}`;
   const config = `--config ${shellWord(draft.configPath)}`;
   switch (draft.source) {

@@ -1,5 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Listener } from "../../../src/contract/listeners/listener.ts";
+import { hasLabels, type Labels, labelsText } from "../../../src/domain/listener-labels.ts";
 import type { Draft } from "../draft.ts";
 import { useSession } from "../session.tsx";
 import { SelectField } from "./fields.tsx";
@@ -30,13 +31,33 @@ export function usePlacement(typed: Draft): { draft: Draft; placement: Placement
   );
   const placement = { listeners, isHere };
   if (found.isPending) return { draft: typed, placement };
-  const chosen = listeners.find(({ id }) => id === typed.listenerId) ?? (isHere ? undefined : listeners[0]);
-  const namespaces = namespacesOf(chosen);
-  const namespace = namespaces.find((one) => one === typed.namespace) ?? namespaces[0] ?? "";
-  return { draft: { ...typed, listenerId: chosen?.id ?? "", namespace }, placement };
+  return { draft: placed(typed, placement), placement };
 }
 
-const namespacesOf = (listener: Listener | undefined) => listener?.compute_config.k8s_namespaces ?? [];
+/** Returns the draft with a place that exists: the chosen labels or listener, else this server, else the first listener. */
+function placed(typed: Draft, { listeners, isHere }: Placement): Draft {
+  const labels = typed.labels !== null && listeners.some(isLabeled) ? typed.labels : null;
+  const chosen =
+    labels === null
+      ? (listeners.find(({ id }) => id === typed.listenerId) ?? (isHere ? undefined : listeners[0]))
+      : undefined;
+  const namespaces = namespacesOf(labels === null ? chosen : fitting(listeners, labels));
+  const namespace = namespaces.find((one) => one === typed.namespace) ?? namespaces[0] ?? "";
+  return { ...typed, labels, listenerId: chosen?.id ?? "", namespace };
+}
+
+const isLabeled = ({ labels }: Listener) => Object.keys(labels).length > 0;
+
+const fitting = (listeners: readonly Listener[], labels: Labels) =>
+  listeners.filter((listener) => hasLabels(listener.labels, labels));
+
+const namespacesOf = (of: Listener | Listener[] | undefined): string[] => {
+  const all = of === undefined ? [] : [of].flat();
+  return [...new Set(all.flatMap(({ compute_config }) => compute_config.k8s_namespaces ?? []))];
+};
+
+/** The value of the choice by labels. Ids of listeners are UUIDs. */
+const byLabels = "labels";
 
 /** The choice between this server, if it runs deployments, and the listeners. Nothing where there is no choice. */
 export function PlacementFields(props: { draft: Draft; placement: Placement; change: (part: Partial<Draft>) => void }) {
@@ -49,34 +70,90 @@ export function PlacementFields(props: { draft: Draft; placement: Placement; cha
         This server runs no deployments itself, and no listener takes this source. Connect a listener first.
       </Notice>
     );
-  const namespaces = namespacesOf(listeners.find(({ id }) => id === draft.listenerId));
+  const { labels, listenerId } = draft;
+  const chosen = labels === null ? listeners.find(({ id }) => id === listenerId) : fitting(listeners, labels);
+  const namespaces = namespacesOf(chosen);
   return (
-    <div className="pair">
-      <SelectField
-        label="Runs on"
-        value={draft.listenerId}
-        onValue={(listenerId) => change({ listenerId })}
-        options={[
-          ...(isHere ? [{ value: "", text: "This server" }] : []),
-          ...listeners.map(({ id, compute_id: name, status }) => ({
-            value: id,
-            text: status === "CONNECTED" ? name : `${name} (not connected)`,
-          })),
-        ]}
-        hint={
-          draft.listenerId === "" || draft.source === "external_docker"
-            ? undefined
-            : "The image is built in the cluster of this listener."
-        }
-      />
-      {namespaces.length > 1 && (
+    <>
+      <div className="pair">
         <SelectField
-          label="Namespace"
-          value={draft.namespace}
-          onValue={(namespace) => change({ namespace })}
-          options={namespaces.map((value) => ({ value, text: value }))}
+          label="Runs on"
+          value={labels === null ? listenerId : byLabels}
+          onValue={(value) =>
+            change(value === byLabels ? { labels: {}, listenerId: "" } : { labels: null, listenerId: value })
+          }
+          options={[
+            ...(isHere ? [{ value: "", text: "This server" }] : []),
+            ...listeners.map((listener) => ({ value: listener.id, text: optionText(listener) })),
+            ...(listeners.some(isLabeled) ? [{ value: byLabels, text: "A listener with labels …" }] : []),
+          ]}
+          hint={
+            chosen === undefined || draft.source === "external_docker"
+              ? undefined
+              : "The image is built in the cluster of this listener."
+          }
         />
+        {namespaces.length > 1 && (
+          <SelectField
+            label="Namespace"
+            value={draft.namespace}
+            onValue={(namespace) => change({ namespace })}
+            options={namespaces.map((value) => ({ value, text: value }))}
+          />
+        )}
+      </div>
+      {labels !== null && (
+        <LabelChoice listeners={listeners} labels={labels} onLabels={(next) => change({ labels: next })} />
       )}
-    </div>
+    </>
   );
+}
+
+function optionText({ compute_id: name, labels, status }: Listener): string {
+  const notes = [labelsText(labels), status === "CONNECTED" ? "" : "not connected"].filter((note) => note !== "");
+  return notes.length === 0 ? name : `${name} (${notes.join("; ")})`;
+}
+
+/** One field for each label that listeners have, and which of them fit. */
+function LabelChoice(props: {
+  listeners: readonly Listener[];
+  labels: Labels;
+  onLabels: (labels: Record<string, string>) => void;
+}) {
+  const { listeners, labels, onLabels } = props;
+  const keys = [...new Set(listeners.flatMap((listener) => Object.keys(listener.labels)))].toSorted();
+  const valuesOf = (key: string) =>
+    [...new Set(listeners.flatMap((listener) => listener.labels[key] ?? []))].toSorted();
+  const names = fitting(listeners, labels).map(({ compute_id: name }) => name);
+  return (
+    <>
+      <div className="pair">
+        {keys.map((key) => (
+          <SelectField
+            key={key}
+            label={`Label ${key}`}
+            value={key in labels ? `=${labels[key]}` : ""}
+            onValue={(value) => {
+              const { [key]: _before, ...others } = labels;
+              onLabels(value === "" ? others : { ...others, [key]: value.slice(1) });
+            }}
+            options={[{ value: "", text: "Any" }, ...valuesOf(key).map((text) => ({ value: `=${text}`, text }))]}
+          />
+        ))}
+      </div>
+      <p role="status" className={names.length === 0 ? "bad-text" : "softer"}>
+        {fitText(names)}
+      </p>
+    </>
+  );
+}
+
+const namedMax = 5;
+
+function fitText(names: readonly string[]): string {
+  if (names.length === 0) return "No listener has these labels.";
+  if (names.length === 1) return `It will run on ${names[0]}, and stay there.`;
+  const named = names.slice(0, namedMax).join(", ");
+  const more = names.length > namedMax ? ` and ${names.length - namedMax} more` : "";
+  return `${names.length} listeners fit: ${named}${more}. The server chooses a connected one with the fewest deployments, and the deployment stays there.`;
 }
