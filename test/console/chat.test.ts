@@ -93,6 +93,23 @@ test("chats with an agent by the session alone: the answer streams as markdown a
   await page.context().close();
 });
 
+test("the message field of the playground is in view on a phone and on a low window", async () => {
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  for (const [width, height] of [
+    [390, 844],
+    [360, 640],
+    [1_440, 900],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    const field = page.getByLabel("Message");
+    await field.waitFor();
+    const box = await page.locator(".composer").boundingBox();
+    assert.ok(box && box.y + box.height <= height, `${width} px: it ends at ${box && box.y + box.height} of ${height}`);
+    for (const name of ["Configuration", "Headers", "New thread"]) await page.getByRole("button", { name }).waitFor();
+  }
+  await page.context().close();
+});
+
 test("a run goes on during a reload, is watched again, and can be stopped", async () => {
   const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
   await configure(page, '{"pause_ms": 250}');
@@ -343,5 +360,20 @@ test("the inbox shows what runs of all deployments ask, and a person edits, decl
   await answered.getByText("No photo").waitFor();
   await answered.getByRole("link", { name: "Read the thread" }).first().click();
   await page.getByText("a colleague declined the refund").first().waitFor();
+  await page.context().close();
+});
+
+test("the playground says which revision answers while the newest one does not serve", async () => {
+  const broken = await pierhead.client.createRevision({
+    deployment_id: made.id,
+    body: { source_config: { build_command: "node --no-such-option" } },
+  });
+  const newest = { deployment_id: made.id, revision_id: broken.id };
+  assert.equal((await pierhead.client.waitForRevision(newest, { timeoutMs })).status, "BUILD_FAILED");
+  const page = await open({ path: `${addressOf(made)}/playground`, width: 1_400 });
+  await page.getByText("Revision 1 answers here.").waitFor();
+  await page.getByText(/Revision 2 does not serve: build failed/).waitFor();
+  await page.getByRole("main").getByRole("link", { name: "Revision 2" }).click();
+  await page.locator(".cause").first().waitFor();
   await page.context().close();
 });

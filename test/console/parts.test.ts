@@ -181,9 +181,12 @@ test("the environment page explains what deploying staged changes does and can d
   for (const words of ["Changed: TONE", "Removed: OLD", "Deploying runs the current code", "Nothing is built"])
     assert.ok(shown.includes(words), shown);
   await goToPart(page, "Logs");
-  await page.getByRole("log", { name: "Log lines" }).waitFor();
+  await page.getByLabel("Query", { exact: true }).waitFor();
   await goToPart(page, "Variables");
   assert.equal(await staged.innerText(), shown, "another page loses no changes");
+  await staged.getByRole("button", { name: "Undo the change of OLD" }).click();
+  await page.getByRole("button", { name: "Remove OLD" }).waitFor();
+  assert.match(await staged.innerText(), /1 change, not deployed yet\s+Changed: TONE/);
   await staged.getByRole("button", { name: "Discard" }).click();
   await staged.waitFor({ state: "detached" });
   await page.getByRole("button", { name: "Show values" }).click();

@@ -73,7 +73,7 @@ function eventText({ type, data, revision_id: revisionId }: Event, revisions: Re
   if (type === "revision.status" && data["to"] === "DEPLOYED") return `${named} is live`;
   const to = typeof data["to"] === "string" ? statusText(data["to"]) : null;
   if (type === "revision.created") return `${named} was created`;
-  if (type === "alert.firing") return `Alert: ${ruleText(data["rule"])}`;
+  if (type === "alert.firing") return `Alert fired: ${ruleText(data["rule"])}`;
   if (type === "alert.resolved") return `Alert resolved: ${ruleText(data["rule"])}`;
   if (type === "replica.exited") {
     const reason = words(String(data["reason"]));

@@ -1,5 +1,6 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Undo2 } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import type { Deployment, Secret, SecretReference } from "../../../src/contract/deployments/deployment.ts";
 import type { ChangeVariables } from "../../../src/contract/revisions/run-again.ts";
@@ -84,6 +85,7 @@ export function EnvironmentPart({ deployment }: { deployment: Deployment }) {
           Removed: [...secretChanges.removed, ...referenceChanges.removed],
         }}
         onDiscard={() => setStaged(base)}
+        onUndo={(name) => setStaged(withoutChange(name, staged, base))}
         onDeployed={(deployed) => {
           setBase(deployed);
           setStaged(deployed);
@@ -156,6 +158,23 @@ function differences(before: readonly Secret[], after: readonly Secret[]) {
   };
 }
 
+/** Returns the staged environment with one variable as it was. */
+function withoutChange(name: string, staged: Environment, base: Environment): Environment {
+  return {
+    secrets: restored(name, staged.secrets, base.secrets),
+    references: restored(name, staged.references, base.references),
+  };
+}
+
+/** Returns the list with the entry of that name as it was before, in its old place, or without it if it is new. */
+function restored<T extends { name: string }>(name: string, list: readonly T[], before: readonly T[]): T[] {
+  const [old] = before.filter((one) => one.name === name);
+  if (old === undefined) return list.filter((one) => one.name !== name);
+  if (list.some((one) => one.name === name)) return list.map((one) => (one.name === name ? old : one));
+  const at = before.indexOf(old);
+  return [...list.slice(0, at), old, ...list.slice(at)];
+}
+
 interface StagedProps {
   deployment: Deployment;
   /** The environment when the changes began. */
@@ -168,6 +187,8 @@ interface StagedProps {
   /** Whether the user removed the last of the variables in a change for which the API ignores an empty list. */
   isEmptied: boolean;
   onDiscard: () => void;
+  /** Takes back the change of one variable. */
+  onUndo: (name: string) => void;
   onDeployed: (deployed: Environment) => void;
 }
 
@@ -199,7 +220,19 @@ function StagedChanges(props: StagedProps) {
         </b>
         {lines.map(([word, names]) => (
           <span key={word}>
-            {word}: <code>{names.join(", ")}</code>
+            {word}:{" "}
+            {names.map((name) => (
+              <button
+                key={name}
+                type="button"
+                className="quiet undo"
+                aria-label={`Undo the change of ${name}`}
+                title="Undo this change"
+                onClick={() => props.onUndo(name)}
+              >
+                <code>{name}</code> <Undo2 size={12} />
+              </button>
+            ))}
           </span>
         ))}
       </p>

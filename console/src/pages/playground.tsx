@@ -13,6 +13,7 @@ import { AgentGate } from "../parts/agent/agent-gate.tsx";
 import { AgentHeaders } from "../parts/agent/agent-headers.tsx";
 import { Chat } from "../parts/agent/chat.tsx";
 import { RunConfiguration } from "../parts/agent/run-configuration.tsx";
+import { ServedBy } from "../parts/agent/served-by.tsx";
 import { Tabs } from "../parts/fields.tsx";
 import { usePageActs } from "../parts/page-acts.ts";
 import { textOf } from "../server.ts";
@@ -144,6 +145,7 @@ function Playground(props: { deployment: Deployment; assistants: Assistant[]; ch
   return (
     <>
       <PlayBar deployment={deployment} play={play} assistants={assistants} choice={choice} />
+      <ServedBy deployment={deployment} />
       <div className="only-phone pane-choice">
         <Tabs label="Pane" value={pane} onValue={setPane} options={panes} />
       </div>
@@ -219,7 +221,7 @@ function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assist
           )}
         </select>
         <button type="button" onClick={() => setConfiguring(true)}>
-          <Settings2 size={14} /> Configuration
+          <Settings2 size={14} /> <span className="word">Configuration</span>
           {Object.keys(config).length > 0 && <span className="tag">set</span>}
         </button>
         <AgentHeaders deploymentId={deployment.id} />
@@ -229,7 +231,7 @@ function PlayBar(props: { deployment: Deployment; play: Play; assistants: Assist
           <span className="softer clip">{thread.data === undefined ? threadId.slice(0, 8) : titleOf(thread.data)}</span>
         )}
         <button type="button" disabled={threadId === undefined || live.isRunning} onClick={play.begin}>
-          <Plus size={14} /> New thread
+          <Plus size={14} /> <span className="word">New thread</span>
         </button>
       </div>
       {isConfiguring && (

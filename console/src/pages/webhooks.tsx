@@ -31,16 +31,18 @@ export function WebhooksPage() {
         columns={[
           {
             name: "URL",
-            show: ({ url, description }) => (
+            show: ({ url, description, format }) => (
               <div className="url-cell">
                 {url}
-                {description !== null && <div className="softer">{description}</div>}
+                <div className="softer">
+                  {formats[format].short}
+                  {description !== null && ` · ${description}`}
+                </div>
               </div>
             ),
           },
-          { name: "Sends", show: ({ format }) => formats[format].short, isShort: true },
           { name: "Events", show: ({ types }) => types?.map(eventName).join(", ") ?? "All events" },
-          { name: "Status", show: stateOf, isShort: true },
+          { name: "Status", show: stateOf },
         ]}
         actions={(webhook) => <Actions webhook={webhook} onOpen={() => setOpened(webhook)} />}
       >

@@ -32,7 +32,8 @@ export function RevisionActions({ deployment, revision }: { deployment: Deployme
   });
   const isActive = deployment.active_revision_id === revision.id;
   const isRollback = !isActive && revision.status === "DEPLOYED";
-  const label = isRollback ? "Roll back" : "Redeploy";
+  const isFailed = revision.status.endsWith("_FAILED");
+  const label = isRollback ? "Roll back" : isFailed ? "Try again" : "Redeploy";
   const [isAsking, setAsking] = useState(false);
   if (!mayChange) return null;
   return (

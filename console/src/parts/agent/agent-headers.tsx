@@ -18,7 +18,7 @@ export function AgentHeaders({ deploymentId }: { deploymentId: string }) {
   return (
     <>
       <button type="button" onClick={() => setOpen(true)}>
-        <KeyRound size={14} /> Headers
+        <KeyRound size={14} /> <span className="word">Headers</span>
         {headersOf(deploymentId).size > 0 && <span className="tag">set</span>}
       </button>
       {isOpen && <HeadersDialog given={headersOf(deploymentId)} onSave={save} onClose={close} />}
