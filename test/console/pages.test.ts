@@ -26,7 +26,10 @@ await pierhead.client.createWebhook({
   body: { url: "https://chat.invalid/hooks/x", format: "slack", types: ["alert.firing", "alert.resolved"] },
 });
 await pierhead.client.createMember({ body: { email: "ada@example.org", role: "reader" } });
-await pierhead.client.createListener({ body: { compute_type: "k8s", compute_id: "cluster", compute_config: {} } });
+const labels = { region: "eu", gpu: "l4" };
+await pierhead.client.createListener({
+  body: { compute_type: "k8s", compute_id: "cluster", compute_config: {}, labels },
+});
 const endpoints = { auth_url: "https://a.invalid/authorize", token_url: "https://a.invalid/token" };
 await pierhead.client.createOAuthProvider({
   body: { provider_id: "x", name: "X", client_id: "c", client_secret: "s", ...endpoints },
@@ -110,7 +113,7 @@ async function inspectPages(): Promise<Seen> {
       seen.red[colorScheme] = Number(/\d+/.exec(colour)?.[0]);
     }
     await page.emulateMedia({ colorScheme: "light" });
-    for (const width of [1_440, 1_200, 1_000, 360]) {
+    for (const width of [1_440, 1_200, 360]) {
       await page.setViewportSize({ width, height: 800 });
       const needed = await page.evaluate(() => document.documentElement.scrollWidth);
       if (needed > width) seen.wide[`${path} at ${width}`] = needed;

@@ -39,9 +39,28 @@ export function ListenersPage() {
       idOf={({ id }) => id}
       refetchMs={renewMs}
       columns={[
-        { name: "Cluster", show: ({ compute_id }) => compute_id },
-        { name: "Health", show: ({ status }) => <Status of={status} text={words[status]} /> },
-        { name: "Last seen", show: ({ last_seen_at }) => <Ago at={last_seen_at} /> },
+        {
+          name: "Cluster",
+          show: ({ compute_id, version }) => (
+            <div>
+              <div>{compute_id}</div>
+              {version !== null && <div className="softer">Version {version}</div>}
+            </div>
+          ),
+        },
+        {
+          name: "Health",
+          show: ({ status, last_seen_at }) => (
+            <div>
+              <Status of={status} text={words[status]} />
+              {last_seen_at !== null && (
+                <div className="softer">
+                  seen <Ago at={last_seen_at} />
+                </div>
+              )}
+            </div>
+          ),
+        },
         { name: "Namespaces", show: ({ compute_config }) => compute_config.k8s_namespaces?.join(", ") ?? "Any" },
         {
           name: "Labels",
@@ -52,7 +71,6 @@ export function ListenersPage() {
           name: "Builds into",
           show: ({ image_registry }) => image_registry ?? <span className="softer">Takes only images</span>,
         },
-        { name: "Version", show: ({ version }) => version ?? <span className="softer">Unknown</span> },
       ]}
       {...(mayAdminister && {
         actions: (listener) => (
