@@ -26,7 +26,7 @@ export function ReadSoFar(props: { found: FoundLogs; isFollowing: boolean; onCou
   );
 }
 
-/** What stands in place of lines, with the ways on. */
+/** What the page shows instead of lines, with what the user can do. */
 export function NoLines(props: { found: FoundLogs; query: string; onShowAll: () => void; onOlder: () => void }) {
   const { found, query, onShowAll, onOlder } = props;
   if (found.isReading || found.range === null) return <p className="blank-lines softer">Searching …</p>;
