@@ -8,6 +8,7 @@ export interface DeployOptions extends FollowOptions {
   config?: string;
   ref?: string;
   template?: string;
+  image?: string;
   latest?: boolean;
   envFrom?: string;
   type?: string;

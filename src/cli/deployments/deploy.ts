@@ -5,13 +5,19 @@ import type { Session } from "../session.ts";
 import { isGitUrl } from "../source/git-source.ts";
 import { deployDirectory } from "./deploy-directory.ts";
 import { deployGit } from "./deploy-git.ts";
+import { deployImage } from "./deploy-image.ts";
 import { buildSettingsOf, type DeployOptions } from "./deploy-options.ts";
 import { deployTemplate } from "./deploy-template.ts";
 import { deployLatest } from "./restart.ts";
 
-/** Deploys a local directory, a git URL or a template, depending on `source`. */
+/** Deploys a local directory, a git URL, a template or an image, depending on `source`. */
 export async function deploy(session: Session, [given]: (string | undefined)[], options: DeployOptions): Promise<void> {
   if (options.latest) return deployLatest(session, nameOnly(given, options), options);
+  if (options.image !== undefined) {
+    const other = given ?? options.template;
+    if (other !== undefined) throw usageFailure(`Give either "${other}" or the image ${options.image}, not both.`);
+    return deployImage(session, options.image, options);
+  }
   if (options.template !== undefined) {
     if (given !== undefined)
       throw usageFailure(`Give either "${given}" or the template ${options.template}, not both.`);
@@ -38,11 +44,13 @@ export async function deploy(session: Session, [given]: (string | undefined)[], 
 
 /** Returns the deployment that `--latest` names. @throws CliFailure for input that it would ignore. */
 function nameOnly(given: string | undefined, options: DeployOptions): string {
-  const { name, ref, config, template, envFrom, listener, namespace, where } = options;
+  const { name, ref, config, template, image, envFrom, listener, namespace, where } = options;
   const only = name ?? given;
   if (only === undefined)
     throw usageFailure("--latest needs the name of a deployment.", "pierhead deploy --latest NAME");
-  const isMore = [ref, config, template, envFrom, listener, namespace, where].some((value) => value !== undefined);
+  const isMore = [ref, config, template, image, envFrom, listener, namespace, where].some(
+    (value) => value !== undefined,
+  );
   if (isMore || (name !== undefined && given !== undefined) || Object.keys(buildSettingsOf(options)).length > 0) {
     throw usageFailure(
       "--latest takes only the name of a deployment.",
@@ -58,5 +66,6 @@ function unknownSource(source: string): CliFailure {
     `"${source}" is not a directory.`,
     "A git URL starts with https://, ssh:// or file://",
     "To deploy a template: pierhead deploy --template ID",
+    "To deploy an image: pierhead deploy --image IMAGE",
   );
 }

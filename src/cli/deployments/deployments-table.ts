@@ -12,7 +12,7 @@ import type { CommandSpec } from "../command.ts";
 export const deploymentCommands: readonly CommandSpec[] = [
   {
     name: "deploy",
-    summary: "Deploy a directory, a git URL or a template, and wait until it serves requests",
+    summary: "Deploy a directory, a git URL, a template or an image, and wait until it serves requests",
     args: [["[source]", "directory (default: this one), git URL, or template id"]],
     options: [
       ["-n, --name <name>", "deployment to create or change; default: derived from the source"],
@@ -20,6 +20,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       ["--ref <ref>", "branch, refs/tags/TAG or commit of a git URL"],
       ["--latest", "the newest commit of the branch that the deployment --name tracks"],
       ["--template <id>", "template from the server's catalogue"],
+      ["--image <image>", "image with a tag or digest, which is run as it is"],
       // Not `--env-file`: Node consumes that option anywhere on the command line and loads the file itself.
       ["--env-from <file>", "dotenv file whose variables are sent and stored encrypted; - is stdin"],
       ["--type <type>", "dev_free, dev, prod, dev_zero or dev_free_zero; only for the first deploy"],
@@ -40,6 +41,7 @@ export const deploymentCommands: readonly CommandSpec[] = [
       "pierhead deploy ./agents/support --name support --env-from .env",
       "pierhead deploy https://example.com/team/agent.git --ref main",
       "pierhead deploy --template node-server",
+      "pierhead deploy --image ghcr.io/acme/support:1.4 --name support",
       "pierhead deploy . --where region=eu --where gpu=l4",
       "pierhead deploy --latest --name support",
     ],
