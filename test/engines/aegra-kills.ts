@@ -41,7 +41,6 @@ export function testKills(pidOf: () => Promise<number>): void {
         start,
         journal,
         replicas: 3,
-        firstEvent: 1,
         faults: ["kill", "end", "kill", "cut", "kill", "redis", "kill", "database", "kill", "end"],
         perform: async (fault, victim) => {
           if (fault === "database") await postgres?.crash();
