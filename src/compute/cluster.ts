@@ -23,8 +23,10 @@ export interface RolloutProblem {
 export interface ClusterStatus {
   /** Revision of the pods that start or serve; null: nothing has been applied yet. */
   revisionId: string | null;
-  /** All replicas of that revision are ready and no replica of another revision is left. */
+  /** All replicas of that revision are ready and have stayed so for a while, and no replica of another revision is left. */
   isReady: boolean;
+  /** The same, but they may be ready only since now, and requests may not reach them yet. Absent: as `isReady`. */
+  isStarted?: boolean;
   /** asleep: it has no replicas until a request wakes it. waking: it was woken, and that is not recorded yet. Absent: neither. */
   sleep?: "asleep" | "waking" | null;
   /**
@@ -73,6 +75,11 @@ export interface ClusterCompute extends ReplicaLogs {
     signal: AbortSignal,
   ): Promise<{ waitingFor: string | null; held: string[] | null; routedBy?: RoutedBy }>;
   inspect(key: ClusterKey, signal: AbortSignal): Promise<ClusterStatus>;
+  /**
+   * Returns whether requests reach the ready replicas of a deployment, after waiting a moment for it. False also when this
+   * cannot be known.
+   */
+  isReached(key: ClusterKey & { healthPath: string }, signal: AbortSignal): Promise<boolean>;
   /**
    * Stops the pods of a deployment of which no revision serves, because the first one failed. Its database stays. The next
    * `apply` starts it again. Does nothing when a newer session or generation was applied before.

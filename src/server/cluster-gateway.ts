@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { lookup } from "node:dns/promises";
-import { createServer, type Server } from "node:http";
+import { createServer, get, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ApiServer, findApiServer } from "../compute/kubernetes/api/api-server.ts";
-import type { IsRouted } from "../compute/kubernetes/cluster-context.ts";
+import type { IsReached, IsRouted } from "../compute/kubernetes/cluster-context.ts";
 import { createGateway, type Gateway } from "../gateway/gateway.ts";
 import { ClusterRoutes } from "../listener/clusters/cluster-routes.ts";
 import { type GatewayReading, type ReadGateways, readTraffic } from "../listener/clusters/gateway-traffic.ts";
@@ -25,6 +25,10 @@ export interface ClusterGateway {
 
 const pollMs = 100;
 const askTimeoutMs = 2_000;
+
+/** The cluster's proxies learn of a ready pod within a second. Where they do not, a rollout waits for minReadySeconds. */
+const reachedWithinMs = 1_500;
+const reachPollMs = 25;
 
 /**
  * Starts one replica of the gateway in a cluster. It gets its routes from the cluster and asks the control plane about callers only,
@@ -48,7 +52,11 @@ export async function startClusterGateway(
     closing.add("routes", async () => routes.close());
     let isLeaving = false;
     const isReady = () => routes.isListed && !isLeaving;
-    const counts = serveCounts(gateway, { isReady, routedForMs: (id) => (isReady() ? routes.routedForMs(id) : null) });
+    const counts = serveCounts(gateway, {
+      isReady,
+      routedForMs: (id) => (isReady() ? routes.routedForMs(id) : null),
+      isOpen: (id) => isReady() && routes.isOpen(id),
+    });
     const countsUrl = await bind(counts, config.host, config.countsPort);
     closing.add("counters", async () => void counts.close().closeAllConnections());
     const server = createHttpServer(gateway, {
@@ -88,6 +96,7 @@ async function ended(gateway: Gateway, timeoutMs: number): Promise<void> {
 
 const trafficPath = "/traffic";
 const routesPath = "/routes/";
+const openRoutesPath = "/open-routes/";
 
 /** Within this time, the controllers of the cluster learn of a new gateway and its addresses. */
 const settledMs = 10_000;
@@ -98,20 +107,33 @@ const steadyNow = () => performance.timeOrigin + performance.now();
 /** Answers the probes of the cluster and the listener, on a port that callers do not reach. */
 function serveCounts(
   gateway: Gateway,
-  { isReady, routedForMs }: { isReady: () => boolean; routedForMs: (deploymentId: string) => number | null },
+  {
+    isReady,
+    routedForMs,
+    isOpen,
+  }: {
+    isReady: () => boolean;
+    routedForMs: (deploymentId: string) => number | null;
+    isOpen: (deploymentId: string) => boolean;
+  },
 ): Server {
   const instanceId = randomUUID();
   const startedAtMs = steadyNow();
+  const questions: Record<string, (deploymentId: string) => boolean> = {
+    [routesPath]: (id) => (routedForMs(id) ?? 0) >= settledMs,
+    [openRoutesPath]: isOpen,
+  };
   return createServer((request, response) => {
     const answer = (status: number, body: unknown) =>
       response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
     if (request.url === trafficPath) answer(200, readTraffic(gateway, { instanceId, startedAtMs, nowMs: steadyNow() }));
     else if (request.url === "/ok") answer(200, { ok: true });
     else if (request.url === "/ready") answer(isReady() ? 200 : 503, { ok: isReady() });
-    else if (request.url?.startsWith(routesPath)) {
-      const isSettled = (routedForMs(request.url.slice(routesPath.length)) ?? 0) >= settledMs;
-      answer(isSettled ? 200 : 404, { ok: isSettled });
-    } else answer(404, { ok: false });
+    else {
+      const [, question = "", id = ""] = /^(\/[a-z-]+\/)(.+)$/.exec(request.url ?? "") ?? [];
+      const ok = questions[question]?.(id) === true;
+      answer(ok ? 200 : 404, { ok });
+    }
   });
 }
 
@@ -137,18 +159,56 @@ export function httpReadGateways(urls: string[]): ReadGateways {
 
 /** Returns a function that asks every replica of a gateway whether it can replace the deployment's own route. Errors count as no. */
 export function httpIsRouted(urls: string[]): IsRouted {
-  return async (deploymentId, signal) => {
-    try {
-      const found = (await Promise.all(urls.map(addressesOf))).flat();
-      const ending = AbortSignal.any([signal, AbortSignal.timeout(askTimeoutMs)]);
-      const answers = await Promise.all(
-        found.map((address) => fetch(`${address}${routesPath}${deploymentId}`, { signal: ending, redirect: "error" })),
-      );
-      return answers.length > 0 && answers.every(({ ok }) => ok);
-    } catch {
-      return false;
+  return (deploymentId, signal) => allAgree(urls, `${routesPath}${deploymentId}`, signal);
+}
+
+/** Asks every replica of a gateway. Errors count as no. */
+async function allAgree(urls: string[], path: string, signal: AbortSignal): Promise<boolean> {
+  try {
+    const found = (await Promise.all(urls.map(addressesOf))).flat();
+    const ending = AbortSignal.any([signal, AbortSignal.timeout(askTimeoutMs)]);
+    const answers = await Promise.all(
+      found.map((address) => fetch(`${address}${path}`, { signal: ending, redirect: "error" })),
+    );
+    // A body that is not read holds its connection.
+    for (const { body } of answers) await body?.cancel();
+    return answers.length > 0 && answers.every(({ ok }) => ok);
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Returns a function that waits a moment until requests to a deployment reach its pods: until every replica of the gateway has a
+ * route to one, or without a gateway until a request through its Service is answered.
+ * @param urls of the gateway in the cluster; empty: there is none
+ */
+export function httpIsReached(urls: string[]): IsReached {
+  return async ({ deploymentId, url }, signal) => {
+    const ending = AbortSignal.any([signal, AbortSignal.timeout(reachedWithinMs)]);
+    while (!ending.aborted) {
+      const isReached =
+        urls.length > 0
+          ? await allAgree(urls, `${openRoutesPath}${deploymentId}`, ending)
+          : await isAnswered(url, ending);
+      if (isReached) return true;
+      await sleep(reachPollMs, undefined, { signal: ending }).catch(() => {});
     }
+    signal.throwIfAborted();
+    return false;
   };
+}
+
+/** Whether a request gets an answer that can be the agent's own. A proxy that knows no pod answers 503. */
+function isAnswered(url: string, signal: AbortSignal): Promise<boolean> {
+  return new Promise((resolve) => {
+    // On a connection of its own, which ends with the answer.
+    const request = get(url, { agent: false, signal }, (response) => {
+      response.destroy();
+      resolve((response.statusCode ?? 500) < 500);
+    });
+    request.on("error", () => resolve(false));
+  });
 }
 
 async function addressesOf(url: string): Promise<string[]> {

@@ -13,7 +13,7 @@ import { type ClusterTraffic, GatewayTraffic } from "../listener/clusters/gatewa
 import { createListener, type Listener, type ListenerOptions } from "../listener/listener.ts";
 import type { OpenUpgrade } from "../listener/tunnels/tunnel-server.ts";
 import { describeError, type Logger } from "../telemetry/log.ts";
-import { httpIsRouted, httpReadGateways } from "./cluster-gateway.ts";
+import { httpIsReached, httpIsRouted, httpReadGateways } from "./cluster-gateway.ts";
 import type { ListenerConfig } from "./listener-config.ts";
 
 export interface ClusterReplica {
@@ -44,8 +44,13 @@ export async function startClusterReplica(
     const api = new ApiServer(address);
     try {
       const { agentGateway } = config;
-      const isRouted = agentGateway === undefined ? undefined : httpIsRouted(listOf(agentGateway));
-      const cluster = await openKubernetesCluster({ api, namespaces, policy: policyOf(config), isRouted, logger });
+      const gateways = listOf(agentGateway ?? "");
+      const isRouted = agentGateway === undefined ? undefined : httpIsRouted(gateways);
+      // Only a pod of the cluster is sure to reach its Services.
+      const isInside = config.kubernetesHost !== undefined && config.kubernetesUrl === undefined;
+      const isReached = isInside ? httpIsReached(gateways) : undefined;
+      const policies = { policy: policyOf(config), isRouted, isReached };
+      const cluster = await openKubernetesCluster({ api, namespaces, ...policies, logger });
       // One id per lease: the lease admits one replica at a time, so the control plane need not wait for the previous session
       // to expire. A listener with the same key in another cluster has another lease, and waits.
       const instanceId = elector.uid;

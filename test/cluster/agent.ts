@@ -52,3 +52,13 @@ export const crashingProgram = `
 console.error("the model is not configured");
 process.exit(3);
 `;
+
+/** Gets ready, and ends before it counts as available. */
+export const shortLivedProgram = `
+import { createServer } from "node:http";
+createServer((request, response) => response.end("short")).listen(8000);
+setTimeout(() => {
+  console.error("the licence has ended");
+  process.exit(4);
+}, 3_000);
+`;

@@ -1,10 +1,11 @@
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import type { ApiServer } from "../../src/compute/kubernetes/api/api-server.ts";
+import type { SliceView } from "../../src/listener/clusters/route-table.ts";
 
 const suffix = ".svc.cluster.local";
 
-/** The cluster's DNS for addresses of Services: `NAME.NAMESPACE.svc.cluster.local`. Any other name does not exist. */
+/** The cluster's DNS for addresses of Services, and of the pods of headless ones: `NAME.NAMESPACE.svc.cluster.local`. Any other name does not exist. */
 export async function startClusterDns(admin: ApiServer, address: string): Promise<AsyncDisposable> {
   const socket = createSocket("udp4");
   socket.on("message", async (query, { port, address: client }) => {
@@ -31,7 +32,17 @@ async function answerTo(admin: ApiServer, query: Buffer): Promise<Buffer> {
     AbortSignal.timeout(5_000),
   );
   if (found === null) return reply(query, end, 3, []);
-  return reply(query, end, 0, type === 1 ? [found.spec.clusterIP] : []);
+  if (type !== 1) return reply(query, end, 0, []);
+  const { clusterIP } = found.spec;
+  const addresses = clusterIP === "None" ? await podsOf(admin, namespace, service) : [clusterIP];
+  return reply(query, end, addresses.length > 0 ? 0 : 3, addresses);
+}
+
+/** Returns the addresses behind a headless Service. */
+async function podsOf(admin: ApiServer, namespace: string, service: string): Promise<string[]> {
+  const labelSelector = `kubernetes.io/service-name=${service}`;
+  const slices = await admin.list<SliceView>("EndpointSlice", namespace, { labelSelector }, AbortSignal.timeout(5_000));
+  return slices.items.flatMap(({ endpoints = [] }) => endpoints.flatMap(({ addresses }) => addresses));
 }
 
 function questionOf(query: Buffer): { name: string; type: number; end: number } {

@@ -3,10 +3,12 @@ import { get, type IncomingMessage } from "node:http";
 import { text } from "node:stream/consumers";
 import type { ClusterPolicy } from "../../src/compute/kubernetes/cluster-context.ts";
 import type { DeploymentReport } from "../../src/contract/listeners/assignment.ts";
+import { healthOf } from "../../src/domain/deployment-health.ts";
+import { httpIsReached } from "../../src/server/cluster-gateway.ts";
 import { newRun, openSite, type Site, sizes } from "../kubeplane/harness.ts";
 import { type Plane, startPlane } from "../kubeplane/plane.ts";
 import { eventually } from "../support/eventually.ts";
-import { agentProgram, crashingProgram } from "./agent.ts";
+import { agentProgram, crashingProgram, shortLivedProgram } from "./agent.ts";
 import { pushAgent, pushPostgres, pushRedis } from "./images.ts";
 import { type RealNode, startRealNode } from "./real-node.ts";
 
@@ -15,7 +17,7 @@ export interface ClusterWorld extends AsyncDisposable {
   plane: Plane;
   node: RealNode;
   policy: Pick<ClusterPolicy, "postgresImage" | "redisImage">;
-  images: Record<"first" | "second" | "crashing", string>;
+  images: Record<"first" | "second" | "crashing" | "shortLived", string>;
 }
 
 export async function startClusterWorld(): Promise<ClusterWorld> {
@@ -31,6 +33,7 @@ export async function startClusterWorld(): Promise<ClusterWorld> {
       first: await pushAgent(node.images, "agent:1", agentProgram("one")),
       second: await pushAgent(node.images, "agent:2", agentProgram("two")),
       crashing: await pushAgent(node.images, "agent:crashing", crashingProgram),
+      shortLived: await pushAgent(node.images, "agent:short-lived", shortLivedProgram),
     },
     async [Symbol.asyncDispose]() {
       await node[Symbol.asyncDispose]();
@@ -44,7 +47,7 @@ export async function openRestrictedSite(
   { plane, policy }: ClusterWorld,
   changed: Partial<ClusterPolicy> = {},
 ): Promise<Site> {
-  const site = await openSite(plane, { ...policy, ...changed });
+  const site = await openSite(plane, { ...policy, ...changed }, { isReached: httpIsReached([]) });
   const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
   const call = { method: "PATCH", path: `/api/v1/namespaces/${site.namespace}`, type: "merge" } as const;
   await plane.admin.call({ ...call, body: { metadata: { labels } }, signal: AbortSignal.timeout(10_000) });
@@ -83,3 +86,16 @@ export const runOf = (site: Site, image: string, secrets?: Record<string, string
   newRun(site, image, { sizes: roomy }, secrets);
 
 export const isReady = ({ phase }: DeploymentReport["replicas"][number]) => phase === "ready";
+
+/** Health as the control plane derives it from a report on a deployment that served. */
+export function healthWordOf(report: DeploymentReport): string {
+  const activeRevisionId = report.serving_revision_id;
+  const settled = { status: "READY", isUnderWay: false, latest: null, replicasMin: 1 } as const;
+  return healthOf({ ...settled, activeRevisionId, report }).word;
+}
+
+/** Sends this many requests at once, each on a connection of its own. @returns the answers, each once */
+export async function answersAtOnce(url: string, count: number): Promise<string[]> {
+  const ask = () => read(url).catch((error) => `failed: ${error.cause ?? error}`);
+  return [...new Set(await Promise.all(Array.from({ length: count }, ask)))];
+}

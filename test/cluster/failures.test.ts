@@ -1,19 +1,11 @@
 import assert from "node:assert/strict";
 import { after, suite, test } from "node:test";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
-import { healthOf } from "../../src/domain/deployment-health.ts";
 import { eventually } from "../support/eventually.ts";
-import { openRestrictedSite, read, runOf, serviceUrl, startClusterWorld } from "./cluster-world.ts";
+import { healthWordOf, openRestrictedSite, read, runOf, serviceUrl, startClusterWorld } from "./cluster-world.ts";
 
 const world = await startClusterWorld();
 after(() => world[Symbol.asyncDispose]());
-
-/** Health as the control plane derives it from a report on a deployment that served. */
-function healthWordOf(report: DeploymentReport): string {
-  const activeRevisionId = report.serving_revision_id;
-  const settled = { status: "READY", isUnderWay: false, latest: null, replicasMin: 1 } as const;
-  return healthOf({ ...settled, activeRevisionId, report }).word;
-}
 
 suite("failures", { concurrency: 3 }, () => {
   test("a first revision that keeps exiting fails with its last words, and its pods are stopped", async () => {

@@ -214,7 +214,9 @@ test("two installed charts lead from git to an agent with its own databases, and
     ...[`builds.registry=${node.images.registry}/agents`, "builds.insecureRegistry=true"],
     ...[`builds.image=${images.buildkit}`],
     ...environment({
-      PIERHEAD_KUBERNETES_URL: apiServer.url.replace("http:", "https:"),
+      // As in every pod, but with an address that pods of this node reach.
+      KUBERNETES_SERVICE_HOST: address,
+      KUBERNETES_SERVICE_PORT: new URL(apiServer.url).port,
       NODE_TLS_REJECT_UNAUTHORIZED: "0",
     }),
   ];
@@ -231,10 +233,11 @@ test("two installed charts lead from git to an agent with its own databases, and
   const before = await objectsIn(agents);
 
   // What Pierhead and the cluster's controllers add to the start of a pod with a prepared image.
+  const gatewayIp = await clusterIp("pierhead-listener-gateway");
   const deployPrepared = async () => {
     using start = await followPodStart(plane.admin, agents);
     const postedMs = performance.now();
-    const { id, latest_revision_id } = await client.createDeployment({
+    const { id, url, latest_revision_id } = await client.createDeployment({
       body: {
         ...{ name: "prepared", source: "external_docker" },
         source_config: { listener_id, resource_spec: { cpu: 0.1, cpu_limit: 1, memory_mb: 128, max_scale: 1 } },
@@ -246,6 +249,10 @@ test("two installed charts lead from git to an agent with its own databases, and
     const { status, status_message } = await client.waitForRevision(ids, { timeoutMs: 120_000 });
     const deployedMs = performance.now();
     assert.equal(status, "DEPLOYED", status_message ?? "");
+    const [preparedSlug] = new URL(url as string).pathname.split("/").slice(-1);
+    const target = `http://${gatewayIp}/d/${preparedSlug}/`;
+    const first = await Promise.all(Array.from({ length: 50 }, () => fetch(target).then((answer) => answer.text())));
+    assert.deepEqual([...new Set(first)], ["one"], "the first requests after DEPLOYED are answered");
     const [podCreatedMs, podReadyMs] = await Promise.all([start.podCreatedMs, start.podReadyMs]);
     const steps = [podCreatedMs - postedMs, podReadyMs - podCreatedMs, deployedMs - podReadyMs].map(Math.round);
     note(
@@ -254,7 +261,7 @@ test("two installed charts lead from git to an agent with its own databases, and
     await client.deleteDeployment({ deployment_id: id });
     await client.waitForDeletion({ deployment_id: id }, { timeoutMs: 120_000 });
   };
-  await deployPrepared();
+  for (let round = 1; round <= 2; round += 1) await deployPrepared();
 
   const disk = await addDisk(plane, node, "of-the-walk", "Delete");
   const created = await client.createDeployment({
@@ -294,7 +301,7 @@ test("two installed charts lead from git to an agent with its own databases, and
   note("the first commit serves");
 
   const [slug] = new URL(created.url as string).pathname.split("/").slice(-1);
-  const url = `http://${await clusterIp("pierhead-listener-gateway")}/d/${slug}`;
+  const url = `http://${gatewayIp}/d/${slug}`;
   const call = async (target: string, sent: object) => {
     const answer = await fetch(`${url}${target}`, {
       ...{ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(sent) },
@@ -332,7 +339,8 @@ test("two installed charts lead from git to an agent with its own databases, and
   };
   await losesNothing("second commit", async () => deployed(await redeploy()));
   assert.equal(seen.size, 2, "both commits have answered");
-  assert.match(await hello(), /still/);
+  // A gateway learns a moment later than the listener that the last pod of the first commit ends. Until then that pod answers.
+  await eventually(hello, (answer) => /still/.test(answer), { what: "an answer of the second commit" });
   assert.equal(await say("What is my name?", thread), "Your name is Ada.", "its threads are in its own PostgreSQL");
 
   const jobs = async () => (await list("Job", builds)).map(({ metadata }) => metadata.uid);

@@ -12,7 +12,7 @@ import { nodeMissing } from "./real-node.ts";
  * one of N parts, which the commit chooses, so that all files are run in turn. The programs that it compiles are kept.
  */
 /** Files that take long are far apart, so that no part gets two of them. */
-const all = ["updates", "databases", "builds", "failures", "gateway", "programs", "install"].map(
+const all = ["updates", "databases", "builds", "failures", "gateway", "first-revisions", "programs", "install"].map(
   (name) => `test/cluster/${name}.test.ts`,
 );
 const buildkitUsers = ["builds", "install"];

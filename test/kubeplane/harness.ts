@@ -6,7 +6,12 @@ import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { createListenerClient } from "../../src/client/listener-client.ts";
 import { ApiServer, type KubeAddress } from "../../src/compute/kubernetes/api/api-server.ts";
 import type { LiveObject } from "../../src/compute/kubernetes/api/manifest.ts";
-import type { ClusterPolicy, ClusterTraits, IsRouted } from "../../src/compute/kubernetes/cluster-context.ts";
+import type {
+  ClusterPolicy,
+  ClusterTraits,
+  IsReached,
+  IsRouted,
+} from "../../src/compute/kubernetes/cluster-context.ts";
 import { openKubernetesCluster } from "../../src/compute/kubernetes/kubernetes-cluster.ts";
 import { discover } from "../../src/compute/kubernetes/watch/discover.ts";
 import type { DeploymentReport, RevisionRun } from "../../src/contract/listeners/assignment.ts";
@@ -87,6 +92,8 @@ interface SiteOptions {
   traffic?: ClusterTraffic;
   /** Asks that gateway whether it serves a deployment. */
   isRouted?: IsRouted;
+  /** Tells when requests reach the pods. */
+  isReached?: IsReached;
   /** Uses the namespace of another site. */
   beside?: Site;
   listenerId?: string;
@@ -105,6 +112,7 @@ export async function openSite(
     logger = ownLogger,
     traffic,
     isRouted,
+    isReached,
     beside,
     listenerId,
     firstNamespace,
@@ -122,6 +130,7 @@ export async function openSite(
     discoverMs: 300,
     policy: { ...policy, ...changed },
     isRouted,
+    isReached,
     logger,
   });
   const options = { logger, clock, metricsIntervalMs: 500, instanceId: randomUUID(), version: "0.0.0" };

@@ -271,6 +271,54 @@ test("keeps a deployment awake while it has a route beside the gateway, and appl
   fleet.fleet.stepDown(new Error("the test is over"));
 });
 
+test("a first revision serves once requests reach its pods, and one that replaces another once they have stayed ready", async () => {
+  const [first, next] = [runInCluster(), runInCluster()];
+  const facts = { isReady: false, isStarted: false, isReached: false };
+  const asked: string[] = [];
+  let [goal, inspections] = [first, 0];
+  const fleet = startFleet({
+    async inspect() {
+      inspections += 1;
+      return { ...nothingThere, ...facts, revisionId: goal.revision_id };
+    },
+    async isReached({ healthPath }) {
+      asked.push(healthPath);
+      return facts.isReached;
+    },
+  });
+  /** Returns what is reported after the next inspection. Each inspection ends in a report. */
+  const phaseWith = async (changed: Partial<typeof facts>) => {
+    Object.assign(facts, changed);
+    const before = inspections;
+    fleet.fleet.recheck();
+    await eventually(
+      () => fleet.reports.length,
+      (length) => inspections > before && length === inspections,
+    );
+    return fleet.reports.at(-1)?.target_phase;
+  };
+  const assignment = assignmentOf({ target: first });
+  fleet.fleet.assign([assignment]);
+  assert.equal(await phaseWith({}), "starting", "its pods start");
+  assert.deepEqual(asked, [], "a pod that is not ready is sent no request");
+  assert.equal(await phaseWith({ isStarted: true }), "starting", "requests do not reach it yet");
+  assert.equal(await phaseWith({ isReached: true }), "ready");
+  assert.ok(asked.length >= 2 && asked.every((path) => path === "/ok"), asked.join());
+
+  fleet.fleet.assign([{ ...assignment, generation: 2, serving: first }]);
+  assert.equal(await phaseWith({}), "ready", "it still serves");
+  assert.equal(await phaseWith({ isStarted: false }), "starting", "its pod has ended");
+  assert.equal(await phaseWith({ isStarted: true }), "starting", "a pod that has ended must stay ready");
+  assert.equal(await phaseWith({ isReady: true }), "ready");
+
+  goal = next;
+  Object.assign(facts, { isReady: false, isStarted: true });
+  fleet.fleet.assign([{ ...assignment, generation: 3, target: next, serving: first }]);
+  assert.equal(await phaseWith({}), "starting", "it replaces another one");
+  assert.equal(await phaseWith({ isReady: true }), "ready");
+  fleet.fleet.stepDown(new Error("the test is over"));
+});
+
 const nothingThere: ClusterStatus = { revisionId: null, isReady: false, problems: [], replicas: [] };
 
 function startFleet(cluster: Partial<ClusterCompute>, more: Pick<ClusterFleetOptions, "traffic"> = {}) {

@@ -96,6 +96,8 @@ class Pods implements ClusterCompute {
 
   async setAsleep(): Promise<void> {}
 
+  isReached = async () => true;
+
   async inspect({ deploymentId }: { deploymentId: string }): Promise<ClusterStatus> {
     const revisionId = this.revisions.get(deploymentId) ?? "";
     const replicas = (this.#pods.get(deploymentId) ?? []).map((replica_id) => ({

@@ -53,6 +53,12 @@ export interface ClusterPolicy {
 
 export type IsRouted = (deploymentId: string, signal: AbortSignal) => Promise<boolean>;
 
+/**
+ * Returns whether requests reach the ready pods of a deployment, after waiting a moment for it.
+ * @param url health path at the Service of the deployment
+ */
+export type IsReached = (to: { deploymentId: string; url: string }, signal: AbortSignal) => Promise<boolean>;
+
 /** Returns what deployers may put into pods beyond the defaults. */
 export function rightsOf(policy: ClusterPolicy): PodRight[] {
   const granted: Record<PodRight, boolean> = {

@@ -11,9 +11,10 @@ import { WrittenObjects } from "./apply/drift.ts";
 import { type Removal, removeDeployment } from "./apply/remove.ts";
 import { setAsleep } from "./apply/sleep.ts";
 import { stopDeployment } from "./apply/stop.ts";
-import { type ClusterPolicy, type ClusterTraits, type IsRouted, rightsOf } from "./cluster-context.ts";
+import { type ClusterPolicy, type ClusterTraits, type IsReached, type IsRouted, rightsOf } from "./cluster-context.ts";
 import { componentLabel, deploymentLabel, listenerLabel, revisionAnnotation } from "./render/names.ts";
 import { managedText, selectorText } from "./render/render.ts";
+import { agentPort } from "./render/render-pods.ts";
 import { capabilitiesOf, discover } from "./watch/discover.ts";
 import { lastExitOf } from "./watch/exits.ts";
 import { causeWithLog } from "./watch/log-cause.ts";
@@ -30,9 +31,15 @@ export interface KubernetesOptions {
   policy: ClusterPolicy;
   /** Asks the gateway in the cluster whether it has a route to a deployment. Absent: it has one to each. */
   isRouted?: IsRouted | undefined;
+  /** Absent: it cannot be known, for example because this listener runs outside the cluster. */
+  isReached?: IsReached | undefined;
   logger: Logger;
   /** Interval for discovering newly installed operators. Default 5 minutes. */
   discoverMs?: number;
+}
+
+interface ServiceView {
+  spec: { clusterIP?: string };
 }
 
 interface EventView {
@@ -142,7 +149,7 @@ class KubernetesCluster implements ClusterCompute {
       // Until a container has run, the API server refuses to read its log.
       if (hasRun(pod, container)) this.#containers.set(name, { deploymentId, namespace, name, container });
     }
-    const { revisionId, isReady, sleep, findings } = rollout;
+    const { revisionId, isReady, isStarted, sleep, findings } = rollout;
     const problems: RolloutProblem[] = [];
     for (const { weight, cause, since, crashed } of findings) {
       const lines = crashed === null ? [] : await this.#lastLines(namespace, crashed);
@@ -154,7 +161,21 @@ class KubernetesCluster implements ClusterCompute {
     );
     const lastExit = revisionId === null ? undefined : lastExitOf(agents, revisionId);
     const replicas = agents.map((pod) => reportOf(pod, deploymentId));
-    return { revisionId, isReady, sleep, crashStreak, lastExit, problems, replicas };
+    return { revisionId, isReady, isStarted, sleep, crashStreak, lastExit, problems, replicas };
+  }
+
+  async isReached(key: ClusterKey & { healthPath: string }, signal: AbortSignal): Promise<boolean> {
+    const { api, isReached } = this.#options;
+    const { deploymentId, slug, healthPath } = key;
+    const written = this.#written.get(deploymentId);
+    if (isReached === undefined || written?.has("Service", slug) !== true) return false;
+    // The controllers of these routes do not report when they have learnt of a pod.
+    if (written.has("Ingress", slug) || written.has("HTTPRoute", slug)) return false;
+    const service = await api.get<ServiceView>("Service", await this.#namespaceOf(key, signal), slug, signal);
+    const host = service?.spec.clusterIP ?? "None";
+    if (host === "None") return false;
+    const url = `http://${host.includes(":") ? `[${host}]` : host}:${agentPort}${healthPath}`;
+    return isReached({ deploymentId, url }, signal);
   }
 
   async stop(key: ClusterKey & { epoch: number; generation: number }, signal: AbortSignal): Promise<void> {

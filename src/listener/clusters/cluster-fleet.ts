@@ -1,6 +1,6 @@
 import { backoffMs } from "../../base/backoff.ts";
 import { withDeadline } from "../../base/deadline.ts";
-import type { ClusterCompute, RolloutProblem } from "../../compute/cluster.ts";
+import type { ClusterCompute, ClusterStatus, RolloutProblem } from "../../compute/cluster.ts";
 import type { Assignment, RevisionRun } from "../../contract/listeners/assignment.ts";
 import { describeError } from "../../telemetry/log.ts";
 import type { Fleet, FleetContext, FleetFactory, RunningDeployment } from "../fleet.ts";
@@ -356,7 +356,12 @@ export class ClusterFleet implements Fleet {
     member.replicas.updateStreak(state.crashStreak ?? (state.crashStreak === null ? null : 0));
     this.#tracked.update(member.deploymentId, state.replicas);
     const isCurrent = waitingFor === null && state.revisionId === goal.revision_id;
-    const sleeping = sleepStateOf(state, isCurrent, maySleep(assignment, goal, this.#options.traffic !== undefined));
+    const isReady = state.isReady || (isCurrent && (await this.#mayServeNow(member, assignment, goal, state, signal)));
+    const sleeping = sleepStateOf(
+      { ...state, isReady },
+      isCurrent,
+      maySleep(assignment, goal, this.#options.traffic !== undefined),
+    );
     if (sleeping.endsSleep) await cluster.setAsleep(key, false, signal);
     recordSleep(member, sleeping, nowMs);
     const isServing = goal.revision_id === assignment.serving?.revision_id;
@@ -366,6 +371,26 @@ export class ClusterFleet implements Fleet {
     else member.problems.clear();
     this.#context.report(reportOf(member, assignment, goal, state));
     return member.isReady;
+  }
+
+  /**
+   * Returns whether a revision serves although its replicas have just become ready. Where they replace others, the engine waits
+   * whether they stay. The first ones replace none, and that wait only gives the cluster time to send requests to them.
+   */
+  async #mayServeNow(
+    member: Member,
+    assignment: Assignment,
+    goal: RevisionRun,
+    { isStarted }: ClusterStatus,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const { artifact } = goal;
+    if (isStarted !== true || artifact.kind !== "image") return false;
+    const { serving } = assignment;
+    if (serving?.revision_id === goal.revision_id) return member.isReady && !member.isAsleep;
+    if (serving !== null) return false;
+    const key = keyOf(member, assignment, goal);
+    return this.#options.cluster.isReached({ ...key, healthPath: artifact.health_path }, signal);
   }
 
   async #apply(assignment: Assignment, goal: RevisionRun, signal: AbortSignal) {

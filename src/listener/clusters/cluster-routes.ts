@@ -67,6 +67,11 @@ export class ClusterRoutes {
     return sinceMs === null ? null : performance.now() - sinceMs;
   }
 
+  /** Whether requests of a deployment go to at least one ready pod. */
+  isOpen(deploymentId: string): boolean {
+    return this.#memberOf(deploymentId)?.route?.state === "open";
+  }
+
   start(): void {
     const { api, namespaces, logger } = this.#options;
     const { signal } = this.#life;

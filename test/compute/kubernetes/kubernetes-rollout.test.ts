@@ -21,10 +21,23 @@ const seenByNobody: ClusterView = {
 };
 
 test("problems of the previous revision are not reported for the one that was just written", () => {
-  assert.deepEqual(readRollout(seenByNobody), { revisionId: "second", isReady: false, sleep: null, findings: [] });
+  const { isReady, findings } = readRollout(seenByNobody);
+  assert.deepEqual({ isReady, findings }, { isReady: false, findings: [] });
   // The lists are not from the same moment: the Deployment may be newer than its ReplicaSets.
   const [seen] = [deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false })];
   assert.deepEqual(readRollout({ ...seenByNobody, deployments: [seen] }).findings, []);
+});
+
+test("pods that have just become ready have started, and are ready to replace others once they are available", () => {
+  const stateWith = (readyReplicas: number, availableReplicas: number) => {
+    const deployment = deploymentOf("second", { generation: 2, observedGeneration: 2, isOverdue: false });
+    deployment.status = { ...deployment.status, readyReplicas, availableReplicas };
+    const { isStarted, isReady } = readRollout({ ...seenByNobody, deployments: [deployment], pods: [] });
+    return { isStarted, isReady };
+  };
+  assert.deepEqual(stateWith(0, 0), { isStarted: false, isReady: false });
+  assert.deepEqual(stateWith(1, 0), { isStarted: true, isReady: false });
+  assert.deepEqual(stateWith(1, 1), { isStarted: true, isReady: true });
 });
 
 test("the revision's own problems are reported with their weight", () => {

@@ -27,6 +27,7 @@ export interface DeploymentView {
     observedGeneration?: number;
     replicas?: number;
     updatedReplicas?: number;
+    readyReplicas?: number;
     availableReplicas?: number;
     conditions?: Condition[];
   };
@@ -99,6 +100,8 @@ export interface Rollout {
   /** Revision of the server's pod template; null: there is no server yet. */
   revisionId: string | null;
   isReady: boolean;
+  /** Its pods are ready, maybe not for long enough to replace others. */
+  isStarted: boolean;
   /** asleep: it has no replicas until a request wakes it. waking: it was woken, and that is not recorded yet. */
   sleep: "asleep" | "waking" | null;
   /** Most serious first. */
@@ -123,7 +126,8 @@ export function readRollout(view: ClusterView): Rollout {
   ];
   return {
     revisionId: server?.spec.template.metadata.annotations?.[revisionAnnotation] ?? null,
-    isReady: server !== undefined && parts.every(isRolledOut),
+    isReady: server !== undefined && parts.every((part) => isRolledOut(part, "availableReplicas")),
+    isStarted: server !== undefined && parts.every((part) => isRolledOut(part, "readyReplicas")),
     sleep: sleepOf(server),
     findings: findings.toSorted((a, b) => weights.indexOf(a.weight) - weights.indexOf(b.weight)),
   };
@@ -134,14 +138,12 @@ function sleepOf(server: DeploymentView | undefined): Rollout["sleep"] {
   return server.spec.replicas === 0 ? "asleep" : "waking";
 }
 
-function isRolledOut(deployment: DeploymentView): boolean {
+function isRolledOut(deployment: DeploymentView, counted: "availableReplicas" | "readyReplicas"): boolean {
   const { spec, status = {} } = deployment;
   // An autoscaler does not scale up a server that a user has scaled to zero.
   const wanted = Math.max(spec.replicas ?? 1, isServer(deployment) ? 1 : 0);
-  const { replicas = 0, updatedReplicas = 0, availableReplicas = 0 } = status;
-  return (
-    isObserved(deployment) && updatedReplicas >= wanted && replicas === updatedReplicas && availableReplicas >= wanted
-  );
+  const { replicas = 0, updatedReplicas = 0, [counted]: serving = 0 } = status;
+  return isObserved(deployment) && updatedReplicas >= wanted && replicas === updatedReplicas && serving >= wanted;
 }
 
 /** Tells whether the cluster's controller has processed the latest write. Until then its status describes the previous one. */
