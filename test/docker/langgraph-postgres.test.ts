@@ -28,7 +28,11 @@ describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || database
     await end?.();
   });
 
-  const create = async (name: string, files: Record<string, string>, settings: { engine?: "file" } = {}) => {
+  const create = async (
+    name: string,
+    files: Record<string, string>,
+    settings: { engine?: "file"; install_command?: string } = {},
+  ) => {
     const { client } = pierhead;
     const repository = await createAgentRepository(files);
     const made = await client.createDeployment({
@@ -44,7 +48,15 @@ describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || database
       assert.equal(revision.status, "DEPLOYED", revision.status_message ?? "");
       return [revision.engine, revision.engine_because, revision.rollout];
     };
-    return { repository, ids, settled, first: made.latest_revision_id };
+    const log = async () => {
+      const { logs } = await client.readBuildLogs({
+        ...ids,
+        revision_id: String(made.latest_revision_id),
+        body: { limit: 500 },
+      });
+      return logs.map(({ message }) => message).join("\n");
+    };
+    return { repository, ids, settled, log, first: made.latest_revision_id };
   };
 
   test("a new agent runs on its PostgreSQL", async () => {
@@ -58,6 +70,15 @@ describe("docker: LangGraph.js on PostgreSQL", { skip: dockerSkipped || database
       body: JSON.stringify({ assistant_id: "agent", input }),
     });
     assert.match(await answer.text(), /6 \* 7 = 42/);
+  });
+
+  test("a new agent whose packages turn out not to fit runs on files, and the build log says why", async () => {
+    // The source does not name the packages that the command installs.
+    const command = "npm install --no-save @langchain/langgraph@0.4.9 @langchain/core@0.3.80";
+    const other = await create("other", oldFiles, { install_command: command });
+    await using _other = other.repository;
+    assert.deepEqual(await other.settled(other.first), ["file", "packages", "handover"], await other.log());
+    assert.match(await other.log(), /Engine: file, although .* because its server does not work with the packages/);
   });
 
   test("an agent moves from files to its PostgreSQL, runs as two containers, and keeps its threads", async () => {
@@ -102,5 +123,16 @@ async function exampleFiles(): Promise<Record<string, string>> {
   const read = names.map(async (name) => [name, await readFile(`${example}/${name}`, "utf8")] as const);
   return Object.fromEntries(await Promise.all(read));
 }
+
+const oldFiles = {
+  "package.json": JSON.stringify({ name: "old", private: true, type: "module" }),
+  "langgraph.json": JSON.stringify({ graphs: { agent: "./agent.js:graph" } }),
+  "agent.js": `
+import { END, MessagesAnnotation, START, StateGraph } from "@langchain/langgraph";
+const answer = () => ({ messages: [{ role: "assistant", content: "hello" }] });
+export const graph = new StateGraph(MessagesAnnotation)
+  .addNode("answer", answer).addEdge(START, "answer").addEdge("answer", END).compile();
+`,
+};
 
 const noRuns = { n_pending: 0, n_running: 0, pending_runs_wait_time_max_secs: 0, n_failed: 0, n_recovered: 0 };
