@@ -350,11 +350,11 @@ for (const [name, files, preset, command, build = null] of projects) {
   });
 }
 
-test("runs a server in a directory that cannot be imported only by its path", async () => {
-  const program = 'app = FastAPI()\nif __name__ == "__main__":\n  uvicorn.run(app)';
+test("runs a program in a directory that cannot be imported by its path", async () => {
+  const program = 'app = make()\nif __name__ == "__main__":\n  uvicorn.run(app)';
   const files = { "requirements.txt": "fastapi", "my-app/main.py": program };
   assert.equal((await detect(files)).server?.start, "python my-app/main.py");
-  assert.equal((await detect({ ...files, "my-app/main.py": "app = FastAPI()" })).server, null);
+  assert.equal((await detect({ ...files, "my-app/main.py": "app = make()" })).server, null);
 });
 
 test("starts what a build makes, and the transport of an MCP server that speaks HTTP", async () => {

@@ -20,7 +20,8 @@ const samples = /(^|\/)(?:(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|scripts)
 
 const tests = /(^|\/)(tests?|__tests__|evals?|benchmarks?)\/|(^|\/)(?:test_\w+|\w+_test|conftest)\.py$/;
 
-const isOwn = (file: string) => !besides.test(file);
+/** Returns whether a file may belong to the server: it is in no directory of tests, samples or tools. */
+export const isOwn = (file: string) => !besides.test(file);
 export const isSample = (file: string) => samples.test(file) && !tests.test(file);
 
 export interface SourceText {

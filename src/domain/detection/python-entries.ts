@@ -1,3 +1,4 @@
+import { isOwn } from "./project-sources.ts";
 import { standardModules } from "./python-modules.ts";
 
 /** A place in a Python project from which a server can be started. */
@@ -150,12 +151,9 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   const { sources, pages = new Set<string>() } = project;
   const rootOf = importRoots(files, project.packages);
   const importsSrc = sources.some(({ text }) => /^[ \t]*(from|import) src[. ]/m.test(text));
+  const isSrcPackage = files.has("src/__init__.py") || importsSrc;
   const found = sources.flatMap(({ file, text }) => {
-    const importRoot = rootOf(file, text);
-    const module = moduleOf(
-      importRoot === "" ? file : file.slice(importRoot.length + 1),
-      importsSrc || files.has("src/__init__.py"),
-    );
+    const nearest = rootOf(file, text);
     return forms.flatMap(({ kind, form, beside, isIndirect = false }) => {
       if (beside !== undefined && !beside.test(text)) return [];
       const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
@@ -167,20 +165,33 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
       if (/^(?:stdio-)?program$/.test(kind) && file.endsWith("/__init__.py")) return [];
       const isFound = isIndirect && !isServed(name, text);
       const own = hasOwnPort(kind, text, options);
-      const loaded = loadedModule(kind, file, module);
-      return [{ kind, file, importRoot, module: loaded, name, options, hasOwnPort: own, isIndirect: isFound }];
+      const place = placeOf(kind, file, nearest, isSrcPackage);
+      return [{ kind, file, ...place, name, options, hasOwnPort: own, isIndirect: isFound }];
     });
   });
-  const isSrcPackage = files.has("src/__init__.py") || importsSrc;
   found.push(...callingPrograms(project, isSrcPackage, { form: serving, program: "program", script: "script" }));
   found.push(...callingPrograms(project, isSrcPackage, overStdio));
   if (files.has("manage.py")) found.push(...djangoEntries(files));
-  // A directory such as `my-app` cannot be imported, but its programs can be run.
+  // A file such as `my-app.py` cannot be imported, but it can be run.
   const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
   const rank = ({ file, kind }: PythonEntry) => (pages.has(file) && isPage.test(kind) ? -1 : rankOf(file));
   const sorted = usable.sort((a, b) => rank(a) - rank(b));
   const hasPackages = project.packages.size > 0;
   return sorted.map((entry) => (isOfOther(entry.file, files, hasPackages) ? { ...entry, isOfOther: true } : entry));
+}
+
+/** Returns where a kind of entry imports its file from, and as which module. @param nearest import root of the file. */
+function placeOf(kind: PythonEntryKind, file: string, nearest: string, isSrcPackage: boolean) {
+  const importRoot = nearest === "" && !byFile.has(kind) ? unimportable(file) : nearest;
+  const module = moduleOf(importRoot === "" ? file : file.slice(importRoot.length + 1), isSrcPackage);
+  return { importRoot, module: loadedModule(kind, file, module) };
+}
+
+/** Returns the deepest directory above a file that has no name of a package, such as `my-app`: Python imports its modules from there. */
+function unimportable(file: string): string {
+  const parts = file.split("/").slice(0, -1);
+  const at = parts.findLastIndex((part) => !/^[A-Za-z_]\w*$/.test(part));
+  return parts.slice(0, at + 1).join("/");
 }
 
 /** Importing a package does not import its __main__.py, but running the package runs it. */
@@ -393,13 +404,17 @@ function optionsOf(text: string): string {
 }
 
 function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {
-  const find = (form: RegExp) => [...files].find((one) => form.test(one));
+  const find = (form: RegExp) => [...files].find((one) => form.test(one) && isOwn(one));
   const wsgi = find(/^[\w/]+\/wsgi\.py$/);
   const file = wsgi ?? find(/^[\w/]+\/asgi\.py$/);
   if (file === undefined) return [];
   const kind = wsgi === undefined ? "django-asgi" : "django";
-  const own = { importRoot: "", options: "", hasOwnPort: false, isIndirect: false };
-  return [{ kind, file, module: moduleOf(file, true), name: "application", ...own }];
+  // Django imports the settings from the directory of manage.py, the nearest one in a project with several sites.
+  const above = file.split("/").slice(0, -1);
+  const roots = above.map((_, at) => above.slice(0, above.length - at).join("/"));
+  const importRoot = roots.find((root) => files.has(`${root}/manage.py`)) ?? "";
+  const module = moduleOf(importRoot === "" ? file : file.slice(importRoot.length + 1), true);
+  return [{ kind, file, importRoot, module, name: "application", options: "", hasOwnPort: false, isIndirect: false }];
 }
 
 function rankOf(file: string): number {
