@@ -9,12 +9,12 @@ import { BuildLog } from "../../src/builds/worker/build-log.ts";
 import { scratch, writeFiles } from "./fixtures.ts";
 
 /** Returns what is installed for a Python server with these requirements. */
-async function requirementsOf(dir: string, requirements: string, files: Record<string, string> = {}) {
+async function requirementsOf(dir: string, requirements: string | null, files: Record<string, string> = {}) {
   const sourceDir = path.join(dir, "source");
   await writeFiles(sourceDir, {
     "pierhead.json": JSON.stringify({ start: ["python", "a.py"], python: true }),
     "pyproject.toml": '[project]\nname = "a"\ndependencies = ["haystack-ai>=2.8.0"]\n',
-    "requirements.txt": requirements,
+    ...(requirements === null ? {} : { "requirements.txt": requirements }),
     ...files,
   });
   const context = {
@@ -108,4 +108,35 @@ test("needs no versions of a requirements.txt that names none", async () => {
   await using place = await scratch();
   const found = await requirementsOf(place.dir, "haystack-ai>=2.8.0\n");
   assert.equal(found.argv.includes("--constraint"), false);
+});
+
+test("also installs what only an environment.yml, or a table of pixi, beside a pyproject.toml lists", async () => {
+  const environment =
+    "dependencies:\n  - python=3.12\n  - numpy=1.26\n  - haystack-ai\n  - pip:\n      - fastapi==0.121.3\n";
+  const project = '[project]\nname = "a"\ndependencies = ["haystack-ai>=2.8.0"]\n';
+  const pixi = `${project}[tool.pixi.dependencies]\nnumpy = "1.26.*"\n[tool.pixi.pypi-dependencies]\nfastapi = "==0.121.3"\n`;
+  for (const files of [{ "environment.yml": environment }, { "pyproject.toml": pixi }]) {
+    await using place = await scratch();
+    const found = await requirementsOf(place.dir, "haystack-ai\n", files);
+    assert.deepEqual(await linesOf(found, "--requirement"), ["fastapi==0.121.3", "numpy==1.26.*"]);
+    const alone = await found.unlocked?.("3.12", []);
+    assert.equal(alone?.argv.filter((word) => word === "--requirement").length, 1, "given up when they fit nothing");
+  }
+});
+
+test("installs packages of conda from PyPI, in any version if it lacks theirs, and names those that it lacks", async () => {
+  await using place = await scratch();
+  const found = await requirementsOf(place.dir, null, {
+    "pyproject.toml": "[tool.ruff]\n",
+    "environment.yml": "dependencies:\n  - numpy=1.26\n  - cmdstan\n  - openssl\n  - pip:\n      - flask==3.0.0\n",
+  });
+  assert.deepEqual(await linesOf(found, "--requirement"), ["flask==3.0.0", "numpy==1.26.*", "cmdstan"]);
+  const other = await found.unlocked?.("3.12", []);
+  assert.deepEqual(await linesOf(other ?? found, "--requirement"), ["flask==3.0.0", "numpy", "cmdstan"]);
+  for (const line of [
+    "cause: Because cmdstan was not found in the package registry and you require cmdstan",
+    "ERROR: No matching distribution found for cmdstan",
+  ])
+    assert.match(other?.explain?.([line])?.message ?? "", /PyPI does not have: cmdstan\. /);
+  assert.equal(other?.explain?.(["ERROR: No matching distribution found for flask==3.0.0"]), null);
 });

@@ -419,12 +419,13 @@ test("passes the options for pip in an environment.yml on with their whole value
     "-e git+https://host.example/own.git#egg=own",
     "--index-url=https://host.example/?a=b",
   ];
-  const conda = { file: "environment.yml", pythonVersion: null, packages: [], pip: [...pip, "--pre", "-r more.txt"] };
+  const packages = ["fastapi==0.110.*", "numpy"].map((line) => ({ name: line.replace(/=.*/, ""), line }));
+  const conda = { packages, pip: [...pip, "--pre", "-r more.txt"] };
   assert.deepEqual(pipArguments(conda), {
     argv: [
       ...["-e", "git+https://host.example/own.git#egg=own", "--index-url", "https://host.example/?a=b"],
       ...["--pre", "-r", "more.txt"],
     ],
-    lines: ["fastapi==0.115"],
+    lines: ["fastapi==0.115", "numpy"],
   });
 });

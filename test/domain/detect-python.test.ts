@@ -28,7 +28,8 @@ test("reads the Python and the packages for pip of an environment.yml, and names
     file: "environment.yml",
     pythonVersion: "3.12",
     pip: ["fastapi==0.115"],
-    packages: ["numpy"],
+    packages: [{ name: "numpy", line: "numpy>=1.26" }],
+    ofSystem: [],
   });
   for (const other of ["", "name: x", "dependencies: 3", "{", "- python"])
     assert.equal(readCondaEnvironment("environment.yml", other), null);
@@ -40,15 +41,11 @@ test("starts a server whose environment.yml has packages for pip only", async ()
   assert.deepEqual([server?.preset, server?.pythonVersion], ["fastapi", "3.12"]);
 });
 
-test("names the packages for conda that a server needs, unless another file lists its packages", async () => {
+test("recognizes a server by packages for conda, also beside another file that lists packages", async () => {
   const files = { "environment.yaml": "dependencies: [python=3.12, fastapi, faiss-cpu]", "main.py": app };
-  const refused = await detect(files);
-  assert.ok(refused.server === null && refused.saysWhatToDo);
-  assert.match(
-    refused.because,
-    /^environment\.yaml lists packages for conda: fastapi, faiss-cpu\..*pip list .*requirements\.txt$/,
-  );
-  assert.equal((await detect({ ...files, "requirements.txt": "fastapi" })).server?.preset, "fastapi");
+  assert.equal((await detect(files)).server?.preset, "fastapi");
+  const beside = { ...files, "pyproject.toml": '[project]\nname = "a"\ndependencies = ["openai"]\n' };
+  assert.equal((await detect(beside)).server?.preset, "fastapi");
 });
 
 test("names servers in directories of samples, and a configuration that starts one", async () => {

@@ -34,6 +34,7 @@ test("reads the packages and the Python of a pixi.toml", () => {
     pythonVersion: "3.12",
     pip: ["fastapi", "uvicorn[standard]>=0.34,<1", "-e ./words", "tone==1.2.0"],
     packages: [],
+    ofSystem: [],
   });
 });
 
@@ -51,16 +52,14 @@ test("reads a pixi.toml that is made to be slow", () => {
   assert.deepEqual(found?.pip, names);
 });
 
-test("recognizes a server whose packages a pixi.toml lists, and says what to do with packages of conda", async () => {
+test("recognizes a server whose packages a pixi.toml, or a pyproject.toml, lists for pip or for conda", async () => {
   const app = { "main.py": "from fastapi import FastAPI\napp = FastAPI()\n" };
   const { server } = await detect({ "pixi.toml": pixi, ...app });
   assert.equal(server?.start, "python -m uvicorn main:app --host $HOST --port $PORT");
   assert.equal(server?.pythonVersion, "3.12");
-  const found = await detect({ "pixi.toml": '[dependencies]\npython = ">=3.11"\nfastapi = "*"\n', ...app });
-  assert.match(
-    found.server === null ? found.because : "",
-    /lists packages for conda: fastapi\..*pixi add --pypi fastapi$/,
-  );
+  const ofConda = '[dependencies]\npython = ">=3.11"\nfastapi = "*"\n';
+  for (const files of [{ "pixi.toml": ofConda }, { "pyproject.toml": ofConda.replace("[", "[tool.pixi.") }])
+    assert.equal((await detect({ ...files, ...app })).server?.preset, "fastapi");
 });
 
 test("serves the workflows of LlamaIndex that a pyproject.toml names", async () => {

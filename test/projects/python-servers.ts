@@ -67,6 +67,30 @@ export const pythonServers = [
     { configPath: "pixi.toml" },
   ),
   python(
+    "environment.yml with packages of conda beside a pyproject.toml",
+    {
+      "pyproject.toml": '[project]\nname = "server"\nversion = "0.1.0"\ndependencies = ["uvicorn"]\n',
+      "environment.yml":
+        "channels: [conda-forge]\ndependencies:\n  - python=3.12\n  - openssl\n  - conda-forge::humanize=4.14\n  - pip:\n      - fastapi==0.121.3\n",
+      "main.py": `import humanize  # noqa: F401\n${fastapi}`,
+    },
+    /Looking on PyPI for the packages in environment\.yml: humanize==4\.14\.\*\.[\s\S]*for the system: openssl\./,
+  ),
+  python(
+    "tables of pixi in a pyproject.toml, with a version that only conda has",
+    {
+      "pyproject.toml": `[project]\nname = "server"\nversion = "0.1.0"\n\n[tool.pixi.workspace]\nchannels = ["conda-forge"]\nplatforms = ["linux-64"]\n\n[tool.pixi.dependencies]\npython = "3.12.*"\nfastapi = "==0.121.999"\nuvicorn = "*"\n\n[tool.pixi.feature.web.pypi-dependencies.humanize]\nversion = "==4.14.0"\n\n[tool.pixi.environments]\ndefault = ["web"]\n`,
+      "main.py": `import humanize  # noqa: F401\n${fastapi}`,
+    },
+    /PyPI does not have all versions in pyproject\.toml for this Python\./,
+  ),
+  python(
+    "environment.yml with a package that only conda has",
+    { "environment.yml": "dependencies:\n  - fastapi\n  - package-that-only-conda-has\n", "main.py": fastapi },
+    /./,
+    { configPath: "environment.yml", ask: { buildFails: /PyPI does not have: package-that-only-conda-has\. / } },
+  ),
+  python(
     "fastapi of poetry without a build system",
     {
       "pyproject.toml":

@@ -1,22 +1,17 @@
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { type CondaEnvironment, condaProblem, readCondaEnvironment } from "../../domain/detection/conda-environment.ts";
+import { firstNames } from "../../base/first-names.ts";
+import { condaProblem, readCondaEnvironment } from "../../domain/detection/conda-environment.ts";
+import type { CondaEnvironment } from "../../domain/detection/conda-packages.ts";
 import { condaFileNames } from "../../domain/detection/install-files.ts";
+import { normalizedName, requirementNames } from "../../domain/detection/toml-text.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
+import type { BuildContext } from "../worker/run-command.ts";
 
-/**
- * Reads the environment.yml of a directory, whose packages are all for pip.
- * @throws BuildFailure `Unsupported` when conda itself would install some of them.
- */
+/** Reads the environment.yml or pixi.toml of a directory, or else the tables of pixi in its pyproject.toml. */
 export async function findCondaEnvironment(sourceDir: string, directory: string): Promise<CondaEnvironment | null> {
-  const conda = await condaEnvironmentIn(sourceDir, directory);
-  if (conda !== null && conda.packages.length > 0) throw new BuildFailure("Unsupported", condaProblem(conda));
-  return conda;
-}
-
-export async function condaEnvironmentIn(sourceDir: string, directory: string): Promise<CondaEnvironment | null> {
-  for (const name of condaFileNames) {
+  for (const name of [...condaFileNames, "pyproject.toml"]) {
     const file = path.posix.join(directory, name);
     if (!(await isFileInside(sourceDir, file))) continue;
     const found = readCondaEnvironment(file, await readFile(path.join(sourceDir, file), "utf8"));
@@ -25,12 +20,47 @@ export async function condaEnvironmentIn(sourceDir: string, directory: string): 
   return null;
 }
 
+/** Says which packages of conda pip installs or does not install. */
+export function sayCondaPackages(log: BuildContext["log"], { file, packages, ofSystem }: CondaEnvironment): void {
+  if (packages.length > 0)
+    log.say(
+      `Pierhead does not run conda. Looking on PyPI for the packages in ${file}: ${shown(packages.map(({ line }) => line))}.`,
+    );
+  if (ofSystem.length > 0)
+    log.say(
+      `Note: pip cannot install what ${file} lists for the system: ${shown(ofSystem)}. The server gets what its machine or image has.`,
+    );
+}
+
+const shown = (names: readonly string[]) => firstNames(names, 8);
+
+/**
+ * Explains a failed installation by packages of conda that PyPI does not have.
+ * @param lines of the log.
+ */
+export function condaFailure({ file, packages }: CondaEnvironment, lines: readonly string[]): BuildFailure | null {
+  const missing = new Set(
+    lines.flatMap((line) => [...line.matchAll(notFound)].map((match) => normalizedName(match[1] ?? match[2] ?? ""))),
+  );
+  const names = packages.map(({ name }) => name).filter((name) => missing.has(normalizedName(name)));
+  return names.length === 0 ? null : new BuildFailure("Unsupported", condaProblem(file, names));
+}
+
+/** How uv and pip name a package that no index has. */
+const notFound = /([\w.-]+) was not found in the|No matching distribution found for ([\w.-]+)/g;
+
 /** Separates the options among lines for pip, whose paths are relative to the environment.yml, from the requirements. */
-export function pipArguments({ pip }: CondaEnvironment): { argv: string[]; lines: string[] } {
+export function pipArguments({ pip, packages }: Pick<CondaEnvironment, "pip" | "packages">): {
+  argv: string[];
+  lines: string[];
+} {
   const isOption = (line: string) => line.startsWith("-");
+  const listed = pip.filter((line) => !isOption(line));
+  // The lines for pip decide about a package that both name.
+  const named = new Set(requirementNames(listed).map(normalizedName));
   return {
     argv: pip.filter(isOption).flatMap(optionWords),
-    lines: pip.filter((line) => !isOption(line)),
+    lines: [...listed, ...packages.filter(({ name }) => !named.has(normalizedName(name))).map(({ line }) => line)],
   };
 }
 

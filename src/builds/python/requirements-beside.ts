@@ -3,35 +3,54 @@ import path from "node:path";
 import { normalizedName, requirementNames, tomlList, tomlSection } from "../../domain/detection/toml-text.ts";
 import { isFileInside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
+import { findCondaEnvironment, pipArguments, sayCondaPackages } from "./conda.ts";
 import { findLock } from "./locked-versions.ts";
 
 /**
- * Writes the lines of a requirements.txt whose packages neither a pyproject.toml nor its lock file names into a file: one of the two
- * is often not kept up to date. A setup.cfg or setup.py declares packages as well, and a uv.lock decides alone.
+ * Writes the lines of a requirements.txt or an environment.yml whose packages neither a pyproject.toml nor its lock file names into a
+ * file, and those of its tables of pixi: one of the two is often not kept up to date. A setup.cfg or setup.py declares packages as well,
+ * and a uv.lock decides alone.
  * @returns null: there are none.
  */
-export async function alsoListed({ sourceDir }: BuildContext, directory: string, pyproject: string) {
-  // The build of such a project reads a file, most often this one.
-  if (tomlList(tomlSection(pyproject, "project"), "dynamic").includes("dependencies")) return null;
-  if (!(await isFileInside(sourceDir, path.posix.join(directory, "requirements.txt")))) return null;
-  const all = (await readFile(path.join(sourceDir, directory, "requirements.txt"), "utf8")).split("\n");
-  const lockFile = await findLock(sourceDir, directory);
-  if (lockFile?.endsWith("uv.lock") === true) return null;
+export async function alsoListed({ sourceDir, log }: BuildContext, directory: string, pyproject: string) {
+  // The build of such a project reads a file, most often a requirements.txt.
+  const isDynamic = tomlList(tomlSection(pyproject, "project"), "dynamic").includes("dependencies");
   const read = async (file: string) =>
     (await isFileInside(sourceDir, file)) ? await readFile(path.join(sourceDir, file), "utf8") : "";
+  const all = isDynamic ? [] : (await read(path.posix.join(directory, "requirements.txt"))).split("\n");
+  const lockFile = await findLock(sourceDir, directory);
+  if (lockFile?.endsWith("uv.lock") === true) return null;
   const others = ["setup.cfg", "setup.py"].map((name) => path.posix.join(directory, name));
   const declared = await Promise.all([...others, ...(lockFile === null ? [] : [lockFile])].map(read));
-  const named = new Set([pyproject, ...declared].flatMap((text) => text.match(/[\w.-]+/g) ?? []).map(normalizedName));
+  const texts = [withoutPixi(pyproject), ...declared];
+  const named = new Set(texts.flatMap((text) => text.match(/[\w.-]+/g) ?? []).map(normalizedName));
+  const isNew = (line: string) => requirementNames([line]).some((name) => !named.has(normalizedName(name)));
   const plain = all.filter((line) => !line.trimEnd().endsWith("\\"));
-  const lines = plain.filter((line) => requirementNames([line]).some((name) => !named.has(normalizedName(name))));
+  const ofFile = plain.filter(isNew);
+  for (const name of requirementNames(ofFile)) named.add(normalizedName(name));
+  const conda = await findCondaEnvironment(sourceDir, directory);
+  const ofConda = conda === null ? [] : pipArguments(conda).lines.filter(isNew);
+  const lines = [...ofFile, ...ofConda];
   if (lines.length === 0) return null;
+  if (conda !== null && ofConda.length > 0) sayCondaPackages(log, conda);
   const names = requirementNames(lines);
+  const sources = [
+    ...(ofFile.length > 0 ? ["requirements.txt"] : []),
+    ...(ofConda.length > 0 ? [conda?.file ?? ""] : []),
+  ];
   // Without them, a package of a private index would be looked for among those that anyone can publish.
   lines.unshift(...plain.filter((line) => indexOption.test(line)));
   const file = path.join(path.dirname(sourceDir), "also-requirements.txt");
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
-  return { file, lines, names };
+  return { file, lines, names, from: sources.join(" and ") };
 }
+
+/** Packages that pyproject.toml lists for pixi alone are not declared for pip. */
+const withoutPixi = (pyproject: string) =>
+  pyproject
+    .split(/^(?=[ \t]*\[)/m)
+    .filter((table) => !/^[ \t]*\[tool\.pixi\b/.test(table))
+    .join("");
 
 /** Options that decide where packages come from. */
 const indexOption = /^\s*(?:-i|-f|--index-url|--extra-index-url|--find-links|--no-index)(?=[\s=]|$)/;

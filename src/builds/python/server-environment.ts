@@ -48,7 +48,7 @@ export async function serverEnvironment(
         context.signal.throwIfAborted();
         const next =
           error instanceof BuildFailure ? await nextAttempt(context, { chosen, binaries, interpreter }) : null;
-        if (next === null) throw error;
+        if (next === null) throw (isUnsolvable(context) && chosen.explain?.(context.log.lastLines(100))) || error;
         context.log.say(next.because);
         return await attempt(next.chosen, next.binaries).catch((later: unknown) => {
           // That no other version fits says less than why this one cannot be built.
@@ -87,10 +87,12 @@ async function nextAttempt(
 }
 
 /** Says why something else is installed after an attempt that failed. */
-export const sayGivenUp = ({ lock, mayBeOutdated }: ServerRequirements) =>
+export const sayGivenUp = ({ lock, mayBeOutdated, isOfConda }: ServerRequirements) =>
   mayBeOutdated
-    ? "Not all that requirements.txt lists can be installed. Installing what pyproject.toml declares."
-    : `The versions in ${lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(lock)}.`;
+    ? `Not all that ${lock} lists can be installed. Installing what pyproject.toml declares.`
+    : isOfConda
+      ? `PyPI does not have all versions in ${lock} for this Python. Installing the versions that it has.`
+      : `The versions in ${lock} contradict the project, or do not exist any more. Installing the versions that the project itself allows. To fix all versions again, ${lockAgain(lock)}.`;
 
 /** More packages that cannot be built are no accident. */
 const binariesMax = 3;

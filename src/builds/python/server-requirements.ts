@@ -1,13 +1,13 @@
 import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { firstNames } from "../../base/first-names.ts";
-import type { CondaEnvironment } from "../../domain/detection/conda-environment.ts";
+import type { CondaEnvironment } from "../../domain/detection/conda-packages.ts";
 import { tomlList, tomlSection, tomlString } from "../../domain/detection/toml-text.ts";
 import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { findCondaEnvironment, pipArguments } from "./conda.ts";
+import { condaFailure, findCondaEnvironment, pipArguments, sayCondaPackages } from "./conda.ts";
 import { findLock, lockConstraints, pipfileLockRequirements } from "./locked-versions.ts";
 import { poetryRequirements } from "./poetry.ts";
 import { alsoListed, requirementsBeside } from "./requirements-beside.ts";
@@ -38,8 +38,10 @@ export interface ServerRequirements {
   withKept?: (python: string) => Promise<ServerRequirements>;
   /** Whether versions of a lock file that contradicts the project were kept. */
   hasKept?: true;
-  /** Whether a requirements.txt beside the pyproject.toml decides, too. It is often outdated, so any failure gives it up. */
+  /** Whether another file beside the pyproject.toml decides, too. It is often outdated, so any failure gives it up. */
   mayBeOutdated?: true;
+  /** Whether an environment of conda decides, of whose versions PyPI may not have all. */
+  isOfConda?: true;
   /** The lock file whose versions are installed; absent: none. */
   lock?: string;
   /** Packages of the source among the requirements, relative to its root. */
@@ -50,6 +52,8 @@ export interface ServerRequirements {
   because: string;
   /** All values that decide what is installed. */
   identity: unknown[];
+  /** Explains why it cannot be installed. @param lines of the log. @returns null: it does not know. */
+  explain?: (lines: readonly string[]) => BuildFailure | null;
   /** False when the installation runs code of the project, or reads more than its requirements. */
   isShareable: boolean;
 }
@@ -148,21 +152,39 @@ async function fromPipfile(
   return { ...locked, lock: "Pipfile.lock", unlocked: () => ofLines(allowed, "Pipfile") };
 }
 
+/** Installs what an environment lists for pip, and from PyPI what it lists for conda. */
 async function fromConda(
-  { sourceDir }: BuildContext,
+  { sourceDir, log }: BuildContext,
   conda: CondaEnvironment,
   { directory, adds }: { directory: string; adds: readonly string[] },
 ): Promise<ServerRequirements> {
-  const file = path.join(path.dirname(sourceDir), "conda-requirements.txt");
-  const { argv, lines } = pipArguments(conda);
-  await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+  sayCondaPackages(log, conda);
+  const ofPackages = async (packages: CondaEnvironment["packages"], name: string): Promise<ServerRequirements> => {
+    const file = path.join(path.dirname(sourceDir), name);
+    const { argv, lines } = pipArguments({ pip: conda.pip, packages });
+    await writeFile(file, lines.map((line) => `${line}\n`).join(""));
+    return {
+      argv: ["--requirement", file, ...argv, ...adds],
+      withoutProject: null,
+      cwd: directory,
+      because: `Installing the packages${packages.length === 0 ? " for pip" : ""} in ${conda.file}.`,
+      identity: [lines, argv, adds],
+      isShareable: argv.length === 0 && !elsewhere.test(lines.join("\n")),
+      explain: (logged) => condaFailure(conda, logged),
+    };
+  };
+  const found = await ofPackages(conda.packages, "conda-requirements.txt");
+  const anyVersion = conda.packages.map(({ name, line }) => ({
+    name,
+    line: /^[\w.-]+(?:\[[^\]]*\])?/.exec(line)?.[0] ?? name,
+  }));
+  if (conda.packages.every(({ line }, at) => line === anyVersion[at]?.line)) return found;
+  // PyPI does not have all versions of conda.
   return {
-    argv: ["--requirement", file, ...argv, ...adds],
-    withoutProject: null,
-    cwd: directory,
-    because: `Installing the packages for pip in ${conda.file}.`,
-    identity: [conda.pip, adds],
-    isShareable: argv.length === 0 && !elsewhere.test(lines.join("\n")),
+    ...found,
+    lock: conda.file,
+    isOfConda: true,
+    unlocked: () => ofPackages(anyVersion, "conda-any-version.txt"),
   };
 }
 
@@ -420,10 +442,10 @@ async function fromPyproject(
   };
   if (also === null) return alone;
   context.log.say(
-    `requirements.txt also lists ${firstNames(also.names, namedMax)}, which pyproject.toml does not. Installing them too. To avoid this note, add them to pyproject.toml.`,
+    `${also.from} also lists ${firstNames(also.names, namedMax)}, which pyproject.toml does not. Installing them too. To avoid this note, add them to pyproject.toml.`,
   );
   const more = allowed(constraints, ["--requirement", also.file]);
   // The versions of a lock file stay.
   const unlocked = async () => (locked === null || locked.isByHand ? allowed([]) : alone);
-  return { ...more, lock, mayBeOutdated: true, unlocked };
+  return { ...more, lock: also.from, mayBeOutdated: true, unlocked };
 }

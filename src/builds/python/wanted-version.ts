@@ -6,7 +6,7 @@ import { projectReader } from "../detect/project-reader.ts";
 import { BuildFailure } from "../failure.ts";
 import { isInRange } from "../version-range.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import { condaEnvironmentIn } from "./conda.ts";
+import { findCondaEnvironment } from "./conda.ts";
 import { pythonMinorMin } from "./settings.ts";
 
 /** What a project says about its version of Python. */
@@ -94,7 +94,7 @@ async function preferredByPipfile(read: ProjectReader["read"], directory: string
 }
 
 async function preferredByConda(sourceDir: string, directory: string): Promise<Omit<WantedPython, "ranges">> {
-  const conda = await condaEnvironmentIn(sourceDir, directory);
+  const conda = await findCondaEnvironment(sourceDir, directory);
   const isSupported = conda !== null && Number(conda.pythonVersion?.slice(2) ?? 0) >= pythonMinorMin;
   if (!isSupported) return { version: null, from: "", isPreference: false };
   return { version: conda.pythonVersion, from: conda.file, isPreference: true };

@@ -1,42 +1,25 @@
 import { parse } from "yaml";
 import { firstNames } from "../../base/first-names.ts";
-import { tomlKeys, tomlSection, tomlString } from "./toml-text.ts";
+import { type CondaEnvironment, sortCondaPackages } from "./conda-packages.ts";
+import { readPixi } from "./pixi-environment.ts";
 
-/** What an environment.yml of conda, or a pixi.toml, lists. */
-export interface CondaEnvironment {
-  file: string;
-  /** `3.11`; null: any. */
-  pythonVersion: string | null;
-  /** Lines for pip. */
-  pip: string[];
-  /** Packages that conda installs, without the interpreter and installers. Their names are not always those of PyPI. */
-  packages: string[];
-}
-
-/** What every build has. */
-const brought = new Set(["python", "pip", "setuptools", "wheel", "uv", "poetry", "pdm", "pipenv", "hatch"]);
-
-const isPixi = (file: string) => file.endsWith("pixi.toml");
-
-/** Reads an environment.yml or a pixi.toml. Returns null for a file that is not one. */
+/** Reads an environment.yml, a pixi.toml or the tables of pixi in a pyproject.toml. Returns null for a file without any. */
 export function readCondaEnvironment(file: string, text: string): CondaEnvironment | null {
-  if (isPixi(file)) return readPixi(file, text);
+  if (file.endsWith(".toml")) return readPixi(file, text);
   const listed = dependenciesIn(text);
   if (listed === null) return null;
-  const specifications = listed.filter((one) => typeof one === "string");
+  const specifications = listed.filter((one) => typeof one === "string").map(readSpecification);
   const ofPip = listed.flatMap((one): unknown[] =>
     typeof one === "object" && one !== null && Array.isArray((one as { pip?: unknown }).pip)
       ? (one as { pip: unknown[] }).pip
       : [],
   );
-  // A channel may stand before the name: `conda-forge::numpy=1.26`.
-  const names = specifications.map((one) => /^(?:.*::)?([\w.-]+)/.exec(one.trim())?.[1]?.toLowerCase() ?? "");
-  const python = specifications[names.indexOf("python")];
+  const python = specifications.find(({ name }) => name === "python")?.version ?? "";
   return {
     file,
-    pythonVersion: /^(?:.*::)?python\s*={1,2}\s*(3\.\d+)/.exec(python?.trim() ?? "")?.[1] ?? null,
+    pythonVersion: /^={1,2}\s*(3\.\d+)/.exec(python)?.[1] ?? null,
     pip: ofPip.filter((one) => typeof one === "string").map((one) => one.trim()),
-    packages: names.filter((name) => name !== "" && !brought.has(name)),
+    ...sortCondaPackages(specifications),
   };
 }
 
@@ -49,47 +32,22 @@ function dependenciesIn(text: string): unknown[] | null {
   }
 }
 
-/** Reads the default environment of a pixi.toml. Other environments are for development, such as tests. */
-function readPixi(file: string, text: string): CondaEnvironment {
-  const ofConda = tomlSection(text, "dependencies");
-  const ofPip = tomlSection(text, "pypi-dependencies");
-  return {
-    file,
-    pythonVersion: /^\s*(?:==?|~=|>=)?\s*(3\.\d+)/.exec(tomlString(ofConda, "python") ?? "")?.[1] ?? null,
-    pip: ofPip.split("\n").flatMap(pipLine),
-    packages: tomlKeys(ofConda).filter((name) => !brought.has(name)),
-  };
+/** A channel may stand before the name: `conda-forge::numpy=1.26`. A version may follow after a blank: `numpy 1.26.*`. */
+function readSpecification(specification: string): { name: string; version: string } {
+  const own = specification.slice(specification.lastIndexOf("::") + 1).replace(/^:/, "");
+  const [, name = "", version = ""] = /^\s*([\w.-]+)(?:\[.*)?(.*)$/.exec(own.split("#", 1)[0] ?? "") ?? [];
+  return { name: name.toLowerCase(), version: version.trim() };
 }
-
-/**
- * Returns the line for pip of a package whose entry has the form `"*"`, `">=1,<2"` or `{ version = ">=1", extras = ["x"] }`. A form
- * with the name of each package would take minutes for a file that is made to be slow.
- */
-function pipLine(line: string): string[] {
-  const [, name = "", double, single, table = ""] = pypiEntry.exec(line) ?? [];
-  if (name === "" || name === "python") return [];
-  const values = new Map([...table.matchAll(tableValue)].map(([, key = "", value = ""]) => [key, value]));
-  const [, extras = ""] = /\bextras\s*=\s*\[([^\]]{0,500})\]/.exec(table) ?? [];
-  const full = extras === "" ? name : `${name}[${extras.replaceAll(/["'\s]/g, "")}]`;
-  const [directory, git, url] = [values.get("path"), values.get("git"), values.get("url")];
-  if (directory !== undefined) return [/\beditable\s*=\s*true\b/.test(table) ? `-e ${directory}` : directory];
-  const ref = values.get("rev") ?? values.get("tag") ?? values.get("branch");
-  if (git !== undefined) return [`${full} @ git+${git}${ref === undefined ? "" : `@${ref}`}`];
-  if (url !== undefined) return [`${full} @ ${url}`];
-  const version = double ?? single ?? values.get("version") ?? "*";
-  if (version === "*") return [full];
-  return [`${full}${/^[\d]/.test(version) ? "==" : ""}${version.replaceAll(" ", "")}`];
-}
-
-const pypiEntry = /^[ \t]*"?([\w.-]+)"?[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|\{(.*)\})?/;
-const tableValue = /\b(version|path|git|url|rev|tag|branch)[ \t]*=[ \t]*"([^"]*)"/g;
 
 const namedMax = 8;
 
-/** Why the packages of a conda environment are not installed, and what to do. */
-export function condaProblem({ file, packages }: CondaEnvironment): string {
-  const listing = isPixi(file)
+/**
+ * Why packages of a conda environment are not installed, and what to do.
+ * @param names of those that PyPI does not have.
+ */
+export function condaProblem(file: string, names: readonly string[]): string {
+  const listing = file.endsWith(".toml")
     ? "Add what the server imports from PyPI instead, for example with: pixi add --pypi fastapi"
     : "List the packages that the server imports in a requirements.txt, for example in the activated environment with: pip list --not-required --format=freeze > requirements.txt";
-  return `${file} lists packages for conda: ${firstNames(packages, namedMax)}. Pierhead installs Python packages with pip. ${listing}`;
+  return `${file} lists packages for conda that PyPI does not have: ${firstNames(names, namedMax)}. Pierhead installs Python packages with pip. ${listing}`;
 }

@@ -1,5 +1,4 @@
 import { firstNames } from "../../base/first-names.ts";
-import { condaProblem } from "./conda-environment.ts";
 import { denoAddress, detectDeno, runsDeno } from "./deno-server.ts";
 import type { DetectedServer } from "./detected-server.ts";
 import type { NodeFacts } from "./node-facts.ts";
@@ -26,9 +25,6 @@ export function detectServer(facts: ProjectFacts): Detection {
   const ofNode = () => ofDeno() ?? (node === null || !canServe(node) ? null : detectNode(node, facts));
   // A tool that speaks over standard input may stand beside the server.
   const found = ofPython?.preset === stdioPreset ? (ofNode() ?? ofPython) : (ofPython ?? ofNode());
-  const conda = python?.conda ?? null;
-  if (conda !== null && conda.packages.length > 0 && found?.language === "python")
-    return { server: null, because: condaProblem(conda), saysWhatToDo: true };
   if (facts.procfile !== null) return { server: fromProcfile(facts.procfile, facts, found) };
   if (facts.files.has("aegra.json")) return { server: fromAegra(python) };
   return found === null ? { server: null, ...whyNot(facts) } : { server: found };

@@ -1,4 +1,4 @@
-import { type CondaEnvironment, readCondaEnvironment } from "./conda-environment.ts";
+import { readCondaEnvironment } from "./conda-environment.ts";
 import { type DenoFacts, readDeno } from "./deno-server.ts";
 import { condaFileNames } from "./install-files.ts";
 import { type NodeFacts, readNode } from "./node-facts.ts";
@@ -32,8 +32,6 @@ export interface PythonFacts {
   samples: readonly PythonEntry[];
   /** Directories of samples with a Django project, for a project without any entry. */
   djangoSamples: readonly string[];
-  /** An environment.yml or pixi.toml that is the only file with packages; null: another one lists them. */
-  conda: CondaEnvironment | null;
   /** Whether it has an MCP server that speaks over standard input. */
   speaksStdio: boolean;
   /** Whether it is a Django project that serves files which a command collects. */
@@ -80,15 +78,15 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     ["pyproject.toml", "requirements.txt", "Pipfile"].map(async (name) => (files.has(name) ? reader.read(name) : null)),
   );
   const project = tomlSection(pyproject ?? "", "project");
-  const isConda = (condaFileNames as readonly string[]).includes(declaredIn);
-  const conda = isConda ? readCondaEnvironment(declaredIn, (await reader.read(declaredIn)) ?? "") : null;
+  const condaFile = condaFileNames.find((name) => files.has(name)) ?? "pyproject.toml";
+  const conda = readCondaEnvironment(condaFile, (await reader.read(condaFile)) ?? "");
   const packages = [
     ...requirementNames(tomlList(project, "dependencies")),
     ...tomlKeys(tomlSection(pyproject ?? "", "tool.poetry.dependencies")),
     ...requirementNames((requirements ?? "").split("\n")),
     ...tomlKeys(tomlSection(pipfile ?? "", "packages")),
     ...requirementNames(conda?.pip ?? []),
-    ...(conda?.packages ?? []),
+    ...(conda?.packages ?? []).map(({ name }) => name),
   ];
   const names = new Set(packages.map(normalizedName));
   const { texts, isComplete } = await readSources(reader, files, /\.py$/);
@@ -103,7 +101,6 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     entries,
     samples: findPythonEntries({ sources: shown, scripts: {}, packages: names }, files),
     djangoSamples: entries.length > 0 ? [] : djangoSamplesIn(files),
-    conda,
     speaksStdio:
       packages.some((name) => /^(mcp|fastmcp)$/i.test(name)) && texts.some(({ text }) => pythonStdio.test(text)),
     collectsStatic:

@@ -8,6 +8,30 @@ export function tomlSection(text: string, name: string): string {
   return at === -1 ? "" : (parts[at + 1] ?? "");
 }
 
+/** Returns the texts of all tables by their names. */
+export function tomlTables(text: string): Map<string, string> {
+  const parts = text.split(/^[ \t]*\[([^[\]\n]+)\][ \t]*(?:#.*)?$/m);
+  const found = new Map<string, string>();
+  for (let at = 1; at < parts.length; at += 2) {
+    const name = (parts[at] ?? "").trim().replaceAll(/["']/g, "");
+    if (!found.has(name)) found.set(name, parts[at + 1] ?? "");
+  }
+  return found;
+}
+
+/** Returns the keys of a table with the texts of their values. A table below it, `[name.key]`, counts as an inline table. */
+export function tomlEntries(tables: ReadonlyMap<string, string>, name: string): [string, string][] {
+  const own = (tables.get(name) ?? "").split("\n").flatMap((line): [string, string][] => {
+    const [, key = "", value = ""] = /^[ \t]*["']?([\w.-]+)["']?[ \t]*=(.*)$/.exec(line) ?? [];
+    return key === "" ? [] : [[key, value.trim()]];
+  });
+  const below = [...tables].flatMap(([other, text]): [string, string][] => {
+    const key = other.startsWith(`${name}.`) ? other.slice(name.length + 1) : "";
+    return !/^[\w-]+$/.test(key) ? [] : [[key, `{ ${text.trim().replaceAll("\n", ", ")} }`]];
+  });
+  return [...own, ...below];
+}
+
 /** Returns the names of the keys of a table. `python` is the interpreter, not a package. */
 export function tomlKeys(section: string): string[] {
   const keys = [...section.matchAll(/^[ \t]*"?([\w.-]+)"?[ \t]*=/gm)].map((match) => match[1] ?? "");
