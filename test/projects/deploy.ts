@@ -12,6 +12,7 @@ import { packArchive } from "../../src/cli/source/archive.ts";
 import { listFiles } from "../../src/cli/source/list-files.ts";
 import type { Client } from "../../src/client/client.ts";
 import { startTestServer, type TestServer } from "../support/server.ts";
+import { initialize } from "./server-project.ts";
 import type { Project, Question } from "./table.ts";
 
 /** Longer than the slowest step: installing packages that no cache has, on a loaded machine. Measures nothing. */
@@ -71,6 +72,7 @@ async function deploy(client: Client, project: Project): Promise<void> {
     const { url } = await client.getDeployment(ids);
     for (const question of project.ask) {
       if (question === "turns") await takeTurns(url as string);
+      else if (question === "events") await initializeOverEvents(url as string);
       else await check(url as string, question);
     }
   }
@@ -107,6 +109,29 @@ async function takeTurns(url: string): Promise<void> {
     state.values.messages.map(({ content }) => content),
     ["one", "1: one", "two", "2: two"],
   );
+}
+
+/** Opens a session of the MCP over server-sent events, as its clients did before version 2025-03-26. */
+async function initializeOverEvents(url: string): Promise<void> {
+  const stop = new AbortController();
+  const stream = await fetch(`${url}/sse`, { headers: { accept: "text/event-stream" }, signal: stop.signal });
+  const received: string[] = [];
+  for await (const chunk of stream.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    received.push(chunk);
+    const text = received.join("");
+    const messages = /event: endpoint\r?\ndata: (\S+)/.exec(text)?.[1];
+    if (messages === undefined) continue;
+    if (/"serverInfo"/.test(text)) break;
+    const headers = { "content-type": "application/json" };
+    const response = await fetch(new URL(messages, `${url}/sse`), {
+      method: "POST",
+      headers,
+      body: JSON.stringify(initialize),
+    });
+    assert.equal(response.status, 202, await response.text());
+  }
+  stop.abort();
+  assert.match(received.join(""), /"serverInfo"/);
 }
 
 async function check(url: string, question: Question): Promise<void> {

@@ -175,6 +175,15 @@ export const pythonServers = [
     { ask: ofAnyHost },
   ),
   python(
+    "mcp python sdk before the transport at /mcp",
+    {
+      "requirements.txt": "mcp==1.3.0\npydantic==2.10.6\n",
+      "server.py": 'from mcp.server.fastmcp import FastMCP\n\nmcp = FastMCP("greeter")\n',
+    },
+    /Recognized MCP Python SDK/,
+    { ask: ["events"] },
+  ),
+  python(
     "mcp python sdk 2",
     {
       "requirements.txt": "mcp==2.3.0\n",

@@ -19,7 +19,7 @@ export interface Server {
   prepare?: string[][];
   needs: ("npm" | "pypi" | "uv")[];
   configPath: string;
-  ask: Question[] | { buildFails: RegExp };
+  ask: (Question | "events")[] | { buildFails: RegExp };
   log?: RegExp[];
   secrets?: Record<string, string>;
 }
@@ -57,7 +57,7 @@ def hello():
     return "hello"
 `;
 
-const initialize = {
+export const initialize = {
   jsonrpc: "2.0",
   id: 1,
   method: "initialize",

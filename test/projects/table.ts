@@ -19,7 +19,7 @@ export interface Project {
   /** Secrets of the deployment. */
   secrets?: Record<string, string>;
   /** `turns`: two runs on one thread of the LangGraph graph `agent`, of which the second must know the first. */
-  ask: ("turns" | Question)[] | { buildFails: RegExp };
+  ask: ("turns" | "events" | Question)[] | { buildFails: RegExp };
 }
 
 export interface Question {

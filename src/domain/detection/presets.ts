@@ -87,7 +87,8 @@ const stdio = (entry: PythonEntryKind, command: string) =>
   });
 
 /**
- * Makes the application of the MCP SDK. The SDK allows requests for localhost only, unless the project names hosts, and no
+ * Makes the application of the MCP SDK. Versions before 1.8 have no application for the newer transport, so it gets one for server-sent
+ * events, whose address for messages is relative because the gateway adds a prefix. The SDK allows requests for localhost only, unless the project names hosts, and no
  * setting changes that: version 1 keeps it in the server, version 2 takes the host when it makes the application.
  */
 const mcpHost: AddedFile = {
@@ -99,8 +100,25 @@ from {module} import {name} as server
 LOCALHOST = {"127.0.0.1:*", "localhost:*", "[::1]:*"}
 
 
+def sse_app():
+    from mcp.server.sse import SseServerTransport
+    from starlette.applications import Starlette
+    from starlette.responses import Response
+    from starlette.routing import Mount, Route
+
+    transport = SseServerTransport("messages/")
+
+    async def stream(request):
+        async with transport.connect_sse(request.scope, request.receive, request._send) as (reading, writing):
+            own = server._mcp_server
+            await own.run(reading, writing, own.create_initialization_options())
+        return Response()
+
+    return Starlette(routes=[Route("/sse", stream), Mount("/messages/", app=transport.handle_post_message)])
+
+
 def app():
-    make = server.streamable_http_app
+    make = getattr(server, "streamable_http_app", sse_app)
     settings = getattr(server, "settings", None)
     security = getattr(settings, "transport_security", None)
     if security is not None and set(security.allowed_hosts) == LOCALHOST:
