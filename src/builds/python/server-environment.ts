@@ -77,12 +77,15 @@ async function nextAttempt(
     const because = `${name} cannot be built on this machine. Looking for a version of it that needs no build.`;
     return { chosen, binaries: [...binaries, name], because };
   }
-  if (!isUnsolvable(context) && !chosen.hasKept && !chosen.mayBeOutdated) return null;
+  const isDoubtful = chosen.hasKept || chosen.mayBeOutdated || chosen.first !== undefined;
+  if (!isUnsolvable(context) && !isDoubtful) return null;
   const other = await chosen.unlocked?.(interpreter.python, binaries);
   if (other == null) return null;
   const because = chosen.hasKept
     ? "Not all versions that were kept can be installed. Installing without them."
-    : sayGivenUp(chosen);
+    : other.first !== undefined
+      ? "The package index does not list all versions in uv.lock for this Python."
+      : sayGivenUp(chosen);
   return { chosen: other, binaries, because };
 }
 
@@ -174,13 +177,15 @@ async function installInto(
     uv === null
       ? [python, "-m", "pip", "install", "--use-pep517"]
       : [uv, "pip", "install", "--python", python, "--compile-bytecode"];
-  const shown = [...(uv === null ? [] : ["uv"]), "pip", "install", ...argv];
+  const shown = [...(uv === null ? [] : ["uv"]), "pip", "install"];
   const own = argv.includes("--editable") ? [requirements.cwd] : (requirements.packageDirs ?? []);
   const env = await gitVersionVariables(context, own);
-  const install = (more: string[]) => {
-    const command = { argv: [...installer, ...argv, ...more], shown: [...shown, ...more], cwd: requirements.cwd, env };
+  const run = (words: string[]) => {
+    const command = { argv: [...installer, ...words], shown: [...shown, ...words], cwd: requirements.cwd, env };
     return runCommand(context, command, "InstallFailed");
   };
+  const install = (more: string[]) => run([...argv, ...more]);
+  if (requirements.first !== undefined) await run(requirements.first);
   await install([]);
   if (!(await lacksPkgResources(draft))) return;
   context.log.say(

@@ -24,6 +24,8 @@ export interface ServerRequirements {
   argv: string[];
   /** The same without the project itself, for a project that cannot be packaged; null: it is not among them. */
   withoutProject: string[] | null;
+  /** Arguments of an installation before the other one. Absent: none. Any failure gives them up. */
+  first?: string[];
   /**
    * What is installed when the versions of the lock file contradict the project or do not exist any more; absent: no lock file, or
    * nothing of it is kept.
@@ -220,7 +222,8 @@ async function fromUvLock(
     const locked = lockConstraints(await readFile(path.join(sourceDir, root, "uv.lock"), "utf8"));
     return other && { ...other, withKept: (python: string) => keep(other, locked, python) };
   };
-  if (!(await exportLock(context, { directory, root, uv, exported }))) return withoutLock();
+  const covered = await exportLock(context, { directory, root, uv, exported });
+  if (covered === null) return withoutLock();
   const text = await readFile(exported, "utf8");
   // uv names the members of a workspace relative to its root, and the project itself as `.`.
   const locals = [...text.matchAll(localLines)].map((match) => match[1] ?? ".");
@@ -237,7 +240,7 @@ async function fromUvLock(
     alone,
     text.replaceAll(localLines, (line, local: string) => (isProject(local) ? "" : line)),
   );
-  return {
+  const found: ServerRequirements = {
     argv: ["--requirement", exported, ...adds],
     withoutProject: locals.some(isProject) ? ["--requirement", alone, ...adds] : null,
     unlocked: async (python, binaries) => {
@@ -251,6 +254,29 @@ async function fromUvLock(
     identity: [text, adds],
     isShareable: locals.length === 0,
   };
+  return {
+    ...found,
+    unlocked: (python, binaries) => fromLockedFiles(context, { found, covered, uv, python, binaries }),
+  };
+}
+
+/** Installs the files that a uv.lock names, also those of versions that the package index does not list any more, as `uv sync` does. */
+async function fromLockedFiles(
+  context: BuildContext,
+  given: { found: ServerRequirements; covered: Covered; uv: string; python: string; binaries: readonly string[] },
+): Promise<ServerRequirements | null> {
+  const { found, covered, uv, python, binaries } = given;
+  const files = path.join(path.dirname(context.sourceDir), "pylock.toml");
+  const { cwd, more } = covered;
+  const args = ["export", "--frozen", "--no-dev", "--no-emit-local", "--quiet", "--format", "pylock.toml", ...more];
+  const argv = [uv, ...args, "--output-file", files];
+  try {
+    await runCommand(context, { argv, shown: ["uv", ...args], cwd, env: {} }, "InstallFailed");
+  } catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    return (await found.unlocked?.(python, binaries)) ?? null;
+  }
+  return { ...found, because: "Installing the files that uv.lock names.", first: ["--requirement", files] };
 }
 
 /** Returns the directories that a lock file names as packages but that no longer contain one. */
@@ -311,40 +337,48 @@ async function keepFitting(
   };
 }
 
+/** The directory and the options with which uv exports the versions of a project. */
+interface Covered {
+  cwd: string;
+  more: string[];
+}
+
 /**
  * Writes the locked versions of a project to a file.
- * @returns false when the lock file does not cover it
+ * @returns null when the lock file does not cover it
  */
 async function exportLock(
   context: BuildContext,
   { directory, root, uv, exported }: { directory: string; root: string; uv: string; exported: string },
-): Promise<boolean> {
-  const run = (cwd: string, more: string[]) => {
+): Promise<Covered | null> {
+  const run = async (cwd: string, more: string[]): Promise<Covered> => {
     const options = ["--frozen", "--no-dev", "--no-hashes", "--no-header", "--no-annotate", "--quiet"];
     const args = ["export", ...options, ...more];
     const argv = [uv, ...args, "--output-file", exported];
-    return runCommand(context, { argv, shown: ["uv", ...args], cwd, env: {} }, "InstallFailed");
+    await runCommand(context, { argv, shown: ["uv", ...args], cwd, env: {} }, "InstallFailed");
+    return { cwd, more };
   };
   const failed = (error: unknown) => {
     if (!(error instanceof BuildFailure)) throw error;
-    return false;
+    return null;
   };
-  const isFound = await run(directory, []).then(() => true, failed);
-  if (isFound) return true;
+  const found = await run(directory, []).catch(failed);
+  if (found !== null) return found;
   if (root === path.posix.normalize(directory)) {
     context.log.say(
       "The uv.lock does not fit the project any more. Installing the versions that the project itself allows.",
     );
-    return false;
+    return null;
   }
   // uv looks no further than the nearest project above, which may be another member of the workspace.
   const text = await readFile(path.join(context.sourceDir, directory, "pyproject.toml"), "utf8");
   const name = tomlString(tomlSection(text, "project"), "name");
-  if (name !== null && (await run(root, ["--package", name]).then(() => true, failed))) return true;
+  const ofMember = name === null ? null : await run(root, ["--package", name]).catch(failed);
+  if (ofMember !== null) return ofMember;
   context.log.say(
     "The uv.lock above the project does not cover it. Installing the versions that the project itself allows.",
   );
-  return false;
+  return null;
 }
 
 /** A line of a requirements.txt that a person wrote, with one version. */
