@@ -14,6 +14,8 @@ export interface AegraOptions {
   journal: string;
   /** `N_JOBS_PER_WORKER`. */
   jobs?: number;
+  /** `BG_JOB_MAX_RETRIES`. */
+  lossesMax?: number;
 }
 
 /**
@@ -27,6 +29,7 @@ export async function startAegraReplica({
   schema,
   journal,
   jobs = 10,
+  lossesMax,
 }: AegraOptions): Promise<Replica> {
   const [program = "", ...argv] = readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(0, -1);
   const variables = readFileSync(`/proc/${pid}/environ`, "utf8").split("\0").filter(Boolean);
@@ -54,6 +57,7 @@ export async function startAegraReplica({
       REDIS_URI: redisUrl,
       JOURNAL: journal,
       N_JOBS_PER_WORKER: String(jobs),
+      ...(lossesMax !== undefined && { BG_JOB_MAX_RETRIES: String(lossesMax) }),
     },
     stdio: ["ignore", "pipe", "pipe"],
   });
