@@ -166,5 +166,6 @@ eachDatabase("a revision that cannot go on says what is retried and since when, 
     sealer.close();
   }
   await clearRetries(db, id);
-  assert.equal(await message(), "");
+  // The next passes may have begun the build, which fails without a repository.
+  assert.doesNotMatch(await message(), /Retried since/);
 });

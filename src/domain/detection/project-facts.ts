@@ -70,6 +70,11 @@ function readProcfile(text: string): Procfile | null {
   return web === null ? null : { web, release: command("release") };
 }
 
+async function readConda(reader: ProjectReader, files: ReadonlySet<string>) {
+  const file = [...condaFileNames, "pyproject.toml"].find((name) => files.has(name));
+  return file === undefined ? null : readCondaEnvironment(file, (await reader.read(file)) ?? "");
+}
+
 async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Promise<PythonFacts | null> {
   const declaring = ["pyproject.toml", "requirements.txt", "Pipfile", "setup.py", ...condaFileNames];
   const declaredIn = declaring.find((name) => files.has(name));
@@ -78,8 +83,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     ["pyproject.toml", "requirements.txt", "Pipfile"].map(async (name) => (files.has(name) ? reader.read(name) : null)),
   );
   const project = tomlSection(pyproject ?? "", "project");
-  const condaFile = condaFileNames.find((name) => files.has(name)) ?? "pyproject.toml";
-  const conda = readCondaEnvironment(condaFile, (await reader.read(condaFile)) ?? "");
+  const conda = await readConda(reader, files);
   const packages = [
     ...requirementNames(tomlList(project, "dependencies")),
     ...tomlKeys(tomlSection(pyproject ?? "", "tool.poetry.dependencies")),
