@@ -22,6 +22,7 @@ export async function makeDatabaseImages(engine: Engine): Promise<void> {
     `ENV PATH=${binaries}:/usr/bin:/bin LC_ALL=C`,
     "COPY begin /begin",
     'ENTRYPOINT ["/bin/sh", "/begin"]',
+    'CMD ["postgres"]',
   ];
   await buildImage(engine, postgresImage, { Dockerfile: dockerfile.join("\n"), begin });
   await importRoot(engine, redisImage, (root) => copyPrograms(root, { [redisProgram as string]: "/bin/redis-server" }));
@@ -47,7 +48,7 @@ exec setpriv --reuid postgres --regid 70 --clear-groups "$@" -c 'listen_addresse
 export function layOutPostgres(root: string, binaries: string): void {
   const read = (flag: string) => execFileSync(path.join(binaries, "pg_config"), [flag], { encoding: "utf8" }).trim();
   const [shared, libraries] = [read("--sharedir"), read("--pkglibdir")];
-  const own = ["postgres", "initdb", "pg_dump", "pg_restore"].map((name) => path.join(binaries, name));
+  const own = ["postgres", "initdb", "pg_dump", "pg_restore", "pg_isready"].map((name) => path.join(binaries, name));
   const around = ["mkdir", "chown", "rm", "setpriv"].map((name) => placeOf(name));
   const programs = [...own, ...around].map((file) => [file, file]);
   const modules = ["plpgsql.so", "dict_snowball.so", "pg_trgm.so"].map((name) => path.join(libraries, name));

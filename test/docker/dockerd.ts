@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
-import { closeSync, existsSync, openSync } from "node:fs";
+import { closeSync, existsSync, mkdirSync, openSync, writeFileSync } from "node:fs";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -8,6 +8,8 @@ import { eventually } from "../support/eventually.ts";
 import { importNodeImage } from "./base-image.ts";
 
 export interface Dockerd {
+  /** Process id, which names its namespaces. */
+  pid: number;
   /** Same format as `DOCKER_HOST`. */
   host: string;
   /** Stops it, with its containers unless it should keep them, and starts it again on the same data. */
@@ -59,8 +61,30 @@ export async function startQuietDockerd(flags: string[], pool?: string): Promise
  */
 const addressPool = () => `base=10.${64 + (process.pid % 64)}.0.0/16,size=24`;
 
-/** Starts an engine in a temporary directory. */
-export async function startDockerd(flags: string[] = [], pool = addressPool()): Promise<Dockerd> {
+/**
+ * Starts an engine on what looks to it like a machine of its own: a network with nothing but a loopback device, which has the given
+ * name, too, an empty `/run`, and the given directory as `/etc/docker`. Every port is free there, and no other engine disturbs it.
+ */
+export async function startDockerdApart(settings: string, name: string): Promise<Dockerd> {
+  mkdirSync("/etc/docker", { recursive: true });
+  writeFileSync(path.join(settings, "hosts"), `127.0.0.1 localhost ${name}\n`);
+  const machine = [
+    "ip link set lo up",
+    "mount -t tmpfs tmpfs /run",
+    'mount --bind "$0" /etc/docker',
+    "mount --bind /etc/docker/hosts /etc/hosts",
+    'exec "$@"',
+  ].join(" && ");
+  const around = ["unshare", "--net", "--mount", "--", "sh", "-c", machine, settings];
+  return startDockerd(["--host", "unix:///run/docker.sock"], addressPool(), around);
+}
+
+/** Starts an engine in a temporary directory. @param around program and arguments that start it */
+export async function startDockerd(
+  flags: string[] = [],
+  pool = addressPool(),
+  around: string[] = [],
+): Promise<Dockerd> {
   const directory = await mkdtemp(path.join(tmpdir(), "pierhead-dockerd-"));
   const socket = path.join(directory, "docker.sock");
   const host = `unix://${socket}`;
@@ -69,15 +93,16 @@ export async function startDockerd(flags: string[] = [], pool = addressPool()): 
     path.join(directory, name),
   ]);
   const args = [...directories, "--host", host, ...flags];
-  let daemon = await launch([...args, "--default-address-pool", pool], host, directory);
+  let daemon = await launch([...args, "--default-address-pool", pool], host, directory, around);
   return {
     host,
+    pid: daemon.pid as number,
     async restart() {
       await end(daemon);
       // Without the pool: an engine with a pool that finds its previous default network removes the bridge `docker0`,
       // whatever its own bridge is named, and with it the network of another engine's builds. Existing networks keep their
       // addresses.
-      daemon = await launch(args, host, directory);
+      daemon = await launch(args, host, directory, around);
     },
     async stop() {
       await removeNetworks(host);
@@ -103,12 +128,12 @@ async function removeNetworks(host: string): Promise<void> {
   engine.close();
 }
 
-async function launch(args: string[], host: string, directory: string): Promise<ChildProcess> {
+async function launch(args: string[], host: string, directory: string, around: string[]): Promise<ChildProcess> {
   const log = path.join(directory, "dockerd.log");
   const output = openSync(log, "a");
   // When a test process is killed, the kernel stops its engine with this signal.
-  const program = ["--pdeathsig", "TERM", "--", findDockerd() as string, ...args];
-  const daemon = spawn("setpriv", program, { stdio: ["ignore", output, output] });
+  const argv = [...around, "setpriv", "--pdeathsig", "TERM", "--", findDockerd() as string, ...args];
+  const daemon = spawn(argv[0] as string, argv.slice(1), { stdio: ["ignore", output, output] });
   closeSync(output);
   const answers = () =>
     new Engine(host).open().then(

@@ -4,15 +4,18 @@ import { randomBytes } from "node:crypto";
 import { copyFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import path from "node:path";
-import { test } from "node:test";
+import { after, before, test } from "node:test";
 import type { Engine } from "../../src/compute/docker/engine/engine.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort } from "../support/free-port.ts";
 import { copyPrograms, importRoot } from "./base-image.ts";
+import { composeSkipped } from "./compose/images.ts";
+import { runCompose } from "./compose/run.ts";
 import { dockerSkipped, engineForTests } from "./dockerd.ts";
 
 /**
- * `npm run test:docker -- test/docker/own-image.ts`: builds `deploy/Dockerfile` as last committed, and runs the image.
+ * `npm run test:docker -- test/docker/own-image.ts`: builds `deploy/Dockerfile` as last committed, runs the image,
+ * and runs it with `deploy/compose.yaml`.
  * Separate from the suite, because it installs all packages, which takes a minute and the npm registry of this machine.
  */
 
@@ -80,15 +83,25 @@ interface Inspected {
   State: { Running: boolean; ExitCode: number; Health?: { Status: string; Log: { Output: string }[] } };
 }
 
+let engine: Engine;
+let end: () => Promise<void>;
+before(async () => {
+  if (dockerSkipped !== false) return;
+  ({ engine, end } = await engineForTests());
+  await importBase(engine);
+  await build(engine);
+});
+after(async () => {
+  await engine?.callUnless([404], "DELETE", `/images/${image}`, { query: { force: true } });
+  await end?.();
+});
+
 test("the image of the Dockerfile serves as a non-root user on a read-only root, and has a health check", {
   skip: dockerSkipped,
 }, async (t) => {
-  const { engine, end } = await engineForTests();
   const port = await freePort();
   let id: string | undefined;
   try {
-    await importBase(engine);
-    await build(engine);
     const { Config } = await engine.call<{ Config: { User: string; Volumes: object; Cmd: string[] } }>(
       "GET",
       `/images/${image}/json`,
@@ -149,7 +162,13 @@ test("the image of the Dockerfile serves as a non-root user on a read-only root,
     assert.equal((await inspect()).State.ExitCode, 0, "it stops on request without being killed");
   } finally {
     if (id !== undefined) await engine.call("DELETE", `/containers/${id}`, { query: { force: true, v: true } });
-    await engine.callUnless([404], "DELETE", `/images/${image}`, { query: { force: true } });
-    await end();
   }
 });
+
+test(
+  "compose.yaml starts Pierhead with TLS and a registry, keeps agents during an update, and is restored from a backup",
+  {
+    skip: dockerSkipped || composeSkipped,
+  },
+  () => runCompose(engine, image),
+);
