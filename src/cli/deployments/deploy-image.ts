@@ -7,13 +7,14 @@ import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findByName } from "./find-deployment.ts";
 import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
+import { parseImage } from "./image-name.ts";
 import { addVariables, readVariables } from "./variables.ts";
 
 /** Deploys an image, which is run as it is. An existing deployment of images gets this one. */
 export async function deployImage(session: Session, image: string, options: DeployOptions): Promise<void> {
   const { terminal, signal } = session;
   refuseSettingsOfSources(options);
-  const name = options.name ?? nameFrom(repositoryOf(image));
+  const name = options.name ?? nameFrom(parseImage(image).repository);
   const client = await session.client();
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   const found = await findByName(client, name, signal);
@@ -45,12 +46,6 @@ export async function deployImage(session: Session, image: string, options: Depl
           client.patchDeployment({ deployment_id: found.id, body: { ...settings, ...part } }, call),
         );
   await followRevision(session, deployment, deployment.latest_revision_id ?? "", options);
-}
-
-/** Returns the last part of the name of an image, without its tag and digest. */
-function repositoryOf(image: string): string {
-  const [path = ""] = image.split("@");
-  return (path.split("/").at(-1) ?? "").split(":")[0] ?? "";
 }
 
 function refuseOtherSource({ name, source }: Deployment): void {

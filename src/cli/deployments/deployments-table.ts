@@ -49,6 +49,20 @@ export const deploymentCommands: readonly CommandSpec[] = [
     load: async () => (await import("./deploy.ts")).deploy,
   },
   {
+    name: "push",
+    summary: "Push an image of this machine to the server's registry, deploy it, and wait until it serves requests",
+    args: [["<image>", "image of the container engine, which the program docker pushes"]],
+    options: [
+      ["-n, --name <name>", "deployment to create or change; default: derived from the image"],
+      ["--env-from <file>", "dotenv file whose variables are sent and stored encrypted; - is stdin"],
+      ["--type <type>", "dev_free, dev, prod, dev_zero or dev_free_zero; only for the first deploy"],
+      ...waitOptions,
+    ],
+    examples: ["pierhead push my-agent:1", "pierhead push my-agent:2 --name support --env-from .env"],
+    json: "Followed",
+    load: async () => (await import("./push.ts")).push,
+  },
+  {
     name: "list",
     summary: "List the deployments",
     options: [
