@@ -140,3 +140,40 @@ test("installs packages of conda from PyPI, in any version if it lacks theirs, a
     assert.match(other?.explain?.([line])?.message ?? "", /PyPI does not have: cmdstan\. /);
   assert.equal(other?.explain?.(["ERROR: No matching distribution found for flask==3.0.0"]), null);
 });
+
+test("takes the packages of an environment.yml from the index that it names", async () => {
+  await using place = await scratch();
+  const index = "--extra-index-url https://pypi.example/simple";
+  const environment = `dependencies:\n  - pip:\n      - ${index}\n      - ours\n`;
+  const found = await requirementsOf(place.dir, null, { "environment.yml": environment });
+  assert.deepEqual(await linesOf(found, "--requirement"), [index, "ours"]);
+});
+
+test("leaves to setuptools what a requirements.txt lists that it reads, also if an environment.yml lists it", async () => {
+  await using place = await scratch();
+  const found = await requirementsOf(place.dir, "numpy>=2\n", {
+    "pyproject.toml": '[project]\nname = "a"\ndynamic = ["dependencies"]\n[build-system]\nrequires = ["setuptools"]\n',
+    "environment.yml": "dependencies: [numpy=1.21, rich]\n",
+  });
+  assert.deepEqual(await linesOf(found, "--requirement"), ["rich"]);
+});
+
+test("refuses packages of a private channel, and leaves them out beside other requirements", async () => {
+  const environment = "channels: [https://conda.example/acme]\ndependencies: [ours, conda-forge::rich]\n";
+  await using place = await scratch();
+  const alone = { "pyproject.toml": "[tool.ruff]\n", "environment.yml": environment };
+  await assert.rejects(requirementsOf(place.dir, null, alone), /channel Pierhead does not know to be public: ours\. /);
+  await using other = await scratch();
+  const found = await requirementsOf(other.dir, null, { "environment.yml": environment });
+  assert.deepEqual(await linesOf(found, "--requirement"), ["rich"]);
+});
+
+test("explains a failure at once, also after a long line of the log", { timeout: 60_000 }, async () => {
+  await using place = await scratch();
+  const found = await requirementsOf(place.dir, null, {
+    "pyproject.toml": "[tool.ruff]\n",
+    "environment.yml": "dependencies: [numpy]\n",
+  });
+  const lines = Array.from({ length: 100 }, () => "a".repeat(64 * 1024));
+  assert.match(found.explain?.([...lines, "numpy was not found in the registry"])?.message ?? "", /have: numpy\./);
+});

@@ -18,10 +18,12 @@ test("converts the versions of conda to those of pip", () => {
       '"attrs 23.2.*"',
     ],
     ...["flask =3.0", "pytz=2024a", "'jinja2 >=3|2.9'", "'click[version=8]'", "ZeroMQ", "redis!=5.*", "anyio>=4.*"],
+    "sqlalchemy==2.0.*",
   ];
   assert.deepEqual(linesOf("environment.yml", yaml(...listed)), [
     ...["numpy==1.26.*", "pandas==2.2.1.*", "scipy>=1.10,<2", "httpx==0.27.0", "rich==13.*", "attrs==23.2.*"],
     ...["flask==3.0.*", "pytz", "jinja2", "click", "zeromq", "redis!=5.*", "anyio>=4"],
+    "sqlalchemy==2.0.*",
   ]);
 });
 
@@ -103,4 +105,49 @@ test("says what to do about packages of conda that PyPI does not have", () => {
     /PyPI does not have: cmdstan\..*pip list .*requirements\.txt$/,
   );
   assert.match(condaProblem("pixi.toml", ["cmdstan"]), /pixi add --pypi fastapi$/);
+});
+
+test("tells libraries from packages of Python by the build of conda and by their names", () => {
+  const text = yaml("pcre2=10.42=hebb0a14_1", "numpy=1.26.4=py312hc5e2394_0", "rich=13.9=pyhd8ed1ab_1", "librosa");
+  assert.deepEqual(linesOf("environment.yml", text), ["numpy==1.26.4.*", "rich==13.9.*", "librosa"]);
+  assert.deepEqual(readCondaEnvironment("environment.yml", text)?.ofSystem, ["pcre2"]);
+});
+
+test("does not look on PyPI for packages of channels that may be private", () => {
+  const own = yaml("acme::agents", "conda-forge::numpy", "https://conda.example/acme::tools", "rich", "openssl");
+  const found = readCondaEnvironment("environment.yml", own);
+  assert.deepEqual(
+    [found?.packages.map(({ name }) => name), found?.ofOtherChannels],
+    [
+      ["numpy", "rich"],
+      ["agents", "tools"],
+    ],
+  );
+  const among = readCondaEnvironment("environment.yml", `channels: [https://conda.example/acme, conda-forge]\n${own}`);
+  assert.deepEqual(among?.ofOtherChannels, ["agents", "tools", "rich"]);
+  const known = ["defaults", "https://conda.anaconda.org/conda-forge/", "pytorch/label/nightly", "pkgs/main"];
+  assert.deepEqual(
+    readCondaEnvironment("environment.yml", `channels: [${known.join(", ")}]\n${yaml("rich")}`)?.ofOtherChannels,
+    [],
+  );
+  const pixi =
+    '[workspace]\nchannels = ["conda-forge"]\n[dependencies]\nrich = "*"\nours = { version = "*", channel = "acme" }\n';
+  assert.deepEqual(readCondaEnvironment("pixi.toml", pixi)?.ofOtherChannels, ["ours"]);
+  const other = pixi.replace('"conda-forge"', '"https://conda.example/acme"');
+  assert.deepEqual(readCondaEnvironment("pixi.toml", other)?.ofOtherChannels, ["rich", "ours"]);
+});
+
+test("passes the package indexes of pixi on to pip", () => {
+  const text = `[tool.pixi.pypi-options]
+index-url = "https://a.example/simple"
+extra-index-urls = ["https://b.example/simple"]
+[tool.pixi.pypi-dependencies]
+ours = { version = "*", index = "https://c.example/simple" }
+`;
+  assert.deepEqual(readCondaEnvironment("pyproject.toml", text)?.pip, [
+    "--index-url https://a.example/simple",
+    "--extra-index-url https://b.example/simple",
+    "--extra-index-url https://c.example/simple",
+    "ours",
+  ]);
 });

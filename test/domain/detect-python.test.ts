@@ -30,6 +30,7 @@ test("reads the Python and the packages for pip of an environment.yml, and names
     pip: ["fastapi==0.115"],
     packages: [{ name: "numpy", line: "numpy>=1.26" }],
     ofSystem: [],
+    ofOtherChannels: [],
   });
   for (const other of ["", "name: x", "dependencies: 3", "{", "- python"])
     assert.equal(readCondaEnvironment("environment.yml", other), null);
@@ -144,4 +145,15 @@ test("prefers the page that the README runs", async () => {
   assert.match((await detect(files)).server?.start ?? "", /^streamlit run clear\.py /);
   const withReadme = await detect({ ...files, "README.md": "```shell\n$ streamlit run demo.py\n```\n" });
   assert.match(withReadme.server?.start ?? "", /^streamlit run demo\.py /);
+});
+
+test("adds the program of a server that only an environment.yml lists when another file decides alone", async () => {
+  const files = { "main.py": app, "environment.yml": "dependencies: [fastapi, uvicorn]" };
+  const addsOf = async (others: Record<string, string>) => (await detect({ ...files, ...others })).server?.adds;
+  const project = { "pyproject.toml": '[project]\nname = "a"\ndependencies = ["fastapi"]\n' };
+  assert.deepEqual(await addsOf({ "requirements.txt": "fastapi\n" }), ["uvicorn"]);
+  assert.deepEqual(await addsOf({ ...project, "uv.lock": "" }), ["uvicorn"]);
+  assert.deepEqual(await addsOf({ "pyproject.toml": "[tool.ruff]\n", "requirements.txt": "fastapi\n" }), ["uvicorn"]);
+  assert.deepEqual(await addsOf(project), []);
+  assert.deepEqual(await addsOf({}), []);
 });

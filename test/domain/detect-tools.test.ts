@@ -35,6 +35,7 @@ test("reads the packages and the Python of a pixi.toml", () => {
     pip: ["fastapi", "uvicorn[standard]>=0.34,<1", "-e ./words", "tone==1.2.0"],
     packages: [],
     ofSystem: [],
+    ofOtherChannels: [],
   });
 });
 

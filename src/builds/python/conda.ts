@@ -21,7 +21,8 @@ export async function findCondaEnvironment(sourceDir: string, directory: string)
 }
 
 /** Says which packages of conda pip installs or does not install. */
-export function sayCondaPackages(log: BuildContext["log"], { file, packages, ofSystem }: CondaEnvironment): void {
+export function sayCondaPackages(log: BuildContext["log"], conda: CondaEnvironment): void {
+  const { file, packages, ofSystem, ofOtherChannels } = conda;
   if (packages.length > 0)
     log.say(
       `Pierhead does not run conda. Looking on PyPI for the packages in ${file}: ${shown(packages.map(({ line }) => line))}.`,
@@ -30,7 +31,16 @@ export function sayCondaPackages(log: BuildContext["log"], { file, packages, ofS
     log.say(
       `Note: pip cannot install what ${file} lists for the system: ${shown(ofSystem)}. The server gets what its machine or image has.`,
     );
+  if (ofOtherChannels.length > 0) log.say(`Note: ${otherChannels(conda)}`);
 }
+
+/** @throws BuildFailure `Unsupported` for packages of channels that are not known to be public. */
+export function refuseOtherChannels(conda: CondaEnvironment): void {
+  if (conda.ofOtherChannels.length > 0) throw new BuildFailure("Unsupported", otherChannels(conda));
+}
+
+const otherChannels = ({ file, ofOtherChannels }: CondaEnvironment) =>
+  `${file} lists packages of conda whose channel Pierhead does not know to be public: ${shown(ofOtherChannels)}. It does not look for them on PyPI, where anyone can publish packages with these names. If they are of a public channel, name it beside them, such as conda-forge. List the others for pip with an address or an index.`;
 
 const shown = (names: readonly string[]) => firstNames(names, 8);
 
@@ -47,7 +57,7 @@ export function condaFailure({ file, packages }: CondaEnvironment, lines: readon
 }
 
 /** How uv and pip name a package that no index has. */
-const notFound = /([\w.-]+) was not found in the|No matching distribution found for ([\w.-]+)/g;
+const notFound = /(?<![\w.-])([\w.-]{1,200}) was not found in the|No matching distribution found for ([\w.-]+)/g;
 
 /** Separates the options among lines for pip, whose paths are relative to the environment.yml, from the requirements. */
 export function pipArguments({ pip, packages }: Pick<CondaEnvironment, "pip" | "packages">): {
@@ -63,6 +73,12 @@ export function pipArguments({ pip, packages }: Pick<CondaEnvironment, "pip" | "
     lines: [...listed, ...packages.filter(({ name }) => !named.has(normalizedName(name))).map(({ line }) => line)],
   };
 }
+
+/** Options that decide where packages come from. */
+const indexOption = /^\s*(?:-i|-f|--index-url|--extra-index-url|--find-links|--no-index)(?=[\s=]|$)/;
+
+/** Returns the lines with such options. Without them, a package of a private index would be looked for among those of everyone. */
+export const indexOptions = (lines: readonly string[]): string[] => lines.filter((line) => indexOption.test(line));
 
 /** Splits an option from its value, which may contain further signs of equality: `-e git+https://host/own.git#egg=own`. */
 const optionWords = (line: string) => /^(--?[\w-]+)(?:\s*=\s*|\s+)(.+)$/.exec(line)?.slice(1) ?? [line];

@@ -3,7 +3,7 @@ import path from "node:path";
 import { normalizedName, requirementNames, tomlList, tomlSection } from "../../domain/detection/toml-text.ts";
 import { isFileInside } from "../sources/inside.ts";
 import type { BuildContext } from "../worker/run-command.ts";
-import { findCondaEnvironment, pipArguments, sayCondaPackages } from "./conda.ts";
+import { findCondaEnvironment, indexOptions, pipArguments, sayCondaPackages } from "./conda.ts";
 import { findLock } from "./locked-versions.ts";
 
 /**
@@ -17,12 +17,13 @@ export async function alsoListed({ sourceDir, log }: BuildContext, directory: st
   const isDynamic = tomlList(tomlSection(pyproject, "project"), "dynamic").includes("dependencies");
   const read = async (file: string) =>
     (await isFileInside(sourceDir, file)) ? await readFile(path.join(sourceDir, file), "utf8") : "";
-  const all = isDynamic ? [] : (await read(path.posix.join(directory, "requirements.txt"))).split("\n");
+  const beside = await read(path.posix.join(directory, "requirements.txt"));
+  const all = isDynamic ? [] : beside.split("\n");
   const lockFile = await findLock(sourceDir, directory);
   if (lockFile?.endsWith("uv.lock") === true) return null;
   const others = ["setup.cfg", "setup.py"].map((name) => path.posix.join(directory, name));
   const declared = await Promise.all([...others, ...(lockFile === null ? [] : [lockFile])].map(read));
-  const texts = [withoutPixi(pyproject), ...declared];
+  const texts = [withoutPixi(pyproject), ...declared, ...(isDynamic ? [beside] : [])];
   const named = new Set(texts.flatMap((text) => text.match(/[\w.-]+/g) ?? []).map(normalizedName));
   const isNew = (line: string) => requirementNames([line]).some((name) => !named.has(normalizedName(name)));
   const plain = all.filter((line) => !line.trimEnd().endsWith("\\"));
@@ -38,8 +39,7 @@ export async function alsoListed({ sourceDir, log }: BuildContext, directory: st
     ...(ofFile.length > 0 ? ["requirements.txt"] : []),
     ...(ofConda.length > 0 ? [conda?.file ?? ""] : []),
   ];
-  // Without them, a package of a private index would be looked for among those that anyone can publish.
-  lines.unshift(...plain.filter((line) => indexOption.test(line)));
+  lines.unshift(...indexOptions([...plain, ...(ofConda.length > 0 ? (conda?.pip ?? []) : [])]));
   const file = path.join(path.dirname(sourceDir), "also-requirements.txt");
   await writeFile(file, lines.map((line) => `${line}\n`).join(""));
   return { file, lines, names, from: sources.join(" and ") };
@@ -51,9 +51,6 @@ const withoutPixi = (pyproject: string) =>
     .split(/^(?=[ \t]*\[)/m)
     .filter((table) => !/^[ \t]*\[tool\.pixi\b/.test(table))
     .join("");
-
-/** Options that decide where packages come from. */
-const indexOption = /^\s*(?:-i|-f|--index-url|--extra-index-url|--find-links|--no-index)(?=[\s=]|$)/;
 
 /** Returns the requirements.txt of a package that declares no dependencies itself; null: there is none, or setuptools reads it. */
 export async function requirementsBeside({ sourceDir }: BuildContext, directory: string, project: string) {

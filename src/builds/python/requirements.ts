@@ -4,7 +4,7 @@ import type { PythonProject } from "../detect/langgraph-config.ts";
 import { BuildFailure } from "../failure.ts";
 import { isDirectoryInside, isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { findCondaEnvironment, pipArguments, sayCondaPackages } from "./conda.ts";
+import { findCondaEnvironment, pipArguments, refuseOtherChannels, sayCondaPackages } from "./conda.ts";
 import { findLock } from "./locked-versions.ts";
 
 /** The packages to install for one project. */
@@ -92,6 +92,7 @@ async function addDependenciesBeside(
   const conda = await findCondaEnvironment(sourceDir, directory);
   if (conda === null) return null;
   log.say(`The directories in dependencies of ${configPath} describe no packages: installing those of ${conda.file}.`);
+  refuseOtherChannels(conda);
   sayCondaPackages(log, conda);
   const { argv, lines } = pipArguments(conda);
   const exported = path.join(path.dirname(sourceDir), "conda-requirements.txt");

@@ -7,7 +7,7 @@ import type { CommandProject, PythonRequest } from "../detect/pierhead-config.ts
 import { BuildFailure } from "../failure.ts";
 import { isFileInside } from "../sources/inside.ts";
 import { type BuildContext, runCommand } from "../worker/run-command.ts";
-import { condaFailure, findCondaEnvironment, pipArguments, sayCondaPackages } from "./conda.ts";
+import { condaFailure, findCondaEnvironment, pipArguments, refuseOtherChannels, sayCondaPackages } from "./conda.ts";
 import { findLock, lockConstraints, pipfileLockRequirements } from "./locked-versions.ts";
 import { poetryRequirements } from "./poetry.ts";
 import { alsoListed, requirementsBeside } from "./requirements-beside.ts";
@@ -160,6 +160,7 @@ async function fromConda(
   conda: CondaEnvironment,
   { directory, adds }: { directory: string; adds: readonly string[] },
 ): Promise<ServerRequirements> {
+  refuseOtherChannels(conda);
   sayCondaPackages(log, conda);
   const ofPackages = async (packages: CondaEnvironment["packages"], name: string): Promise<ServerRequirements> => {
     const file = path.join(path.dirname(sourceDir), name);

@@ -1,13 +1,13 @@
 import { parse } from "yaml";
 import { firstNames } from "../../base/first-names.ts";
-import { type CondaEnvironment, sortCondaPackages } from "./conda-packages.ts";
+import { type CondaEnvironment, type CondaListing, sortCondaPackages } from "./conda-packages.ts";
 import { readPixi } from "./pixi-environment.ts";
 
 /** Reads an environment.yml, a pixi.toml or the tables of pixi in a pyproject.toml. Returns null for a file without any. */
 export function readCondaEnvironment(file: string, text: string): CondaEnvironment | null {
   if (file.endsWith(".toml")) return readPixi(file, text);
-  const listed = dependenciesIn(text);
-  if (listed === null) return null;
+  const { dependencies: listed, channels } = readYaml(text);
+  if (!Array.isArray(listed)) return null;
   const specifications = listed.filter((one) => typeof one === "string").map(readSpecification);
   const ofPip = listed.flatMap((one): unknown[] =>
     typeof one === "object" && one !== null && Array.isArray((one as { pip?: unknown }).pip)
@@ -19,24 +19,35 @@ export function readCondaEnvironment(file: string, text: string): CondaEnvironme
     file,
     pythonVersion: /^={1,2}\s*(3\.\d+)/.exec(python)?.[1] ?? null,
     pip: ofPip.filter((one) => typeof one === "string").map((one) => one.trim()),
-    ...sortCondaPackages(specifications),
+    ...sortCondaPackages(specifications, Array.isArray(channels) ? channels.map(String) : []),
   };
 }
 
-function dependenciesIn(text: string): unknown[] | null {
+/** Without comparing all keys, and only so many collections, because both take minutes for a file that is made to be slow. */
+function readYaml(text: string): { dependencies?: unknown; channels?: unknown } {
+  if ((text.match(/[[{]/g)?.length ?? 0) > collectionsMax) return {};
   try {
-    const { dependencies } = parse(text, { maxAliasCount: 0 }) as { dependencies?: unknown };
-    return Array.isArray(dependencies) ? dependencies : null;
+    const read: unknown = parse(text, { maxAliasCount: 0, uniqueKeys: false });
+    return typeof read === "object" && read !== null ? read : {};
   } catch {
-    return null;
+    return {};
   }
 }
 
+/** An environment has a few, such as `channels: [conda-forge]` and `uvicorn[standard]`. */
+const collectionsMax = 1_000;
+
 /** A channel may stand before the name: `conda-forge::numpy=1.26`. A version may follow after a blank: `numpy 1.26.*`. */
-function readSpecification(specification: string): { name: string; version: string } {
-  const own = specification.slice(specification.lastIndexOf("::") + 1).replace(/^:/, "");
-  const [, name = "", version = ""] = /^\s*([\w.-]+)(?:\[.*)?(.*)$/.exec(own.split("#", 1)[0] ?? "") ?? [];
-  return { name: name.toLowerCase(), version: version.trim() };
+function readSpecification(specification: string): CondaListing {
+  const at = specification.lastIndexOf("::");
+  const own = specification.slice(at === -1 ? 0 : at + 2).split(/[#\n]/, 1)[0] ?? "";
+  const name = /^\s*(\w[\w.-]{0,200})/.exec(own)?.[0] ?? "";
+  const version = own.slice(name.length).split("[", 1)[0] ?? "";
+  return {
+    name: name.trim().toLowerCase(),
+    version: version.trim(),
+    ...(at === -1 ? {} : { channel: specification.slice(0, at) }),
+  };
 }
 
 const namedMax = 8;

@@ -40,12 +40,15 @@ const namesOnPypi: Readonly<Record<string, string>> = {
   psycopg2: "psycopg2-binary",
 };
 
+/** Packages of Python whose names begin like those of libraries. */
+const libsOfPython = "(?:rosa|cst|sass|tmux|pysal|usb1|nacl|honey|archive-c|torrent|virt-python)$";
+
 /**
  * Packages of conda that are programs, libraries and data of the system. Their names on PyPI belong to something else, or are free for
  * anyone to take.
  */
 const ofSystem = new RegExp(
-  `^(?:_.*|lib.*|ld_impl_.*|cuda.*|cudnn|nccl|gcc.*|gxx.*|clang.*|r-.*|perl.*|xorg-.*|sysroot.*|kernel-headers.*|.*-compilers?|compilers|${[
+  `^(?:_.*|lib(?!${libsOfPython}).*|ld_impl_.*|cuda.*|cudnn|nccl|gcc.*|gxx.*|clang.*|r-.*|perl.*|xorg-.*|sysroot.*|kernel-headers.*|.*-compilers?|compilers|${[
     ...[
       "nodejs",
       "npm",
@@ -123,6 +126,15 @@ export interface CondaPackages {
   packages: CondaPackage[];
   /** Names of programs and libraries of the system, which pip cannot install. */
   ofSystem: string[];
+  /** Names of packages that may come from a channel that is not public. */
+  ofOtherChannels: string[];
+}
+
+/** A package as a file lists it, with versions in the form of conda. */
+export interface CondaListing {
+  name: string;
+  version: string;
+  channel?: string;
 }
 
 /** What an environment.yml of conda, or the tables of pixi, list. */
@@ -134,19 +146,49 @@ export interface CondaEnvironment extends CondaPackages {
   pip: string[];
 }
 
-/** Sorts what an environment lists for conda. @param listed names with versions in the form of conda. */
-export function sortCondaPackages(listed: readonly { name: string; version: string }[]): CondaPackages {
-  const others = listed.filter(({ name }) => name !== "" && !brought.has(name));
+/**
+ * Sorts what an environment lists for conda. Anyone can publish the name of a package of a company on PyPI, so those of channels that
+ * are not known to be public are not looked for there.
+ * @param channels of packages that name none.
+ */
+export function sortCondaPackages(listed: readonly CondaListing[], channels: readonly string[]): CondaPackages {
+  const all = listed.filter(({ name }) => name !== "" && !brought.has(name));
+  const arePublic = channels.every(isPublic);
+  const isOther = ({ channel }: CondaListing) => !(channel === undefined ? arePublic : isPublic(channel));
+  const isOfSystem = ({ name, version }: CondaListing) =>
+    ofSystem.test(name) || (!Object.hasOwn(namesOnPypi, name) && compiledBuild.test(version));
+  const others = all.filter((one) => !isOther(one) && !isOfSystem(one));
   return {
-    packages: others
-      .filter(({ name }) => !ofSystem.test(name))
-      .map(({ name, version }) => {
-        const onPypi = Object.hasOwn(namesOnPypi, name) ? (namesOnPypi[name] ?? name) : name;
-        return { name: onPypi.replace(/\[.*/, ""), line: `${onPypi}${pipVersions(version)}` };
-      }),
-    ofSystem: others.map(({ name }) => name).filter((name) => ofSystem.test(name)),
+    packages: others.map(({ name, version }) => {
+      const onPypi = Object.hasOwn(namesOnPypi, name) ? (namesOnPypi[name] ?? name) : name;
+      return { name: onPypi.replace(/\[.*/, ""), line: `${onPypi}${pipVersions(version)}` };
+    }),
+    ofSystem: all.filter(isOfSystem).map(({ name }) => name),
+    ofOtherChannels: all.filter((one) => isOther(one) && !isOfSystem(one)).map(({ name }) => name),
   };
 }
+
+/** The build of a package without Python, such as `h5eee18b_0`. Those with Python are called `py312h06a4308_0` or `pyhd8ed1ab_1`. */
+const compiledBuild = /[=\s]h[0-9a-f]{6,10}_\d+$/;
+
+/** Channels of conda whose packages everyone sees, so that their names on PyPI are those of the same projects. */
+const publicChannels = new Set([
+  ...["defaults", "nodefaults", "main", "free", "r", "msys2", "anaconda", "conda-forge", "bioconda", "pytorch"],
+  ...["pytorch-nightly", "nvidia", "rapidsai", "huggingface", "fastai", "intel", "microsoft", "plotly", "pyviz"],
+  ...["bokeh", "numba", "pyg", "dglteam", "xformers", "pytorch3d", "rdkit", "esri", "fastchan", "apple"],
+]);
+
+/** Addresses of public channels, before their names. */
+const publicHosts = /^https:\/\/(?:conda\.anaconda\.org|repo\.anaconda\.com\/pkgs|(?:repo\.)?prefix\.dev)\//;
+
+const isPublic = (channel: string) =>
+  publicChannels.has(
+    channel
+      .trim()
+      .replace(publicHosts, "")
+      .replace(/^pkgs\//, "")
+      .replace(/\/(?:label\/[\w.-]{1,100}|noarch|linux-64)?$/, ""),
+  );
 
 /** Converts the versions of conda, `=1.2` or `>=1,<2`, to those of pip. A form that pip does not have allows any version. */
 function pipVersions(text: string): string {
@@ -157,7 +199,7 @@ function pipVersions(text: string): string {
       const [, comparison = "", version = "", rest = ""] = part ?? [];
       if (version === "") return "";
       // `=1.2` of conda also allows 1.2.3.
-      if (comparison === "=" || (rest !== "" && comparison === "")) return `==${version}.*`;
+      if (comparison === "=" || (rest !== "" && /^(?:==)?$/.test(comparison))) return `==${version}.*`;
       if (comparison === "" || comparison === "==") return `==${version}`;
       return `${comparison}${version}${comparison === "!=" && rest !== "" ? ".*" : ""}`;
     })

@@ -1,5 +1,5 @@
-import { type CondaEnvironment, sortCondaPackages } from "./conda-packages.ts";
-import { tomlEntries, tomlList, tomlSection, tomlTables } from "./toml-text.ts";
+import { type CondaEnvironment, type CondaListing, sortCondaPackages } from "./conda-packages.ts";
+import { tomlEntries, tomlList, tomlSection, tomlString, tomlTables } from "./toml-text.ts";
 
 /** Bounds the work. Projects have fewer. */
 const featuresMax = 20;
@@ -18,14 +18,37 @@ export function readPixi(file: string, text: string): CondaEnvironment | null {
   const all = scopes.flatMap((scope) => [scope, ...systems.map((system) => `${scope}target.${system}.`)]);
   const ofConda = all.flatMap((scope) => tomlEntries(tables, `${scope}dependencies`));
   const ofPip = all.flatMap((scope) => tomlEntries(tables, `${scope}pypi-dependencies`));
-  const conda = ofConda.map(([name, value]) => ({ name: name.toLowerCase(), version: readValue(value).version }));
+  const conda = ofConda.map(([name, value]): CondaListing => {
+    const { version, values } = readValue(value);
+    const channel = values?.get("channel");
+    return { name: name.toLowerCase(), version, ...(channel === undefined ? {} : { channel }) };
+  });
   const python = conda.find(({ name }) => name === "python")?.version ?? "";
   return {
     file,
     pythonVersion: /^\s*(?:==?|~=|>=)?\s*(3\.\d+)/.exec(python)?.[1] ?? null,
-    pip: ofPip.flatMap(([name, value]) => pipLine(name, value)),
-    ...sortCondaPackages(conda),
+    pip: [...indexOptions(scopes, text, ofPip), ...ofPip.flatMap(([name, value]) => pipLine(name, value))],
+    ...sortCondaPackages(conda, channelsOf(text, scopes)),
   };
+}
+
+/** Returns the channels of the project and of its features, as names or as tables. */
+function channelsOf(text: string, scopes: readonly string[]): string[] {
+  const [root = "", ...features] = scopes;
+  const names = [`${root}project`, `${root}workspace`, ...features.map((scope) => scope.slice(0, -1))];
+  return names.flatMap((name) => tomlList(tomlSection(text, name), "channels"));
+}
+
+/** Returns options for pip. Without them, a package of a private index would be looked for among those that anyone can publish. */
+function indexOptions(scopes: readonly string[], text: string, ofPip: readonly [string, string][]): string[] {
+  const tables = scopes.map((scope) => tomlSection(text, `${scope}pypi-options`));
+  const ofPackages = ofPip.flatMap(([, value]) => readValue(value).values?.get("index") ?? []);
+  return [
+    ...tables.flatMap((table) => tomlString(table, "index-url") ?? []).map((url) => `--index-url ${url}`),
+    ...[...tables.flatMap((table) => tomlList(table, "extra-index-urls")), ...new Set(ofPackages)].map(
+      (url) => `--extra-index-url ${url}`,
+    ),
+  ];
 }
 
 const systems = ["unix", "linux", "linux-64"];
@@ -67,4 +90,4 @@ function pipLine(name: string, value: string): string[] {
   return [`${full}${/^[\d]/.test(version) ? "==" : ""}${version.replaceAll(" ", "")}`];
 }
 
-const tableValue = /\b(version|path|git|url|rev|tag|branch)[ \t]*=[ \t]*["']([^"'\n]*)["']/g;
+const tableValue = /(?<![\w-])(version|path|git|url|rev|tag|branch|channel|index)[ \t]*=[ \t]*["']([^"'\n]*)["']/g;

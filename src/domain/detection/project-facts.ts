@@ -1,4 +1,5 @@
 import { readCondaEnvironment } from "./conda-environment.ts";
+import type { CondaEnvironment } from "./conda-packages.ts";
 import { type DenoFacts, readDeno } from "./deno-server.ts";
 import { condaFileNames } from "./install-files.ts";
 import { type NodeFacts, readNode } from "./node-facts.ts";
@@ -61,6 +62,21 @@ export async function readProjectFacts(reader: ProjectReader): Promise<ProjectFa
   return { files, procfile, node, python, deno };
 }
 
+const packagesOf = (conda: CondaEnvironment | null) => [
+  ...requirementNames(conda?.pip ?? []),
+  ...(conda?.packages ?? []).map(({ name }) => name),
+];
+
+/** Returns whether a build installs the packages of an environment of conda: only where no other file decides alone. */
+function installsConda(files: ReadonlySet<string>, pyproject: string): boolean {
+  if (files.has("pyproject.toml") && files.has("uv.lock")) return false;
+  const isProject = /^[ \t]*\[(?:build-system|tool\.poetry\.dependencies)\]|^[ \t]*dependencies[ \t]*=/m;
+  return isProject.test(pyproject) || !otherFiles.some((name) => files.has(name));
+}
+
+/** Files with packages that a build prefers to an environment of conda, after the pyproject.toml. */
+const otherFiles = ["requirements.txt", "setup.py", "Pipfile"];
+
 function readProcfile(text: string): Procfile | null {
   const command = (process: string) => {
     const found = new RegExp(`^${process}:[ \\t]*(\\S.*)$`, "m").exec(text)?.[1]?.trim() ?? "";
@@ -89,8 +105,7 @@ async function readPython(reader: ProjectReader, files: ReadonlySet<string>): Pr
     ...tomlKeys(tomlSection(pyproject ?? "", "tool.poetry.dependencies")),
     ...requirementNames((requirements ?? "").split("\n")),
     ...tomlKeys(tomlSection(pipfile ?? "", "packages")),
-    ...requirementNames(conda?.pip ?? []),
-    ...(conda?.packages ?? []).map(({ name }) => name),
+    ...(installsConda(files, pyproject ?? "") ? packagesOf(conda) : []),
   ];
   const names = new Set(packages.map(normalizedName));
   const { texts, isComplete } = await readSources(reader, files, /\.py$/);

@@ -8,28 +8,40 @@ export function tomlSection(text: string, name: string): string {
   return at === -1 ? "" : (parts[at + 1] ?? "");
 }
 
-/** Returns the texts of all tables by their names. */
-export function tomlTables(text: string): Map<string, string> {
+/** The texts of tables by their names, and the names of those below each one. */
+export interface TomlTables {
+  texts: ReadonlyMap<string, string>;
+  below: ReadonlyMap<string, readonly string[]>;
+}
+
+/** Returns all tables of a file. */
+export function tomlTables(text: string): TomlTables {
   const parts = text.split(/^[ \t]*\[([^[\]\n]+)\][ \t]*(?:#.*)?$/m);
-  const found = new Map<string, string>();
+  const texts = new Map<string, string>();
+  const below = new Map<string, string[]>();
   for (let at = 1; at < parts.length; at += 2) {
     const name = (parts[at] ?? "").trim().replaceAll(/["']/g, "");
-    if (!found.has(name)) found.set(name, parts[at + 1] ?? "");
+    if (texts.has(name)) continue;
+    texts.set(name, parts[at + 1] ?? "");
+    const above = name.slice(0, Math.max(0, name.lastIndexOf(".")));
+    const others = below.get(above);
+    if (others === undefined) below.set(above, [name]);
+    else others.push(name);
   }
-  return found;
+  return { texts, below };
 }
 
 /** Returns the keys of a table with the texts of their values. A table below it, `[name.key]`, counts as an inline table. */
-export function tomlEntries(tables: ReadonlyMap<string, string>, name: string): [string, string][] {
-  const own = (tables.get(name) ?? "").split("\n").flatMap((line): [string, string][] => {
+export function tomlEntries({ texts, below }: TomlTables, name: string): [string, string][] {
+  const own = (texts.get(name) ?? "").split("\n").flatMap((line): [string, string][] => {
     const [, key = "", value = ""] = /^[ \t]*["']?([\w.-]+)["']?[ \t]*=(.*)$/.exec(line) ?? [];
     return key === "" ? [] : [[key, value.trim()]];
   });
-  const below = [...tables].flatMap(([other, text]): [string, string][] => {
-    const key = other.startsWith(`${name}.`) ? other.slice(name.length + 1) : "";
-    return !/^[\w-]+$/.test(key) ? [] : [[key, `{ ${text.trim().replaceAll("\n", ", ")} }`]];
+  const others = (below.get(name) ?? []).flatMap((other): [string, string][] => {
+    const key = other.slice(name.length + 1);
+    return !/^[\w-]+$/.test(key) ? [] : [[key, `{ ${(texts.get(other) ?? "").trim().replaceAll("\n", ", ")} }`]];
   });
-  return [...own, ...below];
+  return [...own, ...others];
 }
 
 /** Returns the names of the keys of a table. `python` is the interpreter, not a package. */
