@@ -70,3 +70,14 @@ test("does not take checks of a package for its server", async () => {
   assert.match(JSON.stringify(detection), /These scripts run programs: web\./);
   assert.doesNotMatch(JSON.stringify(detection), /verify:types|smoke:web|pack:all/);
 });
+
+test("sets no variable that turns a transport of an MCP server off", async () => {
+  const manifest = { scripts: { start: "node index.js" }, dependencies: { "@modelcontextprotocol/sdk": "1" } };
+  for (const name of ["DISABLE_SSE", "NO_HTTP", "HTTP_PROXY", "MCP_SSE_DISABLED"]) {
+    const { server } = await detect({
+      "package.json": JSON.stringify(manifest),
+      "index.js": `if (process.env.${name} !== 'true' || process.env.${name} === 'true') other()\nnew StdioServerTransport()\nnew StreamableHTTPServerTransport()\napp.listen(process.env.PORT)`,
+    });
+    assert.deepEqual(server?.variables ?? {}, {}, name);
+  }
+});

@@ -34,3 +34,13 @@ test("starts a Django project in the directory of its own manage.py, and no samp
   assert.ok(sample.server === null && sample.saysWhatToDo);
   assert.match(sample.because, /its samples do: example \(Django\)/);
 });
+
+test("starts the site of a manage.py that is called like a directory of samples", async () => {
+  const files = { "requirements.txt": "django", "manage.py": "", "example/settings.py": "", "example/wsgi.py": "" };
+  assert.match((await detect(files)).server?.start ?? "", /gunicorn example\.wsgi:application/);
+});
+
+test("prefers servers that Python can import to those in other directories", async () => {
+  const files = { "requirements.txt": "flask", "load-test/main.py": flask, "server/api/web.py": flask };
+  assert.match((await detect(files)).server?.start ?? "", /^python -m gunicorn server\.api\.web:app/);
+});

@@ -34,6 +34,7 @@ const texts: [string, string][] = [
   ["comments that do not end", fill("/*")],
   ["an application of the MCP SDK with blanks", `createMcpExpressApp(${fill(" ")}`],
   ["many applications of the MCP SDK", fill("createMcpExpressApp({")],
+  ["a variable of many transports", `new StdioServerTransport()\nenv.${fill("SSE_")}`],
   ["many scripts", scripts.slice(0, size)],
 ];
 
@@ -42,7 +43,7 @@ for (const [name, text] of texts) {
     const files: Files = {
       Procfile: text,
       "main.py": "app = FastAPI()",
-      "package.json": "{}",
+      "package.json": '{"dependencies":{"@modelcontextprotocol/sdk":"1"}}',
       "requirements.txt": "fastapi",
       "pkg/__main__.py": text,
       "pkg/a.py": text,
@@ -52,6 +53,24 @@ for (const [name, text] of texts) {
       "server.json": text,
     };
     const reader = { list: async () => Object.keys(files), read: async (file: string) => files[file] ?? null };
+    const { server } = detectServer(await readProjectFacts(reader));
+    assert.equal(server?.preset, "fastapi");
+  });
+}
+
+const keys = Array.from({ length: size / 16 }, (_, at) => `key${at}: 1\n`).join("");
+const tables = Array.from({ length: size / 8 }, (_, at) => `[a${at}]\n`).join("");
+const features = Array.from({ length: 20 }, (_, at) => `"f${at}"`).join(", ");
+
+for (const [name, file, text] of [
+  ["a package of two lines", "environment.yml", `dependencies:\n  - "${"a".repeat(size)}\\nb"\n`],
+  ["lists in lists", "environment.yml", `dependencies: ${fill("[")}`],
+  ["many keys", "environment.yml", `dependencies: []\n${keys}`],
+  ["many tables", "pixi.toml", `[environments]\ndefault = [${features}]\n${tables}`.slice(0, size)],
+] as const) {
+  test(`finds the server beside an environment of conda with ${name}`, { timeout: 60_000 }, async () => {
+    const files: Files = { "main.py": "app = FastAPI()", "requirements.txt": "fastapi", [file]: text };
+    const reader = { list: async () => Object.keys(files), read: async (one: string) => files[one] ?? null };
     const { server } = detectServer(await readProjectFacts(reader));
     assert.equal(server?.preset, "fastapi");
   });

@@ -139,15 +139,27 @@ function httpSetting(texts: readonly string[]): McpTransport["setting"] {
   const value = httpValues.find((one) => texts.some((text) => isChoice(text, one)));
   if (name !== undefined && value !== undefined) return { name, value };
   const flags = texts.flatMap((text) =>
-    [...text.matchAll(flag)].map(([, one = "", wanted = ""]) => ({ name: one, value: wanted })),
+    [...text.matchAll(flag)]
+      .map(([, one = "", wanted = ""]) => ({ name: one, value: wanted }))
+      .filter(({ name: one }) => asksForTransport(one)),
   );
   return flags.find((one) => /HTTP/.test(one.name)) ?? flags[0] ?? null;
 }
 
 const transportVariable = /\benv(?:\.|\[["'])(\w*TRANSPORT(?:_TYPE|_MODE)?)\b/;
 
-const flag =
-  /\benv(?:\.|\[["'])((?:[A-Z0-9]+_)*(?:HTTP|SSE)(?:_(?!PROXY)[A-Z0-9]+)*)(?:["']\])?\s*={2,3}\s*["'](true|1)["']/g;
+const flag = /\benv(?:\.|\[["'])([A-Z0-9_]{1,100})(?:["']\])?\s{0,20}={2,3}\s{0,20}["'](true|1)["']/g;
+
+/** Whether the name of a variable says that it turns HTTP on: not `DISABLE_SSE`, and not `HTTP_PROXY`. */
+function asksForTransport(name: string): boolean {
+  const words = name.split("_");
+  const at = words.findIndex((word) => /^(?:HTTP|SSE)$/.test(word));
+  return (
+    at !== -1 &&
+    !words.some((word) => /^(?:DISABLED?|NO|NOT|SKIP|WITHOUT)$/.test(word)) &&
+    !words.slice(at).some((word) => word.startsWith("PROXY"))
+  );
+}
 
 /** Whether a text compares with a value, or lists it beside `stdio`. */
 function isChoice(text: string, value: string): boolean {

@@ -152,8 +152,10 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   const rootOf = importRoots(files, project.packages);
   const importsSrc = sources.some(({ text }) => /^[ \t]*(from|import) src[. ]/m.test(text));
   const isSrcPackage = files.has("src/__init__.py") || importsSrc;
+  const isBelowOther = new Set<string>();
   const found = sources.flatMap(({ file, text }) => {
     const nearest = rootOf(file, text);
+    if (nearest === "" && unimportable(file) !== "") isBelowOther.add(file);
     return forms.flatMap(({ kind, form, beside, isIndirect = false }) => {
       if (beside !== undefined && !beside.test(text)) return [];
       const names = [...text.matchAll(new RegExp(form, "gm"))].map((match) => match[1] ?? "");
@@ -173,7 +175,10 @@ export function findPythonEntries(project: PythonSources, files: ReadonlySet<str
   found.push(...callingPrograms(project, isSrcPackage, overStdio));
   if (files.has("manage.py")) found.push(...djangoEntries(files));
   // A file such as `my-app.py` cannot be imported, but it can be run.
-  const usable = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
+  const named = found.filter(({ kind, module }) => byFile.has(kind) || /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(module));
+  const isImportable = ({ kind, file }: PythonEntry) => !byFile.has(kind) && !isBelowOther.has(file);
+  // Directories such as `load-test` often have tools beside the server.
+  const usable = !named.some(isImportable) ? named : named.filter((one) => byFile.has(one.kind) || isImportable(one));
   const rank = ({ file, kind }: PythonEntry) => (pages.has(file) && isPage.test(kind) ? -1 : rankOf(file));
   const sorted = usable.sort((a, b) => rank(a) - rank(b));
   const hasPackages = project.packages.size > 0;
@@ -404,17 +409,23 @@ function optionsOf(text: string): string {
 }
 
 function djangoEntries(files: ReadonlySet<string>): PythonEntry[] {
-  const find = (form: RegExp) => [...files].find((one) => form.test(one) && isOwn(one));
-  const wsgi = find(/^[\w/]+\/wsgi\.py$/);
-  const file = wsgi ?? find(/^[\w/]+\/asgi\.py$/);
+  const found = [/^[\w/]+\/wsgi\.py$/, /^[\w/]+\/asgi\.py$/].flatMap((form) =>
+    [...files].filter((one) => form.test(one)),
+  );
+  // A site may be called `example` itself. One with a manage.py of its own is a sample.
+  const file = found.find(isOwn) ?? found.find((one) => siteRoot(one, files) === "");
   if (file === undefined) return [];
-  const kind = wsgi === undefined ? "django-asgi" : "django";
-  // Django imports the settings from the directory of manage.py, the nearest one in a project with several sites.
-  const above = file.split("/").slice(0, -1);
-  const roots = above.map((_, at) => above.slice(0, above.length - at).join("/"));
-  const importRoot = roots.find((root) => files.has(`${root}/manage.py`)) ?? "";
+  const kind = file.endsWith("/asgi.py") ? "django-asgi" : "django";
+  const importRoot = siteRoot(file, files);
   const module = moduleOf(importRoot === "" ? file : file.slice(importRoot.length + 1), true);
   return [{ kind, file, importRoot, module, name: "application", options: "", hasOwnPort: false, isIndirect: false }];
+}
+
+/** Returns the directory from which Django imports settings: that of manage.py, the nearest one in a project with several sites. */
+function siteRoot(file: string, files: ReadonlySet<string>): string {
+  const above = file.split("/").slice(0, -1);
+  const roots = above.map((_, at) => above.slice(0, above.length - at).join("/"));
+  return roots.find((root) => files.has(`${root}/manage.py`)) ?? "";
 }
 
 function rankOf(file: string): number {
