@@ -147,3 +147,14 @@ test("an image for a cluster has PostgreSQL as its default, or files with the re
   const serving = await build("serving", old, true);
   assert.deepEqual(serving.chosen, ["postgres", "default", "rolling"], "files would hide the threads of the database");
 });
+
+test("decides at once about files that are made to be slow, and about versions that are no text", {
+  timeout: 60_000,
+}, async () => {
+  const long = manifest({ "@langchain/langgraph": `-${"1".repeat(200_000)}!` });
+  assert.ok(((await misfitOf({ "package.json": long })) ?? "").length < 500);
+  const yarn = `a${", @langchain/langgraph@x".repeat(50_000)}`;
+  assert.equal(await misfitOf({ "package.json": asked, "yarn.lock": yarn }), null);
+  const lock = JSON.stringify({ packages: { "node_modules/@langchain/langgraph": { version: 5 } } });
+  assert.equal(await misfitOf({ "package.json": asked, "package-lock.json": lock }), null);
+});

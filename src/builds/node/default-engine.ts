@@ -66,7 +66,10 @@ const everyVersion = (versionsOf: (name: Name) => ReadonlySet<string>): Locked =
 const matches = (text: string, form: RegExp) => new Set([...text.matchAll(form)].map(([, version = ""]) => version));
 
 function yarnVersions(text: string, name: Name): ReadonlySet<string> {
-  const blocks = text.split("\n\n").filter((block) => new RegExp(`^(?:\\S.*, )?"?${name}@[^\\n]*:$`, "m").test(block));
+  const header = new RegExp(`(?:^|, )"?${name}@`);
+  const blocks = text
+    .split("\n\n")
+    .filter((block) => block.split("\n").some((line) => /^\S.*:$/.test(line) && header.test(line)));
   return matches(blocks.join("\n"), /^ {2}version:? "?(\d+\.[^"\s]+)/gm);
 }
 
@@ -94,7 +97,7 @@ function readNpm(text: string, member: string): Locked | null {
       const place = path.posix.join(at, "node_modules", name);
       const { link, resolved, ...entry } = packages[place] ?? {};
       const version = link === true ? packages[resolved ?? ""]?.version : entry.version;
-      if (version !== undefined) return { place, version };
+      if (typeof version === "string") return { place, version };
       if (at === "." || at === "") return null;
     }
   };
@@ -125,14 +128,17 @@ function misfitOfManifest(text: string): string | null {
   for (const name of names) {
     const range = wanted[name];
     if (range === undefined || allows(range, name)) continue;
-    return `package.json has ${name} "${range}", and the engine needs ${neededOf(name)}`;
+    return `package.json has ${name} "${String(range).slice(0, rangeLengthMax)}", and the engine needs ${neededOf(name)}`;
   }
   return null;
 }
 
+/** Longer than any range that a person writes. */
+const rangeLengthMax = 200;
+
 /** Whether the newest version in a range fits: a fitting version is in the range, or the range begins with one. */
 function allows(range: string, name: Name): boolean {
-  if (typeof range !== "string") return false;
+  if (typeof range !== "string" || range.length > rangeLengthMax) return false;
   if (range === "latest") return true;
   // Addresses, directories and names of other packages: their versions are known only after the installation.
   if (!/^[\s\d.x*^~<>=|v-]*(?:-[\w.]+)?[\s\d.x*^~<>=|v-]*$/i.test(range)) return false;
