@@ -1,5 +1,6 @@
 import { type Dispatch, type RefObject, type SetStateAction, useCallback, useEffect, useRef, useState } from "react";
 import type { Client } from "../../../src/client/client.ts";
+import { isPassing } from "../../../src/client/failure.ts";
 import type { FoundLogEntry, LogCounts, LogSearch } from "../../../src/contract/logs/search.ts";
 import { textOf } from "../server.ts";
 import { useSession } from "../session.tsx";
@@ -46,6 +47,9 @@ const nothing: FoundLogs = {
   ...{ lines: [], counts: null, range: null, searchedTo: null, answered: null },
   ...{ hasOlder: false, isReading: true, problem: null },
 };
+
+/** How long a follow that lost its server waits before it tries again. */
+const retryMs = 5_000;
 
 interface SearchInput {
   query: string;
@@ -182,10 +186,17 @@ function useFollow(
   useEffect(() => {
     if (!isActive) return;
     const own = new AbortController();
-    const { lines } = latest.current;
-    const options = { seen: lines.slice(-seenMax), signal: own.signal };
-    const follow = async () => {
+    let retry: ReturnType<typeof setTimeout> | undefined;
+    const { signal } = own;
+    const follow = async (isAgain: boolean) => {
+      const { lines } = latest.current;
+      const options = { seen: lines.slice(-seenMax), signal };
       const from = { query, start_time: lines.at(-1)?.timestamp ?? startTime };
+      if (isAgain) {
+        // A follow says nothing until there is a new line.
+        await client.searchLogs({ ...from, limit: 1 }, { signal });
+        setFound((before) => ({ ...before, problem: null }));
+      }
       for await (const fresh of client.followSearch(from, options)) {
         setFound((before) => ({
           ...before,
@@ -195,9 +206,17 @@ function useFollow(
         }));
       }
     };
-    follow().catch((error: unknown) => {
-      if (!own.signal.aborted) setFound((before) => ({ ...before, problem: textOf(error) }));
-    });
-    return () => own.abort();
+    const keepFollowing = (isAgain: boolean) => {
+      follow(isAgain).catch((error: unknown) => {
+        if (signal.aborted) return;
+        setFound((before) => ({ ...before, problem: textOf(error) }));
+        if (isPassing(error)) retry = setTimeout(() => keepFollowing(true), retryMs);
+      });
+    };
+    keepFollowing(false);
+    return () => {
+      own.abort();
+      clearTimeout(retry);
+    };
   }, [client, isActive, query, startTime, latest, setFound]);
 }
