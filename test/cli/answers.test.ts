@@ -252,6 +252,7 @@ test("every answer of --json is as its schema says, and no table is wider than t
 
 /** Commands that need an agent that answers, a browser, a code host, a database of an operator, or that run until Ctrl-C. test/e2e/exec.test.ts runs the last three. */
 const elsewhere: ReadonlySet<string> = new Set([
+  "push",
   ...["auth connect", "auth tokens delete", "database backup", "database restore", "dev", "integrations app create"],
   ...["integrations app delete", "integrations app show", "integrations attach", "integrations install"],
   ...["integrations pick", "integrations projects", "integrations repos", "invoke", "listener", "listener install"],
