@@ -169,3 +169,40 @@ eachDatabase("a revision that cannot go on says what is retried and since when, 
   // The next passes may have begun the build, which fails without a repository.
   assert.doesNotMatch(await message(), /Retried since/);
 });
+
+eachDatabase("a revision in progress stops saying that it is retried with the first pass that succeeds", async (db) => {
+  const sealer = await openSealer(db, randomBytes(32));
+  let isAway = true;
+  const server: DatabaseServer = {
+    async ensure() {
+      if (isAway) throw new Error("connect ECONNREFUSED");
+    },
+    remove: async () => {},
+    environment: () => ({}),
+  };
+  const databases = { shared: { postgres: server, redis: null }, container: null, areContainersWanted: false };
+  const builds = {
+    isRunning: () => false,
+    findWait: async () => ({ retryInMs: 3_600_000, because: "all build slots are taken" }),
+  };
+  const { id, revisionId } = await makeDeployment(db, await makeWorld(db));
+  await db.query(sql`update revisions set status = 'AWAITING_BUILD' where id = ${revisionId}`);
+  const settings = { owner: "me", resyncIntervalMs: 3_600_000 };
+  const deps = passDeps(db, { databases, sealer, builds: builds as never });
+  const loop = new ReconcilerLoop(deps, createMetrics().reconciler, settings);
+  const message = async () => {
+    const { rows } = await db.query<{ message: string | null }>(sql`
+      select status_message as message from revisions where id = ${revisionId} and status = 'AWAITING_BUILD'`);
+    return rows[0]?.message;
+  };
+  loop.start();
+  try {
+    await eventually(message, (found) => /^Retried since .+ECONNREFUSED/.test(found ?? ""), { what: "the problem" });
+    isAway = false;
+    await db.query(sql`update reconcile_queue set run_at = now() where deployment_id = ${id}`);
+    await eventually(message, (found) => found === null, { what: "no message after the database came back" });
+  } finally {
+    await loop.stop();
+    sealer.close();
+  }
+});

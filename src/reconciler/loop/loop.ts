@@ -140,7 +140,8 @@ export class ReconcilerLoop {
       const durationMs = performance.now() - began;
       await this.#settle(key, outcome, durationMs);
       if (outcome.kind === "waiting" && outcome.isProblem) await this.#describe(one, outcome.because);
-      else if (one.attempts > 0) await clearRetries(db, one.deploymentId);
+      // Passes that wait because of a problem count as no attempts.
+      else if (one.attempts > 0 || outcome.wasRetried) await clearRetries(db, one.deploymentId);
       this.#metrics.passes.inc({ outcome: outcome.kind });
       this.#metrics.passSeconds.observe(durationMs / 1_000);
     } catch (error) {

@@ -1,3 +1,4 @@
+import { isRetryMessage } from "../../store/queue/describe-retries.ts";
 import type { StepDeps } from "../deps.ts";
 import type { Outcome } from "../plan/outcome.ts";
 import { planDeployment, planHealth } from "../plan/plan.ts";
@@ -21,7 +22,8 @@ type Read = NonNullable<Awaited<ReturnType<typeof readState>>>;
 export async function reconcileDeployment(deps: StepDeps, deploymentId: string, signal: AbortSignal): Promise<Outcome> {
   const read = await readState(deps.store, deploymentId);
   if (read === undefined) return gone;
-  return inPassSpan(deps.traces, read.state, () => takeSteps(deps, read, signal));
+  const outcome = await inPassSpan(deps.traces, read.state, () => takeSteps(deps, read, signal));
+  return { ...outcome, wasRetried: read.state.unsettled.some(({ message }) => isRetryMessage(message)) };
 }
 
 const gone: Outcome = { kind: "converged", because: "the deployment is gone", isGone: true };

@@ -26,11 +26,14 @@ export async function describeRetries(db: Db, deploymentId: string, error: strin
      where r.deployment_id = ${deploymentId} and ${isUnsettled("r")} and r.status <> 'QUEUED'`);
   for (const { id, message, outcomes } of rows) {
     const text = `${prefix}${sinceOf(message, outcomes ?? [])}: ${sanitizeText(error).slice(0, errorMax)}`;
+    if (text === message) continue;
     await db.query(sql`
       update revisions r set status_message = ${text}, updated_at = now() where id = ${id} and ${isUnsettled("r")}`);
   }
   if (rows.length > 0) db.changes.wakeWatchers();
 }
+
+export const isRetryMessage = (message: string | null): boolean => message?.startsWith(prefix) === true;
 
 /** Clears these messages, after a pass that succeeded. */
 export async function clearRetries(db: Db, deploymentId: string): Promise<void> {
