@@ -50,3 +50,11 @@ export function labelsText(labels: Labels): string {
 }
 
 const quoted = (text: string) => JSON.stringify(text.slice(0, 80));
+
+/**
+ * Returns whether a listener that labels choose can take a deployment into a namespace.
+ * @param offered namespaces of the listener. null: any.
+ * @param wanted null: the deployment names none, so the listener must have only one.
+ */
+export const takesNamespace = (offered: readonly string[] | null, wanted: string | null): boolean =>
+  wanted === null ? (offered ?? []).length <= 1 : offered === null || offered.includes(wanted);

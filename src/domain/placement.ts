@@ -6,7 +6,7 @@ import type {
   SourceKind,
 } from "../contract/deployments/deployment.ts";
 import { errors } from "../contract/error.ts";
-import { checkLabels, hasLabels, type Labels, labelsText } from "./listener-labels.ts";
+import { checkLabels, hasLabels, type Labels, labelsText, takesNamespace } from "./listener-labels.ts";
 import type { RuleContext } from "./settings.ts";
 import { sourceConfigRules } from "./source-rules.ts";
 
@@ -48,9 +48,7 @@ export function chooseListener(
   const able = source === "external_docker" ? matching : matching.filter(({ buildsImages }) => buildsImages);
   if (able.length === 0) throw because(`The listeners with these labels (${names}) build no images.`);
   const namespace = config.listener_config?.k8s_namespace ?? null;
-  const fitting = able.filter(({ k8sNamespaces: offered }) =>
-    namespace === null ? (offered ?? []).length <= 1 : offered === null || offered.includes(namespace),
-  );
+  const fitting = able.filter(({ k8sNamespaces: offered }) => takesNamespace(offered, namespace));
   if (fitting.length === 0) {
     const offered = namesOf([...new Set(able.flatMap(({ k8sNamespaces }) => k8sNamespaces ?? []))]);
     if (namespace === null) throw errors.invalidField(namespaceField, `is required: the listeners have ${offered}.`);

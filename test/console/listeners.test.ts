@@ -150,6 +150,32 @@ test("an administrator labels a listener, and a new deployment runs on the one t
   await page.context().close();
 });
 
+test("the labels of a listener are edited as they are now, and a chosen namespace leaves listeners out", async () => {
+  const add = (compute_id: string, namespace: string) =>
+    client.createListener({
+      body: { compute_type: "k8s", compute_id, compute_config: { k8s_namespaces: [namespace] }, labels: { zone: "a" } },
+    });
+  const [first] = [await add("zone-1", "bots"), await add("zone-2", "agents")];
+  const page = await open({ path: "/host/listeners" });
+  await page.getByRole("row", { name: /zone-1.*zone=a/ }).waitFor();
+  await client.patchListener({ listener_id: first.id, body: { labels: { zone: "a", tier: "new" } } });
+  await page.getByRole("row", { name: /zone-1.*tier=new/ }).waitFor({ timeout: 60_000 });
+  await page.getByRole("button", { name: "Labels of zone-1" }).click();
+  assert.equal(await page.getByRole("dialog").getByLabel("Labels").inputValue(), "tier=new, zone=a");
+
+  await page.goto(`${pierhead.url}/host/new`);
+  await page.getByRole("button", { name: "Image", exact: true }).click();
+  await page.getByLabel("Runs on").selectOption({ label: "A listener with labels …" });
+  await page.getByLabel("Label zone").selectOption("a");
+  const answer = page.getByRole("status");
+  await answer.getByText("2 listeners fit: zone-1, zone-2.").waitFor();
+  assert.equal(await page.getByLabel("Namespace").inputValue(), "");
+  await page.getByLabel("Namespace").selectOption("agents");
+  await answer.getByText("It will run on zone-2, and stay there.").waitFor();
+  assert.deepEqual(await findings(page), []);
+  await page.context().close();
+});
+
 test("a listener whose key was lost gets a new one, with its install commands", async () => {
   const { listener_key: lost } = await client.createListener({
     body: {

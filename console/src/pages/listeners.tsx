@@ -150,7 +150,7 @@ function LabelsField({ text, onText }: { text: string; onText: (text: string) =>
 function EditLabels({ listener }: { listener: Listener }) {
   const { client, workspaceId } = useSession();
   const { id, compute_id } = listener;
-  const [text, setText] = useState(labelsText(listener.labels));
+  const [text, setText] = useState("");
   const labels = labelsFrom(text);
   const body = { labels: labels ?? {} };
   return (
@@ -161,6 +161,8 @@ function EditLabels({ listener }: { listener: Listener }) {
       title={`Labels of ${compute_id}`}
       submit="Save"
       isReady={labels !== null}
+      // Somebody else may have changed them since this page was loaded.
+      onOpen={() => setText(labelsText(listener.labels))}
       call={{ id: "patchListener", input: { listener_id: id, body } }}
       send={() => client.patchListener({ listener_id: id, body })}
       renews={["listeners", workspaceId]}

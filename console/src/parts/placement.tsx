@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Listener } from "../../../src/contract/listeners/listener.ts";
-import { hasLabels, type Labels, labelsText } from "../../../src/domain/listener-labels.ts";
+import { hasLabels, type Labels, labelsText, takesNamespace } from "../../../src/domain/listener-labels.ts";
 import type { Draft } from "../draft.ts";
 import { useSession } from "../session.tsx";
 import { SelectField } from "./fields.tsx";
@@ -41,9 +41,10 @@ function placed(typed: Draft, { listeners, isHere }: Placement): Draft {
     labels === null
       ? (listeners.find(({ id }) => id === typed.listenerId) ?? (isHere ? undefined : listeners[0]))
       : undefined;
-  const namespaces = namespacesOf(labels === null ? chosen : fitting(listeners, labels));
+  const listenerId = chosen?.id ?? "";
+  const namespaces = namespacesOf({ labels, listenerId }, listeners);
   const namespace = namespaces.find((one) => one === typed.namespace) ?? namespaces[0] ?? "";
-  return { ...typed, labels, listenerId: chosen?.id ?? "", namespace };
+  return { ...typed, labels, listenerId, namespace };
 }
 
 const isLabeled = ({ labels }: Listener) => Object.keys(labels).length > 0;
@@ -51,10 +52,18 @@ const isLabeled = ({ labels }: Listener) => Object.keys(labels).length > 0;
 const fitting = (listeners: readonly Listener[], labels: Labels) =>
   listeners.filter((listener) => hasLabels(listener.labels, labels));
 
-const namespacesOf = (of: Listener | Listener[] | undefined): string[] => {
-  const all = of === undefined ? [] : [of].flat();
-  return [...new Set(all.flatMap(({ compute_config }) => compute_config.k8s_namespaces ?? []))];
-};
+const offeredBy = ({ compute_config }: Listener) => compute_config.k8s_namespaces ?? null;
+
+/**
+ * Returns the namespaces to choose from; "" leaves it to the listener. Labels leave it first, because a named namespace excludes
+ * the listeners that do not have it.
+ */
+function namespacesOf({ labels, listenerId }: Pick<Draft, "labels" | "listenerId">, listeners: readonly Listener[]) {
+  const all = labels === null ? listeners.filter(({ id }) => id === listenerId) : fitting(listeners, labels);
+  const named = [...new Set(all.flatMap((one) => offeredBy(one) ?? []))];
+  if (labels === null || !all.some((one) => takesNamespace(offeredBy(one), null))) return named;
+  return named.length > 1 ? ["", ...named] : [""];
+}
 
 /** The value of the choice by labels. Ids of listeners are UUIDs. */
 const byLabels = "labels";
@@ -71,8 +80,7 @@ export function PlacementFields(props: { draft: Draft; placement: Placement; cha
       </Notice>
     );
   const { labels, listenerId } = draft;
-  const chosen = labels === null ? listeners.find(({ id }) => id === listenerId) : fitting(listeners, labels);
-  const namespaces = namespacesOf(chosen);
+  const namespaces = namespacesOf(draft, listeners);
   return (
     <>
       <div className="pair">
@@ -88,7 +96,7 @@ export function PlacementFields(props: { draft: Draft; placement: Placement; cha
             ...(listeners.some(isLabeled) ? [{ value: byLabels, text: "A listener with labels …" }] : []),
           ]}
           hint={
-            chosen === undefined || draft.source === "external_docker"
+            (labels === null && listenerId === "") || draft.source === "external_docker"
               ? undefined
               : "The image is built in the cluster of this listener."
           }
@@ -98,12 +106,17 @@ export function PlacementFields(props: { draft: Draft; placement: Placement; cha
             label="Namespace"
             value={draft.namespace}
             onValue={(namespace) => change({ namespace })}
-            options={namespaces.map((value) => ({ value, text: value }))}
+            options={namespaces.map((value) => ({ value, text: value || "The listener's own" }))}
           />
         )}
       </div>
       {labels !== null && (
-        <LabelChoice listeners={listeners} labels={labels} onLabels={(next) => change({ labels: next })} />
+        <LabelChoice
+          listeners={listeners}
+          labels={labels}
+          namespace={draft.namespace}
+          onLabels={(next) => change({ labels: next })}
+        />
       )}
     </>
   );
@@ -118,13 +131,16 @@ function optionText({ compute_id: name, labels, status }: Listener): string {
 function LabelChoice(props: {
   listeners: readonly Listener[];
   labels: Labels;
+  namespace: string;
   onLabels: (labels: Record<string, string>) => void;
 }) {
-  const { listeners, labels, onLabels } = props;
+  const { listeners, labels, namespace, onLabels } = props;
   const keys = [...new Set(listeners.flatMap((listener) => Object.keys(listener.labels)))].toSorted();
   const valuesOf = (key: string) =>
     [...new Set(listeners.flatMap((listener) => listener.labels[key] ?? []))].toSorted();
-  const names = fitting(listeners, labels).map(({ compute_id: name }) => name);
+  const names = fitting(listeners, labels)
+    .filter((one) => takesNamespace(offeredBy(one), namespace || null))
+    .map(({ compute_id: name }) => name);
   return (
     <>
       <div className="pair">

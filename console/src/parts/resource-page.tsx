@@ -166,6 +166,7 @@ export function FormDialog<A>(props: {
   renews: QueryKey;
   /** Shown after success, for example a key that is shown once. null: nothing, and the dialog closes. */
   result?: (answer: A, close: () => void) => ReactNode;
+  onOpen?: () => void;
   onDone?: () => void;
   children: ReactNode;
 }) {
@@ -192,7 +193,10 @@ export function FormDialog<A>(props: {
         type="button"
         className={props.isQuiet ? "" : "primary"}
         aria-label={props.label}
-        onClick={() => setOpen(true)}
+        onClick={() => {
+          props.onOpen?.();
+          setOpen(true);
+        }}
       >
         {props.open}
       </button>
