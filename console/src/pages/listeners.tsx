@@ -161,7 +161,7 @@ function EditLabels({ listener }: { listener: Listener }) {
       title={`Labels of ${compute_id}`}
       submit="Save"
       isReady={labels !== null}
-      // Another user else may have changed them since this page was loaded.
+      // Another user may have changed them since this page was loaded.
       onOpen={() => setText(labelsText(listener.labels))}
       call={{ id: "patchListener", input: { listener_id: id, body } }}
       send={() => client.patchListener({ listener_id: id, body })}
