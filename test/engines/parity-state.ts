@@ -8,14 +8,10 @@ export const assistants: Check[] = [
     "each graph has an assistant of the system",
     async ({ client }) => {
       const found = await client.assistants.search({ limit: 100, metadata: { created_by: "system" } });
-      assert.deepEqual(found.map((one: Loose) => one.graph_id).sort(), [
-        "approval",
-        "branches",
-        "chat",
-        "failing",
-        "memory",
-        "steps",
-      ]);
+      // The project of an engine may have more graphs than the others.
+      const graphs = ["approval", "branches", "chat", "failing", "memory", "steps"];
+      const ids = found.map((one: Loose) => one.graph_id).filter((id: string) => graphs.includes(id));
+      assert.deepEqual(ids.sort(), graphs);
     },
   ],
   [
