@@ -31,3 +31,10 @@ test("deploys an image under its own name, then another one, and refuses what an
   );
   assert.match((await run("hello", "--image", image)).stderr, /either "hello" or the image/);
 });
+
+test("pushes nothing without docker, or when the text is no image", async () => {
+  const run = (image: string) => runCli(["push", image, "--url", "http://127.0.0.1:1"], { env: { PATH: "/nowhere" } });
+  assert.match((await run("support:1")).stderr, /The program docker was not found\./);
+  const { code, stderr } = await run("Not an image");
+  assert.deepEqual([code, /"Not an image" is not an image\./.test(stderr)], [2, true], stderr);
+});

@@ -17,7 +17,7 @@ import type { Project } from "../detect/project.ts";
 import { databaseSchemes, wantedVariables } from "../detect/read-variables.ts";
 import { BuildFailure, ProgramFailure, tooLarge } from "../failure.ts";
 import { misfitExitCode } from "../node/agent-servers.ts";
-import { withoutDefault } from "../node/default-engine.ts";
+import { misfitOfInstalled, withoutDefault } from "../node/default-engine.ts";
 import { startsAlone } from "../node/launch-line.ts";
 import { preloadsOf } from "../node/preloads.ts";
 import type { PythonServer } from "../python/wanted-version.ts";
@@ -61,8 +61,8 @@ export async function makeImage(
     return await makeProjectImage(request, target, { project, context });
   } catch (error) {
     if (request.isDefaultKept || !isOnDefaultPostgres(project) || !isMisfit(error)) throw error;
-    const because = "its server does not work with the packages that were installed";
-    return makeProjectImage(request, target, { project: withoutDefault(project, because, context.log), context });
+    const onFiles = withoutDefault(project, misfitOfInstalled, context.log);
+    return makeProjectImage(request, target, { project: onFiles, context });
   }
 }
 

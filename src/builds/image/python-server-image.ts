@@ -5,6 +5,7 @@ import { stateMount } from "../../compute/docker/replicas/container.ts";
 import type { BaseImages } from "../build.ts";
 import { showCommand } from "../detect/command-line.ts";
 import { gitVersionVariables } from "../python/git-version.ts";
+import type { ServerRequirements } from "../python/python-requirements.ts";
 import {
   olderSetuptools,
   packagingErrors,
@@ -13,7 +14,7 @@ import {
   unbuildable,
   unsolvable,
 } from "../python/server-environment.ts";
-import { findServerRequirements, type ServerRequirements } from "../python/server-requirements.ts";
+import { findServerRequirements } from "../python/server-requirements.ts";
 import { toolLauncher, toolName } from "../python/tool-environment.ts";
 import { uvRequirement } from "../python/uv.ts";
 import type { PythonServer } from "../python/wanted-version.ts";

@@ -36,11 +36,17 @@ export async function postgresMisfit(sourceDir: string, directory: string): Prom
 
 /** Returns a project on files instead of the default, and writes the reason to the build log. */
 export function withoutDefault(project: JavascriptProject, because: string, log: BuildLog): JavascriptProject {
+  sayOnFiles(because, log);
+  return { ...project, engine: "file", engineBecause: "packages" };
+}
+
+export const sayOnFiles = (because: string, log: BuildLog): void =>
   log.say(
     `Engine: file, although the deployment has a PostgreSQL, because ${because}. To use it, update the packages and choose it: pierhead change NAME --engine postgres`,
   );
-  return { ...project, engine: "file", engineBecause: "packages" };
-}
+
+/** The reason when the packages that were installed decide, and not what a lock file says of them. */
+export const misfitOfInstalled = "its server does not work with the packages that were installed";
 
 /** Without the pre-release that a server declares, because those count as their release. */
 const neededOf = (name: Name) => (postgresServer.peers[name] ?? "*").replace(/-rc\.\d+$/, "");

@@ -2,6 +2,8 @@ import { readFile, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { parseCommandLine } from "../detect/command-line.ts";
 import { BuildFailure, ProgramFailure } from "../failure.ts";
+import { isFileInside } from "../sources/inside.ts";
+import { downloadRetries, namesWaits } from "../worker/environment.ts";
 import type { BuildContext } from "../worker/run-command.ts";
 import { withOtherVersion } from "./bun-lock.ts";
 import { installInRepository, needsRepository } from "./git-hooks.ts";
@@ -19,11 +21,12 @@ import { runAll } from "./run-all.ts";
  * @throws BuildFailure `InstallFailed`, `CommandInvalid`
  */
 export async function installPackages(
-  context: BuildContext,
-  { directory, installCommand: given }: { directory: string; installCommand: string | null },
+  given: BuildContext,
+  { directory, installCommand: chosen }: { directory: string; installCommand: string | null },
 ): Promise<void> {
-  if (given !== null) {
-    await runAll(context, parseCommandLine(given, { cwd: ".", what: "install command" }), "InstallFailed");
+  const context = await withOwnWaits(given, [".", directory]);
+  if (chosen !== null) {
+    await runAll(context, parseCommandLine(chosen, { cwd: ".", what: "install command" }), "InstallFailed");
     return;
   }
   const command = await installCommand(context.sourceDir, directory, context.env["PATH"] ?? "");
@@ -42,6 +45,18 @@ export async function installPackages(
     context.log.say(because);
     throw new ProgramFailure(error.reason, `${because}\n${error.message}`, error.exitCode);
   }
+}
+
+/** Leaves the waits between downloads to a project that names them: variables count more to npm than its .npmrc. */
+async function withOwnWaits(context: BuildContext, directories: readonly string[]): Promise<BuildContext> {
+  const { sourceDir } = context;
+  const files = directories.map((directory) => path.posix.join(directory, ".npmrc"));
+  const texts = files.map(async (file) =>
+    (await isFileInside(sourceDir, file)) ? readFile(path.join(sourceDir, file), "utf8") : "",
+  );
+  if (!(await Promise.all(texts)).some(namesWaits)) return context;
+  const kept = Object.entries(context.env).filter(([name, value]) => downloadRetries[name] !== value);
+  return { ...context, env: Object.fromEntries(kept) };
 }
 
 function causeIn(lines: readonly string[]): string | null {

@@ -5,7 +5,8 @@ import { type BuildContext, runCommand } from "../worker/run-command.ts";
 import { gitVersionVariables } from "./git-version.ts";
 import { type Interpreter, withFittingPython } from "./interpreter.ts";
 import { packagesDirName, sitePackages } from "./local-packages.ts";
-import { findServerRequirements, onlyBinary, type ServerRequirements } from "./server-requirements.ts";
+import { onlyBinary, type ServerRequirements } from "./python-requirements.ts";
+import { findServerRequirements } from "./server-requirements.ts";
 import { type EnvironmentTools, makeEmptyEnvironment, sharedEnvironment } from "./shared-environment.ts";
 import { findOrInstallUv, uvSettingsOf } from "./uv.ts";
 import { type PythonServer, wantedPython } from "./wanted-version.ts";
@@ -48,7 +49,10 @@ export async function serverEnvironment(
         context.signal.throwIfAborted();
         const next =
           error instanceof BuildFailure ? await nextAttempt(context, { chosen, binaries, interpreter }) : null;
-        if (next === null) throw (isUnsolvable(context) && chosen.explain?.(context.log.lastLines(100))) || error;
+        if (next === null) {
+          const explained = isUnsolvable(context) ? chosen.explain?.(context.log.lastLines(100)) : null;
+          throw explained ?? error;
+        }
         context.log.say(next.because);
         return await attempt(next.chosen, next.binaries).catch((later: unknown) => {
           // That no other version fits says less than why this one cannot be built.

@@ -33,7 +33,7 @@ export function buildEnvironment(
 ): Record<string, string> {
   const userConfig = npmUserConfig(host);
   return {
-    ...(setsRetries(userConfig) ? {} : downloadRetries),
+    ...(userConfig !== null && namesWaits(readFileSync(userConfig, "utf8")) ? {} : downloadRetries),
     ...pick(host, (name) => passedOn.has(name) || passedOnPattern.test(name)),
     ...(userConfig === null ? {} : { npm_config_userconfig: userConfig, ...referredIn(userConfig, host) }),
     PATH: [
@@ -73,8 +73,8 @@ export const downloadRetries: Readonly<Record<string, string>> = {
   npm_config_fetch_retry_maxtimeout: "5000",
 };
 
-const setsRetries = (userConfig: string | null) =>
-  userConfig !== null && /^\s*fetch-retry/m.test(readFileSync(userConfig, "utf8"));
+/** Whether an .npmrc says how long to wait between those attempts. */
+export const namesWaits = (npmrc: string): boolean => /^\s*fetch-retry/m.test(npmrc);
 
 /** Settings of package managers that are the same on this host and in an image. */
 export const packageManagerSettings: Readonly<Record<string, string>> = {

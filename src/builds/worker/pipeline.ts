@@ -16,7 +16,7 @@ import { BuildFailure, tooLarge } from "../failure.ts";
 import { isUsable } from "../image/saved-image.ts";
 import { addEnvironmentFiles } from "../node/add-environment-files.ts";
 import { runBuildCommand, runBuildLine, runIfPossible } from "../node/build-project.ts";
-import { postgresMisfit, withoutDefault } from "../node/default-engine.ts";
+import { misfitOfInstalled, postgresMisfit, sayOnFiles, withoutDefault } from "../node/default-engine.ts";
 import { installPackages } from "../node/install-packages.ts";
 import { launchLine, showLaunch, startsAlone } from "../node/launch-line.ts";
 import { hostVariables, preloadsOf } from "../node/preloads.ts";
@@ -333,8 +333,7 @@ async function postgresToolchain(
   if (isDefaultKept || project.engineBecause !== "default")
     return langgraphToolchain(context, { ...directories, engine: "postgres" });
   const found = await findPostgresToolchain(context, directories.graphDir);
-  if (found === null)
-    withoutDefault(project, "its server does not work with the packages that were installed", context.log);
+  if (found === null) sayOnFiles(misfitOfInstalled, context.log);
   return found;
 }
 

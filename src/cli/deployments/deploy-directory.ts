@@ -12,7 +12,7 @@ import { harmless } from "../terminal/terminal.ts";
 import { count, shortId, size } from "../terminal/text.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
-import { findByName } from "./find-deployment.ts";
+import { findByName, nameTaken } from "./find-deployment.ts";
 import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision, revisionSteps } from "./follow-revision.ts";
 import { addVariables, readVariables, unsentVariables } from "./variables.ts";
@@ -133,10 +133,9 @@ async function findTarget(
   const found = await findByName(client, name, signal);
   if (found === undefined) return undefined;
   if (found.source === "external_docker" || found.source === "internal_template") {
-    const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
-    throw new CliFailure(
+    throw nameTaken(
+      name,
       `${name} (${shortId(found.id)}) has the source ${found.source}, which cannot be changed to a directory.`,
-      { hints },
     );
   }
   await checkPlacement(client, found, options, signal);

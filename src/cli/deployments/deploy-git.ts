@@ -1,12 +1,11 @@
 import type { CreateDeployment, Deployment, DeploymentType, Secret } from "../../contract/deployments/deployment.ts";
 import { usualConfigPath } from "../../domain/config-path.ts";
-import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { findDefaultBranch, repositoryName, withoutUser } from "../source/git-source.ts";
 import { nameFrom } from "../source/project.ts";
 import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
 import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
-import { findByName } from "./find-deployment.ts";
+import { findByName, nameTaken } from "./find-deployment.ts";
 import { checkPlacement, type Placement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
@@ -73,6 +72,5 @@ function creation(
 
 function refuseOtherSource({ name, source }: Deployment): void {
   if (source === "github") return;
-  const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
-  throw new CliFailure(`${name} has the source ${source}, which cannot be changed to a repository.`, { hints });
+  throw nameTaken(name, `${name} has the source ${source}, which cannot be changed to a repository.`);
 }

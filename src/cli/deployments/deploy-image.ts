@@ -1,20 +1,20 @@
 import type { Deployment } from "../../contract/deployments/deployment.ts";
-import { CliFailure, usageFailure } from "../failure.ts";
+import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
-import { buildSettingsOf, type DeployOptions } from "./deploy-options.ts";
+import { buildSettingsOf, type DeployOptions, refuseGiven } from "./deploy-options.ts";
 import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
 import { findByName } from "./find-deployment.ts";
 import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
-import { parseImage } from "./image-name.ts";
+import { nameOfImage } from "./image-name.ts";
 import { addVariables, readVariables } from "./variables.ts";
 
 /** Deploys an image, which is run as it is. An existing deployment of images gets this one. */
 export async function deployImage(session: Session, image: string, options: DeployOptions): Promise<void> {
   const { terminal, signal } = session;
   refuseSettingsOfSources(options);
-  const name = options.name ?? nameFrom(parseImage(image).repository);
+  const name = options.name ?? nameFrom(nameOfImage(image).name);
   const client = await session.client();
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   const found = await findByName(client, name, signal);
@@ -69,6 +69,5 @@ function refuseSettingsOfSources(options: DeployOptions): void {
     "--build-command": build_command,
     "--engine": engine,
   };
-  const [flag] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
-  if (flag !== undefined) throw usageFailure(`${flag} belongs to a directory or a git URL, not to an image.`);
+  refuseGiven(given, "belongs to a directory or a git URL, not to an image.");
 }

@@ -1,4 +1,5 @@
 import type { Deployment, EngineChoice } from "../../contract/deployments/deployment.ts";
+import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import type { FollowOptions } from "./follow-revision.ts";
 
@@ -32,6 +33,12 @@ export function buildSettingsOf({
     ...(installCommand === undefined ? {} : { install_command: installCommand }),
     ...(buildCommand === undefined ? {} : { build_command: buildCommand }),
   };
+}
+
+/** Rejects options that a source does not have. @param given values by option. @throws CliFailure for the first that is set. */
+export function refuseGiven(given: Record<string, unknown>, because: string): void {
+  const [option] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
+  if (option !== undefined) throw usageFailure(`${option} ${because}`);
 }
 
 /** Warns when `--type` has no effect, because a deployment keeps the type of its first deploy. */

@@ -1,11 +1,11 @@
 import type { Client } from "../../client/client.ts";
 import type { DeploymentType } from "../../contract/deployments/deployment.ts";
-import { CliFailure, usageFailure } from "../failure.ts";
+import { usageFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
-import { buildSettingsOf, type DeployOptions, sayTypeStays } from "./deploy-options.ts";
+import { buildSettingsOf, type DeployOptions, refuseGiven, sayTypeStays } from "./deploy-options.ts";
 import { answerDryRun, changeBy, whileRollingOut } from "./dry-run.ts";
-import { findByName } from "./find-deployment.ts";
+import { findByName, nameTaken } from "./find-deployment.ts";
 import { checkPlacement, placementOf } from "./find-listener.ts";
 import { followRevision } from "./follow-revision.ts";
 import { addVariables, readVariables } from "./variables.ts";
@@ -19,8 +19,7 @@ export async function deployTemplate(session: Session, templateId: string, optio
   const variables = options.envFrom === undefined ? [] : await readVariables(session, options.envFrom);
   const found = await findByName(client, name, signal);
   if (found !== undefined && found.source_config.template_id !== templateId) {
-    const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
-    throw new CliFailure(`${name} exists and was not created from the template ${templateId}.`, { hints });
+    throw nameTaken(name, `${name} exists and was not created from the template ${templateId}.`);
   }
   terminal.say(`Deploying ${terminal.paintErr("bold", name)} from the template ${templateId}`);
   if (found !== undefined) {
@@ -78,6 +77,5 @@ function refuseSettingsOfSources({ ref, config, installCommand, buildCommand }: 
     "--install-command": installCommand,
     "--build-command": buildCommand,
   };
-  const [flag] = Object.entries(given).find(([, value]) => value !== undefined) ?? [];
-  if (flag !== undefined) throw usageFailure(`${flag} belongs to a directory or a git URL, not to a template.`);
+  refuseGiven(given, "belongs to a directory or a git URL, not to a template.");
 }

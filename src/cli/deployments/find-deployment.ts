@@ -37,6 +37,12 @@ export async function findByName(client: Client, name: string, signal: AbortSign
   return resources.find((deployment) => deployment.name === name);
 }
 
+/** Creates the failure for a name that a deployment of another source has. */
+export const nameTaken = (name: string, what: string): CliFailure =>
+  new CliFailure(what, {
+    hints: ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`],
+  });
+
 /** Returns the revision of the deployment with the given number, id, or unique prefix of an id. */
 export async function findRevision(session: Session, deployment: Deployment, id: string): Promise<Revision> {
   const client = await session.client();

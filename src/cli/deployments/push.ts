@@ -1,15 +1,14 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import type { Client } from "../../client/client.ts";
 import type { Deployment, DeploymentType, Secret } from "../../contract/deployments/deployment.ts";
-import type { PushToken } from "../../contract/deployments/push-token.ts";
 import { CliFailure } from "../failure.ts";
 import type { Session } from "../session.ts";
 import { nameFrom } from "../source/project.ts";
 import type { DeployOptions } from "./deploy-options.ts";
-import { findByName } from "./find-deployment.ts";
+import { findByName, nameTaken } from "./find-deployment.ts";
 import { followRevision } from "./follow-revision.ts";
-import { parseImage } from "./image-name.ts";
+import { nameOfImage } from "./image-name.ts";
 import { addVariables, readVariables } from "./variables.ts";
 
 /**
@@ -18,8 +17,8 @@ import { addVariables, readVariables } from "./variables.ts";
  */
 export async function push(session: Session, [image = ""]: string[], options: DeployOptions): Promise<void> {
   const { terminal, signal } = session;
-  const { repository, tag } = parseImage(image);
-  const name = options.name ?? nameFrom(repository);
+  const { name: imageName, tag } = nameOfImage(image);
+  const name = options.name ?? nameFrom(imageName);
   // Before the deployment exists: a misspelt image leaves nothing behind.
   await docker(session, ["image", "inspect", "--format", "{{.Id}}", image]);
   const client = await session.client();
@@ -27,9 +26,9 @@ export async function push(session: Session, [image = ""]: string[], options: De
   const found = await findByName(client, name, signal);
   if (found !== undefined) refuseOtherSource(found);
   const deployment = found ?? (await create(client, name, variables, options, signal));
-  const push = await client.createPushToken({ deployment_id: deployment.id }, { signal });
+  const { registry_url: registry, token } = await client.createPushToken({ deployment_id: deployment.id }, { signal });
   terminal.say(`Pushing ${image} for ${terminal.paintErr("bold", name)}`);
-  const pushed = await pushImage(session, image, `${push.registry_url}/${repository}:${tag}`, push);
+  const pushed = await pushImage(session, image, `${registry}/${imageName}:${tag}`, token);
   const body = { source_revision_config: { image_uri: pushed } };
   const changed = await addVariables(session, deployment, found === undefined ? [] : variables, (part, call) =>
     client.patchDeployment({ deployment_id: deployment.id, body: { ...body, ...part } }, call),
@@ -51,12 +50,11 @@ function create(
 
 function refuseOtherSource({ name, source }: Deployment): void {
   if (source === "internal_docker") return;
-  const hints = ["Choose another name:  --name NAME", `Or delete it first:   pierhead delete ${name}`];
-  throw new CliFailure(`${name} has the source ${source}, not pushed images.`, { hints });
+  throw nameTaken(name, `${name} has the source ${source}, not pushed images.`);
 }
 
 /** Returns the pushed image by its digest, or by its tag if the engine does not know the digest. */
-async function pushImage(session: Session, image: string, target: string, { token }: PushToken): Promise<string> {
+async function pushImage(session: Session, image: string, target: string, token: string): Promise<string> {
   const [registry = ""] = target.split("/");
   await docker(session, ["login", "--username", "oauth2accesstoken", "--password-stdin", registry], token);
   try {
@@ -77,20 +75,17 @@ async function pushImage(session: Session, image: string, target: string, { toke
 async function docker({ context, signal }: Session, argv: string[], input = ""): Promise<string> {
   // Keys of Pierhead are no business of other programs.
   const env = Object.fromEntries(Object.entries(context.env).filter(([name]) => !name.startsWith("PIERHEAD_")));
-  const child = spawn("docker", argv, { env, signal, stdio: ["pipe", "pipe", "pipe"] });
-  let [stdout, stderr] = ["", ""];
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
-    stdout += text;
-  });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    stderr = (stderr + text).slice(-4_000);
-  });
-  child.stdin.on("error", () => undefined).end(input);
-  const [code] = await once(child, "close").catch((error: NodeJS.ErrnoException) => {
+  const running = promisify(execFile)("docker", argv, { env, signal });
+  running.child.stdin?.on("error", () => undefined).end(input);
+  try {
+    return (await running).stdout.trim();
+  } catch (error) {
     signal.throwIfAborted();
-    const hints = ["Install Docker, or push with another tool: docs/guides/docker.md"];
-    throw new CliFailure(error.code === "ENOENT" ? "The program docker was not found." : error.message, { hints });
-  });
-  if (code === 0) return stdout.trim();
-  throw new CliFailure(`docker ${argv[0]} ended with exit code ${code}.`, { because: stderr.trim() });
+    const { code, stderr = "" } = error as NodeJS.ErrnoException & { stderr?: string };
+    if (code !== "ENOENT")
+      throw new CliFailure(`docker ${argv[0]} ended with exit code ${code}.`, { because: stderr.trim() });
+    throw new CliFailure("The program docker was not found.", {
+      hints: ["Install Docker, whose engine has the image."],
+    });
+  }
 }

@@ -24,13 +24,15 @@ export async function describeRetries(db: Db, deploymentId: string, error: strin
     select r.id, r.status_message as message, q.outcomes
       from revisions r join reconcile_queue q on q.deployment_id = r.deployment_id
      where r.deployment_id = ${deploymentId} and ${isUnsettled("r")} and r.status <> 'QUEUED'`);
+  let isChanged = false;
   for (const { id, message, outcomes } of rows) {
     const text = `${prefix}${sinceOf(message, outcomes ?? [])}: ${sanitizeText(error).slice(0, errorMax)}`;
     if (text === message) continue;
+    isChanged = true;
     await db.query(sql`
       update revisions r set status_message = ${text}, updated_at = now() where id = ${id} and ${isUnsettled("r")}`);
   }
-  if (rows.length > 0) db.changes.wakeWatchers();
+  if (isChanged) db.changes.wakeWatchers();
 }
 
 export const isRetryMessage = (message: string | null): boolean => message?.startsWith(prefix) === true;
