@@ -5,6 +5,7 @@ import path from "node:path";
 
 /**
  * Preloaded into a server that reads no PORT: the first port that it opens becomes the one in PORT, at the address in HOST.
+ * Many servers open it twice, because they first look whether it is free.
  * Without it, nothing reaches the server in a container, and as a process it is in the way of its next revision and of
  * every other server with the same port.
  *
@@ -13,7 +14,9 @@ import path from "node:path";
 const port = Number(process.env.PORT);
 const host = process.env.HOST || "0.0.0.0";
 const { listen } = Server.prototype;
-let hasOpened = false;
+/** @type {number | null} the first port that the program wanted */
+let first = null;
+let isOpen = false;
 
 /**
  * @param {...any} given
@@ -22,8 +25,13 @@ let hasOpened = false;
  */
 Server.prototype.listen = function listenOnPort(...given) {
   const wanted = portIn(given[0]);
-  if (hasOpened || wanted === null || !(port > 0)) return Reflect.apply(listen, this, given);
-  hasOpened = true;
+  const isOther = isOpen || (first !== null && wanted !== first);
+  if (isOther || wanted === null || !(port > 0)) return Reflect.apply(listen, this, given);
+  first = wanted;
+  isOpen = true;
+  this.once("close", () => {
+    isOpen = false;
+  });
   if (!takePort() || wanted === port) return Reflect.apply(listen, this, given);
   const onListening = given.filter((one) => typeof one === "function").at(-1);
   const options = typeof given[0] === "object" ? given[0] : {};

@@ -29,6 +29,23 @@ test("opens the port in PORT for a server of an image that has a port of its own
   assert.equal(await run(stopped), String(port), "its other options stay");
 });
 
+test("opens the port in PORT for a server that first looks whether its own port is free", async () => {
+  await using place = await scratch();
+  const port = await freePort();
+  const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));
+  const program = `const { createServer } = require("node:http");
+    const other = createServer();
+    const probe = createServer().listen(3141, () => other.listen(0, () => probe.close(() => {
+      const server = createServer().listen(3141, () => {
+        console.log(server.address().port, other.address().port === ${port});
+        for (const one of [server, other]) one.close();
+      });
+    })));`;
+  const options = { env: { PORT: String(port), HOST: "127.0.0.1", TMPDIR: place.dir }, timeout: 20_000 };
+  const { stdout } = await execa(process.execPath, ["--import", preload, "-e", program], options);
+  assert.equal(stdout, `${port} false`);
+});
+
 test("gives the port to the first process of a server, and lets the others keep theirs", async () => {
   await using place = await scratch();
   const preload = fileURLToPath(new URL("../../src/compute/listen-on-port.mjs", import.meta.url));

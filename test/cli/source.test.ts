@@ -234,8 +234,10 @@ test("explains what to do without a config or with an invalid one", async () => 
   await using empty = await createDirectory();
   await assert.rejects(
     findProject(empty.directory, undefined),
-    /There is no langgraph.json or pierhead.json .*no server was recognized/,
+    /There is no langgraph.json or pierhead.json .*no server was recognized\. The directory is empty\. .*git submodule/,
   );
+  await using sample = await createDirectory({ "app.js": "app.listen(3000)" });
+  await assert.rejects(findProject(sample.directory, undefined), { message: /No package\.json lists/, hints: [] });
   await assert.rejects(findProject(empty.directory, "x.json"), { exitCode: 2 });
   await using crew = await createDirectory({ "requirements.txt": "crewai", "main.py": "crew.kickoff()" });
   await assert.rejects(findProject(crew.directory, undefined), { message: /Add an application/, hints: [] });

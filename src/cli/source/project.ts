@@ -151,6 +151,7 @@ async function findConfigName(directory: string): Promise<string> {
   const below = await projectsBelow(directory);
   const missing = withoutPackages(await readdir(directory));
   const because = `There is no ${configNames.join(" or ")} in ${directory}, and no server was recognized.`;
+  if (missing !== null && below.length === 0) throw new CliFailure(`${because} ${missing}`);
   throw noServer(missing === null ? because : `${because} ${missing}`, below);
 }
 

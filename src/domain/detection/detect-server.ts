@@ -449,18 +449,24 @@ function offer({ programs, servers }: NodeFacts): string {
     : ` These files open a port: ${firstNames(servers, offeredMax)}. If one is the server, name it in main of package.json.`;
 }
 
-/** The sentence for a directory whose Python files need packages that no file lists, as in samples whose README lists them; null: it has none. */
-export const withoutPackages = (files: Iterable<string>): string | null =>
-  [...files].some((file) => /^[^/]+\.py$/.test(file))
-    ? "No requirements.txt or pyproject.toml lists the packages of its Python files. Add a requirements.txt with them."
-    : null;
+/** The sentence for a directory without a file that lists packages, such as a sample whose README lists them; null: it has no programs. */
+export function withoutPackages(files: Iterable<string>): string | null {
+  const names = [...files].filter((file) => !file.startsWith("."));
+  if (names.length === 0)
+    return "The directory is empty. If it is a submodule of git, fetch it with: git submodule update --init";
+  if (names.some((file) => /^[^/]+\.py$/.test(file)))
+    return "No requirements.txt or pyproject.toml lists the packages of its Python files. Add a requirements.txt with them.";
+  if (names.some((file) => /^[^/]+\.[cm]?[jt]sx?$/.test(file)))
+    return "No package.json lists the packages of its JavaScript files. Add one with them, or deploy the directory above that has it.";
+  return null;
+}
 
 function whatIsMissing({ node, python, files }: ProjectFacts): string {
   if (python !== null)
     return `${python.declaredIn} was found, but no program that serves HTTP: no FastAPI, Starlette, Flask or Django application, no MCP server, no A2A server.`;
   if (node !== null) return noNodeServer;
-  return files.size === 0
-    ? "The directory is empty."
-    : (withoutPackages(files) ??
-        "No package.json, pyproject.toml, requirements.txt, environment.yml or Procfile was found.");
+  return (
+    withoutPackages(files) ??
+    "No package.json, pyproject.toml, requirements.txt, environment.yml or Procfile was found."
+  );
 }

@@ -207,7 +207,8 @@ const buildFile = /(?:^|\/)(?:build|bundle)\.[cm]?[jt]s$/;
 
 const bunRuntime = /\bBun\.(?:serve|file|env|sql)\b|\bfrom "bun(?::(?!test")\w+)?"/;
 
-const opensPort = (text: string) => /\.listen\(|\bserve\(/.test(text) || flowServer.test(text);
+const opensPort = (text: string) =>
+  /\.listen\(|\bserve\(|\b(?:hono|elysia)Server\(/.test(text) || flowServer.test(text);
 
 /** How Genkit serves flows, by default on PORT. */
 const flowServer = /\bstartFlows?Server\(/;

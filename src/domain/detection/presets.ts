@@ -269,7 +269,10 @@ export const presets: readonly Preset[] = [
   // A worker for calls, which serves its health check on a port of its own.
   node("livekit-js", "LiveKit Agents", ["@livekit/agents"], { hasOwnPort: true }),
   node("a2a-javascript", "A2A JavaScript SDK", ["@a2a-js/sdk"]),
+  node("voltagent", "VoltAgent", ["@voltagent/core"]),
+  node("genkit", "Genkit", ["genkit"]),
   node("openai-agents-js", "OpenAI Agents SDK", ["@openai/agents"]),
+  node("llamaindex-ts", "LlamaIndex.TS", ["llamaindex", "@llamaindex/server", "@llamaindex/workflow"]),
   node("ai-sdk", "Vercel AI SDK", ["ai"]),
   node("hono", "Hono", ["hono"]),
   node("fastify", "Fastify", ["fastify"]),

@@ -13,10 +13,10 @@ const sourceCharactersMax = 4 * 1024 * 1024;
 
 /** Directories whose programs are not the server. */
 const besides =
-  /(^|\/)(tests?|__tests__|docs?|(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\/|(^|\/)(?:(?:test|mock)_\w+|\w+_(?:test|mock)|conftest)\.py$/;
+  /(^|\/)(tests?|__tests__|docs?(?:_src)?|(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|notebooks?|migrations|alembic|evals?|benchmarks?|scripts)\/|(^|\/)(?:(?:test|mock)_\w+|\w+_(?:test|mock)|conftest)\.py$/;
 
 /** Directories with servers that show how the project is used. */
-const samples = /(^|\/)(?:(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|scripts)\//;
+const samples = /(^|\/)(?:(?:examples?|samples?)(?:[_-]\w+)?|tutorials?|scripts|docs_src)\//;
 
 const tests = /(^|\/)(tests?|__tests__|evals?|benchmarks?)\/|(^|\/)(?:test_\w+|\w+_test|conftest)\.py$/;
 
