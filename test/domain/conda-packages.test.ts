@@ -81,6 +81,29 @@ ENV
   assert.deepEqual(none?.pip, ["uvicorn[standard]>=0.34"], "other environments are for development");
 });
 
+test("reads dotted keys of pixi, which name a table in the key", () => {
+  const text = `[dependencies]
+python = "3.12.*"
+scipy.version = ">=1.10"
+[pypi-dependencies]
+uvicorn.version = ">=0.34"
+uvicorn.extras = [
+  "standard",
+]
+"ruamel.yaml" = "*"
+[feature.web]
+pypi-dependencies.fastapi.version = ">=0.115"
+pypi-dependencies.jinja2 = "*"
+[environments]
+default = ["web"]
+`;
+  const found = readCondaEnvironment("pixi.toml", text);
+  assert.deepEqual(
+    [found?.pythonVersion, found?.pip.toSorted(), found?.packages.map(({ line }) => line)],
+    ["3.12", ["fastapi>=0.115", "jinja2", "ruamel.yaml", "uvicorn[standard]>=0.34"], ["scipy>=1.10"]],
+  );
+});
+
 test("reads the tables of pixi in a pyproject.toml, if there are any", () => {
   const text = `[project]
 name = "a"

@@ -14,15 +14,11 @@ export interface TomlTables {
   below: ReadonlyMap<string, readonly string[]>;
 }
 
-/** Returns all tables of a file. */
+/** Returns all tables of a file. A dotted key belongs to the table that it names: `a.b = 1` is `b` of a table `a`. */
 export function tomlTables(text: string): TomlTables {
-  const parts = text.split(/^[ \t]*\[([^[\]\n]+)\][ \t]*(?:#.*)?$/m);
-  const texts = new Map<string, string>();
+  const texts = new Map([...linesOfTables(text)].map(([name, lines]) => [name, lines.join("\n")]));
   const below = new Map<string, string[]>();
-  for (let at = 1; at < parts.length; at += 2) {
-    const name = (parts[at] ?? "").trim().replaceAll(/["']/g, "");
-    if (texts.has(name)) continue;
-    texts.set(name, parts[at + 1] ?? "");
+  for (const name of texts.keys()) {
     const above = name.slice(0, Math.max(0, name.lastIndexOf(".")));
     const others = below.get(above);
     if (others === undefined) below.set(above, [name]);
@@ -30,6 +26,36 @@ export function tomlTables(text: string): TomlTables {
   }
   return { texts, below };
 }
+
+function linesOfTables(text: string): Map<string, string[]> {
+  const [start = "", ...parts] = text.split(/^[ \t]*\[([^[\]\n]+)\][ \t]*(?:#.*)?$/m);
+  const lines = new Map<string, string[]>();
+  const headers = new Set<string>();
+  const add = (header: string, part: string) => {
+    if (headers.has(header)) return;
+    headers.add(header);
+    // The lines after a key belong to its value.
+    let name = header;
+    for (const line of part.split("\n")) {
+      const [, above, key] = dottedKey.exec(line) ?? [];
+      if (anyKey.test(line)) name = above === undefined ? header : inTable(header, above);
+      const own = lines.get(name);
+      if (own === undefined) lines.set(name, [key ?? line]);
+      else own.push(key ?? line);
+    }
+  };
+  add("", start);
+  for (let at = 0; at < parts.length; at += 2)
+    add((parts[at] ?? "").trim().replaceAll(/["']/g, ""), parts[at + 1] ?? "");
+  return lines;
+}
+
+const anyKey = /^[ \t]*(?:[\w.-]+|"[^"\n]*"|'[^'\n]*')[ \t]*=/;
+
+/** The tables and the rest of a line such as `web.version = "1"`. */
+const dottedKey = /^[ \t]*([\w-]+(?:\.[\w-]+)*)\.([\w-]+[ \t]*=.*)$/;
+
+const inTable = (table: string, name: string) => (table === "" ? name : `${table}.${name}`);
 
 /** Returns the keys of a table with the texts of their values. A table below it, `[name.key]`, counts as an inline table. */
 export function tomlEntries({ texts, below }: TomlTables, name: string): [string, string][] {
